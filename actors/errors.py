@@ -1,0 +1,26 @@
+"""The root of the error tree, and the kernel's own errors.
+
+Every error that aiostorm raises on purpose is an `AiostormError`; a message says what happened and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class AiostormError(Exception):
+    """Anything that aiostorm raises on purpose."""
+
+
+class MailboxClosedError(AiostormError):
+    """A message was sent to an actor that has stopped (or is stopping): it was not accepted."""
+
+
+class AskTimeoutError(AiostormError, TimeoutError):
+    """No reply came within `timeout_s`."""
+
+
+class AskFailedError(AiostormError):
+    """The actor raised while it handled the question; `__cause__` is what it raised."""
+
+
+class ActorEscalatedError(AiostormError):
+    """An actor failed more often than its restart policy allows; `__cause__` is the last failure."""

@@ -1,0 +1,293 @@
+"""What a user writes: spouts, bolts, hooks. Every user method may be `def` or `async def`.
+
+Storm: IRichSpout, IRichBolt, IBasicBolt, ITaskHook; JStorm: IAckValueSpout, IFailValueSpout. Names are theirs in
+snake_case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from .fields import Fields
+from .tuples import DEFAULT_STREAM, Row, Tuple
+
+if TYPE_CHECKING:
+    from .config import Config
+
+Outputs = Fields | Mapping[str, Any] | str | tuple[str, ...] | list[str] | None
+"""Declared streams: fields of the default stream, or stream name → fields (`direct(...)` for a direct stream)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a message failed.
+
+    `reason` is "failed" (a bolt failed a tuple of its tree, or raised) or "timeout" (the tree was not complete in
+    `topology.message.timeout.secs`). For "failed", `component`, `task` and `error` say where and what; `error` is text
+    ("ValueError: …"), since it may come from another process. `attempts` counts this failure in.
+
+    Storm tells a spout only that something failed (depart).
+    """
+
+    reason: Literal["failed", "timeout"]
+    component: str | None = None
+    task: int | None = None
+    error: str | None = None
+    attempts: int = 1
+
+
+class TopologyContext:
+    """What a component can know of the topology it runs in. Storm: TopologyContext."""
+
+    __slots__ = ("_add_hook", "_fields", "_tasks", "component", "config", "task_id", "task_index", "topology")
+
+    def __init__(
+        self,
+        *,
+        topology: str,
+        component: str,
+        task_id: int,
+        task_index: int,
+        config: Config,
+        tasks: Mapping[str, tuple[int, ...]],
+        fields: Mapping[tuple[str, str], Fields],
+        add_hook: Callable[[TaskHook], None],
+    ) -> None:
+        self.topology = topology
+        self.component = component
+        self.task_id = task_id
+        self.task_index = task_index
+        self.config = config
+        self._tasks = tasks
+        self._fields = fields
+        self._add_hook = add_hook
+
+    def tasks(self, component: str) -> tuple[int, ...]:
+        """The task ids of a component, ascending; for `emit_direct`."""
+        try:
+            return self._tasks[component]
+        except KeyError:
+            raise KeyError(f"no component {component!r}; there are: {', '.join(sorted(self._tasks))}") from None
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks this component has."""
+        return len(self._tasks[self.component])
+
+    def fields(self, component: str, stream: str = DEFAULT_STREAM) -> Fields:
+        """The declared fields of a component's stream."""
+        try:
+            return self._fields[component, stream]
+        except KeyError:
+            raise KeyError(f"{component!r} declares no stream {stream!r}") from None
+
+    def add_task_hook(self, hook: TaskHook) -> None:
+        """Attach a hook to this task; call it in `open` or `prepare`."""
+        self._add_hook(hook)
+
+
+class SpoutCollector(Protocol):
+    """What a spout emits into."""
+
+    def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+        """Emit one tuple; with a message id it is tracked and `ack` or `fail` will be called with that id."""
+        ...
+
+    def emit_direct(self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+        """Emit to one task of a component that subscribed with direct grouping."""
+        ...
+
+    async def drain(self) -> None:
+        """Send what was emitted so far and wait until it has found room."""
+        ...
+
+    def finish(self) -> None:
+        """Say that this task has nothing more to emit: `next_tuple` is not called again."""
+        ...
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error in the log, the metrics and `running.errors()` without failing anything."""
+        ...
+
+
+class BasicCollector(Protocol):
+    """What a basic bolt emits into: anchored to the tuple being executed."""
+
+    def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
+        """Emit one tuple."""
+        ...
+
+    def emit_direct(self, task: int, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
+        """Emit to one task of a component that subscribed with direct grouping."""
+        ...
+
+    async def drain(self) -> None:
+        """Send what was emitted so far and wait until it has found room."""
+        ...
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error in the log, the metrics and `running.errors()` without failing anything."""
+        ...
+
+
+class BoltCollector(Protocol):
+    """What a (rich) bolt emits into, acks and fails with."""
+
+    def emit(
+        self,
+        values: Row | list[Any],
+        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = None,
+        stream: str = DEFAULT_STREAM,
+    ) -> None:
+        """Emit one tuple, as a child of `anchors` (one tuple, several, or none: untracked)."""
+        ...
+
+    def emit_direct(
+        self,
+        task: int,
+        values: Row | list[Any],
+        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = None,
+        stream: str = DEFAULT_STREAM,
+    ) -> None:
+        """Emit to one task of a component that subscribed with direct grouping."""
+        ...
+
+    def ack(self, tup: Tuple) -> None:
+        """The tuple has been processed. Twice is harmless."""
+        ...
+
+    def fail(self, tup: Tuple, error: BaseException | str | None = None) -> None:
+        """The tuple could not be processed: its message fails at the spout."""
+        ...
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        """Restart the clock of the tuple's tree."""
+        ...
+
+    async def drain(self) -> None:
+        """Send what was emitted so far and wait until it has found room."""
+        ...
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error in the log, the metrics and `running.errors()` without failing anything."""
+        ...
+
+
+class Component:
+    """What spouts and bolts share: declared outputs, configuration of their own, blocking or not.
+
+    `outputs`: fields of the default stream, or a mapping of stream → fields. `config`: topology settings for this
+    component only, by Storm key or field name. `blocking`: user methods are `def` and run in a thread of the task's own,
+    so that they may block.
+    """
+
+    outputs: ClassVar[Outputs] = None
+    config: ClassVar[Mapping[str, Any]] = {}
+    blocking: ClassVar[bool] = False
+
+    def result(self) -> Any:
+        """What this task has found, for `running.results()` and `aiostorm run`: plain data. None: nothing to say."""
+        return None
+
+
+class Spout(Component):
+    """A source of streams. `next_tuple` emits what there is and returns; `ack` and `fail` hear what became of it."""
+
+    def open(self, context: TopologyContext, collector: SpoutCollector) -> Any:
+        """Called once before anything else."""
+
+    def next_tuple(self) -> Any:
+        """Emit zero or more tuples. Emitting nothing makes the framework wait a little before it asks again."""
+        raise NotImplementedError(f"{type(self).__name__} must define next_tuple")
+
+    def ack(self, message_id: Any) -> Any:
+        """The tree of this message is complete."""
+
+    def fail(self, message_id: Any, failure: Failure) -> Any:
+        """The message failed; emit it again or let it go."""
+
+    def activate(self) -> Any:
+        """The topology was activated."""
+
+    def deactivate(self) -> Any:
+        """The topology was deactivated: `next_tuple` will not be called until it is activated."""
+
+    def close(self) -> Any:
+        """Called once at the end (not on kill -9)."""
+
+
+class AckValueSpout(Spout):
+    """A spout whose `ack` is `ack(message_id, values)`: the framework keeps the values. JStorm: IAckValueSpout."""
+
+    def ack(self, message_id: Any, values: Row) -> Any:  # type: ignore[override]
+        """The tree of this message is complete; these were its values."""
+
+
+class FailValueSpout(Spout):
+    """A spout whose `fail` is `fail(message_id, values, failure)`: values are kept. JStorm: IFailValueSpout."""
+
+    def fail(self, message_id: Any, values: Row, failure: Failure) -> Any:  # type: ignore[override]
+        """The message failed; these were its values."""
+
+
+class Bolt(Component):
+    """Storm's rich bolt: it anchors, acks and fails by itself, at once or later."""
+
+    def prepare(self, context: TopologyContext, collector: BoltCollector) -> Any:
+        """Called once before anything else, and again after a restart (on a new instance)."""
+
+    def execute(self, tup: Tuple) -> Any:
+        """Process one tuple. Define `execute_batch(tuples)` instead to be handed a whole batch."""
+        raise NotImplementedError(f"{type(self).__name__} must define execute or execute_batch")
+
+    def cleanup(self) -> Any:
+        """Called once at the end (not on kill -9)."""
+
+
+class BasicBolt(Component):
+    """A bolt whose emits are anchored to the input, which is acked when `execute` returns and failed when it raises."""
+
+    def prepare(self, context: TopologyContext) -> Any:
+        """Called once before anything else, and again after a restart (on a new instance)."""
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> Any:
+        """Process one tuple. Define `execute_batch(tuples, collector)` instead to be handed a whole batch."""
+        raise NotImplementedError(f"{type(self).__name__} must define execute or execute_batch")
+
+    def cleanup(self) -> Any:
+        """Called once at the end (not on kill -9)."""
+
+
+class TaskHook:
+    """Called around what a task does; for metrics and debugging. Storm: ITaskHook.
+
+    Hooks see every tuple one by one, so a task with hooks is slower. Attach them with `context.add_task_hook` or, for
+    every task, with the config key `topology.auto.task.hooks` (import strings). An error in a hook is reported and
+    changes nothing.
+    """
+
+    def prepare(self, context: TopologyContext) -> None:
+        """The task starts."""
+
+    def cleanup(self) -> None:
+        """The task ends."""
+
+    def emit(self, values: Row, stream: str, task_id: int) -> None:
+        """The task emitted a tuple."""
+
+    def spout_ack(self, message_id: Any, task_id: int, complete_latency_s: float) -> None:
+        """A message was acked."""
+
+    def spout_fail(self, message_id: Any, task_id: int, failure: Failure) -> None:
+        """A message failed."""
+
+    def bolt_execute(self, tup: Tuple, task_id: int, execute_latency_s: float) -> None:
+        """A tuple was executed."""
+
+    def bolt_ack(self, tup: Tuple, task_id: int) -> None:
+        """A tuple was acked."""
+
+    def bolt_fail(self, tup: Tuple, task_id: int) -> None:
+        """A tuple was failed."""

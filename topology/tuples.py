@@ -1,0 +1,228 @@
+"""What travels: segments inside, tuples outside.
+
+A *segment* is the rows of one root that one task sent to another in one turn. It has one edge id, whatever its size:
+that makes tracking nearly free (docs/semantics.md, section 2). A *tuple* is what user code sees of one row.
+
+1. The rows of a segment are never changed once it has been sent: several segments may share one list.
+2. `root == 0 and lineage is None` means untracked.
+3. A row has one (root, index) pair in the common case (`root`, `indices`), or several (`lineage`) when it has several
+   anchors. Never both.
+
+Storm: org.apache.storm.tuple.TupleImpl; the segment is ours (depart).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+from .fields import Fields
+
+Row = tuple[Any, ...]
+"""The values of one tuple."""
+
+DEFAULT_STREAM = "default"
+TICK_STREAM = "__tick"
+DEAD_LETTER_STREAM = "__dead_letter"
+SYSTEM_COMPONENT = "__system"
+ACKER_COMPONENT = "__acker"
+
+
+class Origin:
+    """Where rows come from: one per (emitting task, stream), shared by all its segments."""
+
+    __slots__ = ("component", "fields", "stream", "task")
+
+    def __init__(self, component: str, task: int, stream: str, fields: Fields) -> None:
+        self.component = component
+        self.task = task
+        self.stream = stream
+        self.fields = fields
+
+    def __repr__(self) -> str:
+        return f"Origin({self.component!r}, task={self.task}, stream={self.stream!r})"
+
+
+class Lineage:
+    """The anchors of rows that have more than one.
+
+    `edges` has the segment's edge id for each root; `pairs` has, for each row, its (root, message index) pairs.
+    """
+
+    __slots__ = ("edges", "pairs")
+
+    def __init__(self, edges: dict[int, int], pairs: Sequence[tuple[tuple[int, int], ...]]) -> None:
+        self.edges = edges
+        self.pairs = pairs
+
+
+class Segment:
+    """Rows of one origin under one edge id.
+
+    `indices[i]` is the index of row i's message within its tree (None when untracked or when `lineage` is given).
+    `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 once row i was.
+    """
+
+    __slots__ = ("done", "edge", "indices", "lineage", "open", "origin", "root", "rows")
+
+    def __init__(
+        self,
+        origin: Origin,
+        rows: Sequence[Row],
+        root: int = 0,
+        edge: int = 0,
+        indices: Sequence[int] | None = None,
+        lineage: Lineage | None = None,
+    ) -> None:
+        self.origin = origin
+        self.rows = rows
+        self.root = root
+        self.edge = edge
+        self.indices = indices
+        self.lineage = lineage
+        self.open = len(rows)
+        self.done: bytearray | None = None
+
+    def pairs_of(self, offset: int) -> tuple[tuple[int, int], ...]:
+        """The (root, message index) pairs of one row; empty when untracked."""
+        if self.lineage is not None:
+            return self.lineage.pairs[offset]
+        if self.root and self.indices is not None:
+            return ((self.root, self.indices[offset]),)
+        return ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Segment({self.origin!r}, {len(self.rows)} rows, root={self.root:#x}, edge={self.edge:#x})"
+
+
+class Tuple:
+    """One row with its origin, as a bolt sees it: `tup["word"]`, `tup[0]`, `tup.values`.
+
+    Compared by identity: two tuples with equal values are still two.
+    """
+
+    __slots__ = ("_offset", "_segment", "values")
+
+    values: Row
+
+    def __init__(self, values: Row, segment: Segment, offset: int) -> None:
+        self.values = values
+        self._segment = segment
+        self._offset = offset
+
+    @property
+    def segment(self) -> Segment:
+        """The segment that brought the tuple (for the framework)."""
+        return self._segment
+
+    @property
+    def offset(self) -> int:
+        """The tuple's place in its segment (for the framework)."""
+        return self._offset
+
+    @property
+    def fields(self) -> Fields:
+        """The names of the values."""
+        return self._segment.origin.fields
+
+    @property
+    def stream(self) -> str:
+        """The stream it was emitted on."""
+        return self._segment.origin.stream
+
+    @property
+    def source_component(self) -> str:
+        """The component that emitted it."""
+        return self._segment.origin.component
+
+    @property
+    def source_task(self) -> int:
+        """The task that emitted it."""
+        return self._segment.origin.task
+
+    @property
+    def is_tick(self) -> bool:
+        """True for a tick tuple (`topology.tick.tuple.freq.secs`)."""
+        return self._segment.origin.stream == TICK_STREAM
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a field, or `default` if there is no such field."""
+        fields = self._segment.origin.fields
+        return self.values[fields.position(name)] if name in fields else default
+
+    def as_dict(self) -> dict[str, Any]:
+        """Field name → value."""
+        return dict(zip(self._segment.origin.fields, self.values, strict=True))
+
+    def __getitem__(self, key: str | int) -> Any:
+        if isinstance(key, str):
+            return self.values[self._segment.origin.fields.position(key)]
+        return self.values[key]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._segment.origin.fields
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __repr__(self) -> str:
+        origin = self._segment.origin
+        shown = ", ".join(f"{n}={v!r}" for n, v in zip(origin.fields, self.values, strict=False))
+        if len(shown) > 500:
+            shown = shown[:500] + "…"
+        return f"Tuple({shown}; from {origin.component}[{origin.task}] on {origin.stream!r})"
+
+
+class TupleBatch(Sequence[Tuple]):
+    """All tuples of one turn, for `execute_batch`: a sequence that makes a `Tuple` only when it is asked for one.
+
+    `column("word")` and `rows` reach the values without any `Tuple`.
+    """
+
+    __slots__ = ("_length", "segments")
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self.segments = segments
+        self._length = sum(len(s.rows) for s in segments)
+
+    @property
+    def rows(self) -> list[Row]:
+        """The values of every tuple, in order."""
+        return [row for segment in self.segments for row in segment.rows]
+
+    def column(self, name: str) -> list[Any]:
+        """The values of one field, in order."""
+        values: list[Any] = []
+        for segment in self.segments:
+            at = segment.origin.fields.position(name)
+            values += [row[at] for row in segment.rows]
+        return values
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, at: int) -> Tuple: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Tuple]: ...
+    def __getitem__(self, at: int | slice) -> Tuple | list[Tuple]:
+        if isinstance(at, slice):
+            return list(self)[at]
+        place = at if at >= 0 else at + self._length
+        if place >= 0:
+            for segment in self.segments:
+                if place < len(segment.rows):
+                    return Tuple(segment.rows[place], segment, place)
+                place -= len(segment.rows)
+        raise IndexError(f"tuple {at} of a batch of {self._length}")
+
+    def __iter__(self) -> Iterator[Tuple]:
+        for segment in self.segments:
+            for offset, row in enumerate(segment.rows):
+                yield Tuple(row, segment, offset)
