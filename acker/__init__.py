@@ -1,1 +1,25 @@
-"""tmp"""
+"""Which tuple trees are complete: XOR ledger, edge ids, pending messages, retries, the acker actor."""
+
+from .actor import EXPIRY_STEPS, AckerActor, Acks, Init, Verdicts
+from .ids import IdSource
+from .ledger import NO_OWNER, Ledger, Verdict, VerdictKind
+from .pending import Emission, Pending, Settled
+from .retries import Fate, Retries
+
+__all__ = [
+    "EXPIRY_STEPS",
+    "NO_OWNER",
+    "AckerActor",
+    "Acks",
+    "Emission",
+    "Fate",
+    "IdSource",
+    "Init",
+    "Ledger",
+    "Pending",
+    "Retries",
+    "Settled",
+    "Verdict",
+    "VerdictKind",
+    "Verdicts",
+]

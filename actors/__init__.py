@@ -1,5 +1,66 @@
-"""The kernel: actors with bounded mailboxes. It knows no Storm noun."""
+"""The kernel: actors with bounded mailboxes. It knows no Storm noun, and nothing below it but asyncio.
 
+system ─ guardian of all ─┬─ cell: mailbox, restarts, timers, watchers ── actor (user code)
+                          └─ cell …                 ▲
+                                    ref.tell / ask ─┘
+"""
+
+from .actor import Actor, maybe_await
+from .clock import Clock, LoopClock, is_virtual
 from .errors import ActorEscalatedError, AiostormError, AskFailedError, AskTimeoutError, MailboxClosedError
+from .lanes import EMPTY, Lanes, Parked
+from .loops import loop_factory
+from .mailbox import Mailbox
+from .messages import ChildEscalated, DeadLetter, Question, Stop, Terminated
+from .policy import (
+    ESCALATE_ON_FAILURE,
+    RESUME_ON_FAILURE,
+    STOP_ON_FAILURE,
+    Decision,
+    Directive,
+    FailureHistory,
+    RestartPolicy,
+)
+from .ref import Ref
+from .rng import Rng, SystemRng
+from .stall import Stall, StallWatch
+from .system import ActorSystem, DeadLetters
+from .timers import Timer
 
-__all__ = ["ActorEscalatedError", "AiostormError", "AskFailedError", "AskTimeoutError", "MailboxClosedError"]
+__all__ = [
+    "EMPTY",
+    "ESCALATE_ON_FAILURE",
+    "RESUME_ON_FAILURE",
+    "STOP_ON_FAILURE",
+    "Actor",
+    "ActorEscalatedError",
+    "ActorSystem",
+    "AiostormError",
+    "AskFailedError",
+    "AskTimeoutError",
+    "ChildEscalated",
+    "Clock",
+    "DeadLetter",
+    "DeadLetters",
+    "Decision",
+    "Directive",
+    "FailureHistory",
+    "Lanes",
+    "LoopClock",
+    "Mailbox",
+    "MailboxClosedError",
+    "Parked",
+    "Question",
+    "Ref",
+    "RestartPolicy",
+    "Rng",
+    "Stall",
+    "StallWatch",
+    "Stop",
+    "SystemRng",
+    "Terminated",
+    "Timer",
+    "is_virtual",
+    "loop_factory",
+    "maybe_await",
+]

@@ -1,0 +1,102 @@
+"""The acker: a ledger with a mailbox.
+
+Tasks post `Init` and `Acks` on its control lane, one per turn; verdicts go back to the spout tasks' control lanes. What
+it holds is bounded by what is pending at the spouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..actors import Actor, Timer
+from .ledger import Ledger, Verdict
+
+EXPIRY_STEPS: Final = 20
+"""The ledger is swept this often per timeout: a tree expires at most 1/20 late."""
+
+_SWEEP: Final = object()
+
+
+class Init:
+    """From a spout task: the trees of one turn, as (root, xor of first edges)."""
+
+    __slots__ = ("items", "owner")
+
+    def __init__(self, owner: int, items: list[tuple[int, int]]) -> None:
+        self.owner = owner
+        self.items = items
+
+
+class Acks:
+    """From a bolt task: one turn. `items` (root, xor); `failures` (root, index, failure); `resets` roots."""
+
+    __slots__ = ("failures", "items", "resets")
+
+    def __init__(
+        self,
+        items: list[tuple[int, int]],
+        failures: list[tuple[int, int, Any]] | None = None,
+        resets: list[int] | None = None,
+    ) -> None:
+        self.items = items
+        self.failures = failures
+        self.resets = resets
+
+
+class Verdicts:
+    """To a spout task: decisions about its trees, in the order they were reached."""
+
+    __slots__ = ("verdicts",)
+
+    def __init__(self, verdicts: list[Verdict]) -> None:
+        self.verdicts = verdicts
+
+
+class AckerActor(Actor):
+    """Task of the component `__acker`. `deliver(spout_task, verdicts)` must not wait."""
+
+    def __init__(self, timeout_s: float | None, deliver: Callable[[int, Verdicts], None]) -> None:
+        self._timeout_s = timeout_s
+        self._deliver = deliver
+        self._timer: Timer | None = None
+        self.ledger = Ledger(timeout_s)
+
+    def started(self) -> None:
+        """A restart loses the rows; the spouts' own deadlines then fail those trees."""
+        self.ledger.clear()
+        self._timer = None
+
+    def receive(self, message: Any) -> None:
+        """Post in the ledger, deliver what follows."""
+        now_s = self.system.clock.monotonic()
+        out: list[tuple[int, Verdict]] = []
+        ledger = self.ledger
+        if type(message) is Acks:
+            # Failures first: should the same step complete the tree, the failed messages must not be acked with it.
+            if message.failures:
+                for root, index, failure in message.failures:
+                    ledger.fail(root, index, failure, now_s, out)
+            ledger.ack(message.items, now_s, out)
+            if message.resets:
+                for root in message.resets:
+                    ledger.reset(root, now_s, out)
+        elif type(message) is Init:
+            for root, xor in message.items:
+                ledger.init(message.owner, root, xor, now_s, out)
+        elif message is _SWEEP:
+            self._timer = None
+            ledger.expire(now_s, out)
+        else:
+            raise TypeError(f"an acker takes Init and Acks, not {message!r}")
+        if out:
+            self._send(out)
+        if self._timer is None and self._timeout_s is not None and len(ledger):
+            self._timer = self.after(self._timeout_s / EXPIRY_STEPS, _SWEEP)
+
+    def _send(self, out: list[tuple[int, Verdict]]) -> None:
+        by_owner: dict[int, list[Verdict]] = {}
+        for owner, verdict in out:
+            by_owner.setdefault(owner, []).append(verdict)
+        for owner, verdicts in by_owner.items():
+            self._deliver(owner, Verdicts(verdicts))

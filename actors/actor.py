@@ -1,0 +1,167 @@
+"""Actor: state of its own, one message at a time, an address.
+
+    spawn ──► started ──► receive … receive ──► stopped
+                 ▲            │ raises
+                 └─ backoff ◄─┘   (the guardian's policy; a new instance, the same mailbox)
+
+1. `receive` is never run twice at once: an actor needs no locks for its own state.
+2. Control messages (timers, Terminated, stop) are received before data.
+3. An actor ends after its mailbox: `stop` closes the mailbox, what was accepted is processed, then the children end
+   (youngest first), then `stopped` is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .errors import ActorEscalatedError, AskFailedError
+from .lanes import EMPTY
+from .mailbox import Mailbox
+from .messages import ChildEscalated, Question, Stop
+from .policy import RestartPolicy
+from .timers import Timer
+
+if TYPE_CHECKING:
+    from .cell import Cell
+    from .ref import Ref
+    from .system import ActorSystem
+
+TURN_MESSAGES = 128
+"""Messages received before other actors get the loop."""
+
+
+class Actor:
+    """Base of all actors: define `receive`, and `started` and `stopped` if needed. Every one may be `def` or `async def`."""
+
+    _cell: Cell  # set by the system before `started`
+
+    def started(self) -> Any:
+        """Called before the first message, and again after each restart."""
+
+    def receive(self, message: Any) -> Any:
+        """Handle one message. What it returns is the reply, if it was asked."""
+        raise NotImplementedError(f"{type(self).__name__} must define receive")
+
+    def stopped(self) -> Any:
+        """Called at the end (not before a restart)."""
+
+    def child_escalated(self, ref: Ref, error: BaseException) -> Any:
+        """A child gave up. By default this actor fails with it."""
+        raise ActorEscalatedError(f"{ref.path} gave up: {error!r}") from error
+
+    @property
+    def ref(self) -> Ref:
+        """This actor's own address."""
+        return self._cell.ref
+
+    @property
+    def system(self) -> ActorSystem:
+        """The system it lives in."""
+        return self._cell.system
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """Its inbox."""
+        return self._cell.mailbox
+
+    @property
+    def children(self) -> tuple[Ref, ...]:
+        """Its living children, oldest first."""
+        return tuple(child.ref for child in self._cell.children.values())
+
+    def spawn(
+        self,
+        actor: Actor | Callable[[], Actor],
+        name: str | None = None,
+        *,
+        policy: RestartPolicy | None = None,
+        mailbox: Mailbox | None = None,
+    ) -> Ref:
+        """Start a child: a class or factory (a restart makes a new instance), or an instance (a restart keeps it)."""
+        return self._cell.spawn(actor, name, policy=policy, mailbox=mailbox)
+
+    def watch(self, ref: Ref) -> None:
+        """Receive `Terminated(ref, error)` when that actor ends, at once if it already has."""
+        self._cell.watch(ref)
+
+    def unwatch(self, ref: Ref) -> None:
+        """Stop watching."""
+        self._cell.unwatch(ref)
+
+    def after(self, delay_s: float, message: Any) -> Timer:
+        """Send this actor a message in `delay_s` seconds."""
+        return self._cell.timers.after(delay_s, message)
+
+    def every(self, interval_s: float, message: Any) -> Timer:
+        """Send this actor a message every `interval_s` seconds; late ones do not pile up."""
+        return self._cell.timers.every(interval_s, message)
+
+    def stop(self) -> None:
+        """End in order, after what has been accepted."""
+        self._cell.ref.stop()
+
+    async def run(self) -> None:
+        """The message loop. Ends after `Stop`; what it raises is decided by the guardian."""
+        mailbox = self._cell.mailbox
+        stopping = False
+        while True:
+            for _ in range(TURN_MESSAGES):
+                message = mailbox.take()
+                if message is EMPTY:
+                    break
+                kind = type(message)
+                if kind is Question:
+                    await self._answer(message)
+                elif kind is Stop:
+                    mailbox.close(f"actor {self._cell.path} is stopping")
+                    stopping = True
+                elif kind is Timer:
+                    if message.received():
+                        await self._handle(message.message)
+                elif kind is ChildEscalated:
+                    await maybe_await(self.child_escalated(message.ref, message.error))
+                else:
+                    handled = self.receive(message)
+                    if handled is not None and inspect.isawaitable(handled):
+                        await handled
+            if mailbox.has_data or mailbox.has_control:
+                await asyncio.sleep(0)
+            elif stopping:
+                return
+            else:
+                await mailbox.wait()
+
+    async def _handle(self, message: Any) -> Any:
+        return await maybe_await(self.receive(message))
+
+    async def _answer(self, question: Question) -> None:
+        reply = question.reply
+        if reply.done():  # the asker has given up: the work may still matter, the reply does not
+            await self._handle(question.message)
+            return
+        try:
+            value = self.receive(question.message)
+            if value is not None and inspect.isawaitable(value):
+                value = await value
+        except asyncio.CancelledError:
+            if not reply.done():
+                reply.cancel()
+            raise
+        except Exception as error:
+            if not reply.done():
+                failed = AskFailedError(f"{self._cell.path} failed on the question: {error!r}")
+                failed.__cause__ = error
+                reply.set_exception(failed)
+            raise
+        if not reply.done():
+            reply.set_result(value)
+
+
+async def maybe_await(value: Any) -> Any:
+    """What a user method gave back: awaited if it was `async def`."""
+    if value is not None and inspect.isawaitable(value):
+        return await value
+    return value

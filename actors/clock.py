@@ -1,0 +1,66 @@
+"""Clock: the one place that reads the time.
+
+1. `monotonic()` is the event loop's time: deadlines and measured waits use it, so a virtual loop moves all of them.
+2. `now()` is wall-clock time, for timestamps that people read. It is never compared with a deadline: wall clocks jump.
+3. `stopwatch()` is for measuring how long code ran; under a virtual loop it is the loop's time, so that what depends on
+   it (the size of a turn) is the same in every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the rest of the system may ask of time. Seconds everywhere."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back."""
+        ...
+
+    def now(self) -> float:
+        """Seconds since 1970, UTC."""
+        ...
+
+    def stopwatch(self) -> float:
+        """Seconds from an arbitrary start, at the finest resolution there is."""
+        ...
+
+    async def sleep(self, delay_s: float) -> None:
+        """Wait."""
+        ...
+
+
+class LoopClock:
+    """The clock of an asyncio event loop, real or virtual (a loop with a true attribute `virtual`)."""
+
+    __slots__ = ("_now_offset_s", "monotonic", "stopwatch")
+
+    monotonic: Callable[[], float]
+    stopwatch: Callable[[], float]
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        loop = loop or asyncio.get_running_loop()
+        self.monotonic = loop.time
+        virtual = is_virtual(loop)
+        self.stopwatch = loop.time if virtual else time.perf_counter
+        # In virtual time the wall clock starts at a fixed date: two runs of one test read the same timestamps.
+        self._now_offset_s = 1_700_000_000.0 - loop.time() if virtual else None
+
+    def now(self) -> float:
+        """Seconds since 1970, UTC."""
+        if self._now_offset_s is None:
+            return time.time()
+        return self._now_offset_s + self.monotonic()
+
+    async def sleep(self, delay_s: float) -> None:
+        """Wait."""
+        await asyncio.sleep(delay_s)
+
+
+def is_virtual(loop: asyncio.AbstractEventLoop) -> bool:
+    """Is this a loop whose time jumps (aiostorm.testing)? Then nothing may measure or wait for real time."""
+    return bool(getattr(loop, "virtual", False))

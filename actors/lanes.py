@@ -1,0 +1,203 @@
+"""Lanes: the inside of a mailbox, as a pure machine.
+
+Two queues. Data is counted in weight (a segment weighs as many tuples as it holds) and bounded; control is served first
+and never refused: it is bounded by what is pending elsewhere, and it must always get through (that is the deadlock rule).
+
+    fill > high: the gate closes          closed: offers are refused, senders park
+    fill <= low: the gate opens           opening: parked senders are pulled from, one piece each in turn
+
+1. `fill` never exceeds `capacity`: the gate alone decides, and no piece weighs more than the room above the high mark
+   (`max_piece`). Only `force` (edges inside a cycle) may go over.
+2. Senders are parked only while the gate is closed.
+3. Nothing accepted is lost: it is taken, or handed out by `remove_all`.
+
+Storm has one disruptor queue per executor with an overflow list; the marks are its backpressure high and low water
+marks. Pulling from parked senders in turn is ours: no sender can starve another, and none wakes up in vain.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final, Protocol
+
+from .errors import MailboxClosedError
+
+
+class Parked(Protocol):
+    """A sender that waits for room, with its pieces still in hand."""
+
+    def next_piece(self) -> tuple[Any, int] | None:
+        """The next piece and its weight; None if there is none (any more)."""
+        ...
+
+    def has_more(self) -> bool:
+        """Is there another piece? When not, the sender is let go (and should tell its owner)."""
+        ...
+
+    def refused(self, error: MailboxClosedError) -> None:
+        """The mailbox has closed: the remaining pieces will never be accepted."""
+        ...
+
+
+class _Empty:
+    def __repr__(self) -> str:
+        return "EMPTY"
+
+
+EMPTY: Final = _Empty()
+"""What `take` returns when nothing is there (None is a message like any other)."""
+
+
+class Lanes:
+    """A bounded data queue and a control queue, with a gate between marks. No waiting in here: see `Mailbox`."""
+
+    __slots__ = ("_control", "_data", "_parked", "capacity", "closed", "fill", "gate_open", "high", "low", "max_piece")
+
+    def __init__(self, capacity: int, high_mark: float = 0.8, low_mark: float = 0.2) -> None:
+        if capacity < 1:
+            raise ValueError(f"a mailbox needs a capacity of at least 1, not {capacity}")
+        if not 0.0 <= low_mark < high_mark <= 1.0:
+            raise ValueError(f"marks must satisfy 0 <= low < high <= 1, not low={low_mark}, high={high_mark}")
+        self.capacity = capacity
+        self.high = min(int(capacity * high_mark), capacity - 1)
+        self.low = min(int(capacity * low_mark), self.high)
+        self.max_piece = capacity - self.high
+        self.fill = 0
+        self.gate_open = True
+        self.closed = False
+        self._control: deque[Any] = deque()
+        self._data: deque[tuple[int, Any]] = deque()
+        self._parked: deque[Parked] = deque()
+
+    @property
+    def has_control(self) -> bool:
+        """Is a control message there?"""
+        return bool(self._control)
+
+    @property
+    def has_data(self) -> bool:
+        """Is a data message there?"""
+        return bool(self._data)
+
+    @property
+    def parked(self) -> int:
+        """How many senders wait for room."""
+        return len(self._parked)
+
+    @property
+    def is_high(self) -> bool:
+        """Is it past its high mark, or on the way down to its low mark?"""
+        return not self.gate_open
+
+    def offer(self, item: Any, weight: int = 1) -> bool:
+        """Accept a piece if the gate is open; never waits. False also when closed (see `closed`)."""
+        if not self.gate_open:
+            return False
+        self._data.append((weight, item))
+        self.fill += weight
+        if self.fill > self.high:
+            self.gate_open = False
+        self._arrived()
+        return True
+
+    def force(self, item: Any, weight: int = 1) -> bool:
+        """Accept a piece whatever the fill: for the edges on which waiting could deadlock. False only when closed."""
+        if self.closed:
+            return False
+        self._data.append((weight, item))
+        self.fill += weight
+        if self.fill > self.high:
+            self.gate_open = False
+        self._arrived()
+        return True
+
+    def post(self, item: Any) -> None:
+        """Put a message on the control lane: never refused, not even when closed (stopping needs it)."""
+        self._control.append(item)
+        self._arrived()
+
+    def park(self, sender: Parked) -> None:
+        """Wait for room: pieces are pulled from the sender when the gate opens."""
+        if self.closed:
+            sender.refused(MailboxClosedError("the mailbox is closed"))
+        else:
+            self._parked.append(sender)
+            if self.gate_open:
+                self._pull()
+
+    def unpark(self, sender: Parked) -> None:
+        """Stop waiting."""
+        if sender in self._parked:
+            self._parked.remove(sender)
+
+    def take(self) -> Any:
+        """The next message, control before data; EMPTY if there is none."""
+        if self._control:
+            return self._control.popleft()
+        return self.take_data()
+
+    def take_control(self) -> Any:
+        """The next control message; EMPTY if there is none."""
+        return self._control.popleft() if self._control else EMPTY
+
+    def take_data(self) -> Any:
+        """The next data message; EMPTY if there is none."""
+        if not self._data:
+            return EMPTY
+        weight, item = self._data.popleft()
+        self.fill -= weight
+        if not self.gate_open and self.fill <= self.low:
+            self._open()
+        return item
+
+    def take_batch(self, limit: int) -> list[Any]:
+        """Data messages until their weight reaches `limit` (at least one, if there is one)."""
+        data = self._data
+        batch: list[Any] = []
+        taken = 0
+        while data and taken < limit:
+            weight, item = data[0]
+            if batch and taken + weight > limit:
+                break
+            data.popleft()
+            batch.append(item)
+            taken += weight
+        self.fill -= taken
+        if not self.gate_open and self.fill <= self.low:
+            self._open()
+        return batch
+
+    def close(self, reason: str = "the mailbox is closed") -> None:
+        """Accept no more data; what was accepted stays. Parked senders are refused."""
+        self.closed = True
+        self.gate_open = False
+        while self._parked:
+            self._parked.popleft().refused(MailboxClosedError(reason))
+
+    def remove_all(self) -> list[Any]:
+        """Empty both lanes and hand out what was in them, for the dead letters."""
+        left = [*self._control, *(item for _, item in self._data)]
+        self._control.clear()
+        self._data.clear()
+        self.fill = 0
+        return left
+
+    def _open(self) -> None:
+        if not self.closed:
+            self.gate_open = True
+            if self._parked:
+                self._pull()
+
+    def _pull(self) -> None:
+        parked = self._parked
+        while parked and self.gate_open:
+            sender = parked.popleft()
+            piece = sender.next_piece()
+            if piece is None:
+                continue
+            self.offer(*piece)
+            if sender.has_more():
+                parked.append(sender)
+
+    def _arrived(self) -> None:
+        """Something was accepted; the mailbox wakes its reader."""

@@ -1,0 +1,50 @@
+"""What the kernel itself puts into mailboxes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .ref import Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """Death watch: a watched actor has ended; `error` says why if it failed."""
+
+    ref: Ref
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEscalated:
+    """A child failed more often than its policy allows, or its policy says so. To its parent, on the control lane."""
+
+    ref: Ref
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End in order: accept no more data, process what was accepted, then stop. To any actor, on the control lane."""
+
+
+class Question:
+    """An `ask` in the mailbox: the message and the future its reply goes to."""
+
+    __slots__ = ("message", "reply")
+
+    def __init__(self, message: Any, reply: asyncio.Future[Any]) -> None:
+        self.message = message
+        self.reply = reply
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that was accepted and never processed. `reason` says why."""
+
+    path: str
+    message: Any
+    reason: str

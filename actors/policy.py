@@ -1,0 +1,85 @@
+"""Restart policy: what a guardian does when an actor fails, as a pure machine.
+
+    failure -> directive: RESUME   carry on with the same state, the message is lost
+                          RESTART  after backoff, on a new instance; the mailbox stays
+                          STOP     end the actor
+                          ESCALATE the parent fails with it
+
+More than `max_restarts` restarts within `window_s` escalate, whatever the directive: an endless restart hides a defect
+(Erlang's restart intensity). The backoff grows with the number of restarts in the window, so an actor that has been well
+for a while starts again at the first step.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+class Directive(enum.Enum):
+    """What to do about a failure."""
+
+    RESUME = "resume"
+    RESTART = "restart"
+    STOP = "stop"
+    ESCALATE = "escalate"
+
+
+def _always_restart(error: BaseException) -> Directive:
+    return Directive.RESTART
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """How often an actor may fail and how long to wait before it starts again.
+
+    `backoff_s[i]` is the wait before restart i of the window; the last one repeats. `decide` chooses by exception.
+    """
+
+    max_restarts: int = 5
+    window_s: float = 30.0
+    backoff_s: tuple[float, ...] = (0.0, 0.2, 1.0, 5.0)
+    decide: Callable[[BaseException], Directive] = field(default=_always_restart)
+
+    def __post_init__(self) -> None:
+        if self.max_restarts < 0 or self.window_s <= 0 or not self.backoff_s or min(self.backoff_s) < 0:
+            raise ValueError(f"max_restarts >= 0, window_s > 0 and a backoff_s of non-negative waits: {self}")
+
+
+STOP_ON_FAILURE = RestartPolicy(decide=lambda error: Directive.STOP)
+RESUME_ON_FAILURE = RestartPolicy(decide=lambda error: Directive.RESUME)
+ESCALATE_ON_FAILURE = RestartPolicy(decide=lambda error: Directive.ESCALATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A directive, and for RESTART the wait before it and which restart of the window it is."""
+
+    directive: Directive
+    delay_s: float = 0.0
+    restarts: int = 0
+
+
+class FailureHistory:
+    """The failures of one actor within its policy's window."""
+
+    __slots__ = ("_restarts", "policy")
+
+    def __init__(self, policy: RestartPolicy) -> None:
+        self.policy = policy
+        self._restarts: deque[float] = deque()
+
+    def failed(self, error: BaseException, now_s: float) -> Decision:
+        """Decide about a failure at `now_s` (monotonic seconds)."""
+        directive = self.policy.decide(error)
+        if directive is not Directive.RESTART:
+            return Decision(directive)
+        while self._restarts and self._restarts[0] <= now_s - self.policy.window_s:
+            self._restarts.popleft()
+        if len(self._restarts) >= self.policy.max_restarts:
+            return Decision(Directive.ESCALATE, restarts=len(self._restarts))
+        delay_s = self.policy.backoff_s[min(len(self._restarts), len(self.policy.backoff_s) - 1)]
+        self._restarts.append(now_s)
+        return Decision(Directive.RESTART, delay_s, len(self._restarts))

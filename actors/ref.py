@@ -1,0 +1,117 @@
+"""Ref: the address of an actor; all that others hold of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from .errors import AskTimeoutError, MailboxClosedError
+from .messages import Question, Stop
+
+if TYPE_CHECKING:
+    from .cell import Cell
+
+_FROM_SYSTEM: Any = object()
+
+
+class Ref:
+    """Send messages to an actor. Refs compare by identity of the actor; one stays valid over restarts."""
+
+    __slots__ = ("_cell", "_mailbox")
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._mailbox = cell.mailbox
+
+    @property
+    def path(self) -> str:
+        """Where it stands in the tree of its system: "/parent/child"."""
+        return self._cell.path
+
+    @property
+    def is_alive(self) -> bool:
+        """False once the actor has ended (a restart is no end)."""
+        return not self._cell.terminated.done()
+
+    async def tell(self, message: Any) -> None:
+        """Send a message; waits while the mailbox is past its marks. MailboxClosedError if the actor has stopped."""
+        if not self._mailbox.offer(message):
+            await self._mailbox.put(message)
+
+    def tell_nowait(self, message: Any) -> bool:
+        """Send a message if there is room now. False if not; MailboxClosedError if the actor has stopped."""
+        if self._mailbox.offer(message):
+            return True
+        if self._mailbox.closed:
+            raise MailboxClosedError(f"actor {self.path} has stopped")
+        return False
+
+    async def ask(self, message: Any, *, timeout_s: float | None = _FROM_SYSTEM) -> Any:
+        """Send a message and wait for what `receive` returns for it.
+
+        The time counts from here, waiting for room included. AskTimeoutError when it runs out, AskFailedError when
+        `receive` raised, MailboxClosedError when the actor stopped before it answered. `timeout_s=None` waits for ever.
+        """
+        loop = self._cell.loop
+        if timeout_s is _FROM_SYSTEM:
+            timeout_s = self._cell.system.ask_timeout_s
+        reply: asyncio.Future[Any] = loop.create_future()
+        timer = loop.call_later(timeout_s, _time_out, reply, self, timeout_s) if timeout_s is not None else None
+        question = Question(message, reply)
+        try:
+            if not self._mailbox.offer(question):
+                await self._put_until(question, reply)
+            return await reply
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def stop(self) -> None:
+        """Ask the actor to end in order: what it has accepted is processed first."""
+        if self.is_alive:
+            self._mailbox.post(Stop())
+
+    def kill(self) -> None:
+        """End the actor at once; what it had accepted becomes dead letters."""
+        self._cell.kill()
+
+    async def wait_terminated(self) -> None:
+        """Wait until the actor has ended."""
+        await asyncio.shield(self._cell.terminated)
+
+    async def _put_until(self, question: Question, reply: asyncio.Future[Any]) -> None:
+        """Wait for room, but no longer than for the reply (which the timer may fail)."""
+        if self._mailbox.closed:
+            raise MailboxClosedError(f"actor {self.path} has stopped")
+        parked = _ParkedQuestion(question)
+        self._mailbox.park(parked)
+        try:
+            await asyncio.wait((reply,))
+        finally:
+            self._mailbox.unpark(parked)
+
+    def __repr__(self) -> str:
+        return f"Ref({self.path})"
+
+
+class _ParkedQuestion:
+    __slots__ = ("_question",)
+
+    def __init__(self, question: Question) -> None:
+        self._question: Question | None = question
+
+    def next_piece(self) -> tuple[Any, int] | None:
+        question, self._question = self._question, None
+        return (question, 1) if question is not None and not question.reply.done() else None
+
+    def has_more(self) -> bool:
+        return False
+
+    def refused(self, error: MailboxClosedError) -> None:
+        if self._question is not None and not self._question.reply.done():
+            self._question.reply.set_exception(error)
+
+
+def _time_out(reply: asyncio.Future[Any], ref: Ref, timeout_s: float) -> None:
+    if not reply.done():
+        reply.set_exception(AskTimeoutError(f"no reply from {ref.path} within {timeout_s:g} s"))

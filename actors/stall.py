@@ -1,0 +1,124 @@
+"""Stall watch: who blocks the event loop, and in which line.
+
+A thread looks at a beat that the loop keeps. When the beat is late, the loop's thread is inside some call: the thread
+reads its stack and the asyncio task it runs, and reports once per stall, while it lasts.
+
+    loop:    beat … beat … [user code blocks] ………………… beat
+    thread:  ok     ok     ok    late: report(stack)         over: report(duration)
+
+1. It is off in virtual time: there nothing may depend on how long code really ran.
+2. The watch costs the loop one callback per quarter of the limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_PACKAGE_ROOTS = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__).resolve().parent))
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The loop has been blocked for `blocked_s` seconds and still is. `line` is the user's own line, if one is found."""
+
+    task: str
+    blocked_s: float
+    filename: str
+    lineno: int
+    function: str
+    line: str
+    stack: str
+
+    def __str__(self) -> str:
+        where = f'File "{self.filename}", line {self.lineno}, in {self.function}: {self.line}'
+        return f"{self.task} has blocked the event loop for {self.blocked_s:.2f} s at {where}"
+
+
+class StallWatch:
+    """Watch the running loop; `report` is called in the watching thread and must not block or touch the loop."""
+
+    def __init__(self, limit_s: float, report: Callable[[Stall], None]) -> None:
+        if limit_s <= 0:
+            raise ValueError(f"a stall limit is more than 0 seconds, not {limit_s}")
+        self._limit_s = limit_s
+        self._report = report
+        self._beat_s = time.monotonic()
+        self._over = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._handle: asyncio.TimerHandle | None = None
+        self._loop_thread = 0
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin, from within the loop's thread."""
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._beat()
+        self._thread = threading.Thread(target=self._watch, name="aiostorm-stall-watch", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; waits for the thread, which answers at once."""
+        self._over.set()
+        if self._handle is not None:
+            self._handle.cancel()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _beat(self) -> None:
+        self._beat_s = time.monotonic()
+        if self._loop is not None and not self._over.is_set():
+            self._handle = self._loop.call_later(self._limit_s / 4, self._beat)
+
+    def _watch(self) -> None:
+        reported = 0.0
+        while not self._over.wait(self._limit_s / 4):
+            beat_s = self._beat_s
+            blocked_s = time.monotonic() - beat_s
+            if blocked_s > self._limit_s and beat_s != reported:
+                reported = beat_s
+                stall = self._look(blocked_s)
+                if stall is not None:
+                    self._report(stall)
+
+    def _look(self, blocked_s: float) -> Stall | None:
+        frame = sys._current_frames().get(self._loop_thread)
+        if frame is None or self._loop is None:
+            return None
+        task = asyncio.current_task(self._loop)
+        stack = traceback.extract_stack(frame)
+        at = user_frame(stack)
+        return Stall(
+            task=task.get_name() if task is not None else "a callback",
+            blocked_s=blocked_s,
+            filename=at.filename,
+            lineno=at.lineno or 0,
+            function=at.name,
+            line=at.line or "",
+            stack="".join(traceback.format_list(stack)),
+        )
+
+
+def user_frame(stack: traceback.StackSummary) -> traceback.FrameSummary:
+    """The innermost call that the framework made into somebody else's code; the innermost frame if there is none."""
+    found = stack[-1]
+    for outer, inner in zip(reversed(stack[:-1]), reversed(stack[1:]), strict=True):
+        if _is_ours(outer.filename) and not _is_ours(inner.filename):
+            return inner
+    return found
+
+
+def _is_ours(filename: str) -> bool:
+    # Examples and tests stand inside a checkout's root but are users' code.
+    for root in _PACKAGE_ROOTS:
+        if filename.startswith(root):
+            rest = filename[len(root) :].lstrip("/\\").replace("\\", "/")
+            return not rest.startswith(("examples/", "tests/", "benchmarks/", ".venv/"))
+    return False

@@ -1,0 +1,82 @@
+"""Timers: messages that an actor sends itself later, on the control lane.
+
+A repeating timer has at most one message under way: an actor that is busy for ten intervals gets one message, not ten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from .mailbox import Mailbox
+
+
+class Timer:
+    """A message to come. `cancel` also takes back one that is in the mailbox but not yet received."""
+
+    __slots__ = ("_handle", "_interval_s", "_loop", "_mailbox", "_timers", "active", "message", "under_way")
+
+    def __init__(self, timers: Timers, delay_s: float, message: Any, interval_s: float | None) -> None:
+        self._timers = timers
+        self._loop = timers.loop
+        self._mailbox = timers.mailbox
+        self._interval_s = interval_s
+        self.message = message
+        self.active = True
+        self.under_way = False
+        self._handle = self._loop.call_later(delay_s, self._fire)
+
+    def cancel(self) -> None:
+        """The message will not be received (any more)."""
+        self.active = False
+        self._handle.cancel()
+        self._timers.discard(self)
+
+    def received(self) -> bool:
+        """The reader has taken it out of the mailbox: is it still wanted?"""
+        self.under_way = False
+        if self._interval_s is None:
+            self._timers.discard(self)
+        return self.active
+
+    def _fire(self) -> None:
+        if not self.under_way:
+            self.under_way = True
+            self._mailbox.post(self)
+        if self._interval_s is not None:
+            self._handle = self._loop.call_later(self._interval_s, self._fire)
+
+
+class Timers:
+    """The timers of one actor; all end with it."""
+
+    __slots__ = ("_timers", "loop", "mailbox")
+
+    def __init__(self, mailbox: Mailbox, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.mailbox = mailbox
+        self._timers: set[Timer] = set()
+
+    def after(self, delay_s: float, message: Any) -> Timer:
+        """Once, in `delay_s` seconds."""
+        return self._add(delay_s, message, None)
+
+    def every(self, interval_s: float, message: Any) -> Timer:
+        """Again and again; the first after one interval."""
+        if interval_s <= 0:
+            raise ValueError(f"an interval is more than 0 seconds, not {interval_s}")
+        return self._add(interval_s, message, interval_s)
+
+    def cancel_all(self) -> None:
+        """Cancel every timer."""
+        for timer in list(self._timers):
+            timer.cancel()
+
+    def discard(self, timer: Timer) -> None:
+        """Forget a timer that has ended."""
+        self._timers.discard(timer)
+
+    def _add(self, delay_s: float, message: Any, interval_s: float | None) -> Timer:
+        timer = Timer(self, delay_s, message, interval_s)
+        self._timers.add(timer)
+        return timer
