@@ -95,7 +95,9 @@ class SpoutCollector(Protocol):
         """Emit one tuple; with a message id it is tracked and `ack` or `fail` will be called with that id."""
         ...
 
-    def emit_direct(self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+    def emit_direct(
+        self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
+    ) -> None:
         """Emit to one task of a component that subscribed with direct grouping."""
         ...
 

@@ -17,12 +17,33 @@ class TopologyError(AiostormError):
 
 
 class ConfigError(AiostormError):
-    """Configuration that cannot be read or does not validate; the message names key and source."""
+    """Configuration that cannot be read or does not validate: every mistake in `problems`, each naming key and source."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__(
+            problems[0]
+            if len(problems) == 1
+            else f"the configuration has {len(problems)} mistakes:\n" + "\n".join(f"  - {p}" for p in problems)
+        )
 
 
 class EmitError(AiostormError):
-    """An emit that is refused: wrong arity, undeclared stream, not a row, emitted after close, …"""
+    """An emit that is refused: wrong arity, undeclared stream, not a row, emitted after close, …
+
+    `row` is the place of the refused row in the batch that was split, where one row is to blame; else None.
+    """
+
+    row: int | None = None
 
 
 class UnhashableKeyError(EmitError):
-    """A grouping key whose value cannot be hashed the same way on every machine."""
+    """A grouping key whose value cannot be hashed the same way on every machine; `culprit` is the value to blame."""
+
+    def __init__(self, culprit: object, where: str = "the key") -> None:
+        self.culprit = culprit
+        super().__init__(
+            f"{where} holds a {type(culprit).__qualname__}, which has no hash that is the same in every process; "
+            "emit a key of None, str, bytes, numbers, dates, UUID, Enum, tuples, frozensets or frozen dataclasses of "
+            "these (a list: tuple(x); a dict: tuple(sorted(x.items())); an object: its id), or use another grouping"
+        )

@@ -1,0 +1,233 @@
+"""Groupings: the rule that picks the target tasks of a row. The base class and the groupings without memory.
+
+One grouping object serves one emitting task and one subscription. It is asked for whole batches, because that is what
+travels:
+
+    rows r0 r1 r2 r3 ──split──▶ (task 4, [r0, r3]), (task 7, [r1, r2])
+
+1. `split` returns at most one share per target; the rows of a share are in the order in which they were given.
+2. Every row goes to the targets that `choose` would give for it: nothing is lost, nothing doubled.
+3. `split` never changes its input and may hand it on: the caller must not change it either.
+4. A grouping uses no clock, no global random source and no Python `hash` that differs between processes: with the same
+   `rng` it does the same again.
+
+Storm: CustomStreamGrouping, GrouperFactory. Whole batches are ours (depart), and a target that is not one of the
+consumer's is an error here; Storm sends to it (depart).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .errors import EmitError
+from .fields import Fields
+from .streams import StreamId
+from .tuples import Row
+
+if TYPE_CHECKING:
+    import random
+
+Share = tuple[int, Sequence[Row], Sequence[Any] | None]
+"""A target task, its rows, and the marks that belong to them (None: untracked)."""
+
+ROUTING_CACHE_KEYS = 65_536
+
+
+def never(task: int) -> bool:
+    """No target is ever over its high mark."""
+    return False
+
+
+@dataclass(slots=True)
+class GroupingContext:
+    """What a grouping can know: who emits to whom, and where and how full the targets are.
+
+    `is_high(task)` says whether that target is over its high mark. `local` are targets in the same worker, `same_node`
+    targets on the same node. `cache_keys` is how many keys a grouping by fields remembers before it forgets them all.
+    """
+
+    component: str
+    task_id: int
+    consumer: str
+    fields: Fields
+    rng: random.Random
+    is_high: Callable[[int], bool] = never
+    local: frozenset[int] = frozenset()
+    same_node: frozenset[int] = frozenset()
+    cache_keys: int = ROUTING_CACHE_KEYS
+
+
+class Grouping(ABC):
+    """Picks target tasks. Your own: define `choose`, and `choose_batch` or `split` if whole batches can be faster.
+
+    `context`, `stream` and `targets` are there after `prepare`. An instance given to `custom_grouping` is copied for
+    each emitting task.
+    """
+
+    context: GroupingContext
+    stream: StreamId
+    targets: tuple[int, ...]
+
+    def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
+        """Called once, before anything else. `targets` are the task ids of the consumer."""
+        self.context = context
+        self.stream = stream
+        self.targets = tuple(sorted(targets))
+
+    @abstractmethod
+    def choose(self, values: Row) -> Sequence[int]:
+        """The target tasks of one row."""
+
+    def choose_batch(self, rows: Sequence[Row]) -> Sequence[Sequence[int]]:
+        """The target tasks of each row."""
+        return [self.choose(row) for row in rows]
+
+    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+        """One share for each target that gets rows. `marks` is parallel to `rows`."""
+        return share_out(self.choose_batch(rows), rows, marks)
+
+
+def share_out(chosen: Iterable[Sequence[int]], rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    """Shares from the targets of each row."""
+    shares: dict[int, tuple[list[Row], list[Any]]] = {}
+    for i, targets in enumerate(chosen):
+        for target in targets:
+            share = shares.get(target)
+            if share is None:
+                share = shares[target] = ([], [])
+            share[0].append(rows[i])
+            if marks is not None:
+                share[1].append(marks[i])
+    return [(target, share[0], None if marks is None else share[1]) for target, share in shares.items()]
+
+
+def share_each(chosen: Iterable[int], rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    """Shares from the one target of each row."""
+    shares: dict[int, list[Row]] = {}
+    if marks is None:
+        for target, row in zip(chosen, rows):  # noqa: B905 - strict costs a tenth here
+            if target in shares:
+                shares[target].append(row)
+            else:
+                shares[target] = [row]
+        return [(target, share, None) for target, share in shares.items()]
+    share_marks: dict[int, list[Any]] = {}
+    for target, row, mark in zip(chosen, rows, marks):  # noqa: B905
+        if target in shares:
+            shares[target].append(row)
+            share_marks[target].append(mark)
+        else:
+            shares[target] = [row]
+            share_marks[target] = [mark]
+    return [(target, share, share_marks[target]) for target, share in shares.items()]
+
+
+class GlobalGrouping(Grouping):
+    """Everything to the task with the lowest id."""
+
+    def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
+        """Find the lowest id."""
+        super().prepare(context, stream, targets)
+        self._lowest = self.targets[0]
+
+    def choose(self, values: Row) -> Sequence[int]:
+        """The lowest task id."""
+        return (self._lowest,)
+
+    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+        """All rows, as they came, to the lowest task id."""
+        return [(self._lowest, rows, marks)] if rows else []
+
+
+class AllGrouping(Grouping):
+    """Everything to every task."""
+
+    def choose(self, values: Row) -> Sequence[int]:
+        """Every target."""
+        return self.targets
+
+    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+        """The same rows for every target."""
+        return [(target, rows, marks) for target in self.targets] if rows else []
+
+
+class DirectGrouping(Grouping):
+    """Only the emitter picks, with `emit_direct`.
+
+    A plain emit on a direct stream is refused (depart: Storm drops the tuple without a word).
+    """
+
+    def choose(self, values: Row) -> Sequence[int]:
+        """Refused: EmitError."""
+        raise self._refusal()
+
+    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+        """Refused: EmitError."""
+        raise self._refusal()
+
+    def _refusal(self) -> EmitError:
+        return EmitError(
+            f"{self.stream.component!r} emitted on its direct stream {self.stream.stream!r} without naming a task; "
+            f"use emit_direct(task, values) with a task of context.tasks({self.context.consumer!r})"
+        )
+
+
+class CustomGrouping(Grouping):
+    """A user's grouping, with its answers checked: every target is a task of the consumer."""
+
+    def __init__(self, inner: Grouping) -> None:
+        self._inner = inner
+
+    def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
+        """Prepare the user's grouping."""
+        super().prepare(context, stream, targets)
+        self._allowed = frozenset(targets)
+        self._splits_itself = type(self._inner).split is not Grouping.split
+        self._inner.prepare(context, stream, self.targets)
+
+    def choose(self, values: Row) -> Sequence[int]:
+        """What the user's grouping chooses; EmitError for a target that is not one of the consumer's."""
+        return self._checked(self._inner.choose(values), None)
+
+    def choose_batch(self, rows: Sequence[Row]) -> Sequence[Sequence[int]]:
+        """What the user's grouping chooses for each row."""
+        chosen = self._inner.choose_batch(rows)
+        if len(chosen) != len(rows):
+            raise EmitError(f"{self._name()}: choose_batch gave {len(chosen)} answers for {len(rows)} rows")
+        return [self._checked(targets, i) for i, targets in enumerate(chosen)]
+
+    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+        """The shares that the user's grouping makes."""
+        if not self._splits_itself:
+            return share_out(self.choose_batch(rows), rows, marks)
+        shares = self._inner.split(rows, marks)
+        self._checked([share[0] for share in shares], None)
+        for _, given, given_marks in shares:
+            if (given_marks is None) != (marks is None) or (given_marks is not None and len(given) != len(given_marks)):
+                raise EmitError(f"{self._name()}: split must give one mark for each row, or None if it was given None")
+        return shares
+
+    def _checked(self, targets: Sequence[int], row: int | None) -> Sequence[int]:
+        if not isinstance(targets, list | tuple):
+            error = EmitError(f"{self._name()}: choose must return a list or tuple of task ids, not {targets!r}")
+        else:
+            for target in targets:
+                if target not in self._allowed:
+                    error = EmitError(
+                        f"{self._name()}: chose task {target!r}; the tasks of {self.context.consumer!r} are "
+                        f"{', '.join(map(str, self.targets))}"
+                    )
+                    break
+            else:
+                return targets
+        error.row = row
+        raise error
+
+    def _name(self) -> str:
+        return (
+            f"grouping {type(self._inner).__name__} of {self.context.consumer!r} on stream "
+            f"{self.stream.stream!r} of {self.stream.component!r}"
+        )

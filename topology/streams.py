@@ -1,0 +1,85 @@
+"""Streams: what a component declares that it emits, and the name by which others subscribe to it.
+
+1. A stream belongs to one component; (component, stream) names it in the whole topology.
+2. A stream is direct or not. On a direct stream the emitter names the receiving task; on the others a grouping does.
+3. Every spout has one stream more than it declares: `DEAD_LETTER_STREAM`, for messages that were given up.
+4. Names that start with "__" belong to the framework.
+
+Storm: OutputFieldsDeclarer, GlobalStreamId, StreamInfo. A declaration here is data (`outputs = …`), not a call (depart).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .fields import Fields
+from .tuples import DEFAULT_STREAM
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+NAME_RULE = "1 to 128 letters, digits, '_', '.' or '-'"
+
+DEAD_LETTER_FIELDS = Fields("message_id", "stream", "values", "reason", "error", "attempts")
+"""The fields of `DEAD_LETTER_STREAM`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamId:
+    """One stream of one component."""
+
+    component: str
+    stream: str = DEFAULT_STREAM
+
+    def __str__(self) -> str:
+        return self.component if self.stream == DEFAULT_STREAM else f"{self.component}:{self.stream}"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDecl:
+    """The declaration of a stream: its fields, and whether it is direct."""
+
+    fields: Fields
+    direct: bool = False
+
+
+def direct(*names: str) -> StreamDecl:
+    """Declare a direct stream: `outputs = {"answers": direct("question", "answer")}`."""
+    return StreamDecl(Fields(*names), direct=True)
+
+
+def read_outputs(outputs: Any) -> tuple[dict[str, StreamDecl], list[str]]:
+    """The streams that an `outputs` declaration means, and what is wrong with it (for the builder)."""
+    if outputs is None:
+        return {}, []
+    streams = outputs if isinstance(outputs, Mapping) else {DEFAULT_STREAM: outputs}
+    declared: dict[str, StreamDecl] = {}
+    problems: list[str] = []
+    for name, given in streams.items():
+        if not isinstance(name, str) or not NAME.fullmatch(name) or name.startswith("__"):
+            problems.append(f"outputs: {name!r} is not a stream name ({NAME_RULE}, not starting with '__')")
+            continue
+        try:
+            declared[name] = _declaration(given)
+        except (TypeError, ValueError) as error:
+            problems.append(f"outputs: stream {name!r}: {error}")
+    return declared, problems
+
+
+def _declaration(given: Any) -> StreamDecl:
+    if isinstance(given, StreamDecl):
+        decl = given
+    elif isinstance(given, Fields):
+        decl = StreamDecl(given)
+    elif isinstance(given, str):
+        decl = StreamDecl(Fields(given))
+    elif isinstance(given, list | tuple):
+        decl = StreamDecl(Fields(*given))
+    else:
+        raise TypeError(f"expected Fields, a name, a list of names or direct(…), not {type(given).__name__}")
+    for name in decl.fields:
+        if "," in name or name != name.strip():
+            names = ", ".join(repr(part.strip()) for part in name.split(",") if part.strip())
+            raise ValueError(f"{name!r} is one field name; did you mean Fields({names})?")
+    return decl
