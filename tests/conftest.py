@@ -1,0 +1,147 @@
+"""Guards for every test. They watch what asyncio would let pass in silence.
+
+1. No asyncio task outlives its test: what a test starts, it (or a fixture of its) ends.
+2. No complaint of asyncio goes unseen: "Task was destroyed but it is pending", "exception was never retrieved",
+   exceptions in callbacks. A task is found when it is collected: young objects after each test, all after each module.
+3. Nothing unpickles: `pickle.find_class` is how bytes become code. No exception was needed for pytest, Hypothesis or
+   the standard library; a test that needs one must say why here.
+4. In real time nothing blocks the event loop for more than 250 ms. A test that does so on purpose says so: marker
+   `blocks_loop`. In virtual time nothing depends on how long code really runs, and nothing is measured.
+
+Virtual time itself comes from the project's own pytest plugin (aiostorm.testing.plugin).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from hypothesis import settings
+
+from aiostorm.actors import Stall, StallWatch, is_virtual
+
+BLOCKED_LIMIT_S = 0.25
+
+# Deadlines of Hypothesis measure a shared machine, not us; and a run must not depend on an earlier one.
+settings.register_profile("aiostorm", deadline=None, database=None, derandomize=True, print_blob=True)
+settings.register_profile("explore", deadline=None, max_examples=2000)
+settings.load_profile("aiostorm")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Markers of the guards."""
+    config.addinivalue_line("markers", "blocks_loop: blocks the event loop in real time, on purpose")
+
+
+# -- 1 and 4: the test's event loop ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def guard_loop(request: pytest.FixtureRequest, guard_complaints: None) -> None:
+    """For asynchronous tests: watch the loop. Set up before the test's own fixtures, so checked after their end."""
+    if pytest_asyncio.is_async_test(request.node):
+        request.getfixturevalue("_watched_loop")
+
+
+@pytest_asyncio.fixture
+async def _watched_loop(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    loop = asyncio.get_running_loop()
+    before = asyncio.all_tasks()
+    stalls: list[Stall] = []
+    watch = None
+    if not is_virtual(loop) and request.node.get_closest_marker("blocks_loop") is None:
+        watch = StallWatch(BLOCKED_LIMIT_S, stalls.append)
+        watch.start()
+    yield
+    if watch is not None:
+        watch.stop()
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    assert not left, "asyncio tasks outlive their test:\n" + "\n".join(_where(task) for task in left)
+    blocked = [stall for stall in stalls if not _waits_for_io(stall)]
+    assert not blocked, "the event loop was blocked:\n" + "\n".join(f"{stall}\n{stall.stack}" for stall in blocked)
+
+
+def _where(task: asyncio.Task[Any] | None) -> str:
+    if task is None:
+        return ""
+    frames = task.get_stack(limit=1)
+    place = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "nowhere"
+    return f"  {task.get_name()} {task.get_coro()!r} at {place}"
+
+
+def _waits_for_io(stall: Stall) -> bool:
+    # Late because the machine was busy elsewhere: the loop itself was idle, in its selector.
+    return "selectors.py" in stall.stack.rstrip().rsplit("File ", maxsplit=1)[-1]
+
+
+# -- 2: what asyncio complains about -----------------------------------------------------------------------------------
+
+
+class _Complaints(logging.Handler):
+    """Errors that asyncio's default exception handler logs."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append(self.format(record))
+
+    def taken(self) -> list[str]:
+        heard, self.heard = self.heard, []
+        return heard
+
+
+@pytest.fixture(scope="session")
+def complaints() -> Iterator[_Complaints]:
+    """What asyncio has complained about since the last look."""
+    handler = _Complaints()
+    logger = logging.getLogger("asyncio")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+@pytest.fixture(autouse=True)
+def guard_complaints(complaints: _Complaints, guard_module: None) -> Iterator[None]:
+    """Ended last of all: the loop is closed by then."""
+    _UNPICKLED.clear()
+    yield
+    gc.collect(1)
+    heard = complaints.taken()
+    assert not heard, "asyncio complained:\n" + "\n".join(heard)
+    assert not _UNPICKLED, f"pickle made objects: {sorted(set(_UNPICKLED))}. Data never becomes code: msgpack or JSON"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def guard_module(complaints: _Complaints) -> Iterator[None]:
+    """What only a full collection finds: one per module, they are slow."""
+    yield
+    gc.collect()
+    heard = complaints.taken()
+    assert not heard, "asyncio complained about something that this module left behind:\n" + "\n".join(heard)
+
+
+# -- 3: nothing unpickles ----------------------------------------------------------------------------------------------
+
+_UNPICKLED: list[str] = []
+
+
+class UnpicklingError(RuntimeError):
+    """Something unpickles."""
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "pickle.find_class":
+        name = ".".join(map(str, arguments))
+        _UNPICKLED.append(name)  # remembered too: a broad `except` may eat the error
+        raise UnpicklingError(f"pickle makes {name}: data never becomes code, use msgpack or JSON")
+
+
+sys.addaudithook(_audit)

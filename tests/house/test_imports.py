@@ -1,0 +1,86 @@
+"""Importing is cheap: what a user does not touch is not loaded. And the front door gives what it says."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from .source import FRONT_DOOR, door_names, rooms
+
+HEAVY = (
+    "aiohttp",
+    "pydantic",
+    "yaml",
+    "rich",
+    "click",
+    "msgpack",
+    "uvloop",
+    "pytest",
+    "hypothesis",
+    "pyspark",
+    "numpy",
+)
+
+
+def _loaded_after(statement: str) -> set[str]:
+    script = f"import sys\n{statement}\nprint('\\n'.join(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {name.split(".")[0] for name in done.stdout.splitlines()}
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    loaded = _loaded_after("import aiostorm") & set(HEAVY)
+    assert not loaded, f"`import aiostorm` loads {sorted(loaded)}: give names lazily (module __getattr__)"
+
+
+def test_pytest_plugin_loads_nothing_heavy():
+    # Every project that has aiostorm installed loads it at each pytest start.
+    allowed = {"pytest"}
+    loaded = _loaded_after("import aiostorm.testing.plugin") & (set(HEAVY) - allowed)
+    assert not loaded, f"the pytest plugin loads {sorted(loaded)}: import it in the fixture that needs it"
+
+
+def test_help_loads_no_web_server():
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", FRONT_DOOR, "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+    loaded = {line.rpartition("|")[2].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
+    unwanted = loaded & {"aiohttp", "rich", "msgpack", "uvloop", "pyspark"}
+    assert not unwanted, f"`aiostorm --help` loads {sorted(unwanted)}: import it in the command that needs it"
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_door_gives_what_it_says(room: str):
+    door = importlib.import_module(f"{FRONT_DOOR}.{room}")
+    missing = [name for name in door_names(room) or () if not hasattr(door, name)]
+    assert not missing, f"__all__ of {room} names {missing}, which it does not have"
+
+
+def test_front_door_gives_what_it_says():
+    front = importlib.import_module(FRONT_DOOR)
+    names = front.__all__
+    assert len(names) == len(set(names))
+    missing = [name for name in names if not hasattr(front, name)]
+    assert not missing, f"__all__ of {FRONT_DOOR} names {missing}, which it does not have"
+    assert set(names) <= set(dir(front)), "dir() shows what there is: completion in a shell needs it"
+
+
+def test_front_door_gives_what_doors_give():
+    front = importlib.import_module(FRONT_DOOR)
+    given = {name for room in rooms() for name in door_names(room) or ()}
+    strange = [
+        name for name in front.__all__ if name not in given and not name.startswith("__") and name not in rooms()
+    ]
+    assert not strange, f"{strange}: the front door gives only what a room's door gives"
+
+
+def test_front_door_refuses_what_it_does_not_have():
+    front = importlib.import_module(FRONT_DOOR)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        front.no_such_name  # noqa: B018 - the access is the test

@@ -1,0 +1,93 @@
+"""What the README and the documentation tell people to type is what the gate runs; their Python is Python."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+
+import pytest
+
+from .rules import doors_outside
+from .source import FRONT_DOOR, ROOT, Fault, Source, files, no_faults, read
+
+FIRST = "python3 -m pip install uv && python3 -m uv run aiostorm run examples.word_count:topology"
+TESTS = "python3 -m uv run pytest"
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE
+)
+
+
+def fences(name: str, *languages: str) -> list[tuple[int, str]]:
+    """(line, text) of each fenced block of a Markdown file in one of the languages."""
+    text = read(name)
+    return [
+        (text.count("\n", 0, found.start()) + 2, found["body"])
+        for found in _FENCE.finditer(text)
+        if found["language"] in languages
+    ]
+
+
+def commands(name: str) -> list[str]:
+    """What a reader is told to type."""
+    lines = [line for _, body in fences(name, "console", "bash", "sh", "shell") for line in body.splitlines()]
+    typed = [line.strip().removeprefix("$ ").split("  #")[0].strip() for line in lines]
+    return [line for line in typed if line and not line.startswith("#")]
+
+
+def documents() -> list[str]:
+    """Markdown files that people read."""
+    return [name for name in files() if name.endswith(".md")]
+
+
+def test_readme_tells_the_two_commands():
+    told = commands("README.md")
+    assert told[:2] == [FIRST, TESTS], "the README's first two commands are the promise: one runs, one tests"
+
+
+def test_gate_runs_every_command_of_the_readme():
+    gate = read(".ci/run")
+    missing = [command for command in commands("README.md") if command not in gate]
+    assert not missing, f"{missing}: .ci/run must run what the README says, word for word"
+
+
+@pytest.mark.parametrize("name", documents())
+def test_python_in_documents_is_python(name: str):
+    for line, body in fences(name, "python", "py"):
+        code = _dedent(body)
+        try:
+            compile(code, name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        except SyntaxError as error:
+            pytest.fail(f"{name}:{line + (error.lineno or 1) - 1}: {error.msg}: readers copy this")
+
+
+@pytest.mark.parametrize("name", documents())
+def test_documents_import_what_there_is(name: str):
+    faults = []
+    for line, body in fences(name, "python", "py"):
+        snippet = Source.of(_dedent(body), name)
+        faults += [Fault(name, line, str(fault.message)) for fault in doors_outside(snippet, past_doors=False)]
+        for node in ast.walk(snippet.tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == FRONT_DOOR:
+                module = importlib.import_module(node.module or "")
+                faults += [
+                    Fault(name, line + node.lineno - 1, f"{node.module} has no {alias.name}")
+                    for alias in node.names
+                    if not hasattr(module, alias.name)
+                ]
+    no_faults(faults)
+
+
+@pytest.mark.parametrize("name", documents())
+def test_links_between_documents_lead_somewhere(name: str):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", read(name), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path = target.split("#")[0]
+        if path and "://" not in path and not path.startswith("mailto:"):
+            assert ((ROOT / name).parent / path).exists(), f"{name}: the link to {target} leads nowhere"
+
+
+def _dedent(body: str) -> str:
+    import textwrap
+
+    return textwrap.dedent(body)
