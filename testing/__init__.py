@@ -1,1 +1,49 @@
-"""tmp"""
+"""The testing room, for users' tests as much as for our own: virtual time, scripted spouts, whole topologies, pytest.
+
+    spouts.py    rows that a test scripts ─► spout         virtual_loop.py  a loop whose time jumps
+    bolts.py     bolt ─► what a test can look at           clock.py         the hand on it
+    complete.py  a whole topology, run to its end          plugin.py        pytest fixtures and marker
+
+The names here are loaded when they are first used: pytest imports this package in every project that has aiostorm
+installed, and must not pay for a cluster there.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .clock import SimClock
+    from .errors import DeadlockError, TimeLimitError, WaitTimeoutError
+    from .virtual_loop import VirtualTimeLoop
+    from .waiting import pending_tasks
+
+__all__ = [
+    "DeadlockError",
+    "SimClock",
+    "TimeLimitError",
+    "VirtualTimeLoop",
+    "WaitTimeoutError",
+    "pending_tasks",
+]
+
+_HOMES = {
+    "DeadlockError": "errors",
+    "SimClock": "clock",
+    "TimeLimitError": "errors",
+    "VirtualTimeLoop": "virtual_loop",
+    "WaitTimeoutError": "errors",
+    "pending_tasks": "waiting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

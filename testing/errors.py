@@ -1,0 +1,17 @@
+"""Errors of the testing room: what ends a test that would otherwise hang."""
+
+from __future__ import annotations
+
+from ..actors import AiostormError
+
+
+class DeadlockError(AiostormError):
+    """Nothing in the loop can ever run again; the message lists every asyncio task with the line it waits at."""
+
+
+class TimeLimitError(AiostormError):
+    """A bound of the virtual loop is used up: something polls forever, never lets time pass, or never comes back."""
+
+
+class WaitTimeoutError(AiostormError, TimeoutError):
+    """What a test waited for did not happen in time; the message says what did."""

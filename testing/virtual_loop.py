@@ -1,0 +1,259 @@
+"""A loop whose time jumps: an hour's sleep is instant, and a test that would hang is an error at once.
+
+    something is ready            → run it; time stands still
+    nothing ready, a thread works → wait for it really; time stands still
+    nothing ready, an fd is open  → wait for it really; time goes at the pace of real time
+    nothing ready, a timer        → time jumps to the timer
+    nothing ready, nothing at all → DeadlockError, which lists every asyncio task with the line it waits at
+
+1. Time moves only when nothing is ready: how fast the machine is changes nothing that a test can see.
+2. `time()` starts at a fixed value, so two runs of one test read the same times.
+3. Every wait has a bound (jumps, steps without time moving, real seconds outside, and virtual time if asked): what
+   polls forever ends with a message. A bound that was hit starts anew, so that the test's clean-up can still run.
+4. "Outside" means work given to `run_in_executor` (and `asyncio.to_thread`) or announced with `outside_work()`, and
+   file descriptors registered with the loop beyond its own self-pipe. A thread that nobody announced is not seen: use
+   `outside_work()`, or run the test in real time.
+
+From: Storm's simulated time (org.apache.storm.utils.Time, which needs every thread's help), trio's autojump clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import selectors
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from .errors import DeadlockError, TimeLimitError
+from .waiting import pending_tasks
+
+T = TypeVar("T")
+Events = list[tuple[selectors.SelectorKey, int]]
+
+START_S = 1_000.0
+"""The time at which every virtual loop starts."""
+
+WALL_START_S = 1_700_000_000.0
+"""What the wall clock says then: seconds since 1970."""
+
+_RESOLUTION_S = 1e-9
+
+
+class VirtualTime:
+    """The time of a virtual loop and its bounds (pure). Seconds."""
+
+    __slots__ = ("_jumps", "_limit_s", "_max_jumps", "_max_steps", "_steps", "_until_s", "now_s")
+
+    def __init__(self, start_s: float, limit_s: float | None, max_jumps: int, max_steps: int) -> None:
+        self.now_s = start_s
+        self._limit_s = limit_s
+        self._max_jumps = max_jumps
+        self._max_steps = max_steps
+        self._until_s = start_s + limit_s if limit_s is not None else None
+        self._jumps = 0
+        self._steps = 0
+
+    def step(self) -> str | None:
+        """The loop turns once without time moving. Returns the problem if a bound is used up."""
+        self._steps += 1
+        if self._steps <= self._max_steps:
+            return None
+        self._steps = 0
+        return (
+            f"the loop has turned {self._max_steps:,} times without time moving: something polls with "
+            "`await asyncio.sleep(0)` (give it a delay, or wait for an event), or the test is that large (max_steps)"
+        )
+
+    def move(self, delay_s: float) -> str | None:
+        """Time moves on. Returns the problem if a bound is used up."""
+        self.now_s += delay_s
+        if self.now_s + _RESOLUTION_S == self.now_s:
+            # After some 100 days a float is coarser than asyncio's resolution: a timer that is due exactly now would
+            # never be found due.
+            self.now_s = math.nextafter(self.now_s, math.inf)
+        self._steps = 0
+        self._jumps += 1
+        if self._jumps > self._max_jumps:
+            self._jumps = 0
+            return (
+                f"virtual time has moved {self._max_jumps:,} times, to {self.now_s:,.3f} s: something polls and what "
+                "it polls for does not come, or the test is that long (max_jumps)"
+            )
+        if self._until_s is not None and self._limit_s is not None and self.now_s > self._until_s:
+            self._until_s = self.now_s + self._limit_s
+            return f"the test may take {self._limit_s:,g} virtual seconds and they are over (limit_s)"
+        return None
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An asyncio event loop in virtual time; use it as `asyncio.Runner(loop_factory=VirtualTimeLoop)`.
+
+    `limit_s`: virtual seconds that may pass (None: no limit). `max_jumps`: how often time may move. `max_steps`: how
+    often the loop may turn without time moving. `outside_wait_s`: real seconds to wait for a thread or a descriptor.
+    """
+
+    virtual = True
+
+    def __init__(
+        self,
+        *,
+        start_s: float = START_S,
+        limit_s: float | None = None,
+        max_jumps: int = 1_000_000,
+        max_steps: int = 1_000_000,
+        outside_wait_s: float = 30.0,
+    ) -> None:
+        self.wall_offset_s = WALL_START_S - start_s
+        self._time = VirtualTime(start_s, limit_s, max_jumps, max_steps)
+        self._outside_wait_s = outside_wait_s
+        self._outside = 0
+        self._on_quiet: list[asyncio.Future[None]] = []
+        self._on_move: list[asyncio.Future[None]] = []
+        self._pool: Executor | None = None
+        self._waiter = _Waiter(self._turn)
+        super().__init__(self._waiter)
+        self._own_fds = len(self._waiter.get_map())
+
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self._time.now_s
+
+    async def quiet(self) -> None:
+        """Wait until nothing is ready and no thread works: all that can happen at this instant has happened."""
+        await self._signal(self._on_quiet)
+
+    async def moved(self) -> None:
+        """Wait until time has moved to the next timer."""
+        await self._signal(self._on_move)
+
+    @contextlib.contextmanager
+    def outside_work(self) -> Iterator[None]:
+        """While the block runs, a thread of yours works for this loop: wait for it really, time stands still."""
+        self._outside += 1
+        try:
+            yield
+        finally:
+            self._outside -= 1
+
+    # -- threads -----------------------------------------------------------------------------------------------------
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """As asyncio's; time stands still until the work has ended."""
+        self._check_closed()  # type: ignore[attr-defined]
+        if executor is None:
+            if self._pool is None:
+                self.set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio"))
+            executor = self._pool
+        assert executor is not None
+        work = executor.submit(func, *args)
+        self._outside += 1
+        waiting = asyncio.wrap_future(work, loop=self)
+        # After wrap_future's own callback: the result is delivered before time may jump.
+        work.add_done_callback(self._work_ended)
+        return waiting
+
+    def set_default_executor(self, executor: ThreadPoolExecutor) -> None:  # type: ignore[override]
+        """As asyncio's."""
+        super().set_default_executor(executor)
+        self._pool = executor
+
+    async def shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
+        """As asyncio's, which waits for a thread of its own."""
+        with self.outside_work():
+            await super().shutdown_default_executor(*args, **kwargs)
+
+    def _work_ended(self, _work: Future[Any]) -> None:
+        # Called in the thread. A loop that is closed meanwhile waits for nothing any more.
+        with contextlib.suppress(RuntimeError):
+            self.call_soon_threadsafe(self._outside_ended)
+
+    def _outside_ended(self) -> None:
+        self._outside -= 1
+
+    # -- the turn ----------------------------------------------------------------------------------------------------
+
+    def _turn(self, timeout_s: float | None) -> Events:
+        """Called by the loop once a turn, in place of `select`; see the table above."""
+        events = self._waiter.poll(0)
+        if events or timeout_s == 0:
+            self._check(self._time.step())
+            return events
+        if self._outside:
+            return self._wait_outside("a thread", self._outside_wait_s)
+        if self._on_quiet:
+            return _release(self._on_quiet)
+        if len(self._waiter.get_map()) > self._own_fds:
+            return self._pass_really(timeout_s)
+        if timeout_s is None:
+            raise DeadlockError(
+                "deadlock: nothing is ready, no timer is set, and no thread or socket is waited for. "
+                f"Pending:\n{pending_tasks(self)}"
+            )
+        self._move(timeout_s)
+        return []
+
+    def _wait_outside(self, what: str, wait_s: float) -> Events:
+        events = self._waiter.poll(wait_s)
+        if not events:
+            self._check(
+                f"the loop has waited {wait_s:g} real seconds for {what}, while virtual time stood still. "
+                "If it waits for a timer of this loop, run the test in real time; "
+                "if it needs that long, raise the bound (outside_wait_s)"
+            )
+        return events
+
+    def _pass_really(self, timeout_s: float | None) -> Events:
+        if timeout_s is None:
+            return self._wait_outside("a socket or another descriptor", self._outside_wait_s)
+        before_s = super().time()
+        events = self._waiter.poll(timeout_s)
+        self._move(min(timeout_s, super().time() - before_s) if events else timeout_s)
+        return events
+
+    def _move(self, delay_s: float) -> None:
+        problem = self._time.move(delay_s)
+        if self._on_move:
+            _release(self._on_move)
+        self._check(problem)
+
+    def _check(self, problem: str | None) -> None:
+        if problem is not None:
+            raise TimeLimitError(f"{problem}. Pending:\n{pending_tasks(self)}")
+
+    async def _signal(self, waiting: list[asyncio.Future[None]]) -> None:
+        future: asyncio.Future[None] = self.create_future()
+        waiting.append(future)
+        try:
+            await future
+        finally:
+            if future in waiting:
+                waiting.remove(future)
+
+
+class _Waiter(selectors.DefaultSelector):
+    """The loop's selector; the loop itself decides what waiting means."""
+
+    def __init__(self, turn: Callable[[float | None], Events]) -> None:
+        super().__init__()
+        self._turn = turn
+
+    def select(self, timeout: float | None = None) -> Events:
+        """Called by asyncio once a turn."""
+        return self._turn(timeout)
+
+    def poll(self, timeout_s: float) -> Events:
+        """Wait really."""
+        return super().select(timeout_s)
+
+
+def _release(waiting: list[asyncio.Future[None]]) -> Events:
+    for future in waiting:
+        if not future.done():
+            future.set_result(None)
+    waiting.clear()
+    return []
