@@ -1,1 +1,154 @@
-"""tmp"""
+"""Apache Storm's and JStorm's stream processing model, natively on asyncio.
+
+    from aiostorm import BasicBolt, Config, Fields, LocalCluster, Spout, TopologyBuilder
+
+Names are loaded when they are first used: `import aiostorm` alone imports no room.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .actors import (
+        Actor,
+        ActorEscalatedError,
+        ActorSystem,
+        AiostormError,
+        AskFailedError,
+        AskTimeoutError,
+        Directive,
+        MailboxClosedError,
+        Ref,
+        RestartPolicy,
+        Terminated,
+    )
+    from .cluster import (
+        LocalCluster,
+        RunningTopology,
+        State,
+        TopologyFailedError,
+        TopologyKilledError,
+        cleanup_ctx,
+        lifespan,
+        running,
+    )
+    from .metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+    from .tasks import ErrorReport
+    from .topology import (
+        DEAD_LETTER_STREAM,
+        DEFAULT_STREAM,
+        AckValueSpout,
+        BasicBolt,
+        BasicCollector,
+        Bolt,
+        BoltCollector,
+        Component,
+        Config,
+        ConfigError,
+        EmitError,
+        Failure,
+        FailValueSpout,
+        Fields,
+        Grouping,
+        GroupingContext,
+        Spout,
+        SpoutCollector,
+        StreamId,
+        TaskHook,
+        Topology,
+        TopologyBuilder,
+        TopologyContext,
+        TopologyError,
+        Tuple,
+        TupleBatch,
+        UnhashableKeyError,
+        bolt,
+        direct,
+        spout,
+    )
+
+__version__ = "0.1.0"
+
+_ROOMS = {
+    "actors": "Actor ActorEscalatedError ActorSystem AiostormError AskFailedError AskTimeoutError Directive "
+    "MailboxClosedError Ref RestartPolicy Terminated",
+    "cluster": "LocalCluster RunningTopology State TopologyFailedError TopologyKilledError cleanup_ctx lifespan running",
+    "metrics": "ComponentMetrics TaskMetrics TopologyMetrics",
+    "tasks": "ErrorReport",
+    "topology": "DEAD_LETTER_STREAM DEFAULT_STREAM AckValueSpout BasicBolt BasicCollector Bolt BoltCollector Component "
+    "Config ConfigError EmitError Failure FailValueSpout Fields Grouping GroupingContext Spout SpoutCollector StreamId "
+    "TaskHook Topology TopologyBuilder TopologyContext TopologyError Tuple TupleBatch UnhashableKeyError bolt direct "
+    "spout",
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
+
+__all__ = [
+    "DEAD_LETTER_STREAM",
+    "DEFAULT_STREAM",
+    "AckValueSpout",
+    "Actor",
+    "ActorEscalatedError",
+    "ActorSystem",
+    "AiostormError",
+    "AskFailedError",
+    "AskTimeoutError",
+    "BasicBolt",
+    "BasicCollector",
+    "Bolt",
+    "BoltCollector",
+    "Component",
+    "ComponentMetrics",
+    "Config",
+    "ConfigError",
+    "Directive",
+    "EmitError",
+    "ErrorReport",
+    "FailValueSpout",
+    "Failure",
+    "Fields",
+    "Grouping",
+    "GroupingContext",
+    "LocalCluster",
+    "MailboxClosedError",
+    "Ref",
+    "RestartPolicy",
+    "RunningTopology",
+    "Spout",
+    "SpoutCollector",
+    "State",
+    "StreamId",
+    "TaskHook",
+    "TaskMetrics",
+    "Terminated",
+    "Topology",
+    "TopologyBuilder",
+    "TopologyContext",
+    "TopologyError",
+    "TopologyFailedError",
+    "TopologyKilledError",
+    "TopologyMetrics",
+    "Tuple",
+    "TupleBatch",
+    "UnhashableKeyError",
+    "bolt",
+    "cleanup_ctx",
+    "direct",
+    "lifespan",
+    "running",
+    "spout",
+]
+
+
+def __getattr__(name: str) -> Any:
+    room = _ROOM_OF.get(name)
+    if room is None:
+        raise AttributeError(f"module 'aiostorm' has no attribute {name!r}")
+    value = getattr(import_module(f".{room}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

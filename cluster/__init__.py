@@ -1,1 +1,16 @@
-"""tmp"""
+"""Where topologies run: the local cluster, in this event loop."""
+
+from .errors import TopologyFailedError, TopologyKilledError
+from .local import LocalCluster, cleanup_ctx, lifespan, running
+from .running import RunningTopology, State
+
+__all__ = [
+    "LocalCluster",
+    "RunningTopology",
+    "State",
+    "TopologyFailedError",
+    "TopologyKilledError",
+    "cleanup_ctx",
+    "lifespan",
+    "running",
+]

@@ -1,0 +1,136 @@
+"""Local cluster: topologies in this event loop. Embed it in any asyncio program.
+
+1. It starts no thread but the stall watch, installs no signal handler, configures no logging, and creates nothing before
+   `async with`.
+2. Leaving the block drains and stops every topology; after an exception in the block it stops them at once.
+3. A topology that failed makes the block end with TopologyFailedError, unless somebody has already been told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from ..actors import ActorSystem, Clock, Decision, Rng
+from ..topology import Config, Topology
+from .running import RunningTopology
+
+log = logging.getLogger("aiostorm.cluster")
+
+
+class LocalCluster:
+    """Runs topologies in the current event loop: `async with LocalCluster() as cluster`.
+
+    `config` is the base of every topology's configuration.
+    """
+
+    def __init__(self, config: Config | None = None, *, clock: Clock | None = None, rng: Rng | None = None) -> None:
+        self._config = config
+        self._system = ActorSystem("local", clock=clock, rng=rng)
+        self._system.on_failure = self._task_failed
+        self._topologies: dict[str, RunningTopology] = {}
+
+    @property
+    def topologies(self) -> Mapping[str, RunningTopology]:
+        """The running topologies, by name."""
+        return dict(self._topologies)
+
+    @property
+    def dead_letters(self) -> int:
+        """Accepted messages that were never processed (of topologies stopped at once)."""
+        return self._system.dead_letters.count
+
+    async def submit(
+        self, name: str, topology: Topology, config: Config | Mapping[str, Any] | None = None
+    ) -> RunningTopology:
+        """Start a topology; returns when all its components are open and its spouts may emit.
+
+        ValueError if a topology of that name runs; TopologyFailedError if a component cannot be opened.
+        """
+        if name in self._topologies:
+            raise ValueError(f"a topology named {name!r} is running: kill it first, or choose another name")
+        settings = Config()
+        for layer in (self._config, topology.config, config):
+            settings = settings.merge(layer)
+        running = RunningTopology(
+            self._system, name, topology, settings, on_killed=lambda: self._topologies.pop(name, None)
+        )
+        self._topologies[name] = running
+        await running.start()
+        return running
+
+    async def start(self) -> None:
+        """`async with` does this."""
+        await self._system.start()
+
+    async def stop(self, *, drain: bool = True) -> None:
+        """End every topology, drained or at once, and everything that was started."""
+        for running in list(self._topologies.values()):
+            await running.kill(None if drain else 0)
+        await self._system.stop(drain=drain)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        failed = [r for r in self._topologies.values() if r.unreported_failure]
+        await self.stop(drain=error is None)
+        if error is None:
+            for running in failed:
+                await running.wait_ended()
+            if self._system.failure is not None:
+                raise self._system.failure
+
+    def _task_failed(self, path: str, error: BaseException, decision: Decision) -> None:
+        log.warning(
+            "%s failed (%r): %s%s",
+            path.lstrip("/"),
+            error,
+            decision.directive.value,
+            f" in {decision.delay_s:g} s" if decision.delay_s else "",
+        )
+
+
+@asynccontextmanager
+async def running(
+    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str = "topology"
+) -> AsyncIterator[RunningTopology]:
+    """One topology for the length of a block: `async with aiostorm.running(topology) as running: …`."""
+    async with LocalCluster() as cluster:
+        yield await cluster.submit(name, topology, config)
+
+
+def cleanup_ctx(
+    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str = "topology", key: Any = None
+) -> Callable[[Any], AsyncIterator[None]]:
+    """For aiohttp: `app.cleanup_ctx.append(aiostorm.cleanup_ctx(topology, key=RUNNING))`.
+
+    The topology runs as long as the application; `app[key]` is its handle when a key is given (an `aiohttp.web.AppKey`).
+    """
+
+    async def context(app: Any) -> AsyncIterator[None]:
+        async with running(topology, config, name=name) as handle:
+            if key is not None:
+                app[key] = handle
+            yield
+
+    return context
+
+
+def lifespan(
+    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str = "topology"
+) -> Callable[[Any], Any]:
+    """For ASGI frameworks: `FastAPI(lifespan=aiostorm.lifespan(topology))`; the handle is `request.state.running`."""
+
+    @asynccontextmanager
+    async def context(app: Any) -> AsyncIterator[dict[str, RunningTopology]]:
+        async with running(topology, config, name=name) as handle:
+            yield {"running": handle}
+
+    return context

@@ -1,0 +1,75 @@
+"""Quiet: has a running topology nothing left to do?
+
+In one event loop this has an exact answer: every task waits, every mailbox is empty, nothing waits for room, no message
+is pending. It is looked at when a task runs out of work, not by polling.
+
+1. *idle*: every spout has finished, is inactive, or emitted nothing when it was last asked; a spout whose `next_tuple` has
+   been suspended for `quiet_s` counts as having emitted nothing.
+2. *finished*: every spout has called `collector.finish()`; nobody else can know that no more will come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from ..actors import Mailbox
+from ..tasks import BoltTask, SpoutTask
+
+
+class QuietWatch:
+    """Waits for a running topology to become idle or finished."""
+
+    def __init__(
+        self,
+        spouts: Sequence[SpoutTask],
+        bolts: Sequence[BoltTask],
+        ackers: Sequence[Mailbox],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._spouts = spouts
+        self._bolts = bolts
+        self._ackers = ackers
+        self._monotonic = monotonic
+        self._changed: list[asyncio.Future[None]] = []
+
+    def notify(self) -> None:
+        """Something may have become quiet."""
+        if self._changed:
+            for future in self._changed:
+                if not future.done():
+                    future.set_result(None)
+            self._changed.clear()
+
+    async def wait(self, *, finished: bool, quiet_s: float, broken: Callable[[], None]) -> None:
+        """Wait until it is idle (or finished). `broken` raises if it never will be."""
+        while True:
+            broken()
+            recheck_s = self._look(finished=finished, quiet_s=quiet_s)
+            if recheck_s is not None and recheck_s <= 0:
+                return
+            changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._changed.append(changed)
+            try:
+                async with asyncio.timeout(recheck_s):
+                    await changed
+            except TimeoutError:
+                continue
+
+    def _look(self, *, finished: bool, quiet_s: float) -> float | None:
+        """0: quiet now; a number: look again in so many seconds; None: when something changes."""
+        if any(box.has_control or box.has_data for box in self._ackers):
+            return None
+        if not all(bolt.is_quiet for bolt in self._bolts):
+            return None
+        recheck_s = 0.0
+        for spout in self._spouts:
+            if finished and not spout.finished:
+                return None
+            if spout.is_quiet:
+                continue
+            since_s = spout.waits_since_s
+            if since_s is None or finished:
+                return None
+            recheck_s = max(recheck_s, since_s + quiet_s - self._monotonic())
+        return recheck_s

@@ -1,0 +1,337 @@
+"""Bolt task: takes batches from its mailbox, executes them, sends on what came of them.
+
+    control first ─► blocked? wait for room ─► a turn: take a batch ─► executor ─► flush ─► let others run
+                                                   └ none: quiet, wait
+
+1. A turn ends with the batch, or when it has used `topology.turn.max.ms`: what is left is first in the next turn.
+2. Nothing is taken while the outbox is blocked: that is how a full mailbox downstream reaches the spout, hop by hop.
+   Control messages are served all the same.
+3. A segment's edge is done when its last row is: executed (basic, function) or acked or failed (rich).
+4. When a rich bolt raises, its tuple fails, the tuples that the instance still held fail, and the guardian decides; the
+   rest of the batch is executed by the next instance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from ..actors import EMPTY, Question, Stop, Timer
+from ..topology import (
+    SYSTEM_COMPONENT,
+    TICK_STREAM,
+    BasicBolt,
+    Bolt,
+    ComponentSpec,
+    Config,
+    Fields,
+    FunctionBolt,
+    Origin,
+    Segment,
+    TaskSpec,
+    Tuple,
+    TupleBatch,
+)
+from .collectors import BasicTaskCollector, BoltTaskCollector, settle
+from .environment import Environment
+from .executors import (
+    BasicExecutor,
+    BatchExecutor,
+    Executor,
+    FunctionExecutor,
+    RichExecutor,
+    RowFailedError,
+    function_as_execute,
+)
+from .task import TaskActor
+
+TICK_FIELDS = Fields("rate_secs")
+
+
+class BoltTask(TaskActor):
+    """One task of a bolt."""
+
+    def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
+        super().__init__(env, task, spec, config)
+        self._inbox: deque[Segment] = deque()
+        self._start = 0  # rows of the first segment that are executed already
+        self._slice = 16  # rows between two looks at the clock; follows the time a row takes
+        self._held: set[Segment] = set()
+        self._executor: Executor
+        self._collectors: list[BasicTaskCollector | BoltTaskCollector] = []
+        self._working = False
+        self._suspended = False
+        self._flush_soon: asyncio.Handle | None = None
+        self._stopping = False
+        self._tick_origin = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, TICK_FIELDS)
+
+    @property
+    def is_quiet(self) -> bool:
+        """See TaskActor."""
+        box = self.env.mailboxes[self.task.task_id]
+        return not (
+            self._working or self._inbox or self.outbox.blocked or box.has_data or box.has_control or self.emitter.dirty
+        )
+
+    async def started(self) -> None:
+        """Make, prepare and wire a component: the first, or the next after a failure."""
+        component = await self.make_component()
+        context = self.context()
+        collector = BoltTaskCollector(self.emitter, self.outbox, self._report, self._fail_row, self._wake)
+        self._collectors = [collector]
+        if isinstance(component, Bolt):
+            await self.call(component.prepare, context, collector)
+        elif isinstance(component, BasicBolt):
+            await self.call(component.prepare, context)
+        self.use_hooks(context)
+        self._executor = self._choose_executor(component, collector)
+        if self.config.tick_tuple_freq_s is not None:
+            self.every(self.config.tick_tuple_freq_s, TICK_STREAM)
+        self.is_ready()
+
+    async def run(self) -> None:
+        """The loop; see the module."""
+        mailbox = self.mailbox
+        while True:
+            while (message := mailbox.take_control()) is not EMPTY:
+                await self._control(message)
+            if self.emitter.dirty:  # from user code that ran outside of a turn, or lost segments
+                self.emitter.flush()
+            if self.outbox.blocked:
+                await mailbox.wait_nudge()
+            elif self._inbox or mailbox.has_data:
+                await self._turn()
+                await asyncio.sleep(0)
+            elif self._stopping and not self.outbox.blocked:
+                return
+            else:
+                self.env.on_quiet()
+                if not (mailbox.has_control or mailbox.has_data or self.emitter.dirty):
+                    await mailbox.wait_nudge()
+
+    async def stopped(self) -> None:
+        """The task ends."""
+        await self.end_component("cleanup")
+        for collector in self._collectors:
+            collector.closed = True
+        for segment in self._inbox:
+            self.dead_letter(segment)
+
+    # -- a turn ------------------------------------------------------------------------------------------------------
+
+    async def _turn(self) -> None:
+        if not self._inbox:
+            self._inbox.extend(self.mailbox.take_batch(self.config.turn_max_tuples))
+        self._working = True
+        try:
+            if isinstance(self._executor, BatchExecutor):
+                await self._run_batch(self._executor)
+            else:
+                await self._run_slices(self._executor)
+        finally:
+            self._working = self._suspended = False
+            self.emitter.flush()
+
+    async def _run_slices(self, executor: Executor) -> None:
+        stopwatch = self.env.clock.stopwatch
+        begun_s = stopwatch()
+        limit_s = self.config.turn_max_ms / 1000
+        while self._inbox:
+            segment = self._inbox[0]
+            start = self._start
+            stop = min(len(segment.rows), start + self._slice)
+            if executor.hold_open:
+                self._held.add(segment)
+            # Moved on before the rows are executed: after a failure the next instance goes on behind them.
+            self._start = stop
+            if stop == len(segment.rows):
+                self._inbox.popleft()
+                self._start = 0
+            slice_s = stopwatch()
+            try:
+                failed = await self._execute(executor, segment, start, stop)
+            except RowFailedError as error:
+                self._rich_failed(segment, start, stop, error)
+            self._executed(executor, segment, stop - start, failed)
+            used_s = stopwatch() - slice_s
+            self.counters.execute_s += used_s
+            self._adapt(stop - start, used_s, limit_s)
+            if slice_s + used_s - begun_s > limit_s:
+                return
+
+    async def _run_batch(self, executor: BatchExecutor) -> None:
+        segments = list(self._inbox)
+        self._inbox.clear()
+        self._start = 0
+        if executor.hold_open:
+            self._held.update(segments)
+        begun_s = self.env.clock.stopwatch()
+        try:
+            if self._thread is not None:
+                failed = await self.in_thread(lambda: _without_waiting(executor.run_batch(segments)))
+            else:
+                failed = await executor.run_batch(segments)
+        except RowFailedError as error:
+            self.report("execute_batch", error.__cause__ or error, TupleBatch(segments))
+            self._fail_held(error.__cause__ or error)
+            raise (error.__cause__ or error) from None
+        for segment in segments:
+            self._executed(executor, segment, len(segment.rows), 0)
+        if not executor.hold_open:
+            self.counters.acked -= failed
+        self.counters.execute_s += self.env.clock.stopwatch() - begun_s
+
+    async def _execute(self, executor: Executor, segment: Segment, start: int, stop: int) -> int:
+        if self._thread is not None:
+            return int(await self.in_thread(lambda: _without_waiting(executor.run(segment, start, stop))))
+        return await executor.run(segment, start, stop)
+
+    def _executed(self, executor: Executor, segment: Segment, count: int, failed: int) -> None:
+        counters = self.counters
+        counters.executed += count
+        if executor.hold_open:
+            if not segment.open:
+                self._held.discard(segment)
+            if len(self._held) > 64:
+                self._held = {held for held in self._held if held.open}
+            return
+        counters.acked += count - failed
+        segment.open -= count
+        if not segment.open:
+            self.emitter.done(segment)
+
+    def _adapt(self, count: int, used_s: float, limit_s: float) -> None:
+        """So many rows that a slice takes about half of a turn: a slow bolt gives the loop back after few."""
+        if used_s * 2 > limit_s:
+            self._slice = max(1, int(count * limit_s / (2 * used_s)))
+        elif count == self._slice:
+            self._slice = min(self._slice * 2, self.config.turn_max_tuples)
+
+    # -- control -----------------------------------------------------------------------------------------------------
+
+    async def _control(self, message: Any) -> None:
+        kind = type(message)
+        if kind is Timer:
+            if message.received():
+                await self._tick()
+        elif kind is Stop:
+            self._stopping = True
+            self.mailbox.close(f"{self.name} is stopping")
+        elif kind is Question:
+            await self.answer(message)
+        else:
+            raise TypeError(f"a bolt task does not understand {message!r}")
+
+    async def _tick(self) -> None:
+        segment = Segment(self._tick_origin, [(self.config.tick_tuple_freq_s,)])
+        self._working = True
+        try:
+            if self._thread is not None:
+                await self.in_thread(lambda: _without_waiting(self._executor.tick(segment)))
+            else:
+                await self._executor.tick(segment)
+        except Exception as error:
+            cause = error.__cause__ if isinstance(error, RowFailedError) and error.__cause__ is not None else error
+            self.report("a tick", cause)
+            self._fail_held(cause)
+            raise cause from None
+        finally:
+            self._working = False
+            self.emitter.flush()
+
+    # -- failures ----------------------------------------------------------------------------------------------------
+
+    def _fail_row(self, segment: Segment, offset: int, error: BaseException | str | None) -> None:
+        """A row failed: its messages fail at their spouts."""
+        self.counters.failed += 1
+        tup = Tuple(segment.rows[offset], segment, offset)
+        if isinstance(error, BaseException):
+            self.report("execute", error, tup)
+        if segment.root or segment.lineage is not None:
+            failure = self.failure(error)
+            self.emitter.failures += [(root, index, failure) for root, index in segment.pairs_of(offset)]
+        if self.hook_calls is not None and self._executor.hold_open:
+            self.hook_calls.call("bolt_fail", tup, self.task.task_id)
+
+    def _rich_failed(self, segment: Segment, start: int, stop: int, error: RowFailedError) -> None:
+        """A rich bolt raised: put back what it did not get to, fail what it had, let the guardian decide."""
+        cause = error.__cause__ or error
+        done = error.offset + 1
+        if done < stop:
+            if stop == len(segment.rows):
+                self._inbox.appendleft(segment)
+            self._start = done
+        self.counters.executed += done - start
+        if settle(segment, error.offset):
+            self._fail_row(segment, error.offset, cause)
+            if not segment.open:
+                self.emitter.done(segment)
+        else:
+            self.report("execute", cause, Tuple(segment.rows[error.offset], segment, error.offset))
+        self._fail_held(cause, keep=segment if done < len(segment.rows) else None, below=error.offset)
+        raise cause from None
+
+    def _fail_held(self, error: BaseException, keep: Segment | None = None, below: int = 0) -> None:
+        """The instance is gone, and with it every tuple that it held: fail them now rather than by timeout."""
+        failure = f"held by an instance that failed: {error!r}"
+        held, self._held = self._held, set()
+        for segment in held:
+            if not segment.open:
+                continue  # its edge is done already; once more would undo it
+            for offset in range(below if segment is keep else len(segment.rows)):
+                if settle(segment, offset):
+                    self._fail_row(segment, offset, failure)
+            if not segment.open:
+                self.emitter.done(segment)
+        if keep is not None:
+            self._held.add(keep)
+
+    def _choose_executor(self, component: Any, rich: BoltTaskCollector) -> Executor:
+        hooks, emitter, fail = self.hook_calls, self.emitter, self._fail_row
+        if isinstance(component, FunctionBolt):
+            if hooks is None:
+                return FunctionExecutor(component, emitter, self.outbox, fail)
+            basic = BasicTaskCollector(emitter, self.outbox, self._report)
+            default = emitter.streams.get("default")
+            execute = function_as_execute(component, single=default is not None and default.arity == 1)
+            return BasicExecutor(execute, basic, fail, lambda collector: None, hooks)
+        if callable(getattr(component, "execute_batch", None)):
+            return BatchExecutor(component, rich, self._suspend, fail)
+        if isinstance(component, Bolt):
+            if hooks is not None:
+                calls = hooks
+                rich.on_ack(lambda tup: calls.call("bolt_ack", tup, self.task.task_id))
+            return RichExecutor(component, self._suspend, hooks)
+        basic = BasicTaskCollector(emitter, self.outbox, self._report)
+        self._collectors.append(basic)
+        return BasicExecutor(component.execute, basic, fail, getattr(component, "on_tick", None), hooks)
+
+    def _report(self, error: BaseException) -> None:
+        self.report("report_error", error)
+
+    def _suspend(self) -> None:
+        """User code suspends in the middle of a turn: what it has emitted and acked is sent now."""
+        self._suspended = True
+        self.emitter.flush()
+
+    def _wake(self) -> None:
+        """A rich bolt emitted, acked or failed. Outside of a turn (its own asyncio tasks) nobody else would flush."""
+        if (not self._working or self._suspended) and self._flush_soon is None:
+            self._flush_soon = asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_soon = None
+        self.emitter.flush()
+        if not self._working:
+            self.mailbox.nudge()  # it may be quiet now, or blocked
+
+
+def _without_waiting(work: Any) -> int:
+    """Run an executor to its end in a thread: its user code is not async, so it never suspends."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return int(end.value or 0)
+    work.close()
+    raise RuntimeError("a blocking component suspended: its methods must be plain `def`")

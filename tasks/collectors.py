@@ -1,0 +1,221 @@
+"""Collectors: what user code emits, acks and fails with. Their protocols are in topology.components.
+
+`emit` is synchronous and buffers, like `StreamWriter.write`; the turn's end (or a real suspension, or `drain`) sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..topology import DEFAULT_STREAM, EmitError, Row, Segment, Tuple
+from .emitter import MANY, UNTRACKED, Branch, Emitter
+from .outbox import Outbox
+
+Anchors = Tuple | list[Tuple] | tuple[Tuple, ...] | None
+
+
+class _Closed:
+    """Stands where rows are appended while there is no tuple to anchor to."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def append(self, row: Row) -> None:
+        raise EmitError(
+            f"{self._name} emits outside of execute: a basic bolt's emits are anchored to the tuple it executes. "
+            f"Emit before execute returns, or use Bolt, which names its anchors"
+        )
+
+
+class TaskCollector:
+    """What all collectors share."""
+
+    __slots__ = ("_emitter", "_outbox", "_report", "closed")
+
+    def __init__(self, emitter: Emitter, outbox: Outbox, report: Callable[[BaseException], None]) -> None:
+        self._emitter = emitter
+        self._outbox = outbox
+        self._report = report
+        self.closed = False
+
+    async def drain(self) -> None:
+        """Send what was emitted so far and wait until it has found room."""
+        self._emitter.flush()
+        await self._outbox.room()
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error without failing anything."""
+        self._report(error)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise EmitError(f"{self._emitter.name} emits after it was closed: the tuple would be lost")
+
+
+class BasicTaskCollector(TaskCollector):
+    """For basic bolts. The executor enters a segment, then sets `mark` for each of its tuples."""
+
+    __slots__ = ("_arity", "_branch", "_default", "_marks", "_rows", "mark")
+
+    def __init__(self, emitter: Emitter, outbox: Outbox, report: Callable[[BaseException], None]) -> None:
+        super().__init__(emitter, outbox, report)
+        default = emitter.streams.get(DEFAULT_STREAM)
+        # -1 sends every emit the slow way, which knows why it is wrong.
+        self._default = default if default is not None and not default.direct else None
+        self._arity = self._default.arity if self._default is not None else -1
+        self.mark: Any = None
+        self._branch: Branch | None = None
+        self.leave()
+
+    def enter(self, segment: Segment) -> None:
+        """Emits are children of rows of this segment from here on."""
+        self._enter(branch_of(self._emitter, segment))
+
+    def suspend(self) -> None:
+        """User code suspends: what it has emitted is sent; what it emits afterwards goes into a new branch."""
+        self._emitter.flush()
+        if self._branch is not None:
+            self._enter(self._emitter.branch(self._branch.root))
+
+    def leave(self) -> None:
+        """No tuple is being executed: an emit is an error."""
+        self._branch = None
+        self._rows: Any = _Closed(self._emitter.name)
+        self._marks: list[Any] = []
+
+    def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
+        """Emit one tuple, anchored to the tuple being executed."""
+        if stream == DEFAULT_STREAM and type(values) is tuple and len(values) == self._arity:
+            self._rows.append(values)
+            self._marks.append(self.mark)
+        else:
+            self._emit(values, stream, None)
+
+    def emit_direct(self, task: int, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
+        """Emit to one task."""
+        self._emit(values, stream, task)
+
+    async def drain(self) -> None:
+        """Send what was emitted so far and wait until it has found room."""
+        self.suspend()
+        await self._outbox.room()
+
+    def _enter(self, branch: Branch) -> None:
+        self._branch = branch
+        if self._default is not None:
+            self._rows, self._marks = branch.buffer(self._default)
+
+    def _emit(self, values: Any, stream: str, task: int | None) -> None:
+        self._check_open()
+        out, row = self._emitter.row(values, stream, direct_to=task)
+        if self._branch is None:
+            self._rows.append(row)  # raises
+            return
+        rows, marks = self._branch.buffer(out, task)
+        rows.append(row)
+        marks.append(self.mark)
+
+
+class BoltTaskCollector(TaskCollector):
+    """For rich bolts: anchors, acks and fails by name, at any time. `wake` makes the task flush when it sleeps."""
+
+    __slots__ = ("_fail", "_on_ack", "_wake")
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        outbox: Outbox,
+        report: Callable[[BaseException], None],
+        fail: Callable[[Segment, int, BaseException | str | None], None],
+        wake: Callable[[], None],
+    ) -> None:
+        super().__init__(emitter, outbox, report)
+        self._fail = fail
+        self._wake = wake
+        self._on_ack: Callable[[Tuple], None] | None = None
+
+    def emit(self, values: Row | list[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
+        """Emit one tuple, as a child of its anchors."""
+        self._emit(values, anchors, stream, None)
+
+    def emit_direct(self, task: int, values: Row | list[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
+        """Emit to one task, as a child of its anchors."""
+        self._emit(values, anchors, stream, task)
+
+    def ack(self, tup: Tuple) -> None:
+        """The tuple has been processed. Twice, or after `fail`, is harmless."""
+        if settle(tup.segment, tup.offset):
+            self._emitter.counters.acked += 1
+            if self._on_ack is not None:
+                self._on_ack(tup)
+            if not tup.segment.open:
+                self._emitter.done(tup.segment)
+            self._wake()
+
+    def fail(self, tup: Tuple, error: BaseException | str | None = None) -> None:
+        """The tuple's messages fail at their spouts."""
+        if settle(tup.segment, tup.offset):
+            self._fail(tup.segment, tup.offset, error)
+            if not tup.segment.open:
+                self._emitter.done(tup.segment)
+            self._wake()
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        """Restart the clock of the tuple's trees."""
+        self._emitter.resets += {root for root, _ in tup.segment.pairs_of(tup.offset)}
+        self._wake()
+
+    def on_ack(self, hook: Callable[[Tuple], None]) -> None:
+        """Call a hook for every acked tuple."""
+        self._on_ack = hook
+
+    def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:
+        self._check_open()
+        out, row = self._emitter.row(values, stream, direct_to=task)
+        root, mark = lineage_of(anchors)
+        rows, marks = self._emitter.branch(root).buffer(out, task)
+        rows.append(row)
+        marks.append(mark)
+        self._wake()
+
+
+def branch_of(emitter: Emitter, segment: Segment) -> Branch:
+    """The branch for children of a segment's rows."""
+    if segment.lineage is not None:
+        return emitter.branch(MANY)
+    return emitter.branch(segment.root)
+
+
+def settle(segment: Segment, offset: int) -> bool:
+    """Mark a row as done. False if it was: acking twice must not count twice."""
+    done = segment.done
+    if done is None:
+        done = segment.done = bytearray(len(segment.rows))
+    if done[offset]:
+        return False
+    done[offset] = 1
+    segment.open -= 1
+    return True
+
+
+def lineage_of(anchors: Anchors) -> tuple[int, Any]:
+    """The branch's root and the row's mark for these anchors. The same message named twice counts once."""
+    if anchors is None:
+        return UNTRACKED, None
+    if isinstance(anchors, Tuple):
+        segment = anchors.segment
+        if segment.lineage is None:
+            return (segment.root, segment.indices[anchors.offset]) if segment.indices is not None else (UNTRACKED, None)
+        anchors = (anchors,)
+    pairs: dict[tuple[int, int], None] = {}
+    for anchor in anchors:
+        if not isinstance(anchor, Tuple):
+            raise EmitError(f"an anchor is a Tuple (or a list of them), not {anchor!r:.200}")
+        for pair in anchor.segment.pairs_of(anchor.offset):
+            pairs[pair] = None
+    if not pairs:
+        return UNTRACKED, None
+    if len(pairs) == 1:
+        return next(iter(pairs))
+    return MANY, tuple(pairs)

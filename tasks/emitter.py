@@ -1,0 +1,252 @@
+"""Emitter: from emitted rows to segments in other tasks' mailboxes, and the edge ids that track them.
+
+    collector.emit ─► branch (rows + marks, per root and stream)
+                            │ seal, at the end of the turn
+                            ▼
+            route.split ─► shares, one per target ─► segment(edge) ─► outlet ─► mailbox
+                                                         └─ xor of the root ─► acker
+
+1. A branch is the rows of one root in one turn: they become one segment per target, with one edge each.
+2. An edge is XORed into the turn's number of its root when it is made; the input's edge when its last row is done. The
+   acker gets one number per root and turn, and never sees a root complete before the children are in.
+3. Rows with several anchors share the branch `MANY`: their segments have one edge per root (Lineage).
+4. A segment weighs no more than its target's `max_piece`.
+
+Storm makes an edge per tuple and target (depart: semantics.md, section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ..acker import Acks, IdSource
+from ..actors import Mailbox
+from ..metrics import TaskCounters
+from ..topology import EmitError, Lineage, Origin, Row, Segment
+from .outbox import Outlet
+
+UNTRACKED: Final = 0
+MANY: Final = -1
+
+Split = Callable[[Sequence[Row], Sequence[Any] | None], list[tuple[int, Sequence[Row], Sequence[Any] | None]]]
+
+
+class Route:
+    """One consumer of a stream: how rows are split over its tasks, and an outlet to each."""
+
+    __slots__ = ("outlets", "split")
+
+    def __init__(self, split: Split, outlets: dict[int, Outlet]) -> None:
+        self.split = split
+        self.outlets = outlets
+
+
+class OutStream:
+    """A declared stream of this task."""
+
+    __slots__ = ("arity", "direct", "origin", "outlets", "routes")
+
+    def __init__(
+        self, origin: Origin, direct: bool, routes: Sequence[Route], outlets: dict[int, Outlet] | None = None
+    ) -> None:
+        self.origin = origin
+        self.arity = len(origin.fields)
+        self.direct = direct
+        self.routes = tuple(routes)
+        self.outlets = outlets or {}
+
+    @property
+    def consumed(self) -> bool:
+        """Does anybody listen?"""
+        return bool(self.routes or self.outlets)
+
+
+class Branch:
+    """Rows of one root, by stream (and target task, when direct), with their marks: message indexes, or lineage pairs."""
+
+    __slots__ = ("buffers", "root")
+
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self.buffers: dict[tuple[OutStream, int | None], tuple[list[Row], list[Any]]] = {}
+
+    def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Row], list[Any]]:
+        """The rows and marks to append to; always both."""
+        found = self.buffers.get((stream, target))
+        if found is None:
+            found = self.buffers[stream, target] = ([], [])
+        return found
+
+
+class Emitter:
+    """What a task has emitted, done and failed in this turn.
+
+    `refused(error, row, stream)` is told of a row that a grouping refused (an unhashable key, an error in a custom
+    grouping); it reports it and gives the `Failure` for its message.
+    """
+
+    __slots__ = ("_ackers", "_branches", "_ids", "counters", "failures", "name", "on_emit", "refused", "resets", "streams", "xors")
+
+    def __init__(
+        self,
+        name: str,
+        streams: dict[str, OutStream],
+        ids: IdSource,
+        ackers: Sequence[Mailbox],
+        counters: TaskCounters,
+        refused: Callable[[Exception, Row, str], Any],
+    ) -> None:
+        self.name = name
+        self.refused = refused
+        self.streams = streams
+        self.counters = counters
+        self.xors: dict[int, int] = {}
+        self.failures: list[tuple[int, int, Any]] = []
+        self.resets: list[int] = []
+        self.on_emit: Callable[[Row, str], None] | None = None
+        self._ids = ids
+        self._ackers = ackers
+        self._branches: dict[int, Branch] = {}
+
+    @property
+    def dirty(self) -> bool:
+        """Is there anything to flush?"""
+        return bool(self._branches or self.xors or self.failures or self.resets)
+
+    def branch(self, root: int) -> Branch:
+        """This turn's branch of a root (or UNTRACKED, or MANY)."""
+        found = self._branches.get(root)
+        if found is None:
+            found = self._branches[root] = Branch(root)
+        return found
+
+    def done(self, segment: Segment) -> None:
+        """Every row of a received segment is acked or failed: its edge is done."""
+        xors = self.xors
+        if segment.lineage is not None:
+            for root, edge in segment.lineage.edges.items():
+                xors[root] = xors.get(root, 0) ^ edge
+        elif segment.root:
+            root = segment.root
+            xors[root] = xors.get(root, 0) ^ segment.edge
+
+    def flush(self) -> None:
+        """End the turn: seal every branch, post to the ackers, send. Never waits (see Outbox.blocked)."""
+        if self._branches:
+            branches, self._branches = self._branches, {}
+            for branch in branches.values():
+                self.seal(branch)
+        if self.xors or self.failures or self.resets:
+            self._post()
+
+    def seal(self, branch: Branch) -> None:
+        """Turn a branch into segments and send them; adds their edges to `xors`."""
+        sent = 0
+        for (stream, target), (rows, marks) in branch.buffers.items():
+            self.counters.emitted += len(rows)
+            if self.on_emit is not None:
+                for row in rows:
+                    self.on_emit(row, stream.origin.stream)
+            tracked = None if branch.root == UNTRACKED else marks
+            if target is not None:
+                sent += self._send(stream.outlets[target], stream.origin, rows, tracked, branch.root)
+                continue
+            for route in stream.routes:
+                try:
+                    shares = route.split(rows, tracked)
+                except Exception:
+                    shares = self._split_by_row(route, stream, rows, tracked, branch.root)
+                for to, share, share_marks in shares:
+                    sent += self._send(route.outlets[to], stream.origin, share, share_marks, branch.root)
+        self.counters.transferred += sent
+
+    def _split_by_row(
+        self, route: Route, stream: OutStream, rows: Sequence[Row], marks: Sequence[Any] | None, root: int
+    ) -> list[tuple[int, Sequence[Row], Sequence[Any] | None]]:
+        """A grouping refused a batch: find the rows it refuses, fail their messages, let the others go their way."""
+        shares: list[tuple[int, Sequence[Row], Sequence[Any] | None]] = []
+        for i, row in enumerate(rows):
+            try:
+                shares += route.split([row], None if marks is None else [marks[i]])
+            except Exception as error:
+                failure = self.refused(error, row, stream.origin.stream)
+                if marks is not None:
+                    pairs = marks[i] if root == MANY else ((root, marks[i]),)
+                    self.failures += [(anchor, index, failure) for anchor, index in pairs]
+        return shares
+
+    def _send(
+        self, outlet: Outlet, origin: Origin, rows: Sequence[Row], marks: Sequence[Any] | None, root: int
+    ) -> int:
+        count = len(rows)
+        piece = outlet.max_piece
+        if count <= piece:
+            outlet.send(self._segment(origin, rows, marks, root))
+            return count
+        for start in range(0, count, piece):
+            part = None if marks is None else marks[start : start + piece]
+            outlet.send(self._segment(origin, rows[start : start + piece], part, root))
+        return count
+
+    def _segment(self, origin: Origin, rows: Sequence[Row], marks: Sequence[Any] | None, root: int) -> Segment:
+        if marks is None:
+            return Segment(origin, rows)
+        xors = self.xors
+        if root != MANY:
+            edge = self._ids.take()
+            xors[root] = xors.get(root, 0) ^ edge
+            return Segment(origin, rows, root, edge, marks)
+        edges: dict[int, int] = {}
+        for pairs in marks:
+            for anchor, _ in pairs:
+                if anchor not in edges:
+                    edge = edges[anchor] = self._ids.take()
+                    xors[anchor] = xors.get(anchor, 0) ^ edge
+        return Segment(origin, rows, lineage=Lineage(edges, marks))
+
+    def _post(self) -> None:
+        items, self.xors = self.xors, {}
+        failures, self.failures = self.failures, []
+        resets, self.resets = self.resets, []
+        ackers = self._ackers
+        if len(ackers) == 1:
+            ackers[0].post(Acks(list(items.items()), failures, resets))
+            return
+        for i, mailbox in enumerate(ackers):
+            mine = Acks(
+                [(root, xor) for root, xor in items.items() if root % len(ackers) == i],
+                [failure for failure in failures if failure[0] % len(ackers) == i],
+                [root for root in resets if root % len(ackers) == i],
+            )
+            if mine.items or mine.failures or mine.resets:
+                mailbox.post(mine)
+
+    # -- checks ------------------------------------------------------------------------------------------------------
+
+    def row(self, values: Any, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, Row]:
+        """The declared stream and the row, or an EmitError that says what to do."""
+        out = self.streams.get(stream)
+        if out is None:
+            declared = ", ".join(s for s in self.streams if not s.startswith("__")) or "none"
+            raise EmitError(f"{self.name} emits on stream {stream!r}, which it does not declare (declared: {declared})")
+        if isinstance(values, str | bytes) or not isinstance(values, tuple | list):
+            raise EmitError(
+                f"{self.name} emits {values!r:.200} on stream {stream!r}: a tuple or list of values is needed; "
+                f"for one value write emit((value,))"
+            )
+        row = values if type(values) is tuple else tuple(values)
+        if len(row) != out.arity:
+            raise EmitError(
+                f"{self.name} emits {len(row)} values on stream {stream!r}, which has {out.arity} fields "
+                f"({', '.join(out.origin.fields)}): {row!r:.200}"
+            )
+        if direct_to is None:
+            if out.direct:
+                raise EmitError(f"stream {stream!r} of {self.name} is direct: use emit_direct(task, values)")
+        elif not out.direct:
+            raise EmitError(f"stream {stream!r} of {self.name} is not direct: declare it with direct(...) or use emit")
+        elif direct_to not in out.outlets:
+            known = ", ".join(map(str, sorted(out.outlets))) or "none"
+            raise EmitError(f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (takers: {known})")
+        return out, row

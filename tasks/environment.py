@@ -1,0 +1,108 @@
+"""Environment: what the tasks of one running topology share.
+
+Everything a task needs from outside comes through here, so that a test or another process can give it something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..acker import IdSource
+from ..actors import Clock, Mailbox, Rng
+from ..topology import (
+    ComponentSpec,
+    Config,
+    Fields,
+    GroupingContext,
+    Origin,
+    Plan,
+    StreamId,
+    TaskSpec,
+    Topology,
+)
+from .emitter import OutStream, Route
+from .outbox import Outbox
+from .reports import ErrorLog
+
+
+def _nothing() -> None:
+    """Nobody waits for quiet."""
+
+
+@dataclass(slots=True)
+class Environment:
+    """`mailboxes` has every task's, by task id; `ackers` those of the ackers, in order (a root's is `root % len`).
+
+    `on_quiet` is called when a task has run out of work: somebody may be waiting for that.
+    """
+
+    name: str
+    topology: Topology
+    plan: Plan
+    config: Config
+    clock: Clock
+    rng: Rng
+    errors: ErrorLog
+    mailboxes: Mapping[int, Mailbox]
+    ackers: Sequence[Mailbox]
+    on_quiet: Callable[[], None] = field(default=_nothing)
+
+    def ids(self) -> IdSource:
+        """A supply of ids for one task."""
+        return IdSource(self.rng.token_bytes)
+
+    def stream_fields(self) -> dict[tuple[str, str], Fields]:
+        """(component, stream) → fields, of the whole topology."""
+        return {
+            (spec.id, stream): declared.fields
+            for spec in self.topology.components.values()
+            for stream, declared in spec.outputs.items()
+        }
+
+    def out_streams(self, task: TaskSpec, spec: ComponentSpec, outbox: Outbox) -> dict[str, OutStream]:
+        """The declared streams of a task, wired to the mailboxes of their consumers."""
+        streams: dict[str, OutStream] = {}
+        for name, declared in spec.outputs.items():
+            source = StreamId(spec.id, name)
+            origin = Origin(spec.id, task.task_id, name, declared.fields)
+            subscriptions = self.topology.consumers_of(source)
+            if declared.direct:
+                outlets = {
+                    target: outbox.outlet(
+                        target, self.mailboxes[target], never_waits=(source, s.consumer) in self.plan.feedback
+                    )
+                    for s in subscriptions
+                    for target in self.plan.tasks_of[s.consumer]
+                }
+                streams[name] = OutStream(origin, True, (), outlets)
+                continue
+            routes = []
+            for subscription in subscriptions:
+                targets = self.plan.tasks_of[subscription.consumer]
+                never_waits = (source, subscription.consumer) in self.plan.feedback
+                grouping = subscription.make()
+                grouping.prepare(
+                    GroupingContext(
+                        component=spec.id,
+                        task_id=task.task_id,
+                        consumer=subscription.consumer,
+                        fields=declared.fields,
+                        rng=self.rng.generator(),
+                        is_high=self.is_high,
+                        local=frozenset(targets),
+                        same_node=frozenset(targets),
+                    ),
+                    source,
+                    targets,
+                )
+                outlets = {t: outbox.outlet(t, self.mailboxes[t], never_waits=never_waits) for t in targets}
+                routes.append(Route(grouping.split, outlets))
+            streams[name] = OutStream(origin, False, routes)
+        return streams
+
+    def is_high(self, target: int) -> bool:
+        """Is a task's mailbox past its high mark?"""
+        return self.mailboxes[target].is_high
+
+

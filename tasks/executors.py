@@ -1,0 +1,353 @@
+"""Executors: the ways a bolt's rows are executed. The task hands over slices of segments; an executor runs user code.
+
+    FunctionExecutor  @bolt functions: values in, rows out, no Tuple objects
+    BasicExecutor     BasicBolt.execute(tup, collector)
+    RichExecutor      Bolt.execute(tup)
+    BatchExecutor     execute_batch(tuples[, collector])
+
+1. `run` executes rows [start, stop) of a segment in order and returns how many failed. It suspends only where user code
+   does, or where one row's results are so many that they must find room first.
+2. In a basic or function bolt a row is acked when it has been executed and failed when it raises; the others go on.
+3. What a failed row had emitted on the way is not sent if it is still in the buffer: its message is replayed anyway.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from itertools import islice, repeat
+from typing import Any, Final
+
+from ..topology import (
+    DEFAULT_STREAM,
+    BasicBolt,
+    Bolt,
+    EmitError,
+    FunctionBolt,
+    Row,
+    Segment,
+    Tuple,
+    TupleBatch,
+)
+from .collectors import BasicTaskCollector, BoltTaskCollector, branch_of
+from .drive import drive, finish
+from .emitter import Emitter
+from .hooks import HookCalls
+from .outbox import Outbox
+
+RESULTS_CHUNK: Final = 4096
+"""A generator's results are taken this many at a time: after each chunk they are sent and find room."""
+
+Fail = Callable[[Segment, int, BaseException], None]
+
+
+class Executor(ABC):
+    """Runs a bolt's user code over slices of segments."""
+
+    hold_open = False
+    """True: the bolt acks by itself. False: the task counts executed rows as done."""
+
+    @abstractmethod
+    async def run(self, segment: Segment, start: int, stop: int) -> int:
+        """Execute rows [start, stop); how many of them failed."""
+
+    async def tick(self, segment: Segment) -> None:
+        """Execute a tick tuple."""
+        await self.run(segment, 0, 1)
+
+
+class FunctionExecutor(Executor):
+    """Function bolts: the lean path. A row in is the arguments; a result is a value, or a tuple of them."""
+
+    def __init__(self, bolt: FunctionBolt, emitter: Emitter, outbox: Outbox, fail: Fail) -> None:
+        self._fn = bolt.fn
+        self._emitter = emitter
+        self._outbox = outbox
+        self._fail = fail
+        self._stream = emitter.streams.get(DEFAULT_STREAM)
+        self._single = self._stream is not None and self._stream.arity == 1
+        self._generates = bolt.style == "generator"
+        self._async = bolt.is_async
+        self.may_wait = not bolt.blocking
+
+    async def run(self, segment: Segment, start: int, stop: int) -> int:
+        """See Executor."""
+        marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
+        if marks is None:
+            marks = repeat(None, stop - start) if start == 0 else [None] * stop
+        elif start or stop < len(marks):
+            marks = marks[start:stop]
+        if self._async:
+            return await self._run_async(segment, start, stop, marks)
+        return await self._run(segment, start, stop, marks)
+
+    async def _run(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
+        failed = 0
+        fn, generates, single = self._fn, self._generates, self._single
+        rows = segment.rows if stop - start == len(segment.rows) else segment.rows[start:stop]
+        out, out_marks = self._buffer(segment)
+        for offset, (row, mark) in enumerate(zip(rows, marks), start):  # noqa: B905 - the hot path; both are cut alike
+            before = len(out)
+            try:
+                result = fn(*row)
+                if generates:
+                    results = islice(result, RESULTS_CHUNK)
+                    out.extend(zip(results) if single else map(self._row, results))  # noqa: B905
+                elif result is not None:
+                    out.append((result,) if single else self._row(result))
+            except Exception as error:
+                del out[before:]
+                failed += 1
+                self._fail(segment, offset, error)
+                continue
+            made = len(out) - before
+            if made == 1:
+                out_marks.append(mark)
+            elif made:
+                out_marks.extend(repeat(mark, made))
+                if made == RESULTS_CHUNK and generates:
+                    failed += await self._rest(segment, offset, result, mark)
+                    out, out_marks = self._buffer(segment)
+        return failed
+
+    async def _run_async(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
+        failed = 0
+        for offset, mark in zip(range(start, stop), marks):  # noqa: B905
+            try:
+                result = self._fn(*segment.rows[offset])
+                await drive(self._collect(result, segment, mark), self._emitter.flush)
+            except Exception as error:
+                failed += 1
+                self._fail(segment, offset, error)
+        return failed
+
+    async def tick(self, segment: Segment) -> None:
+        """A function knows no ticks."""
+
+    def _buffer(self, segment: Segment) -> tuple[list[Row], list[Any]]:
+        if self._stream is None:
+            return [], []
+        return branch_of(self._emitter, segment).buffer(self._stream)
+
+    async def _rest(self, segment: Segment, offset: int, results: Iterator[Any], mark: Any) -> int:
+        """The results of one row beyond the first chunk, with room between chunks. 1 if it failed, else 0."""
+        try:
+            while True:
+                await self._find_room()
+                out, out_marks = self._buffer(segment)
+                before = len(out)
+                out.extend(map(self._row, islice(results, RESULTS_CHUNK)))
+                out_marks.extend(repeat(mark, len(out) - before))
+                if len(out) - before < RESULTS_CHUNK:
+                    return 0
+        except Exception as error:
+            out, out_marks = self._buffer(segment)
+            del out[len(out_marks) :]
+            self._fail(segment, offset, error)
+            return 1
+
+    async def _find_room(self) -> None:
+        if self.may_wait:
+            self._emitter.flush()
+            await self._outbox.room()
+
+    async def _collect(self, result: Any, segment: Segment, mark: Any) -> None:
+        """Await an async function's results. Each suspension flushes, so the buffer is looked up for every result."""
+        if not self._generates:
+            value = await result
+            if value is not None:
+                self._append(segment, value, mark)
+            return
+        results: AsyncIterator[Any] = result
+        async for value in results:
+            if self._append(segment, value, mark) >= RESULTS_CHUNK:
+                await self._find_room()
+
+    def _append(self, segment: Segment, value: Any, mark: Any) -> int:
+        row = self._row(value)
+        out, out_marks = self._buffer(segment)
+        out.append(row)
+        out_marks.append(mark)
+        return len(out)
+
+    def _row(self, value: Any) -> Row:
+        if self._single:
+            return (value,)
+        if self._stream is None:
+            raise EmitError(f"{self._emitter.name} returned {value!r:.200} but declares no outputs: @bolt(outputs=…)")
+        return self._emitter.row(value, DEFAULT_STREAM)[1]
+
+
+class BasicExecutor(Executor):
+    """Basic bolts, one Tuple at a time; with hooks, if there are any."""
+
+    def __init__(
+        self,
+        execute: Callable[[Tuple, BasicTaskCollector], Any],
+        collector: BasicTaskCollector,
+        fail: Fail,
+        on_tick: Callable[[BasicTaskCollector], Any] | None,
+        hooks: HookCalls | None = None,
+    ) -> None:
+        self._execute = execute
+        self._collector = collector
+        self._fail = fail
+        self._on_tick = on_tick
+        self._hooks = hooks
+
+    async def run(self, segment: Segment, start: int, stop: int) -> int:
+        """See Executor."""
+        failed = 0
+        execute, collector, hooks = self._execute, self._collector, self._hooks
+        rows = segment.rows
+        marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
+        collector.enter(segment)
+        try:
+            for offset in range(start, stop):
+                tup = Tuple(rows[offset], segment, offset)
+                if marks is not None:
+                    collector.mark = marks[offset]
+                begun_s = hooks.begin() if hooks is not None else 0.0
+                try:
+                    result = execute(tup, collector)
+                    if result is not None:
+                        await finish(result, collector.suspend)
+                except Exception as error:
+                    failed += 1
+                    self._fail(segment, offset, error)
+                    if hooks is not None:
+                        hooks.executed(tup, begun_s, acked=False)
+                else:
+                    if hooks is not None:
+                        hooks.executed(tup, begun_s, acked=True)
+        finally:
+            collector.mark = None
+            collector.leave()
+        return failed
+
+    async def tick(self, segment: Segment) -> None:
+        """See Executor."""
+        if self._on_tick is None:
+            await self.run(segment, 0, 1)
+            return
+        self._collector.enter(segment)
+        try:
+            await finish(self._on_tick(self._collector), self._collector.suspend)
+        except Exception as error:
+            self._fail(segment, 0, error)
+        finally:
+            self._collector.leave()
+
+
+class RichExecutor(Executor):
+    """Rich bolts: they ack and fail by themselves; what `execute` raises is the guardian's to decide."""
+
+    hold_open = True
+
+    def __init__(self, bolt: Bolt, suspend: Callable[[], None], hooks: HookCalls | None = None) -> None:
+        self._execute = bolt.execute
+        self._suspend = suspend
+        self._hooks = hooks
+        self._on_tick: Callable[[], Any] | None = getattr(bolt, "on_tick", None)
+
+    async def run(self, segment: Segment, start: int, stop: int) -> int:
+        """See Executor; raises RowFailedError."""
+        execute, rows, hooks = self._execute, segment.rows, self._hooks
+        for offset in range(start, stop):
+            tup = Tuple(rows[offset], segment, offset)
+            begun_s = hooks.begin() if hooks is not None else 0.0
+            try:
+                result = execute(tup)
+                if result is not None:
+                    await finish(result, self._suspend)
+            except Exception as error:
+                raise RowFailedError(offset) from error
+            if hooks is not None:
+                hooks.executed(tup, begun_s)
+        return 0
+
+    async def tick(self, segment: Segment) -> None:
+        """See Executor; raises what the bolt raises."""
+        if self._on_tick is None:
+            await self.run(segment, 0, 1)
+        else:
+            await finish(self._on_tick(), self._suspend)
+
+
+class BatchExecutor(Executor):
+    """Bolts with `execute_batch`. Basic: the whole batch is acked, or failed if it raises. Rich: acks by itself."""
+
+    def __init__(
+        self, bolt: BasicBolt | Bolt, collector: BoltTaskCollector, suspend: Callable[[], None], fail: Fail
+    ) -> None:
+        self._execute: Callable[..., Any] = bolt.execute_batch  # type: ignore[union-attr]
+        # A rich bolt got its collector in `prepare` and may leave it out here.
+        takes = len(inspect.signature(self._execute).parameters)
+        self._arguments: tuple[Any, ...] = (collector,) if takes > 1 else ()
+        self._suspend = suspend
+        self._fail = fail
+        self._on_tick: Callable[..., Any] | None = getattr(bolt, "on_tick", None)
+        self.hold_open = isinstance(bolt, Bolt)
+
+    async def run(self, segment: Segment, start: int, stop: int) -> int:
+        """A slice alone; the task prefers `run_batch`."""
+        return await self.run_batch([segment])
+
+    async def run_batch(self, segments: list[Segment]) -> int:
+        """Execute whole segments as one batch; how many rows failed. A rich bolt's error is raised."""
+        try:
+            result = self._execute(TupleBatch(segments), *self._arguments)
+            if result is not None:
+                await finish(result, self._suspend)
+        except Exception as error:
+            if self.hold_open:
+                raise RowFailedError(-1) from error
+            failed = 0
+            for segment in segments:
+                for offset in range(len(segment.rows)):
+                    self._fail(segment, offset, error)
+                    failed += 1
+            return failed
+        return 0
+
+    async def tick(self, segment: Segment) -> None:
+        """See Executor."""
+        if self._on_tick is None:
+            await self.run_batch([segment])
+        else:
+            takes = len(inspect.signature(self._on_tick).parameters)
+            await finish(self._on_tick(*self._arguments[:takes]), self._suspend)
+
+
+class RowFailedError(Exception):
+    """A rich bolt raised: at this offset of the segment (-1: the batch); `__cause__` is what it raised."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
+
+
+def function_as_execute(bolt: FunctionBolt, *, single: bool) -> Callable[[Tuple, BasicTaskCollector], Any]:
+    """A function bolt with Tuple objects, for a task with hooks: `execute(tup, collector)`."""
+
+    def emit(value: Any, collector: BasicTaskCollector) -> None:
+        collector.emit((value,) if single else value)
+
+    async def execute_async(tup: Tuple, collector: BasicTaskCollector) -> None:
+        result = bolt.fn(*tup.values)
+        if bolt.style == "generator":
+            async for value in result:
+                emit(value, collector)
+        elif (value := await result) is not None:
+            emit(value, collector)
+
+    def execute(tup: Tuple, collector: BasicTaskCollector) -> None:
+        result = bolt.fn(*tup.values)
+        if bolt.style == "generator":
+            for value in result:
+                emit(value, collector)
+        elif result is not None:
+            emit(result, collector)
+
+    return execute_async if bolt.is_async else execute

@@ -1,0 +1,108 @@
+"""Reports: errors in user code, as people and programs read them.
+
+1. Every error names topology, component, task and, where there is one, the input tuple.
+2. All are counted; the last `kept` are kept; the log gets each kind (component, type, line) once with its traceback and
+   then at most once a second with the number left out: a bolt that fails on every tuple must not fill the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections import deque
+from dataclasses import dataclass, field
+
+log = logging.getLogger("aiostorm.component")
+
+REPEAT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReport:
+    """One error: `error` is "ValueError: …", `traceback` the text Python would print, `time` seconds since 1970."""
+
+    topology: str
+    component: str
+    task: int
+    where: str
+    error: str
+    traceback: str
+    tuple: str | None
+    time: float
+
+    def __str__(self) -> str:
+        on = f" on {self.tuple}" if self.tuple else ""
+        return f"{self.topology}: {self.component}[{self.task}] failed in {self.where}{on}: {self.error}"
+
+
+@dataclass(slots=True)
+class _Seen:
+    logged_s: float
+    left_out: int = field(default=0)
+
+
+class ErrorLog:
+    """The errors of one running topology."""
+
+    def __init__(self, topology: str, kept: int = 200) -> None:
+        self.count = 0
+        self._topology = topology
+        self._last: deque[ErrorReport] = deque(maxlen=kept)
+        self._seen: dict[tuple[str, type[BaseException], int], _Seen] = {}
+
+    @property
+    def last(self) -> list[ErrorReport]:
+        """The last errors, oldest first."""
+        return list(self._last)
+
+    def add(
+        self,
+        component: str,
+        task: int,
+        where: str,
+        error: BaseException,
+        *,
+        tup: object | None,
+        wall_s: float,
+        now_s: float,
+    ) -> ErrorReport:
+        """Count, keep and (sometimes) log an error. `wall_s` is seconds since 1970, `now_s` monotonic."""
+        self.count += 1
+        report = ErrorReport(
+            topology=self._topology,
+            component=component,
+            task=task,
+            where=where,
+            error=describe(error),
+            traceback="".join(traceback.format_exception(error)),
+            tuple=None if tup is None else repr(tup),
+            time=wall_s,
+        )
+        self._last.append(report)
+        self._log(report, error, now_s)
+        return report
+
+    def _log(self, report: ErrorReport, error: BaseException, now_s: float) -> None:
+        line = error.__traceback__
+        while line is not None and line.tb_next is not None:
+            line = line.tb_next
+        kind = (report.component, type(error), line.tb_lineno if line is not None else 0)
+        seen = self._seen.get(kind)
+        if seen is None:
+            if len(self._seen) >= 1000:  # a bound: exception types are user code's
+                self._seen.clear()
+            self._seen[kind] = _Seen(now_s)
+            log.error("%s\n%s", report, report.traceback.rstrip())
+        elif now_s - seen.logged_s >= REPEAT_S:
+            log.error("%s (and %d more like it)", report, seen.left_out)
+            seen.logged_s, seen.left_out = now_s, 0
+        else:
+            seen.left_out += 1
+
+
+def describe(error: BaseException | str) -> str:
+    """An error in one line: "ValueError: bad"."""
+    if isinstance(error, str):
+        return error
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

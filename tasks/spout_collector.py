@@ -1,0 +1,260 @@
+"""Spout collector: from emits to trees.
+
+The messages of one turn, up to `topology.acker.tree.max.messages`, share one root; each knows its index. A message that
+has failed before gets a tree of its own.
+
+    emit ─► open tree: ids, branch ─► full, or end of turn: seal ─► pending remembers, INIT to the acker, segments go out
+
+1. A message that nobody listens to, or with no ackers at all, is acked at once (after the call that emitted it returns).
+2. Values are kept only where somebody will want them: replay by the framework, and spouts that ask for their values.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..acker import Emission, IdSource, Init, Pending, Retries, Settled
+from ..actors import Mailbox
+from ..topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, Failure, Row
+from .collectors import TaskCollector
+from .emitter import UNTRACKED, Branch, Emitter, OutStream
+from .outbox import Outbox
+
+
+class SpoutTaskCollector(TaskCollector):
+    """What a spout emits into. `wake` is called when the spout says there is something new, or that it has finished."""
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        outbox: Outbox,
+        report: Callable[[BaseException], None],
+        *,
+        task_id: int,
+        ackers: Sequence[Mailbox],
+        ids: IdSource,
+        pending: Pending,
+        retries: Retries,
+        keep_values: bool,
+        tree_max: int,
+        monotonic: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        super().__init__(emitter, outbox, report)
+        self.emitted = 0
+        self.finished = False
+        self.settled_at_once: list[Settled] = []
+        self._task_id = task_id
+        self._ackers = ackers
+        self._ids = ids
+        self._pending = pending
+        self._retries = retries
+        self._keep_values = keep_values
+        self._tree_max = tree_max
+        self._monotonic = monotonic
+        self._wake = wake
+        self._open_ids: list[Any] = []
+        self._open_emissions: list[Emission] = []
+        self._branch: Branch | None = None
+        self._inits: list[tuple[int, int]] = []
+        default = emitter.streams.get(DEFAULT_STREAM)
+        plain = default is not None and default.consumed and not default.direct and bool(ackers) and not keep_values
+        self._default = default if plain else None
+        self._arity = default.arity if default is not None and plain else -1
+
+    @property
+    def open_messages(self) -> int:
+        """Messages emitted and not yet in `pending`."""
+        return len(self._open_ids)
+
+    @property
+    def dirty(self) -> bool:
+        """Is there anything to flush?"""
+        return bool(self._open_ids or self._inits or self._emitter.dirty)
+
+    def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+        """Emit one tuple; tracked if it has a message id."""
+        if (
+            message_id is not None
+            and stream == DEFAULT_STREAM
+            and type(values) is tuple
+            and len(values) == self._arity
+            and not self.closed
+            and not self._retries.any_failed
+        ):
+            assert self._default is not None  # noqa: S101 - for the type checker; arity is -1 without it
+            self._add(self._default, None, values, message_id)
+            return
+        self._emit(values, message_id, stream, None)
+
+    def emit_direct(
+        self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
+    ) -> None:
+        """Emit to one task."""
+        self._emit(values, message_id, stream, task)
+
+    def finish(self) -> None:
+        """Nothing more to emit: `next_tuple` is not called again."""
+        self.finished = True
+        self._wake()
+
+    def wake(self) -> None:
+        """There is something new: call `next_tuple` now instead of after the wait."""
+        self._wake()
+
+    async def drain(self) -> None:
+        """Send what was emitted so far and wait until it has found room."""
+        self.flush()
+        await self._outbox.room()
+
+    def replay(self, message_id: Any, emission: Emission, failures: int) -> None:
+        """Emit a message again, in a tree of its own."""
+        self._emitter.counters.replayed += 1
+        out = self._emitter.streams[emission.stream]
+        self._seal_tree(0)
+        self._track(out, emission.direct, emission.values, message_id, emission)
+        self._seal_tree(failures)
+
+    def dead_letter(self, settled: Settled, failure: Failure, failures: int) -> None:
+        """Hand a message that has failed too often to the dead-letter stream, if anybody listens."""
+        self._emitter.counters.dead_lettered += 1
+        out = self._emitter.streams.get(DEAD_LETTER_STREAM)
+        if out is None or not out.consumed or settled.emission is None:
+            return
+        emission = settled.emission
+        row = (settled.message_id, emission.stream, emission.values, failure.reason, failure.error, failures)
+        rows, marks = self._emitter.branch(UNTRACKED).buffer(out)
+        rows.append(row)
+        marks.append(None)
+
+    def flush(self) -> None:
+        """Seal the open tree, tell the ackers, send."""
+        self._seal_tree(0)
+        if self._inits:
+            self._post_inits()
+        if self._emitter.dirty:
+            self._emitter.flush()
+
+    def _emit(self, values: Any, message_id: Any, stream: str, task: int | None) -> None:
+        self._check_open()
+        out, row = self._emitter.row(values, stream, direct_to=task)
+        if message_id is None:
+            self.emitted += 1
+            rows, marks = self._emitter.branch(UNTRACKED).buffer(out, task)
+            rows.append(row)
+            marks.append(None)
+            return
+        emission = Emission(row, stream, task) if self._keep_values else None
+        failures = self._retries.failures_of(message_id) if self._retries.any_failed else 0
+        if failures:
+            self.emitted += 1
+            self._emitter.counters.replayed += 1
+            self._seal_tree(0)
+            self._track(out, task, row, message_id, emission)
+            self._seal_tree(failures)
+        elif not self._ackers or not out.consumed:
+            self.emitted += 1
+            rows, marks = self._emitter.branch(UNTRACKED).buffer(out, task)
+            rows.append(row)
+            marks.append(None)
+            self.settled_at_once.append(Settled(message_id, None, emission, 0, self._monotonic()))
+        else:
+            self._add(out, task, row, message_id, emission)
+
+    def _add(
+        self, out: OutStream, task: int | None, row: Row, message_id: Any, emission: Emission | None = None
+    ) -> None:
+        self.emitted += 1
+        self._track(out, task, row, message_id, emission)
+        if len(self._open_ids) >= self._tree_max:
+            self._seal_tree(0)
+
+    def _track(self, out: OutStream, task: int | None, row: Row, message_id: Any, emission: Emission | None) -> None:
+        if self._branch is None:
+            self._branch = Branch(self._ids.take())
+        rows, marks = self._branch.buffer(out, task)
+        rows.append(row)
+        marks.append(len(self._open_ids))
+        self._open_ids.append(message_id)
+        if emission is not None:
+            self._open_emissions.append(emission)
+
+    def _seal_tree(self, failures: int) -> None:
+        branch = self._branch
+        if branch is None:
+            return
+        ids, self._open_ids = self._open_ids, []
+        emissions, self._open_emissions = self._open_emissions, []
+        self._branch = None
+        root = branch.root
+        self._pending.add(root, ids, emissions or None, failures, self._monotonic())
+        self._emitter.counters.trees += 1
+        self._emitter.seal(branch)
+        # The edges of a tree's first segments go with its INIT, not with a turn's acks. No edge (a custom grouping that
+        # chose nobody, or no consumer any more) is a complete tree: the ledger says so.
+        self._inits.append((root, self._emitter.xors.pop(root, 0)))
+
+    def _post_inits(self) -> None:
+        inits, self._inits = self._inits, []
+        ackers = self._ackers
+        if len(ackers) == 1:
+            ackers[0].post(Init(self._task_id, inits))
+        else:
+            for i, mailbox in enumerate(ackers):
+                mine = [item for item in inits if item[0] % len(ackers) == i]
+                if mine:
+                    mailbox.post(Init(self._task_id, mine))
+
+
+class ThreadedSpoutCollector:
+    """For blocking spouts, whose methods run in a thread: emits are checked there and taken over in the loop."""
+
+    def __init__(self, collector: SpoutTaskCollector, emitter: Emitter, loop: asyncio.AbstractEventLoop) -> None:
+        self._collector = collector
+        self._emitter = emitter
+        self._loop = loop
+        self._emits: list[tuple[Row, Any, str, int | None]] = []
+        self.finished = False
+
+    @property
+    def waiting(self) -> int:
+        """Emits that the loop has not taken over yet."""
+        return len(self._emits)
+
+    def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+        """Emit one tuple; tracked if it has a message id."""
+        self._emits.append((self._emitter.row(values, stream)[1], message_id, stream, None))
+
+    def emit_direct(
+        self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
+    ) -> None:
+        """Emit to one task."""
+        self._emits.append((self._emitter.row(values, stream, direct_to=task)[1], message_id, stream, task))
+
+    def finish(self) -> None:
+        """Nothing more to emit."""
+        self.finished = True
+
+    def wake(self) -> None:
+        """There is something new: call `next_tuple` now instead of after the wait. From any thread."""
+        self._loop.call_soon_threadsafe(self._collector.wake)
+
+    async def drain(self) -> None:
+        """A blocking spout cannot wait for room within a call: it is called again when there is room."""
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error without failing anything."""
+        self._loop.call_soon_threadsafe(self._collector.report_error, error)
+
+    def take_over(self) -> None:
+        """In the loop, while the thread is idle: do what the thread asked for."""
+        emits, self._emits = self._emits, []
+        for row, message_id, stream, task in emits:
+            if task is None:
+                self._collector.emit(row, message_id, stream)
+            else:
+                self._collector.emit_direct(task, row, message_id, stream)
+        if self.finished:
+            self._collector.finish()

@@ -1,0 +1,435 @@
+"""Spout task: a mouth that emits and ears that hear what became of it.
+
+    mouth:  may emit? ─► a turn of next_tuple ─► flush ─► let others run ─► …      (rests on the bell)
+    ears:   control lane: verdicts ─► pending ─► ack / fail, replays;  activate, deactivate, stop
+
+Two asyncio tasks, because `next_tuple` may be `async def` and wait for its source for hours: verdicts must be heard all
+the while, or a spout that waits would starve its own topology.
+
+1. `next_tuple` is not called while inactive, at `topology.max.spout.pending` open messages, while anything waits for room
+   downstream, while an async `ack` or `fail` runs, or after `finish`.
+2. A turn ends after `topology.turn.max.tuples` messages or `topology.turn.max.ms`, when a call emits nothing, or when it
+   really suspends; what was emitted is sent then.
+3. A call that emits nothing is followed by a wait, from `topology.sleep.spout.wait.strategy.time.ms`, doubling to
+   `topology.spout.wait.max.ms`; a verdict, an activation or `collector.wake()` ends it at once.
+4. A spout that raises in `next_tuple` is called again after the policy's backoff, on the same instance: a new one would
+   begin its source anew. (A generator cannot be called again: it escalates at once.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from dataclasses import replace
+from typing import Any
+
+from ..acker import EXPIRY_STEPS, Emission, Fate, Pending, Retries, Settled, VerdictKind, Verdicts
+from ..actors import EMPTY, ActorEscalatedError, Directive, FailureHistory, Question, RestartPolicy, Stop, Timer
+from ..topology import AckValueSpout, ComponentSpec, Config, Failure, FailValueSpout, FunctionSpout, Spout, TaskSpec
+from .bell import Bell
+from .drive import drive, finish
+from .environment import Environment
+from .generator_spout import GENERATOR_MAX_RETRIES, GeneratorSpout
+from .spout_collector import SpoutTaskCollector, ThreadedSpoutCollector
+from .task import TaskActor
+
+
+class Activate:
+    """To a spout task: begin (or go on) emitting."""
+
+
+class Deactivate:
+    """To a spout task: emit nothing new. `end=True`: for good, so a `next_tuple` that waits is cancelled."""
+
+    def __init__(self, *, end: bool = False) -> None:
+        self.end = end
+
+
+_SWEEP = object()
+
+
+class SpoutTask(TaskActor):
+    """One task of a spout."""
+
+    def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
+        super().__init__(env, task, spec, config)
+        self._timeout_s = config.message_timeout_s if config.enable_message_timeouts else None
+        # One step behind the acker's deadline, which should be first: this one is for a tree whose acker has died.
+        late = 1 + 1 / EXPIRY_STEPS
+        self._pending = Pending(None if self._timeout_s is None else self._timeout_s * late)
+        self._limit = config.max_spout_pending
+        self._replays: deque[tuple[Any, Emission, int]] = deque()
+        self._bell = Bell()
+        self._mouth: asyncio.Task[None] | None = None
+        self._mouth_error: Exception | None = None
+        self._active = False
+        self._ended = False
+        self._hearing = False
+        self._resting = True
+        self._wait_ms = config.spout_wait_ms
+        self._sweep: Timer | None = None
+        self._spout: Spout
+        self._collector: SpoutTaskCollector
+        self._threaded: ThreadedSpoutCollector | None = None
+        self._retries: Retries
+        self._history = FailureHistory(
+            RestartPolicy(config.restart_max, config.restart_window_s, tuple(config.restart_backoff_s))
+        )
+        self.suspended_since_s: float | None = None
+
+    # -- what the cluster asks ---------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> int:
+        """See TaskActor."""
+        return self._pending.count
+
+    @property
+    def finished(self) -> bool:
+        """Has it said that it has nothing more to emit?"""
+        return self.ready.done() and self._collector.finished
+
+    @property
+    def is_quiet(self) -> bool:
+        """See TaskActor."""
+        return self._nothing_in_hand and (self._resting or not self._active or self.finished or self._ended)
+
+    @property
+    def waits_since_s(self) -> float | None:
+        """Since when `next_tuple` has been suspended with nothing in hand; None if it is not.
+
+        Only of a class: a generator that waits has not said that it is exhausted.
+        """
+        if self._nothing_in_hand and not isinstance(self._spout, GeneratorSpout):
+            return self.suspended_since_s
+        return None
+
+    @property
+    def _nothing_in_hand(self) -> bool:
+        box = self.env.mailboxes[self.task.task_id]
+        return self.ready.done() and not (
+            self._pending.count
+            or (self._replays and self._active)
+            or self._hearing
+            or self.outbox.blocked
+            or box.has_control
+            or self._collector.dirty
+        )
+
+    def open_messages(self) -> list[Any]:
+        """The message ids that are neither acked nor failed."""
+        return self._pending.message_ids()
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    async def started(self) -> None:
+        """Make and open a component."""
+        component = await self.make_component()
+        if isinstance(component, FunctionSpout):
+            component = self.component = GeneratorSpout(component, len(self.spec.outputs["default"].fields))
+        if not isinstance(component, Spout):
+            raise TypeError(f"{self.name} is no spout: {component!r}")
+        self._spout = component
+        max_retries = self.config.max_retries
+        if max_retries is None and isinstance(component, GeneratorSpout):
+            max_retries = GENERATOR_MAX_RETRIES
+        self._retries = Retries(max_retries)
+        self._collector = SpoutTaskCollector(
+            self.emitter,
+            self.outbox,
+            lambda error: self.report("report_error", error),
+            task_id=self.task.task_id,
+            ackers=self.env.ackers,
+            ids=self.env.ids(),
+            pending=self._pending,
+            retries=self._retries,
+            keep_values=max_retries is not None or isinstance(component, AckValueSpout | FailValueSpout),
+            tree_max=self.config.acker_tree_max_messages,
+            monotonic=self.env.clock.monotonic,
+            wake=self._new_tuples,
+        )
+        given: Any = self._collector
+        if self._thread is not None:
+            given = self._threaded = ThreadedSpoutCollector(
+                self._collector, self.emitter, asyncio.get_running_loop()
+            )
+        context = self.context()
+        await self.call(component.open, context, given)
+        self._take_over()
+        self.use_hooks(context)
+        self._hears_acks = type(component).ack not in (Spout.ack, AckValueSpout.ack)
+        self.is_ready()
+
+    async def run(self) -> None:
+        """The ears; see the module."""
+        mailbox = self.mailbox
+        self._mouth = self.system.guard(self._speak(), name=f"{self.ref.path}:emit")
+        try:
+            while True:
+                heard = False
+                while (message := mailbox.take_control()) is not EMPTY:
+                    if type(message) is Stop:
+                        return
+                    self._hearing = heard = True
+                    try:
+                        await self._hear(message)
+                    finally:
+                        self._hearing = False
+                if self._mouth_error is not None:
+                    raise self._mouth_error
+                self._send()  # emitted by user code outside of next_tuple (in `fail`, say), or lost on the way
+                if heard:
+                    self._bell.ring()
+                self.env.on_quiet()
+                if not mailbox.has_control and self._mouth_error is None:
+                    await mailbox.wait_nudge()
+        finally:
+            self._send()
+            await self._silence()
+
+    async def stopped(self) -> None:
+        """The task ends."""
+        await self.end_component("close")
+        if self.ready.done():
+            self._collector.closed = True
+
+    # -- the mouth ---------------------------------------------------------------------------------------------------
+
+    async def _speak(self) -> None:
+        try:
+            while True:
+                if not self._may_emit():
+                    self._resting = True
+                    self.env.on_quiet()
+                    await self._bell.wait()
+                    continue
+                self._resting = False
+                failed: Exception | None = None
+                emitted = False
+                try:
+                    emitted = await self._turn()
+                except Exception as error:
+                    failed = error
+                self.suspended_since_s = None
+                self._send()
+                await self._hear_at_once()
+                if failed is not None:
+                    self.report("next_tuple", failed)
+                    await self._back_off(failed)
+                elif emitted:
+                    self._wait_ms = self.config.spout_wait_ms
+                    await asyncio.sleep(0)
+                else:
+                    await self._rest()
+        except Exception as error:
+            self._mouth_error = error
+            self.mailbox.nudge()
+
+    def _send(self) -> None:
+        """What was emitted so far goes out; its deadlines are watched from now on."""
+        if self._collector.dirty:
+            self._collector.flush()
+        self._arm_sweep()
+
+    def _may_emit(self) -> bool:
+        return (
+            self._active
+            and not self._hearing
+            and not self.outbox.blocked
+            and self._room() > 0
+            and (not self._collector.finished or bool(self._replays))
+        )
+
+    def _room(self) -> int:
+        """How many more messages may be open."""
+        if self._limit is None:
+            return 1 << 30
+        return self._limit - self._pending.count - self._collector.open_messages
+
+    async def _turn(self) -> bool:
+        """Replays, then `next_tuple` again and again. Did it emit anything?"""
+        collector = self._collector
+        begun = collector.emitted
+        while self._replays and self._room() > 0:
+            collector.replay(*self._replays.popleft())
+            begun -= 1
+        if self._threaded is not None:
+            await self.in_thread(self._turn_in_thread)
+            self._take_over()
+            return collector.emitted > begun
+        spout, stopwatch = self._spout, self.env.clock.stopwatch
+        most = begun + self.config.turn_max_tuples
+        until_s = stopwatch() + self.config.turn_max_ms / 1000
+        while not collector.finished and self._active:
+            before = collector.emitted
+            result = spout.next_tuple()
+            if result is not None:
+                if inspect.iscoroutine(result):
+                    await drive(result, self._suspended)
+                    self.suspended_since_s = None
+                else:
+                    await finish(result, self._suspended)
+            now = collector.emitted
+            if now == before or now >= most or self._room() <= 0 or self.outbox.blocked or stopwatch() >= until_s:
+                break
+        return collector.emitted > begun
+
+    def _turn_in_thread(self) -> None:
+        threaded = self._threaded
+        assert threaded is not None  # noqa: S101 - for the type checker
+        most = min(self.config.turn_max_tuples, self._room())
+        until_s = self.env.clock.stopwatch() + self.config.turn_max_ms / 1000
+        while not threaded.finished and not self._collector.finished:
+            before = threaded.waiting
+            self._spout.next_tuple()
+            now = threaded.waiting
+            if now == before or now >= most or self.env.clock.stopwatch() >= until_s:
+                return
+
+    def _take_over(self) -> None:
+        if self._threaded is not None:
+            self._threaded.take_over()
+
+    def _suspended(self) -> None:
+        """`next_tuple` really suspends: send what it has emitted."""
+        if self.suspended_since_s is None:
+            self.suspended_since_s = self.env.clock.monotonic()
+            self.env.on_quiet()
+        self._send()
+
+    async def _rest(self) -> None:
+        """The last turn emitted nothing: wait a little, a little longer each time."""
+        self._resting = True
+        self.env.on_quiet()
+        if self._may_emit():
+            await self._bell.wait(self._wait_ms / 1000)
+            self._wait_ms = min(self._wait_ms * 2, self.config.spout_wait_max_ms)
+
+    def _new_tuples(self) -> None:
+        self._wait_ms = self.config.spout_wait_ms
+        self._bell.ring()
+        if not self._hearing:
+            self.mailbox.nudge()
+
+    async def _back_off(self, error: Exception) -> None:
+        """`next_tuple` raised: again after a while, or give up."""
+        decision = self._history.failed(error, self.env.clock.monotonic())
+        if isinstance(self._spout, GeneratorSpout) or decision.directive is Directive.ESCALATE:
+            raise ActorEscalatedError(f"{self.name} failed in next_tuple and was given up: {error!r}") from error
+        await self.env.clock.sleep(decision.delay_s)
+
+    async def _silence(self) -> None:
+        """End the mouth."""
+        mouth, self._mouth = self._mouth, None
+        if mouth is not None:
+            mouth.cancel()
+            await asyncio.wait((mouth,))
+        self.suspended_since_s = None
+
+    # -- the ears ----------------------------------------------------------------------------------------------------
+
+    async def _hear(self, message: Any) -> None:
+        kind = type(message)
+        if kind is Verdicts:
+            for verdict in message.verdicts:
+                await self._judge(verdict)
+        elif kind is Timer:
+            if message.received():
+                await self._expire_overdue()
+        elif kind is Activate:
+            if not self._active:
+                self._active = True
+                await self._tell("activate", self._spout.activate)
+        elif kind is Deactivate:
+            if message.end:
+                self._ended = True
+                if self.suspended_since_s is not None:
+                    await self._silence()
+            if self._active:
+                self._active = False
+                await self._tell("deactivate", self._spout.deactivate)
+        elif kind is Question:
+            await self.answer(message)
+        else:
+            raise TypeError(f"a spout task does not understand {message!r}")
+        self._take_over()
+        await self._hear_at_once()
+
+    async def _judge(self, verdict: Any) -> None:
+        pending = self._pending
+        if verdict.kind is VerdictKind.ACK:
+            for settled in pending.acked(verdict.root):
+                await self._acked(settled)
+        elif verdict.kind is VerdictKind.FAIL:
+            failed = pending.failed(verdict.root, verdict.index, verdict.failure)
+            if failed is not None:
+                await self._failed(failed)
+        elif verdict.kind is VerdictKind.EXPIRED:
+            for settled in pending.expired(verdict.root, Failure("timeout")):
+                await self._failed(settled)
+        else:
+            pending.reset(verdict.root, self.env.clock.monotonic())
+
+    async def _hear_at_once(self) -> None:
+        """Messages that nobody tracks are acked as soon as the call that emitted them is over."""
+        while self._collector.settled_at_once:
+            settled, self._collector.settled_at_once = self._collector.settled_at_once, []
+            for message in settled:
+                await self._acked(message)
+
+    async def _acked(self, settled: Settled) -> None:
+        self.counters.acked += 1
+        latency_s = self.env.clock.monotonic() - settled.emitted_s
+        self.counters.complete_s += latency_s
+        self._retries.settled(settled.message_id)
+        if self.hook_calls is not None:
+            self.hook_calls.call("spout_ack", settled.message_id, self.task.task_id, latency_s)
+        if not self._hears_acks:
+            return
+        if isinstance(self._spout, AckValueSpout):
+            values = settled.emission.values if settled.emission is not None else ()
+            await self._tell("ack", self._spout.ack, settled.message_id, values)
+        else:
+            await self._tell("ack", self._spout.ack, settled.message_id)
+
+    async def _failed(self, settled: Settled) -> None:
+        self.counters.failed += 1
+        failures = settled.attempts + 1
+        failure: Failure = replace(settled.failure, attempts=failures)
+        if self.hook_calls is not None:
+            self.hook_calls.call("spout_fail", settled.message_id, self.task.task_id, failure)
+        fate = self._retries.failed(settled.message_id, failures)
+        if fate is Fate.REPLAY and settled.emission is not None:
+            self._replays.append((settled.message_id, settled.emission, failures))
+            return
+        if fate is Fate.DEAD_LETTER:
+            self._collector.dead_letter(settled, failure, failures)
+        if isinstance(self._spout, FailValueSpout):
+            values = settled.emission.values if settled.emission is not None else ()
+            await self._tell("fail", self._spout.fail, settled.message_id, values, failure)
+        else:
+            await self._tell("fail", self._spout.fail, settled.message_id, failure)
+
+    async def _tell(self, where: str, method: Any, *arguments: Any) -> None:
+        """Call a user method that hears something; an error in it is reported and changes nothing."""
+        try:
+            await self.call(method, *arguments)
+        except Exception as error:
+            self.report(where, error)
+
+    # -- deadlines ---------------------------------------------------------------------------------------------------
+
+    def _arm_sweep(self) -> None:
+        if self._sweep is None and self._timeout_s is not None and len(self._pending):
+            self._sweep = self.after(self._timeout_s / EXPIRY_STEPS, _SWEEP)
+
+    async def _expire_overdue(self) -> None:
+        self._sweep = None
+        for root in self._pending.overdue(self.env.clock.monotonic()):
+            for settled in self._pending.expired(root, Failure("timeout")):
+                await self._failed(settled)
+
+    def _on_room(self) -> None:
+        self._bell.ring()
+        self.mailbox.nudge()

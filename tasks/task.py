@@ -1,0 +1,196 @@
+"""Task: what spout tasks and bolt tasks share: one instance of a component as an actor with a task id.
+
+1. The actor outlives its component: after a failure the guardian starts it again and it makes a fresh component; the
+   mailbox, what was taken from it, and what waits for room stay.
+2. User code of a `blocking` component runs in one thread of the task's own, and the task waits for it: two of its methods
+   never run at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any
+
+from ..actors import Actor, DeadLetter, MailboxClosedError, Question, maybe_await
+from ..metrics import TaskCounters, TaskMetrics
+from ..topology import Component, ComponentSpec, Config, Failure, Row, Segment, TaskHook, TaskSpec, TopologyContext
+from .emitter import Emitter
+from .environment import Environment
+from .hooks import HookCalls
+from .outbox import Outbox
+from .reports import describe
+
+
+class GetResult:
+    """Ask a task for its component's `result()`; by Question, on the control lane."""
+
+
+class TaskActor(Actor):
+    """Base of spout and bolt tasks. `ready` is done when the component is open or prepared for the first time."""
+
+    def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
+        self.env = env
+        self.task = task
+        self.spec = spec
+        self.config = config
+        self.counters = TaskCounters()
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.name = f"component {task.component!r} (task {task.task_id})"
+        self.outbox = Outbox(self._on_room, self._lost)
+        self.emitter = Emitter(
+            self.name, env.out_streams(task, spec, self.outbox), env.ids(), env.ackers, self.counters, self._refused
+        )
+        self.hooks: list[TaskHook] = []
+        self.hook_calls: HookCalls | None = None
+        self.component: Component | None = None
+        self._thread: ThreadPoolExecutor | None = None
+
+    # -- what the cluster asks ---------------------------------------------------------------------------------------
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing to do, nothing in hand, nothing on its way out."""
+        raise NotImplementedError
+
+    @property
+    def pending(self) -> int:
+        """Open messages (spouts)."""
+        return 0
+
+    def metrics(self) -> TaskMetrics:
+        """A copy of the counters."""
+        box = self.env.mailboxes[self.task.task_id]
+        return TaskMetrics.of(
+            self.task.task_id, self.counters, pending=self.pending, fill=box.fill, capacity=box.capacity
+        )
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    async def make_component(self) -> Component:
+        """A fresh component, with its hooks; not yet open."""
+        if self.component is not None:
+            self.counters.restarts += 1
+        self.component = component = self.spec.create()
+        if component.blocking and self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"aiostorm-{self.task.component}")
+        self.hooks = [self._load_hook(name) for name in self.config.auto_task_hooks]
+        return component
+
+    def context(self) -> TopologyContext:
+        """What the component can know."""
+        return TopologyContext(
+            topology=self.env.name,
+            component=self.task.component,
+            task_id=self.task.task_id,
+            task_index=self.task.index,
+            config=self.config,
+            tasks=self.env.plan.tasks_of,
+            fields=self.env.stream_fields(),
+            add_hook=self.hooks.append,
+        )
+
+    def use_hooks(self, context: TopologyContext) -> None:
+        """After the component was opened: call its hooks from here on, if it has any."""
+        self.hook_calls = None
+        self.emitter.on_emit = None
+        if self.hooks:
+            self.hook_calls = HookCalls(
+                self.hooks, self.task.task_id, self.env.clock.stopwatch, lambda e: self.report("a hook", e)
+            )
+            self.emitter.on_emit = self.hook_calls.emitted
+            self.hook_calls.call("prepare", context)
+
+    def is_ready(self) -> None:
+        """Say so, once."""
+        if not self.ready.done():
+            self.ready.set_result(None)
+
+    async def end_component(self, method: str) -> None:
+        """Call `close` or `cleanup`, and end the thread."""
+        if self.component is not None:
+            try:
+                await self.call(getattr(self.component, method))
+            except Exception as error:
+                self.report(method, error)
+            if self.hook_calls is not None:
+                self.hook_calls.call("cleanup")
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._thread = None
+
+    # -- user code ---------------------------------------------------------------------------------------------------
+
+    async def call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a user method: in the task's thread if the component blocks, else here, awaited if it is async."""
+        if self._thread is not None:
+            return await self.in_thread(lambda: method(*arguments))
+        return await maybe_await(method(*arguments))
+
+    async def in_thread(self, work: Callable[[], Any]) -> Any:
+        """Run blocking work in the task's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def report(self, where: str, error: BaseException, tup: object | None = None) -> None:
+        """An error in user code."""
+        self.counters.errors += 1
+        clock = self.env.clock
+        self.env.errors.add(
+            self.task.component,
+            self.task.task_id,
+            where,
+            error,
+            tup=tup,
+            wall_s=clock.now(),
+            now_s=clock.monotonic(),
+        )
+
+    def failure(self, error: BaseException | str | None) -> Failure:
+        """The Failure that a spout will hear of."""
+        text = None if error is None else describe(error)
+        return Failure("failed", self.task.component, self.task.task_id, text)
+
+    async def answer(self, question: Question) -> None:
+        """The cluster asks something."""
+        try:
+            if not isinstance(question.message, GetResult):
+                raise TypeError(f"a task does not understand {question.message!r}")
+            value = await self.call(self.component.result) if self.component is not None else None
+        except Exception as error:
+            self.report("result", error)
+            if not question.reply.done():
+                question.reply.set_exception(error)
+            return
+        if not question.reply.done():
+            question.reply.set_result(value)
+
+    # -- callbacks ---------------------------------------------------------------------------------------------------
+
+    def _on_room(self) -> None:
+        self.mailbox.nudge()
+
+    def _lost(self, segment: Segment, error: MailboxClosedError) -> None:
+        """A target ended before it took the segment: the messages in it fail, at once if anybody still listens."""
+        failure = self.failure(f"the target task has ended: {error}")
+        for offset in range(len(segment.rows)):
+            self.emitter.failures += [(root, index, failure) for root, index in segment.pairs_of(offset)]
+        self.emitter.done(segment)
+
+    def dead_letter(self, segment: Segment) -> None:
+        """A segment that was taken from the mailbox and will not be executed."""
+        self.system.dead_letters.add(DeadLetter(self.name, segment, "the task ended before it got to it"))
+
+    def _refused(self, error: Exception, row: Row, stream: str) -> Failure:
+        self.report(f"emit on stream {stream!r}", error, row)
+        return self.failure(error)
+
+    def _load_hook(self, name: str) -> TaskHook:
+        module, _, attribute = name.partition(":")
+        if not attribute:
+            module, _, attribute = name.rpartition(".")
+        hook = getattr(import_module(module), attribute)()
+        if not isinstance(hook, TaskHook):
+            raise TypeError(f"topology.auto.task.hooks: {name} is no TaskHook")
+        return hook
