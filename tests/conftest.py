@@ -76,8 +76,9 @@ def _where(task: asyncio.Task[Any] | None) -> str:
 
 
 def _waits_for_io(stall: Stall) -> bool:
-    # Late because the machine was busy elsewhere: the loop itself was idle, in its selector.
-    return "selectors.py" in stall.stack.rstrip().rsplit("File ", maxsplit=1)[-1]
+    # Late because the machine was busy elsewhere: the loop was idle, in its selector (uvloop has no frame of its own).
+    innermost = stall.stack.rsplit('  File "', maxsplit=1)[-1].split('"')[0]
+    return innermost.endswith(("selectors.py", "runners.py"))
 
 
 # -- 2: what asyncio complains about -----------------------------------------------------------------------------------
