@@ -1,5 +1,6 @@
 """The nouns: what a topology is made of, checked and frozen, and nothing that runs."""
 
+from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
 from .components import (
     AckValueSpout,
     BasicBolt,
@@ -15,8 +16,10 @@ from .components import (
     TaskHook,
     TopologyContext,
 )
+from .config import Config, component_config
 from .errors import ConfigError, EmitError, TopologyError, UnhashableKeyError
 from .fields import Fields
+from .functions import FunctionBolt, FunctionSpout, bolt, spout
 from .groupings import (
     AllGrouping,
     CustomGrouping,
@@ -26,12 +29,15 @@ from .groupings import (
     GroupingContext,
     Share,
     never,
+    share_each,
     share_out,
 )
 from .keyed import FieldsGrouping, KeyRangeGrouping, KeyRanges, PartialKeyGrouping
 from .keys import stable_hash
+from .plan import Plan, TaskSpec, make_plan
 from .shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
 from .streams import DEAD_LETTER_FIELDS, StreamDecl, StreamId, direct
+from .topology import ComponentSpec, Subscription, Topology
 from .tuples import (
     ACKER_COMPONENT,
     DEAD_LETTER_STREAM,
@@ -45,3 +51,73 @@ from .tuples import (
     Tuple,
     TupleBatch,
 )
+
+__all__ = [
+    "ACKER_COMPONENT",
+    "DEAD_LETTER_FIELDS",
+    "DEAD_LETTER_STREAM",
+    "DEFAULT_STREAM",
+    "SYSTEM_COMPONENT",
+    "TICK_STREAM",
+    "AckValueSpout",
+    "AllGrouping",
+    "BasicBolt",
+    "BasicCollector",
+    "Bolt",
+    "BoltCollector",
+    "BoltDeclarer",
+    "Component",
+    "ComponentSpec",
+    "Config",
+    "ConfigError",
+    "CustomGrouping",
+    "DirectGrouping",
+    "EmitError",
+    "FailValueSpout",
+    "Failure",
+    "Fields",
+    "FieldsGrouping",
+    "FunctionBolt",
+    "FunctionSpout",
+    "GlobalGrouping",
+    "Grouping",
+    "GroupingContext",
+    "KeyRangeGrouping",
+    "KeyRanges",
+    "Lineage",
+    "LocalFirstGrouping",
+    "LocalOrShuffleGrouping",
+    "NoneGrouping",
+    "Origin",
+    "Outputs",
+    "PartialKeyGrouping",
+    "Plan",
+    "Row",
+    "Segment",
+    "Share",
+    "ShuffleGrouping",
+    "Spout",
+    "SpoutCollector",
+    "SpoutDeclarer",
+    "StreamDecl",
+    "StreamId",
+    "Subscription",
+    "TaskHook",
+    "TaskSpec",
+    "Topology",
+    "TopologyBuilder",
+    "TopologyContext",
+    "TopologyError",
+    "Tuple",
+    "TupleBatch",
+    "UnhashableKeyError",
+    "bolt",
+    "component_config",
+    "direct",
+    "make_plan",
+    "never",
+    "share_each",
+    "share_out",
+    "spout",
+    "stable_hash",
+]

@@ -181,8 +181,8 @@ class Component:
     """What spouts and bolts share: declared outputs, configuration of their own, blocking or not.
 
     `outputs`: fields of the default stream, or a mapping of stream → fields. `config`: topology settings for this
-    component only, by Storm key or field name. `blocking`: user methods are `def` and run in a thread of the task's own,
-    so that they may block.
+    component only, by Storm key or field name. `blocking`: user methods are `def` and run in a thread of the task's
+    own, so that they may block.
     """
 
     outputs: ClassVar[Outputs] = None

@@ -1,4 +1,4 @@
-"""Errors of the nouns: a topology that cannot be built, a configuration that cannot be read, an emit that is refused."""
+"""Errors of the nouns: topologies that cannot be built, configuration that cannot be read, emits that are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TopologyError(AiostormError):
 
 
 class ConfigError(AiostormError):
-    """Configuration that cannot be read or does not validate: every mistake in `problems`, each naming key and source."""
+    """Configuration that cannot be read or is not allowed: every mistake in `problems`, each naming key and source."""
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems

@@ -25,7 +25,7 @@ class Fields(Sequence[str]):
             else:
                 flat.extend(name)
         for name in flat:
-            if not isinstance(name, str) or not name:
+            if not isinstance(name, str) or not name:  # type: ignore[redundant-expr] # callers may have no type checker
                 raise ValueError(f"a field name is a non-empty string, not {name!r}")
         self._names = tuple(flat)
         self._positions = {name: i for i, name in enumerate(flat)}

@@ -115,7 +115,7 @@ def _culprit(value: Any) -> tuple[Any] | None:
 
 
 class FieldsGrouping(KeyedGrouping):
-    """Rows with equal values in the named fields go to the same task: `stable_hash(key) % n` over the sorted targets."""
+    """Rows with equal values in these fields go to the same task: `stable_hash(key) % n` over the sorted targets."""
 
     def _compute(self, hashed: int) -> int:
         """The place of the target among `targets`."""

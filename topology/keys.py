@@ -116,7 +116,8 @@ def _decimal(number: decimal.Decimal) -> bytes:
         return _whole(0)
     sign, digits, exponent = number.as_tuple()
     coefficient = reduce(lambda sofar, digit: sofar * 10 + digit, digits, 0)  # int(str) refuses 4,300 digits
-    assert isinstance(exponent, int)  # noqa: S101 - it is a letter only for what was handled above
+    if not isinstance(exponent, int):  # a letter, for what was handled above
+        raise UnhashableKeyError(number)
     if exponent < 0:
         # 1.00 is whole. Digits to strip are at most the digits there are.
         while exponent < 0 and coefficient % 10 == 0:
@@ -173,7 +174,8 @@ def _time(value: dt.time) -> bytes:
 
 
 def _enum(member: enum.Enum) -> bytes:
-    name = member.name if isinstance(member.name, str) else repr(member.value)
+    name: str | None = member.name  # None for some combined flags
+    name = name if name is not None else repr(member.value)
     return _items(b"e", (_text(type(member).__qualname__), _text(name)))
 
 
@@ -209,24 +211,25 @@ def _encoder_for(value: Any) -> Callable[[Any], bytes]:
     for base in kind.__mro__[1:]:
         if base.__name__ == "generic" and base.__module__ == "numpy":
             return _numpy
+    equals: Any = kind.__eq__
     for base in kind.__mro__[1:]:
         encode = _ENCODERS.get(base)
         if encode is not None:
-            # A subclass that compares in its own way may call different bytes equal.
-            if kind.__eq__ is not base.__eq__:
+            # A subclass that compares in its own way may call values with different bytes equal.
+            if equals is not base.__eq__:
                 raise UnhashableKeyError(value)
             return encode
-    if isinstance(value, enum.Enum) and kind.__eq__ is object.__eq__:
+    if isinstance(value, enum.Enum) and equals is object.__eq__:
         return _enum
     if dataclasses.is_dataclass(kind) and _compares_by_fields(kind):
         return _dataclass
     raise UnhashableKeyError(value)
 
 
-def _compares_by_fields(kind: type) -> bool:
+def _compares_by_fields(kind: Any) -> bool:
     """True for a frozen dataclass whose `==` is the generated one: its code comes from no file."""
     code = getattr(kind.__eq__, "__code__", None)
-    return bool(kind.__dataclass_params__.frozen) and code is not None and code.co_filename == "<string>"  # type: ignore[attr-defined]
+    return bool(kind.__dataclass_params__.frozen) and code is not None and code.co_filename == "<string>"
 
 
 def _numpy(value: Any) -> bytes:

@@ -5,7 +5,8 @@
 3. Every spout has one stream more than it declares: `DEAD_LETTER_STREAM`, for messages that were given up.
 4. Names that start with "__" belong to the framework.
 
-Storm: OutputFieldsDeclarer, GlobalStreamId, StreamInfo. A declaration here is data (`outputs = …`), not a call (depart).
+Storm: OutputFieldsDeclarer, GlobalStreamId, StreamInfo. A declaration is data here (`outputs = …`), not a call
+(depart).
 """
 
 from __future__ import annotations

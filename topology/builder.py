@@ -1,0 +1,171 @@
+"""Builder: from what a user declares to a checked topology.
+
+    set_spout, set_bolt ─▶ declarations (never refused) ─▶ create_topology ─▶ Topology, or one error with every mistake
+
+1. Declaring never raises: one run of the program shows all mistakes, not the first.
+2. An instance is a template, copied for each task; a class or factory is called for each task, and once by
+   `create_topology`, to see what it makes.
+
+Storm: TopologyBuilder, SpoutDeclarer, BoltDeclarer, InputDeclarer. Storm checks most of this on nimbus, one mistake at
+a time (depart).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from .components import Component
+from .errors import TopologyError
+from .groupings import AllGrouping, CustomGrouping, DirectGrouping, GlobalGrouping, Grouping
+from .keyed import FieldsGrouping, PartialKeyGrouping
+from .shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
+from .streams import StreamId
+from .topology import Kind, Subscription, Summary, Topology
+from .tuples import DEFAULT_STREAM
+from .validation import Declaration, check
+
+if TYPE_CHECKING:
+    from .config import Config
+
+
+class _Declarer:
+    """What spout and bolt declarers share."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self._declaration = declaration
+
+    def set_config(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> Self:
+        """Settings of this component only, by Storm's key or field name; the later call wins."""
+        self._declaration.config.update(settings or {})
+        self._declaration.config.update(more)
+        return self
+
+
+class SpoutDeclarer(_Declarer):
+    """What `set_spout` returns."""
+
+
+class BoltDeclarer(_Declarer):
+    """What `set_bolt` returns: say with which groupings the bolt reads which streams. Calls can be chained."""
+
+    def shuffle_grouping(self, component: str, *, stream: str = DEFAULT_STREAM) -> Self:
+        """Spread evenly over the tasks, whatever the values."""
+        return self._subscribe(component, stream, "shuffle", ShuffleGrouping)
+
+    def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> Self:
+        """Equal values in these fields go to the same task."""
+        return self._subscribe(component, stream, "fields", partial(FieldsGrouping, _names(fields)), fields)
+
+    def partial_key_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> Self:
+        """Equal values in these fields go to one of two tasks, the less used."""
+        return self._subscribe(component, stream, "partial_key", partial(PartialKeyGrouping, _names(fields)), fields)
+
+    def local_or_shuffle_grouping(self, component: str, *, stream: str = DEFAULT_STREAM) -> Self:
+        """To tasks in the same worker if there are any, else spread over all."""
+        return self._subscribe(component, stream, "local_or_shuffle", LocalOrShuffleGrouping)
+
+    def local_first_grouping(self, component: str, *, stream: str = DEFAULT_STREAM) -> Self:
+        """To tasks in the same worker while they are below their high mark, else the same node, else all."""
+        return self._subscribe(component, stream, "local_first", LocalFirstGrouping)
+
+    def all_grouping(self, component: str, *, stream: str = DEFAULT_STREAM) -> Self:
+        """To every task."""
+        return self._subscribe(component, stream, "all", AllGrouping)
+
+    def global_grouping(self, component: str, *, stream: str = DEFAULT_STREAM) -> Self:
+        """To the task with the lowest id."""
+        return self._subscribe(component, stream, "global", GlobalGrouping)
+
+    def none_grouping(self, component: str, *, stream: str = DEFAULT_STREAM) -> Self:
+        """To any task."""
+        return self._subscribe(component, stream, "none", NoneGrouping)
+
+    def direct_grouping(self, component: str, *, stream: str = DEFAULT_STREAM) -> Self:
+        """To the task that the emitter names with `emit_direct`."""
+        return self._subscribe(component, stream, "direct", DirectGrouping)
+
+    def custom_grouping(
+        self, component: str, grouping: Grouping | type[Grouping], *, stream: str = DEFAULT_STREAM
+    ) -> Self:
+        """By a grouping of your own: an instance (copied for each emitting task), or a class or factory."""
+        return self._subscribe(component, stream, "custom", partial(_make_custom, grouping), grouping=grouping)
+
+    def _subscribe(
+        self,
+        component: str,
+        stream: str,
+        kind: str,
+        make: Callable[[], Grouping],
+        fields: tuple[Any, ...] = (),
+        grouping: object = None,
+    ) -> Self:
+        declaration = self._declaration
+        source = StreamId(component, stream)
+        declaration.inputs.append(Subscription(source, declaration.id, kind, _names(fields), make))
+        if kind == "custom" and not isinstance(grouping, Grouping) and not callable(grouping):
+            declaration.problems.append(
+                f"custom grouping of {component!r}: {grouping!r} is not a Grouping; derive from aiostorm.Grouping"
+            )
+        return self
+
+
+class TopologyBuilder:
+    """Declares components and who reads whom; `create_topology` checks it all."""
+
+    def __init__(self) -> None:
+        self._declarations: list[Declaration] = []
+
+    def set_spout(
+        self,
+        id: str,  # noqa: A002 - Storm's name
+        component: Component | Callable[[], Component],
+        parallelism: int = 1,
+        **config: Any,
+    ) -> SpoutDeclarer:
+        """Declare a spout: an instance, a class or other factory without arguments, or an `@spout` function."""
+        return SpoutDeclarer(self._declare(id, "spout", component, parallelism, config))
+
+    def set_bolt(
+        self,
+        id: str,  # noqa: A002 - Storm's name
+        component: Component | Callable[[], Component],
+        parallelism: int = 1,
+        **config: Any,
+    ) -> BoltDeclarer:
+        """Declare a bolt: an instance, a class or other factory without arguments, or a `@bolt` function."""
+        return BoltDeclarer(self._declare(id, "bolt", component, parallelism, config))
+
+    def create_topology(
+        self, name: str | None = None, summary: Summary | None = None, config: Config | None = None
+    ) -> Topology:
+        """Check everything and freeze it. Raises TopologyError with every mistake.
+
+        `summary` makes what `aiostorm run` prints at the end, from the results of all tasks by component. `config` is
+        the topology's own configuration: below files, environment and command line.
+        """
+        components, problems = check(self._declarations, config)
+        if problems:
+            raise TopologyError(problems)
+        return Topology(components, name, summary, config)
+
+    def _declare(self, id: str, kind: Kind, template: Any, parallelism: int, config: dict[str, Any]) -> Declaration:  # noqa: A002
+        declaration = Declaration(id, kind, template, parallelism, config=dict(config))
+        self._declarations.append(declaration)
+        return declaration
+
+
+def _names(fields: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Field names, also when they came as one list."""
+    if len(fields) == 1 and not isinstance(fields[0], str) and hasattr(fields[0], "__iter__"):
+        return tuple(fields[0])
+    return fields
+
+
+def _make_custom(grouping: Any) -> Grouping:
+    inner = copy.deepcopy(grouping) if isinstance(grouping, Grouping) else grouping()
+    if not isinstance(inner, Grouping):
+        raise TopologyError([f"{grouping!r} made a {type(inner).__name__}, not a Grouping"])
+    return CustomGrouping(inner)

@@ -1,0 +1,349 @@
+"""Config: the settings of a topology, by field name or by Storm's key, and where each came from.
+
+1. A setting has one value and one source: "default", "keyword", "file storm.yaml", "env AIOSTORM_…" or "-c".
+2. Layers, lowest first: defaults, the topology's own config, file, environment, overrides. Only what a layer sets
+   explicitly wins over the layers below.
+3. A `topology.*` key that is not known is an error that names the nearest one. What Storm or JStorm know and we have no
+   use for is accepted and listed in `ignored`. Every other key is the user's own: `config.get("my.key")`.
+4. All mistakes of all layers are reported together.
+5. A Config never changes; `merge` makes a new one. None for a setting that cannot be None means "not set", as in Storm.
+
+Storm: org.apache.storm.Config, defaults.yaml. JStorm: ConfigExtension. A misspelt key is silently the user's own
+there (depart).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic_core import ErrorDetails
+
+from .config_keys import is_ignored
+from .config_layers import Layer, Resolved, env_layer, file_layer, override_layer, resolve
+from .errors import ConfigError
+
+_RESOLVED = "__resolved__"
+
+
+def _setting(default: Any, description: str, *keys: str, **limits: Any) -> Any:
+    """A field with Storm's and JStorm's keys as its aliases."""
+    return Field(default, description=description, json_schema_extra={"keys": list(keys)}, **limits)
+
+
+def _no_flag(value: Any) -> Any:
+    """Python takes True for 1; a setting does not."""
+    if isinstance(value, bool):
+        raise ValueError("Input should be a number, not true or false")
+    return value
+
+
+def _listed(value: Any) -> Any:
+    """A list may be given as one item, or as text with commas: what fits on a command line."""
+    if isinstance(value, str):
+        return [item for part in value.split(",") if (item := part.strip())]
+    return [_no_flag(value)] if isinstance(value, int | float) else value
+
+
+Count = Annotated[int, BeforeValidator(_no_flag)]
+Number = Annotated[float, BeforeValidator(_no_flag)]
+Delay = Annotated[float, Field(ge=0), BeforeValidator(_no_flag)]
+
+
+class Config(BaseModel):
+    """Settings of a topology: `Config(max_spout_pending=5000)`, `Config(**{"topology.max.spout.pending": 5000})`.
+
+    Raises ConfigError for values that are not allowed and for unknown `topology.*` keys.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    max_spout_pending: Count | None = _setting(
+        None,
+        "Messages that a spout task may have pending before next_tuple is no longer called; None: no limit.",
+        "topology.max.spout.pending",
+        ge=1,
+    )
+    message_timeout_s: Number = _setting(
+        30.0,
+        "Seconds that a tuple tree may take from its emit until it is complete; after that its messages fail.",
+        "topology.message.timeout.secs",
+        gt=0,
+    )
+    enable_message_timeouts: bool = _setting(
+        True, "Whether tuple trees time out at all.", "topology.enable.message.timeouts"
+    )
+    acker_executors: Count | None = _setting(
+        None,
+        "Acker tasks; None: one per worker; 0: messages are acked as soon as they are emitted.",
+        "topology.acker.executors",
+        ge=0,
+    )
+    acker_tree_max_messages: Count = _setting(
+        64,
+        "Messages of one turn that may share a tuple tree; 1 is Storm's grain.",
+        "topology.acker.tree.max.messages",
+        ge=1,
+    )
+    max_retries: Count | None = _setting(
+        None,
+        "Times a message is failed to its spout before it goes to the dead-letter stream; None: no limit.",
+        "topology.max.retries",
+        ge=0,
+    )
+    workers: Count = _setting(1, "Worker processes.", "topology.workers", ge=1)
+    mailbox_capacity_tuples: Count = _setting(
+        1024,
+        "Tuples that a task's mailbox holds at most.",
+        "topology.mailbox.capacity",
+        "topology.executor.receive.buffer.size",
+        ge=1,
+    )
+    mailbox_high_mark: Number = _setting(
+        0.8, "Share of a mailbox above which senders must wait.", "topology.mailbox.water.mark.high", gt=0, le=1
+    )
+    mailbox_low_mark: Number = _setting(
+        0.2, "Share of a mailbox below which senders may go on.", "topology.mailbox.water.mark.low", ge=0, lt=1
+    )
+    turn_max_tuples: Count = _setting(
+        256, "Tuples that a task takes in one turn at most.", "topology.turn.max.tuples", ge=1
+    )
+    turn_max_ms: Number = _setting(
+        10.0, "Milliseconds after which a task lets others run.", "topology.turn.max.ms", gt=0
+    )
+    spout_wait_ms: Number = _setting(
+        1.0,
+        "Milliseconds to wait after a next_tuple that emitted nothing; doubled each time up to spout_wait_max_ms.",
+        "topology.sleep.spout.wait.strategy.time.ms",
+        ge=0,
+    )
+    spout_wait_max_ms: Number = _setting(
+        100.0, "Milliseconds that a spout waits at most before it is asked again.", "topology.spout.wait.max.ms", ge=0
+    )
+    tick_tuple_freq_s: Number | None = _setting(
+        None, "Seconds between tick tuples; None: no ticks.", "topology.tick.tuple.freq.secs", gt=0
+    )
+    auto_task_hooks: Annotated[tuple[str, ...], BeforeValidator(_listed)] = _setting(
+        (), "Task hooks of every task, as import strings (package.module:Class).", "topology.auto.task.hooks"
+    )
+    debug: bool = _setting(False, "Whether every emit, ack and fail is logged.", "topology.debug")
+    stall_report_s: Number = _setting(
+        1.0,
+        "Seconds that user code may block the event loop before it is reported with its line; 0: never.",
+        "topology.stall.report.secs",
+        ge=0,
+    )
+    restart_max: Count = _setting(
+        5,
+        "Restarts of a task within restart_window_s; one more, and the topology has failed.",
+        "topology.restart.max",
+        ge=0,
+    )
+    restart_window_s: Number = _setting(
+        30.0, "Seconds over which restarts of a task are counted.", "topology.restart.window.secs", gt=0
+    )
+    restart_backoff_s: Annotated[tuple[Delay, ...], BeforeValidator(_listed)] = _setting(
+        (0.0, 0.2, 1.0, 5.0),
+        "Seconds to wait before the first, second, … restart of a task; the last holds for all that follow.",
+        "topology.restart.backoff.secs",
+        min_length=1,
+    )
+    graceful_stop_s: Number = _setting(
+        10.0, "Seconds that a stopping topology has to finish what is under way.", "topology.graceful.stop.secs", ge=0
+    )
+    max_task_parallelism: Count | None = _setting(
+        None, "Tasks that a component has at most; None: as declared.", "topology.max.task.parallelism", ge=1
+    )
+    routing_cache_keys: Count = _setting(
+        65_536, "Keys that a grouping by fields remembers, per emitting task.", "topology.routing.cache.keys", ge=1
+    )
+
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+    _extra: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    if not TYPE_CHECKING:  # type checkers see the constructor that pydantic derives from the fields
+
+        def __init__(self, **data: Any) -> None:
+            resolved = data.pop(_RESOLVED, None) or _resolve([Layer.of(data, "keyword")])
+            problems = resolved.problems
+            try:
+                super().__init__(**resolved.values)
+            except ValidationError as error:
+                problems = problems + [_problem(details, resolved) for details in error.errors(include_url=False)]
+            else:
+                if self.mailbox_low_mark >= self.mailbox_high_mark:
+                    problems = [*problems, _marks_problem(self, resolved)]
+            if problems:
+                raise ConfigError(*problems)
+            self._sources = resolved.sources
+            self._extra = resolved.extra
+
+    @classmethod
+    def load(
+        cls,
+        file: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        overrides: Sequence[str] | Mapping[str, Any] | None = None,
+        base: Config | None = None,
+    ) -> Config:
+        """Put the layers together: `base` (the topology's own) < YAML `file` < environment < `overrides`.
+
+        `env` None means the environment of this process. `overrides` are "KEY=VALUE" strings, their values read as
+        YAML, or a mapping. Raises ConfigError with every mistake of every layer.
+        """
+        problems: list[str] = []
+        layers = [base._explicit()] if base is not None else []
+        readers: list[Callable[[], Layer]] = [
+            lambda: env_layer(os.environ if env is None else env, field_keys()),
+            lambda: override_layer(overrides or {}),
+        ]
+        if file is not None:
+            path = Path(file)
+            readers.insert(0, lambda: file_layer(path))
+        for read in readers:
+            try:
+                layers.append(read())
+            except ConfigError as error:
+                problems += error.problems
+        try:
+            config = _merged(layers)
+        except ConfigError as error:
+            raise ConfigError(*problems, *error.problems) from error
+        if problems:
+            raise ConfigError(*problems)
+        return config
+
+    @classmethod
+    def from_yaml(cls, path: str | os.PathLike[str]) -> Config:
+        """The settings of a YAML file. Raises ConfigError with file, line and column."""
+        return _merged([file_layer(Path(path))])
+
+    def merge(self, other: Config | Mapping[str, Any] | None) -> Config:
+        """This config with what `other` sets explicitly. Raises ConfigError."""
+        if other is None:
+            return self
+        return _merged(
+            [self._explicit(), other._explicit() if isinstance(other, Config) else Layer.of(other, "keyword")]
+        )
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a setting (by field name or key) or of a key of the user's own."""
+        field = field_keys().get(key)
+        return getattr(self, field) if field is not None else self._extra.get(key, default)
+
+    def source_of(self, key: str) -> str:
+        """Where a value came from: "default", "keyword", "file …", "env …" or "-c". KeyError for an unknown key."""
+        field = field_keys().get(key)
+        if field is None and key not in self._extra:
+            raise KeyError(f"no setting {key!r}")
+        return self._sources.get(field or key, "default")
+
+    @property
+    def user(self) -> Mapping[str, Any]:
+        """The user's own keys."""
+        return MappingProxyType({key: value for key, value in self._extra.items() if not is_ignored(key)})
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The keys that were given and mean something to Storm or JStorm, but nothing here."""
+        return tuple(sorted(key for key in self._extra if is_ignored(key)))
+
+    def _explicit(self) -> Layer:
+        """What was set, not defaulted."""
+        values = {field: getattr(self, field) for field in self.model_fields_set} | self._extra
+        return Layer(values, {name: self._sources.get(name, "keyword") for name in values})
+
+    def __eq__(self, other: object) -> bool:
+        # Where a value came from does not count.
+        if not isinstance(other, Config):
+            return NotImplemented
+        return self.model_dump() == other.model_dump() and self._extra == other._extra
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.model_dump().values()))
+
+
+PER_COMPONENT = frozenset(
+    {
+        "acker_tree_max_messages",
+        "auto_task_hooks",
+        "debug",
+        "mailbox_capacity_tuples",
+        "mailbox_high_mark",
+        "mailbox_low_mark",
+        "max_retries",
+        "max_spout_pending",
+        "restart_backoff_s",
+        "restart_max",
+        "restart_window_s",
+        "routing_cache_keys",
+        "spout_wait_max_ms",
+        "spout_wait_ms",
+        "stall_report_s",
+        "tick_tuple_freq_s",
+        "turn_max_ms",
+        "turn_max_tuples",
+    }
+)
+"""The settings that a component may have of its own."""
+
+
+def component_config(config: Config, overrides: Mapping[str, Any]) -> Config:
+    """The topology's config with a component's own settings. ConfigError also for keys that are per topology."""
+    if not overrides:
+        return config
+    fields = field_keys()
+    problems = [
+        f"{key} is a setting of the whole topology; it cannot be set for one component"
+        for key in overrides
+        if key in fields and fields[key] not in PER_COMPONENT
+    ]
+    allowed = {key: value for key, value in overrides.items() if fields.get(key, "debug") in PER_COMPONENT}
+    try:
+        merged = _merged([config._explicit(), Layer.of(allowed, "component")])
+    except ConfigError as error:
+        problems += error.problems
+    if problems:
+        raise ConfigError(*problems)
+    return merged
+
+
+_FIELD_KEYS: dict[str, str] = {}
+
+
+def field_keys() -> Mapping[str, str]:
+    """Every name of every field → the field."""
+    if not _FIELD_KEYS:
+        for name, info in Config.model_fields.items():
+            extra = info.json_schema_extra
+            keys = extra["keys"] if isinstance(extra, dict) else []
+            _FIELD_KEYS.update(dict.fromkeys([name, *(str(key) for key in keys)], name))  # type: ignore[union-attr]
+    return _FIELD_KEYS
+
+
+def _resolve(layers: Sequence[Layer]) -> Resolved:
+    optional = frozenset(name for name, info in Config.model_fields.items() if info.default is None)
+    return resolve(layers, field_keys(), optional)
+
+
+def _merged(layers: Sequence[Layer]) -> Config:
+    resolved: dict[str, Any] = {_RESOLVED: _resolve(layers)}
+    return Config(**resolved)
+
+
+def _problem(details: ErrorDetails, resolved: Resolved) -> str:
+    """One of pydantic's errors, with the key as it was written, and where."""
+    message = details["msg"].removeprefix("Value error, ")
+    return f"{resolved.written[str(details['loc'][0])]}: {message}"
+
+
+def _marks_problem(config: Config, resolved: Resolved) -> str:
+    marks = [
+        resolved.written.get(name, f"{name} = {getattr(config, name)} (default)")
+        for name in ("mailbox_low_mark", "mailbox_high_mark")
+    ]
+    return f"{marks[0]} must be below {marks[1]}"

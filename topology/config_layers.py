@@ -1,0 +1,213 @@
+"""Layers of configuration: what a file, the environment or a command line says, before anybody has checked it.
+
+    keywords ─┐
+    file ─────┤─ Layer (key → value, source, line) ─ resolve ─▶ one value per field, extra keys, mistakes
+    env ──────┤
+    -c ───────╯
+
+1. A layer only reads; whether a key exists and a value is allowed is decided when the layers are put together.
+2. Values from the environment and the command line are YAML scalars: 5000 is a number, true a flag, null "not set".
+3. In YAML, `topology:` may hold a mapping: `topology: {workers: 3}` is `topology.workers: 3`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .config_keys import IGNORED_KEYS, is_ignored, nearest, plain
+from .errors import ConfigError
+
+ENV_PREFIX = "AIOSTORM_"
+
+
+@dataclass(slots=True)
+class Layer:
+    """Key → value as given, where from, and (in a file) in which line."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], source: str) -> Layer:
+        """A layer whose values all come from one source."""
+        return cls(dict(values), dict.fromkeys(values, source))
+
+    def place(self, key: str) -> str:
+        """Where a key was given, for people."""
+        line = self.lines.get(key)
+        return self.sources[key] if line is None else f"{self.sources[key]}, line {line}"
+
+
+@dataclass(slots=True)
+class Resolved:
+    """All layers as one: values by field, the extra keys, and for each of both its source and how it was written."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def resolve(layers: Sequence[Layer], fields: Mapping[str, str], optional: frozenset[str]) -> Resolved:
+    """Put layers together, the later over the earlier. `fields`: every name → its field; `optional`: may be None."""
+    resolved = Resolved()
+    for layer in layers:
+        seen: dict[str, str] = {}
+        for key, value in layer.values.items():
+            name = fields.get(key)
+            if name is None:
+                problem = _unknown(key, layer, fields)
+                if problem is not None:
+                    resolved.problems.append(problem)
+                    continue
+                resolved.extra[key] = value
+            elif value is None and name not in optional:
+                continue
+            elif name in seen and layer.values[seen[name]] != value:
+                resolved.problems.append(f"{key} ({layer.place(key)}) and {seen[name]} are one setting, given twice")
+                continue
+            else:
+                seen[name] = key
+                resolved.values[name] = value
+            resolved.sources[name or key] = layer.sources[key]
+            resolved.written[name or key] = f"{key} = {value!r} ({layer.place(key)})"
+    return resolved
+
+
+def _unknown(key: Any, layer: Layer, fields: Mapping[str, str]) -> str | None:
+    """What is wrong with a key that is no setting's; None if it may be the user's own."""
+    if not isinstance(key, str):
+        return f"{key!r} ({layer.sources[key]}): a key is text, not {type(key).__name__}"
+    if is_ignored(key):
+        return None
+    if key.startswith("topology."):
+        like = nearest(key, [name for name in fields if "." in name] + sorted(IGNORED_KEYS))
+    elif "." not in key and "-" not in key:
+        # A key without dots may be the user's own, or a field that was misspelt: only a near miss is taken for one.
+        like = nearest(key, [name for name in fields if "." not in name], cutoff=0.8)
+        if like is None:
+            return None
+    else:
+        return None
+    hint = f"; did you mean {like}?" if like is not None else ""
+    own = "" if key.startswith("topology.") else f" (a key of your own must not look so like a setting: my.{key})"
+    return f"{key} ({layer.place(key)}): no such setting{hint}{own}"
+
+
+def file_layer(path: Path) -> Layer:
+    """Read a YAML file. Raises ConfigError with file, line and column."""
+    import yaml
+
+    source = f"file {path}"
+    try:
+        loader = yaml.SafeLoader(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{source}: cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{source}: not UTF-8 text: {error}") from error
+    try:
+        node = loader.get_single_node()
+        content = loader.construct_document(node) if node is not None else {}
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise ConfigError(f"{source}{where}: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    finally:
+        loader.dispose()
+    if content is None:
+        content = {}
+    if not isinstance(content, dict) or (node is not None and not isinstance(node, yaml.MappingNode | yaml.ScalarNode)):
+        line = node.start_mark.line + 1 if node is not None else 1
+        raise ConfigError(f"{source}, line {line}, column 1: expected 'key: value' lines, not {_kind(content)}")
+    layer = Layer()
+    nodes = node.value if isinstance(node, yaml.MappingNode) else []
+    lines = {key.value: key.start_mark.line + 1 for key, _ in nodes if isinstance(key, yaml.ScalarNode)}
+    for key, value in content.items():
+        for name, leaf in _flat(key, value):
+            layer.values[name] = leaf
+            layer.sources[name] = source
+            if key in lines:
+                layer.lines[name] = lines[key]
+    return layer
+
+
+def _flat(key: Any, value: Any) -> list[tuple[Any, Any]]:
+    """`topology: {max: {spout: {pending: 5}}}` as `topology.max.spout.pending: 5`; other keys as they are."""
+    if not isinstance(value, dict) or not isinstance(key, str) or is_ignored(key):
+        return [(key, value)]
+    if key != "topology" and not key.startswith("topology."):
+        return [(key, value)]
+    return [leaf for inner, held in value.items() for leaf in _flat(f"{key}.{inner}", held)]
+
+
+def _kind(content: object) -> str:
+    return "a list" if isinstance(content, list) else "text" if isinstance(content, str) else type(content).__name__
+
+
+def env_layer(env: Mapping[str, str], fields: Mapping[str, str]) -> Layer:
+    """`AIOSTORM_TOPOLOGY__MAX_SPOUT_PENDING`, `AIOSTORM_MAX_SPOUT_PENDING`: names are compared without separators.
+
+    Raises ConfigError for an unknown `AIOSTORM_TOPOLOGY_…`; other names that start with AIOSTORM_ are left alone.
+    """
+    names = {plain(key): key for key in sorted(IGNORED_KEYS)}
+    names |= {plain(f"topology {name}"): name for name in fields.values()} | {plain(key): key for key in fields}
+    layer = Layer()
+    problems: list[str] = []
+    for variable, text in env.items():
+        if not variable.startswith(ENV_PREFIX):
+            continue
+        rest = variable.removeprefix(ENV_PREFIX)
+        key = names.get(plain(rest))
+        if key is not None:
+            try:
+                layer.values[key] = _scalar(text)
+            except ConfigError as error:
+                problems.append(f"env {variable}: {error}")
+            layer.sources[key] = f"env {variable}"
+        elif rest.startswith("TOPOLOGY_"):
+            like = nearest(rest, fields.values())
+            hint = f"; did you mean {ENV_PREFIX}TOPOLOGY__{like.upper()}?" if like is not None else ""
+            problems.append(f"env {variable}: no such setting{hint}")
+    if problems:
+        raise ConfigError(*problems)
+    return layer
+
+
+def override_layer(overrides: Sequence[str] | Mapping[str, Any]) -> Layer:
+    """`["topology.workers=3"]`, or a mapping. Raises ConfigError for an item without "="."""
+    if isinstance(overrides, Mapping):
+        return Layer.of(overrides, "-c")
+    layer = Layer()
+    problems: list[str] = []
+    for item in overrides:
+        key, equals, text = item.partition("=")
+        if not equals or not key.strip():
+            problems.append(f"-c {item!r}: expected KEY=VALUE, as in topology.max.spout.pending=500")
+            continue
+        try:
+            layer.values[key.strip()] = _scalar(text)
+        except ConfigError as error:
+            problems.append(f"-c {item!r}: {error}")
+        layer.sources[key.strip()] = "-c"
+    if problems:
+        raise ConfigError(*problems)
+    return layer
+
+
+def _scalar(text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None) or error
+        raise ConfigError(
+            f"{text!r} is not a YAML value ({problem}); put text with special characters in quotes"
+        ) from error

@@ -1,0 +1,192 @@
+"""Functions as components: `@bolt` and `@spout` for the common case.
+
+    @bolt(outputs="word")                    @spout(outputs="line")
+    def split(line):                         async def lines():
+        yield from line.split()                  async for line in reader: yield line
+
+1. A function bolt is called with the values of the input tuple, one argument each. Its results are anchored to the
+   input, which is acked when the function returns and failed when it raises.
+2. A result is a tuple (or list) of values; with one declared field it is the value itself. A plain function that
+   returns None emits nothing; a generator emits what it yields.
+3. A function spout is called once per task; what it yields is emitted, and when it ends the task is finished. If it
+   needs one argument, that is the `TopologyContext`.
+4. What is decorated stays callable as the plain function.
+5. A function component emits on its default stream only. For several streams write a `BasicBolt` or a `Spout`.
+
+Arguments of a run go through a closure or `functools.partial`, since a component is made without arguments:
+
+    def numbers(limit):                      numbers_10 = spout(outputs="n")(functools.partial(count_to, 10))
+        @spout(outputs="n")
+        def numbers():
+            yield from range(limit)
+        return numbers
+
+Storm has no such thing; the habit is from Python's own frameworks (depart).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, overload
+
+from .components import Component, Outputs
+from .errors import TopologyError
+from .fields import Fields
+from .streams import StreamDecl
+
+Style = Literal["function", "generator"]
+
+
+class _FunctionComponent(Component):
+    """What function bolts and function spouts share."""
+
+    def __init__(self, fn: Callable[..., Any], outputs: Outputs, blocking: bool, config: Mapping[str, Any]) -> None:
+        functools.update_wrapper(self, fn, updated=())
+        self.fn = fn
+        self.outputs = outputs  # type: ignore[misc] # declared per class elsewhere; here each function has its own
+        self.config = dict(config)  # type: ignore[misc]
+        self.blocking = blocking  # type: ignore[misc]
+        self.name = getattr(fn, "__name__", None) or type(fn).__name__
+        called = _called(fn)
+        self.style: Style = (
+            "generator" if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called) else "function"
+        )
+        self.is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+        self.min_args, self.max_args = _arity(fn, self.name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fn(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+
+class FunctionBolt(_FunctionComponent):
+    """A bolt made of a function of the input's values: see `bolt`.
+
+    `fn` is the function, `style` "function" or "generator", `is_async` whether it is `async def`. `min_args` and
+    `max_args` say how many values it takes (`max_args` is None for `*args`).
+    """
+
+    def accepts(self, count: int) -> bool:
+        """True if the function can be called with `count` values."""
+        return self.min_args <= count and (self.max_args is None or count <= self.max_args)
+
+
+class FunctionSpout(_FunctionComponent):
+    """A spout made of a generator function: see `spout`.
+
+    `fn` is the function, `is_async` whether it is an async generator, `tracked` whether its tuples are tracked, and
+    `wants_context` whether it takes the `TopologyContext`.
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], outputs: Outputs, tracked: bool, blocking: bool, config: Mapping[str, Any]
+    ) -> None:
+        super().__init__(fn, outputs, blocking, config)
+        self.tracked = tracked
+        # Not an argument with a default: that may be anything, as in `def numbers(limit=10)`.
+        self.wants_context = self.min_args == 1
+        if self.style != "generator":
+            raise TopologyError([f"@spout needs a generator function (one with yield); {self.name!r} is none"])
+        if self.min_args > 1:
+            problem = (
+                f"@spout function {self.name!r} needs {self.min_args} arguments; it may take one, the "
+                "TopologyContext: bind the others with functools.partial or a closure"
+            )
+            raise TopologyError([problem])
+
+
+@overload
+def bolt(fn: Callable[..., Any], /) -> FunctionBolt: ...
+@overload
+def bolt(
+    *fields: str | Fields | StreamDecl | list[str] | Mapping[str, Any],
+    outputs: Outputs = None,
+    blocking: bool = False,
+    config: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[..., Any]], FunctionBolt]: ...
+def bolt(*fields: Any, outputs: Outputs = None, blocking: bool = False, config: Mapping[str, Any] | None = None) -> Any:
+    """Make a bolt of a function, generator, async function or async generator of the input's values.
+
+    `@bolt("word", "count")`, `@bolt(outputs="word")`, or bare `@bolt` for one that emits nothing. `blocking`: call it
+    in a thread of the task's own. `config`: settings of this component only. Raises TopologyError for a function that
+    cannot be called with values alone.
+    """
+    if len(fields) == 1 and outputs is None and _is_function(fields[0]):
+        return FunctionBolt(fields[0], None, blocking, config or {})
+    declared = _outputs("bolt", fields, outputs)
+    return lambda fn: FunctionBolt(fn, declared, blocking, config or {})
+
+
+@overload
+def spout(fn: Callable[..., Any], /) -> FunctionSpout: ...
+@overload
+def spout(
+    *fields: str | Fields | StreamDecl | list[str] | Mapping[str, Any],
+    outputs: Outputs = None,
+    tracked: bool = True,
+    blocking: bool = False,
+    config: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[..., Any]], FunctionSpout]: ...
+def spout(
+    *fields: Any,
+    outputs: Outputs = None,
+    tracked: bool = True,
+    blocking: bool = False,
+    config: Mapping[str, Any] | None = None,
+) -> Any:
+    """Make a spout of a generator or async generator function.
+
+    `tracked`: each tuple gets a message id, is tracked, and is replayed when it fails. False: at most once. The rest is
+    as in `bolt`. Raises TopologyError for a function without `yield`, or one that needs arguments.
+    """
+    if len(fields) == 1 and outputs is None and _is_function(fields[0]):
+        return FunctionSpout(fields[0], None, tracked, blocking, config or {})
+    declared = _outputs("spout", fields, outputs)
+    return lambda fn: FunctionSpout(fn, declared, tracked, blocking, config or {})
+
+
+def _is_function(given: object) -> bool:
+    return callable(given) and not isinstance(given, str | Fields)
+
+
+def _outputs(decorator: str, fields: tuple[Any, ...], outputs: Outputs) -> Outputs:
+    """The declaration, given as `outputs=` or as positional field names."""
+    if fields and outputs is not None:
+        raise TopologyError([f"@{decorator}: give the fields either by position or as outputs=, not both"])
+    if not fields:
+        return outputs
+    if len(fields) == 1:
+        declared: Outputs = fields[0]
+        return declared
+    return fields
+
+
+def _called(fn: Callable[..., Any]) -> Any:
+    """What runs when `fn` is called: itself, or the `__call__` of an object."""
+    bare = fn
+    while isinstance(bare, functools.partial):
+        bare = bare.func
+    return bare if inspect.isroutine(bare) or inspect.isclass(bare) else type(bare).__call__
+
+
+def _arity(fn: Callable[..., Any], name: str) -> tuple[int, int | None]:
+    """The least and the greatest number of positional arguments (None: no limit)."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # some builtins do not say
+        return 0, None
+    by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if by_name:
+        problem = (
+            f"function {name!r} needs {', '.join(by_name)} by keyword, but is called with values by position: bind it "
+            "with functools.partial or a closure"
+        )
+        raise TopologyError([problem])
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    least = sum(1 for p in positional if p.default is p.empty)
+    unlimited = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return least, None if unlimited else len(positional)

@@ -1,0 +1,122 @@
+"""Plan: which tasks a topology has, and in which order its bolts stand.
+
+1. Task ids count from 1 in the order of declaration, the ackers last: the same topology and config give the same plan.
+2. `feedback` are the edges that close a cycle. Without them the graph has no cycle; a graph without cycles has none.
+   A sender must not wait for room on such an edge: on all others waiting ends, since the last bolts always drain.
+3. `order` has every bolt once, after everything that it reads other than by feedback.
+
+    spout ─▶ a ─▶ b ─▶ c          feedback = {(c's stream, "a")}
+             ▲─────────╯           order = a, b, c
+
+Storm: StormCommon.stormTaskInfo (ids are dealt by component name there), systemTopologyImpl. Feedback is ours (depart).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .streams import StreamId
+from .topology import Topology
+from .tuples import ACKER_COMPONENT
+
+if TYPE_CHECKING:
+    from .config import Config
+
+Edge = tuple[StreamId, str]
+"""A stream and the component that reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """One task: its id, its component, and its place among the component's tasks."""
+
+    task_id: int
+    component: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The tasks of a topology and the order of its bolts; see `make_plan`."""
+
+    tasks: tuple[TaskSpec, ...]
+    tasks_of: Mapping[str, tuple[int, ...]]
+    order: tuple[str, ...]
+    feedback: frozenset[Edge]
+
+
+def make_plan(topology: Topology, config: Config) -> Plan:
+    """Deal task ids to components and ackers, and find the order of the bolts."""
+    cap = config.max_task_parallelism
+    counts = {
+        spec.id: spec.parallelism if cap is None else min(spec.parallelism, cap)
+        for spec in topology.components.values()
+    }
+    counts[ACKER_COMPONENT] = config.workers if config.acker_executors is None else config.acker_executors
+    tasks: list[TaskSpec] = []
+    tasks_of: dict[str, tuple[int, ...]] = {}
+    for component, count in counts.items():
+        first = len(tasks) + 1
+        tasks += [TaskSpec(first + index, component, index) for index in range(count)]
+        tasks_of[component] = tuple(range(first, first + count))
+    feedback = _feedback(topology)
+    return Plan(tuple(tasks), tasks_of, _order(topology, feedback), feedback)
+
+
+def _edges(topology: Topology) -> dict[str, list[Edge]]:
+    """Component → its outgoing edges, in the order of declaration."""
+    edges: dict[str, list[Edge]] = {component: [] for component in topology.components}
+    for spec in topology.components.values():
+        for subscription in spec.inputs:
+            if subscription.source.component in edges:
+                edges[subscription.source.component].append((subscription.source, spec.id))
+    return edges
+
+
+def _feedback(topology: Topology) -> frozenset[Edge]:
+    """The back edges of a depth-first search from the spouts."""
+    edges = _edges(topology)
+    starts = [spec.id for spec in topology.spouts] + [spec.id for spec in topology.bolts]
+    found: set[Edge] = set()
+    done: set[str] = set()
+    for start in starts:
+        if start in done:
+            continue
+        # On the path: entered and not yet left. An edge to such a component closes a cycle.
+        path = {start}
+        stack = [(start, iter(edges[start]))]
+        while stack:
+            component, remaining = stack[-1]
+            for edge in remaining:
+                target = edge[1]
+                if target in path:
+                    found.add(edge)
+                elif target not in done:
+                    path.add(target)
+                    stack.append((target, iter(edges[target])))
+                    break
+            else:
+                stack.pop()
+                path.remove(component)
+                done.add(component)
+    return frozenset(found)
+
+
+def _order(topology: Topology, feedback: frozenset[Edge]) -> tuple[str, ...]:
+    """Bolts after what they read; of several that could be next, the one that was declared first."""
+    edges = _edges(topology)
+    waiting = dict.fromkeys(topology.components, 0)
+    for edge in (edge for outgoing in edges.values() for edge in outgoing if edge not in feedback):
+        waiting[edge[1]] += 1
+    ordered: list[str] = []
+    left = list(topology.components)
+    while left:
+        component = next(c for c in left if not waiting[c])
+        left.remove(component)
+        ordered.append(component)
+        for edge in edges[component]:
+            if edge not in feedback:
+                waiting[edge[1]] -= 1
+    return tuple(component for component in ordered if topology.components[component].kind == "bolt")

@@ -1,0 +1,144 @@
+"""Topology: the checked, frozen graph of components. What runs is made from it and never changes it.
+
+1. A `Topology` from a `TopologyBuilder` has been checked: ids, streams, fields and groupings exist and fit.
+2. It holds no running thing: component instances in it are templates, copied for each task.
+3. It is data: `dataclasses.replace(topology, components=…)` makes a changed one (which nobody has checked).
+
+Storm: StormTopology, ComponentCommon, StreamInfo.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from .components import Component
+from .errors import TopologyError
+from .groupings import Grouping
+from .streams import StreamDecl, StreamId
+from .tuples import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from .config import Config
+
+Kind = Literal["spout", "bolt"]
+Summary = Callable[[dict[str, list[Any]]], Mapping[str, Any]]
+"""From the results of all tasks, by component, to what `aiostorm run` prints at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A bolt's wish to receive a stream. `kind` names the grouping, `make` makes one for an emitting task."""
+
+    source: StreamId
+    consumer: str
+    kind: str
+    fields: tuple[str, ...]
+    make: Callable[[], Grouping]
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentSpec:
+    """One component: its template, how many tasks, what it reads, what it emits, and settings of its own.
+
+    `outputs` of a spout hold the dead-letter stream as well. `template` is an instance, or a factory that makes one.
+    """
+
+    id: str
+    kind: Kind
+    template: Component | Callable[[], Component]
+    parallelism: int = 1
+    inputs: tuple[Subscription, ...] = ()
+    outputs: Mapping[str, StreamDecl] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def create(self) -> Component:
+        """A fresh instance for one task: a deep copy of the instance, or what the factory makes.
+
+        Raises TopologyError if the instance cannot be copied.
+        """
+        if not isinstance(self.template, Component):
+            return self.template()
+        try:
+            return copy.deepcopy(self.template)
+        except Exception as error:
+            problem = (
+                f"{self.kind} {self.id!r}: its {type(self.template).__name__} cannot be copied for a task "
+                f"({type(error).__name__}: {error}); give a factory instead (a class, or lambda: …), or open "
+                f"files, locks and connections in {'open' if self.kind == 'spout' else 'prepare'}"
+            )
+            raise TopologyError([problem]) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A checked graph of components. Make one with `TopologyBuilder`.
+
+    `summary` is what `aiostorm run` prints at the end, `config` are settings of the topology's own.
+    """
+
+    components: Mapping[str, ComponentSpec]
+    name: str | None = None
+    summary: Summary | None = None
+    config: Config | None = None
+    _consumers: Mapping[StreamId, tuple[Subscription, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        consumers: dict[StreamId, tuple[Subscription, ...]] = {}
+        for spec in self.components.values():
+            for subscription in spec.inputs:
+                consumers[subscription.source] = (*consumers.get(subscription.source, ()), subscription)
+        object.__setattr__(self, "components", MappingProxyType(dict(self.components)))
+        object.__setattr__(self, "_consumers", consumers)
+
+    @property
+    def spouts(self) -> tuple[ComponentSpec, ...]:
+        """The spouts, as declared."""
+        return tuple(spec for spec in self.components.values() if spec.kind == "spout")
+
+    @property
+    def bolts(self) -> tuple[ComponentSpec, ...]:
+        """The bolts, as declared."""
+        return tuple(spec for spec in self.components.values() if spec.kind == "bolt")
+
+    def consumers_of(self, stream: StreamId) -> tuple[Subscription, ...]:
+        """Who subscribed to a stream, in the order of declaration."""
+        return self._consumers.get(stream, ())
+
+    def describe(self) -> str:
+        """The graph as text, a line for each component and each subscription."""
+        lines = [f"topology {self.name}" if self.name else "topology"]
+        for spec in self.components.values():
+            streams = ", ".join(
+                f"{'' if name == DEFAULT_STREAM else name + ' '}({', '.join(decl.fields)}){' direct' * decl.direct}"
+                for name, decl in spec.outputs.items()
+                if not name.startswith("__")
+            )
+            tasks = "1 task" if spec.parallelism == 1 else f"{spec.parallelism} tasks"
+            lines.append(f"  {spec.kind} {spec.id}: {tasks}{', emits ' + streams if streams else ''}")
+            lines += [f"    <- {s.source}, {_grouping_text(s)}" for s in spec.inputs]
+        return "\n".join(lines)
+
+    def to_mermaid(self) -> str:
+        """The graph as a Mermaid flowchart."""
+        ids = {component: f"c{i}" for i, component in enumerate(self.components)}
+        lines = ["flowchart LR"]
+        for spec in self.components.values():
+            label = f"{spec.id} ×{spec.parallelism}" if spec.parallelism > 1 else spec.id
+            left, right = ("([", "])") if spec.kind == "spout" else ("[", "]")
+            lines.append(f'  {ids[spec.id]}{left}"{label}"{right}')
+        for spec in self.components.values():
+            for s in spec.inputs:
+                text = _grouping_text(s)
+                if s.source.stream != DEFAULT_STREAM:
+                    text = f"{s.source.stream}: {text}"
+                lines.append(f'  {ids[s.source.component]} -- "{text}" --> {ids[spec.id]}')
+        return "\n".join(lines)
+
+
+def _grouping_text(subscription: Subscription) -> str:
+    fields = f" ({', '.join(subscription.fields)})" if subscription.fields else ""
+    return subscription.kind.replace("_", " ") + fields

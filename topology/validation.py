@@ -1,0 +1,325 @@
+"""Validation: every mistake of a topology, found at once, each with the component it is in and what to do.
+
+Three passes: each declaration by itself (id, parallelism, component, outputs, config), each subscription against its
+source (stream, fields, grouping), and the graph (spouts, inputs, what no spout reaches).
+
+Storm: validateIds and validateComponent in StormCommon, validateStructure in Nimbus.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .components import BasicBolt, Bolt, Component, Spout
+from .config_keys import nearest
+from .errors import ConfigError, TopologyError
+from .functions import FunctionBolt, FunctionSpout
+from .groupings import Grouping
+from .streams import DEAD_LETTER_FIELDS, NAME, NAME_RULE, StreamDecl, read_outputs
+from .topology import ComponentSpec, Kind, Subscription
+from .tuples import DEAD_LETTER_STREAM, DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from .config import Config
+
+_METHODS = {
+    "spout": ("open", "next_tuple", "ack", "fail", "activate", "deactivate", "close"),
+    "bolt": ("prepare", "execute", "execute_batch", "cleanup"),
+}
+
+
+@dataclass(slots=True)
+class Declaration:
+    """What a user declared of one component, unchecked."""
+
+    id: Any
+    kind: Kind
+    template: Any
+    parallelism: Any
+    inputs: list[Subscription] = field(default_factory=list)
+    config: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+        return f"{self.kind} {self.id!r}"
+
+
+def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[dict[str, ComponentSpec], list[str]]:
+    """The checked components, and every mistake. With mistakes, the components are not to be used."""
+    specs: dict[str, ComponentSpec] = {}
+    instances: dict[str, Component | None] = {}
+    problems: list[str] = []
+    for declaration in declarations:
+        found = _check_id(declaration, specs)
+        component, more = _instance(declaration)
+        found += more + declaration.problems
+        outputs: dict[str, StreamDecl] = {}
+        settings = declaration.config
+        if component is not None:
+            outputs, more = read_outputs(component.outputs)
+            found += more + _check_component(declaration, component, outputs)
+            if isinstance(component.config, Mapping):
+                settings = {**component.config, **settings}
+            else:
+                found.append(f"config must be a mapping, not {component.config!r}")
+        found += _check_config(settings, config)
+        if declaration.kind == "spout":
+            outputs[DEAD_LETTER_STREAM] = StreamDecl(DEAD_LETTER_FIELDS)
+        problems += [f"{declaration.label}: {problem}" for problem in found]
+        # Of two with the same id the first is looked at further; an unusable id cannot be subscribed to.
+        if isinstance(declaration.id, str) and declaration.id not in specs:
+            inputs = tuple(declaration.inputs)
+            specs[declaration.id] = ComponentSpec(
+                declaration.id,
+                declaration.kind,
+                declaration.template,
+                declaration.parallelism,
+                inputs,
+                outputs,
+                settings,
+            )
+            instances[declaration.id] = component
+    for spec in specs.values():
+        problems += [f"{spec.kind} {spec.id!r}: {problem}" for problem in _check_inputs(spec, specs, instances)]
+    problems += _check_graph(specs)
+    return specs, problems
+
+
+def _check_id(declaration: Declaration, specs: Mapping[str, ComponentSpec]) -> list[str]:
+    name, parallelism = declaration.id, declaration.parallelism
+    problems: list[str] = []
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        problems.append(f"an id is {NAME_RULE}")
+    elif name.startswith("__"):
+        problems.append("ids that start with '__' belong to the framework")
+    elif name in specs:
+        problems.append("declared twice; every id must be different")
+    if isinstance(parallelism, bool) or not isinstance(parallelism, int):
+        problems.append(f"parallelism must be a whole number, not {parallelism!r}")
+    elif parallelism < 1:
+        problems.append(f"parallelism must be at least 1, not {parallelism}")
+    return problems
+
+
+def _instance(declaration: Declaration) -> tuple[Component | None, list[str]]:
+    """One instance to look at: the template itself, or what the factory makes."""
+    template = declaration.template
+    if isinstance(template, Component):
+        return template, []
+    decorator = f"@{declaration.kind}"
+    if not callable(template):
+        problem = (
+            f"{template!r} is not a {declaration.kind}: give an instance, a class, a function without arguments that "
+            f"makes one, or a function decorated with {decorator}"
+        )
+        return None, [problem]
+    name = getattr(template, "__name__", repr(template))
+    is_component = inspect.isclass(template) and issubclass(template, Component)
+    try:
+        needed = [p for p in inspect.signature(template).parameters.values() if _needed(p)]
+    except (TypeError, ValueError):  # a builtin that does not say
+        needed = []
+    if needed:
+        advice = (
+            f"give an instance ({name}(…)) or a lambda"
+            if is_component
+            else f"decorate it with {decorator}, or give a factory without arguments"
+        )
+        return None, [f"{name} needs arguments ({', '.join(p.name for p in needed)}): {advice}"]
+    try:
+        made = template()
+    except TopologyError as error:
+        return None, [f"{name}() raised: {problem}" for problem in error.problems]
+    except Exception as error:
+        return None, [f"{name}() raised {type(error).__name__}: {error}"]
+    if not isinstance(made, Component):
+        if inspect.iscoroutine(made):
+            made.close()
+        return None, [f"{name}() made a {type(made).__name__}, not a component; was {decorator} forgotten?"]
+    return made, []
+
+
+def _needed(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind not in (
+        parameter.VAR_POSITIONAL,
+        parameter.VAR_KEYWORD,
+    )
+
+
+def _check_component(declaration: Declaration, component: Component, outputs: Mapping[str, StreamDecl]) -> list[str]:
+    kind, name = declaration.kind, type(component).__name__
+    is_spout = isinstance(component, Spout | FunctionSpout)
+    is_bolt = isinstance(component, Bolt | BasicBolt | FunctionBolt)
+    if kind == "spout" and not is_spout:
+        other = "a bolt; use set_bolt" if is_bolt else "no spout; derive from Spout"
+        return [f"{name} is {other}"]
+    if kind == "bolt" and not is_bolt:
+        other = "a spout; use set_spout" if is_spout else "no bolt; derive from Bolt or BasicBolt"
+        return [f"{name} is {other}"]
+    if isinstance(component, FunctionBolt | FunctionSpout):
+        problems = [
+            f"a function emits on its default stream only, but declares {stream!r}; write a class instead"
+            for stream in outputs
+            if stream != DEFAULT_STREAM
+        ]
+        if component.blocking and component.is_async:
+            problems.append("blocking=True is for def functions; an async def is never run in a thread")
+        return problems
+    problems = _missing_methods(component, name)
+    for method in _METHODS[kind]:
+        called = getattr(component, method, None)
+        if component.blocking and inspect.iscoroutinefunction(called):
+            problems.append(f"{name}.{method} is async, but blocking=True is for def methods only")
+        if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+            problems.append(
+                f"{name}.{method} has a yield, so calling it does nothing; use collector.emit, or a @{kind} function"
+            )
+    return problems
+
+
+def _missing_methods(component: Component, name: str) -> list[str]:
+    if isinstance(component, Spout):
+        return [f"{name} defines no next_tuple"] if _inherits(component, "next_tuple", Spout) else []
+    base = Bolt if isinstance(component, Bolt) else BasicBolt
+    if _inherits(component, "execute", base) and not hasattr(component, "execute_batch"):
+        return [f"{name} defines neither execute nor execute_batch"]
+    return []
+
+
+def _inherits(component: Component, method: str, base: type) -> bool:
+    """True if a method is still the base class's."""
+    return getattr(type(component), method) is getattr(base, method) and method not in getattr(
+        component, "__dict__", {}
+    )
+
+
+def _check_config(settings: Mapping[str, Any], config: Config | None) -> list[str]:
+    if not settings:
+        return []
+    from .config import Config, component_config
+
+    try:
+        component_config(config or Config(), settings)
+    except ConfigError as error:
+        return [f"config: {problem}" for problem in error.problems]
+    return []
+
+
+def _check_inputs(
+    spec: ComponentSpec, specs: Mapping[str, ComponentSpec], instances: Mapping[str, Component | None]
+) -> list[str]:
+    problems: list[str] = []
+    seen: set[Any] = set()
+    for subscription in spec.inputs:
+        source = subscription.source
+        if not isinstance(source.component, str) or not isinstance(source.stream, str):
+            problems.append(f"a grouping takes the id of a component and a stream's name, not {source!r}")
+            continue
+        text = f"{subscription.kind.replace('_', ' ')} grouping of {source.component!r}"
+        if source.stream != DEFAULT_STREAM:
+            text += f" stream {source.stream!r}"
+        if source in seen:
+            problems.append(f"{text}: it reads this stream already")
+        seen.add(source)
+        emitter = specs.get(source.component)
+        if emitter is None:
+            problems.append(f"{text}: no such component{_hint(source.component, specs)}")
+            continue
+        if instances[emitter.id] is None:
+            continue  # its outputs are not known: that mistake is reported already
+        decl = emitter.outputs.get(source.stream)
+        if decl is None:
+            problems.append(f"{text}: {_no_stream(emitter, source.stream)}")
+            continue
+        problems += [f"{text}: {problem}" for problem in _check_subscription(subscription, decl, instances[spec.id])]
+    return problems
+
+
+def _no_stream(emitter: ComponentSpec, stream: str) -> str:
+    if stream == DEAD_LETTER_STREAM:
+        return f"{emitter.id!r} is a bolt; only spouts have dead letters"
+    if stream.startswith("__"):
+        return f"streams that start with '__' belong to the framework; only {DEAD_LETTER_STREAM!r} can be read"
+    declared = [name for name in emitter.outputs if not name.startswith("__")]
+    if not declared:
+        return f"{emitter.id!r} declares no outputs"
+    return f"{emitter.id!r} declares no stream {stream!r}{_hint(stream, declared)}"
+
+
+def _check_subscription(subscription: Subscription, decl: StreamDecl, consumer: Component | None) -> list[str]:
+    problems: list[str] = []
+    if subscription.kind == "direct" and not decl.direct:
+        problems.append("the stream is not direct; declare it as direct(…) in outputs, or use another grouping")
+    if subscription.kind != "direct" and decl.direct:
+        problems.append("the stream is direct; read it with direct_grouping")
+    if subscription.kind in ("fields", "partial_key") and not subscription.fields:
+        problems.append(f"name at least one field; there are: {', '.join(decl.fields) or '(none)'}")
+    names = decl.fields.names
+    problems += [f"no field {name!r}{_hint(name, decl.fields)}" for name in subscription.fields if name not in names]
+    if len(set(map(str, subscription.fields))) < len(subscription.fields):
+        problems.append("a field is named twice")
+    if isinstance(consumer, FunctionBolt) and not consumer.accepts(len(decl.fields)):
+        takes = (
+            f"{consumer.min_args}"
+            if consumer.min_args == consumer.max_args
+            else (
+                f"at least {consumer.min_args}"
+                if consumer.max_args is None
+                else f"{consumer.min_args} to {consumer.max_args}"
+            )
+        )
+        problems.append(
+            f"function {consumer.name!r} takes {takes} value(s), but the stream has {len(decl.fields)} field(s): "
+            f"{', '.join(decl.fields)}"
+        )
+    if subscription.kind == "custom":
+        problems += _check_custom(subscription.make)
+    return problems
+
+
+def _check_custom(make: Callable[[], Grouping]) -> list[str]:
+    """Make one of a custom grouping, to see that it can be made."""
+    try:
+        make()
+    except TopologyError as error:
+        return list(error.problems)
+    except Exception as error:
+        return [f"the grouping cannot be made for an emitting task: {type(error).__name__}: {error}"]
+    return []
+
+
+def _hint(name: object, candidates: Any) -> str:
+    names = [candidate for candidate in candidates if isinstance(candidate, str)]
+    like = nearest(name, names) if isinstance(name, str) else None
+    if like is not None:
+        return f"; did you mean {like!r}?"
+    return f"; there are: {', '.join(names)}" if names else ""
+
+
+def _check_graph(specs: Mapping[str, ComponentSpec]) -> list[str]:
+    spouts = [spec.id for spec in specs.values() if spec.kind == "spout"]
+    if not spouts:
+        return ["the topology has no spout: nothing would ever be emitted"]
+    consumers: dict[str, list[str]] = {}
+    for spec in specs.values():
+        for subscription in spec.inputs:
+            consumers.setdefault(subscription.source.component, []).append(spec.id)
+    reached = set(spouts)
+    ahead = list(spouts)
+    while ahead:
+        for consumer in consumers.get(ahead.pop(), ()):
+            if consumer not in reached:
+                reached.add(consumer)
+                ahead.append(consumer)
+    problems: list[str] = []
+    for spec in specs.values():
+        if spec.kind == "bolt" and not spec.inputs:
+            problems.append(f"bolt {spec.id!r}: it reads nothing; call a grouping on what set_bolt returned")
+        elif spec.id not in reached and all(s.source.component in specs for s in spec.inputs):
+            problems.append(f"bolt {spec.id!r}: no spout reaches it, so it would never get a tuple")
+    return problems
