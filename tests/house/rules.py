@@ -63,9 +63,10 @@ def no_bare_task(source: Source) -> Iterator[Fault]:
         "a bare asyncio task may vanish with its exception: start it in an `asyncio.TaskGroup` or under a guardian "
         "(`ActorSystem.guard`)"
     )
-    for dotted, line in uses(source):
-        if dotted in ("asyncio.create_task", "asyncio.ensure_future", "asyncio.Task"):
-            yield Fault(source.name, line, message)
+    started = [used for used in uses(source) if used[0] in ("asyncio.create_task", "asyncio.ensure_future")]
+    started += [called for called in _calls(source) if called[0] == "asyncio.Task"]
+    for _, line in started:
+        yield Fault(source.name, line, message)
     for node in ast.walk(source.tree):
         if (
             isinstance(node, ast.Call)

@@ -37,13 +37,16 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "uuid.uuid1": (),
     "uuid.uuid4": (),
     "socket": (),
-    "selectors": (),
+    "selectors": ("testing/virtual_loop.py",),  # virtual time looks at what I/O is waited for
     "ssl": (),
     "subprocess": (),
     "multiprocessing": (),
     "os.fork": (),
     "threading": ("actors/stall.py",),
-    "concurrent.futures": ("tasks/task.py",),  # components with blocking=True run in threads
+    "concurrent.futures": (
+        "tasks/task.py",  # components with blocking=True run in threads
+        "testing/virtual_loop.py",  # time stands still while a thread works
+    ),
 }
 
 SEAM_TYPES: Final = ("random.Random",)
