@@ -306,7 +306,7 @@ def component_config(config: Config, overrides: Mapping[str, Any]) -> Config:
     try:
         merged = _merged([config._explicit(), Layer.of(allowed, "component")])
     except ConfigError as error:
-        problems += error.problems
+        raise ConfigError(*problems, *error.problems) from error
     if problems:
         raise ConfigError(*problems)
     return merged

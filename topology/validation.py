@@ -63,10 +63,11 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
         if component is not None:
             outputs, more = read_outputs(component.outputs)
             found += more + _check_component(declaration, component, outputs)
-            if isinstance(component.config, Mapping):
-                settings = {**component.config, **settings}
+            own: Any = component.config
+            if isinstance(own, Mapping):
+                settings = {**own, **settings}
             else:
-                found.append(f"config must be a mapping, not {component.config!r}")
+                found.append(f"config must be a mapping, not {own!r}")
         found += _check_config(settings, config)
         if declaration.kind == "spout":
             outputs[DEAD_LETTER_STREAM] = StreamDecl(DEAD_LETTER_FIELDS)
@@ -217,7 +218,8 @@ def _check_inputs(
     seen: set[Any] = set()
     for subscription in spec.inputs:
         source = subscription.source
-        if not isinstance(source.component, str) or not isinstance(source.stream, str):
+        names: tuple[Any, ...] = (source.component, source.stream)
+        if not all(isinstance(name, str) for name in names):
             problems.append(f"a grouping takes the id of a component and a stream's name, not {source!r}")
             continue
         text = f"{subscription.kind.replace('_', ' ')} grouping of {source.component!r}"
