@@ -201,6 +201,7 @@ class RunningTopology:
         self._quiet = QuietWatch(spouts, bolts, self._ackers, self._system.clock.monotonic)
         self._spouts, self._bolts = spouts, bolts
         self._root = self._system.spawn(self._guardian, self.name, policy=_ESCALATE, mailbox=Mailbox(1))
+        await self._guardian.up
         timeout_s = self.config.message_timeout_s if self.config.enable_message_timeouts else None
         for task in self.plan.tasks:
             if task.component == ACKER_COMPONENT:
@@ -367,6 +368,11 @@ class _TopologyGuardian(Actor):
 
     def __init__(self, running: RunningTopology) -> None:
         self._running = running
+        self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def started(self) -> None:
+        if not self.up.done():
+            self.up.set_result(None)
 
     def receive(self, message: Any) -> None:
         raise TypeError(f"the guardian of a topology takes no messages: {message!r}")

@@ -112,7 +112,8 @@ class TaskActor(Actor):
         """Call `close` or `cleanup`, and end the thread."""
         if self.component is not None:
             try:
-                await self.call(getattr(self.component, method))
+                if hasattr(self.component, method):  # a function bolt has nothing to clean up
+                    await self.call(getattr(self.component, method))
             except Exception as error:
                 self.report(method, error)
             if self.hook_calls is not None:
