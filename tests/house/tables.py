@@ -13,6 +13,7 @@ MACHINES: Final = (
     "actors/lanes.py",
     "actors/policy.py",
     "metrics/*.py",
+    "tasks/emitter.py",
     "topology/*.py",
 )
 
