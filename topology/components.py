@@ -105,6 +105,10 @@ class SpoutCollector(Protocol):
         """Send what was emitted so far and wait until it has found room."""
         ...
 
+    def wake(self) -> None:
+        """There is something new: `next_tuple` is called at once, not after the wait that its silence earned it."""
+        ...
+
     def finish(self) -> None:
         """Say that this task has nothing more to emit: `next_tuple` is not called again."""
         ...
