@@ -14,26 +14,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .assertions import assert_multiset_equal
+    from .bolts import Recorder
     from .clock import SimClock
-    from .errors import DeadlockError, TimeLimitError, WaitTimeoutError
+    from .complete import CompletedTopology, complete_topology
+    from .errors import DeadlockError, ScriptError, TimeLimitError, WaitTimeoutError
+    from .spouts import FeederSpout, FixedSpout, FixedTuple
     from .virtual_loop import VirtualTimeLoop
     from .waiting import pending_tasks
 
 __all__ = [
+    "CompletedTopology",
     "DeadlockError",
+    "FeederSpout",
+    "FixedSpout",
+    "FixedTuple",
+    "Recorder",
+    "ScriptError",
     "SimClock",
     "TimeLimitError",
     "VirtualTimeLoop",
     "WaitTimeoutError",
+    "assert_multiset_equal",
+    "complete_topology",
     "pending_tasks",
 ]
 
 _HOMES = {
+    "CompletedTopology": "complete",
     "DeadlockError": "errors",
+    "FeederSpout": "spouts",
+    "FixedSpout": "spouts",
+    "FixedTuple": "spouts",
+    "Recorder": "bolts",
+    "ScriptError": "errors",
     "SimClock": "clock",
     "TimeLimitError": "errors",
     "VirtualTimeLoop": "virtual_loop",
     "WaitTimeoutError": "errors",
+    "assert_multiset_equal": "assertions",
+    "complete_topology": "complete",
     "pending_tasks": "waiting",
 }
 

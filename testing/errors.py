@@ -15,3 +15,7 @@ class TimeLimitError(AiostormError):
 
 class WaitTimeoutError(AiostormError, TimeoutError):
     """What a test waited for did not happen in time; the message says what did."""
+
+
+class ScriptError(AiostormError, ValueError):
+    """What a test told a spout to emit, or a topology to be fed with, makes no sense."""

@@ -1,0 +1,275 @@
+"""Scripted spouts and the recorder in a running topology."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from aiostorm.cluster import LocalCluster
+from aiostorm.testing import (
+    FeederSpout,
+    FixedSpout,
+    FixedTuple,
+    Recorder,
+    ScriptError,
+    SimClock,
+    WaitTimeoutError,
+    assert_multiset_equal,
+)
+from aiostorm.topology import BasicBolt, BasicCollector, Config, Fields, Spout, Topology, TopologyBuilder, Tuple, direct
+
+pytestmark = pytest.mark.virtual_time
+
+
+def straight(spout: Spout, recorder: Recorder, *, spouts: int = 1, recorders: int = 1) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("in", spout, parallelism=spouts)
+    builder.set_bolt("out", recorder, parallelism=recorders).shuffle_grouping("in")
+    return builder.create_topology()
+
+
+# -- FeederSpout -------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_fed_comes_out_and_is_acked(local_cluster: LocalCluster) -> None:
+    feeder, recorder = FeederSpout("word", "count"), Recorder()
+    await local_cluster.submit("t", straight(feeder, recorder))
+    assert await feeder.feed(("a", 1)) == 0
+    assert await feeder.feed(["b", 2], message_id="mine") == "mine"
+    assert await feeder.feed_all([("c", 3), ("d", 4)]) == [1, 2]
+    await feeder.idle()
+    assert recorder.values == [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
+    assert feeder.acked == [0, "mine", 1, 2]
+    assert feeder.failed == {}
+    assert feeder.pending == 0
+
+
+async def test_what_was_fed_before_the_topology_runs_is_emitted(local_cluster: LocalCluster) -> None:
+    feeder, recorder = FeederSpout("word"), Recorder()
+    await feeder.feed_all(["a", "b"])
+    running = await local_cluster.submit("t", straight(feeder, recorder))
+    await running.wait_idle()
+    assert recorder.values == [("a",), ("b",)]
+
+
+async def test_several_tasks_share_the_script_and_the_record(local_cluster: LocalCluster) -> None:
+    feeder, recorder = FeederSpout("n"), Recorder()
+    await local_cluster.submit("t", straight(feeder, recorder, spouts=3, recorders=4))
+    await feeder.feed_all(range(500))
+    await feeder.idle()
+    assert sorted(recorder.values) == [(n,) for n in range(500)]
+    assert sorted(feeder.acked) == list(range(500))
+    assert len({tup.source_task for tup in recorder.tuples}) > 1
+
+
+async def test_failures_have_their_reason_and_are_not_emitted_again(local_cluster: LocalCluster) -> None:
+    feeder, recorder = FeederSpout("word"), Recorder(fail_on=lambda tup: tup["word"] == "bad")
+    running = await local_cluster.submit("t", straight(feeder, recorder))
+    await feeder.feed_all(["good", "bad"])
+    await feeder.idle()
+    await running.wait_idle()
+    assert recorder.values == [("good",)]
+    assert [tup.values for tup in recorder.failed] == [("bad",)]
+    assert feeder.acked == [0]
+    assert feeder.failed[1].reason == "failed"
+    assert feeder.failed[1].component == "out"
+    assert await feeder.feed("bad", message_id=1) == 1  # the test may
+
+
+async def test_max_spout_pending_holds_exactly(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    feeder, holder = FeederSpout("n"), Recorder()
+    seen: list[int] = []
+
+    class Slow(BasicBolt):
+        async def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+            seen.append(tup[0])
+            await asyncio.sleep(1)
+
+    builder = TopologyBuilder()
+    builder.set_spout("in", feeder)
+    builder.set_bolt("slow", Slow).shuffle_grouping("in")
+    builder.set_bolt("out", holder).shuffle_grouping("in")
+    await local_cluster.submit("t", builder.create_topology(), Config(max_spout_pending=3))
+    await feeder.feed_all(range(10))
+    await sim_clock.settle()
+    assert len(holder.values) == 3
+    await feeder.idle()
+    assert seen == list(range(10))
+
+
+async def test_an_idle_feeder_is_woken_at_once_even_after_a_day(
+    local_cluster: LocalCluster, sim_clock: SimClock
+) -> None:
+    feeder, recorder = FeederSpout("word"), Recorder()
+    await local_cluster.submit("t", straight(feeder, recorder))
+    await sim_clock.advance(86_400)
+    before_s = sim_clock.monotonic()
+    await feeder.feed("late")
+    await recorder.wait(1)
+    assert sim_clock.monotonic() == before_s
+
+
+async def test_finish_ends_the_spout(local_cluster: LocalCluster) -> None:
+    feeder, recorder = FeederSpout("word"), Recorder()
+    running = await local_cluster.submit("t", straight(feeder, recorder, spouts=2))
+    await feeder.feed_all(["a", "b", "c"])
+    feeder.finish()
+    await running.wait_finished(timeout_s=10)
+    assert len(recorder.values) == 3
+    with pytest.raises(ScriptError, match=r"after finish\(\)"):
+        await feeder.feed("d")
+
+
+async def test_feed_waits_for_room_in_the_script(local_cluster: LocalCluster) -> None:
+    feeder, recorder = FeederSpout("n", capacity_tuples=5), Recorder()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await feeder.feed_all(range(6))
+    running = await local_cluster.submit("t", straight(feeder, recorder))
+    await feeder.feed_all(range(5, 50))
+    await running.wait_idle()
+    assert recorder.values == [(n,) for n in range(50)]
+
+
+async def test_idle_is_bounded_and_says_what_is_missing(sim_clock: SimClock) -> None:
+    feeder = FeederSpout("word")
+    await feeder.feed_all(["a", "b"])
+    with pytest.raises(WaitTimeoutError, match=r"2 of the messages .* \(0, 1; 2 not yet emitted, .*\) after 60 s"):
+        await feeder.idle()
+    assert sim_clock.monotonic() == 1_060.0
+
+
+async def test_rows_that_do_not_fit_are_refused_when_they_are_fed() -> None:
+    feeder = FeederSpout("word", "count", streams={"errors": Fields("error")})
+    with pytest.raises(ScriptError, match="has 1 values; the fields are: word, count"):
+        await feeder.feed(("a",))
+    with pytest.raises(ScriptError, match="'a' is no row: a tuple of 2 values"):
+        await feeder.feed("a")
+    with pytest.raises(ScriptError, match="no stream 'eror'; declared: default, errors"):
+        await feeder.feed("a", stream="eror")
+    await feeder.feed("a", message_id=7, stream="errors")
+    with pytest.raises(ScriptError, match="message id 7 is open"):
+        await feeder.feed(("a", 1), message_id=7)
+    with pytest.raises(ScriptError, match="needs fields"):
+        FeederSpout()
+    with pytest.raises(ScriptError, match="'d' is direct"):
+        FeederSpout("a", streams={"d": direct("x")})
+
+
+async def test_several_streams(local_cluster: LocalCluster) -> None:
+    feeder, words, errors = FeederSpout("word", streams={"errors": "error"}), Recorder(), Recorder()
+    builder = TopologyBuilder()
+    builder.set_spout("in", feeder)
+    builder.set_bolt("words", words).shuffle_grouping("in")
+    builder.set_bolt("errors", errors).shuffle_grouping("in", stream="errors")
+    await local_cluster.submit("t", builder.create_topology())
+    await feeder.feed("a")
+    await feeder.feed("boom", stream="errors")
+    await feeder.idle()
+    assert words.values == [("a",)]
+    assert errors.values == [("boom",)]
+
+
+# -- FixedSpout --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_fixed_spout_emits_its_rows_and_finishes(local_cluster: LocalCluster) -> None:
+    spout, recorder = FixedSpout([("a",), "b", FixedTuple(("c",), message_id="c")], "word"), Recorder()
+    running = await local_cluster.submit("t", straight(spout, recorder))
+    await running.wait_finished(timeout_s=10)
+    assert recorder.values == [("a",), ("b",), ("c",)]
+    assert spout.acked == [0, 1, "c"]
+
+
+async def test_max_retries_replay_before_a_fixed_spout_hears_of_a_failure(local_cluster: LocalCluster) -> None:
+    attempts: list[str] = []
+
+    def third_time(tup: Tuple) -> bool:
+        attempts.append(tup["word"])
+        return len(attempts) < 3
+
+    spout, recorder = FixedSpout(["a"], "word"), Recorder(fail_on=third_time)
+    running = await local_cluster.submit("t", straight(spout, recorder), Config(max_retries=5))
+    await running.wait_finished(timeout_s=60)
+    assert attempts == ["a", "a", "a"]
+    assert spout.acked == [0]
+    assert spout.failed == {}
+
+
+# -- Recorder ----------------------------------------------------------------------------------------------------------
+
+
+async def test_the_record_by_stream_and_by_key(local_cluster: LocalCluster) -> None:
+    left, right, recorder = FeederSpout("word", "n"), FeederSpout("word", streams={"x": "n"}), Recorder()
+    builder = TopologyBuilder()
+    builder.set_spout("left", left)
+    builder.set_spout("right", right)
+    builder.set_bolt("out", recorder).shuffle_grouping("left").shuffle_grouping("right").shuffle_grouping(
+        "right", stream="x"
+    )
+    await local_cluster.submit("t", builder.create_topology())
+    await left.feed_all([("a", 1), ("b", 2), ("a", 3)])
+    await left.idle()
+    await right.feed("a")
+    await right.feed(9, stream="x")
+    await right.idle()
+    assert recorder.stream("default") == [("a", 1), ("b", 2), ("a", 3), ("a",)]
+    assert recorder.stream("default", component="right") == [("a",)]
+    assert recorder.stream("x") == [(9,)]
+    assert recorder.by_key("word") == {"a": [("a", 1), ("a", 3), ("a",)], "b": [("b", 2)]}
+    recorder.clear()
+    assert recorder.values == []
+
+
+async def test_wait_returns_as_soon_as_enough_has_come(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    feeder, recorder = FeederSpout("n"), Recorder()
+    await local_cluster.submit("t", straight(feeder, recorder))
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(recorder.wait(3))
+        await sim_clock.advance(5)
+        await feeder.feed_all([1, 2])
+        await sim_clock.advance(5)
+        assert not waiting.done()
+        await feeder.feed(3)
+    assert waiting.result() == [(1,), (2,), (3,)]
+    assert sim_clock.monotonic() == 1_010.0
+
+
+async def test_wait_is_bounded_and_says_how_many_came(local_cluster: LocalCluster) -> None:
+    feeder, recorder = FeederSpout("n"), Recorder(fail_on=lambda tup: tup["n"] > 1)
+    await local_cluster.submit("t", straight(feeder, recorder))
+    await feeder.feed_all([1, 2])
+    with pytest.raises(WaitTimeoutError, match=r"1 of 3 tuples had come \(and 1 were failed\) after 5 s"):
+        await recorder.wait(3, timeout_s=5)
+
+
+async def test_a_recorder_ignores_ticks(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    feeder, recorder = FeederSpout("n"), Recorder()
+    builder = TopologyBuilder()
+    builder.set_spout("in", feeder)
+    builder.set_bolt("out", recorder, tick_tuple_freq_s=1).shuffle_grouping("in")
+    await local_cluster.submit("t", builder.create_topology())
+    await sim_clock.advance(10)
+    assert recorder.values == []
+
+
+# -- fixtures and assertions -------------------------------------------------------------------------------------------
+
+
+async def test_the_virtual_cluster_runs_in_virtual_time(virtual_cluster: LocalCluster) -> None:
+    feeder, recorder = FeederSpout("n"), Recorder()
+    await virtual_cluster.submit("t", straight(feeder, recorder))
+    await feeder.feed(1)
+    assert await recorder.wait(1) == [(1,)]
+    assert getattr(asyncio.get_running_loop(), "virtual", False)
+
+
+@pytest.mark.parametrize("wrap", [lambda n: n, lambda n: [n]], ids=["hashable", "unhashable"])
+def test_multisets(wrap: object) -> None:
+    assert callable(wrap)
+    one, two, three = wrap(1), wrap(2), wrap(3)
+    assert_multiset_equal([one, two, two], [two, one, two])
+    with pytest.raises(AssertionError) as caught:
+        assert_multiset_equal([one, two, two], [one, two, three])
+    assert str(caught.value) == f"the elements differ:\n  missing: {three!r}\n  unexpected: {two!r}"
