@@ -180,6 +180,8 @@ class SpoutTask(TaskActor):
                     raise self._mouth_error
                 self._send()  # emitted by user code outside of next_tuple (in `fail`, say), or lost on the way
                 if heard:
+                    # Not quiet before it was asked again: what it heard of may be a failure that it wants to replay.
+                    self._resting = False
                     self._bell.ring()
                 self.env.on_quiet()
                 if not mailbox.has_control and self._mouth_error is None:
