@@ -1,0 +1,17 @@
+"""Benchmarks: how much of what the machine can do is left when aiostorm is in between. `python -m benchmarks --help`.
+
+    rows ──► harness ──► child: limit, subject, limit ──► oracle ──► ratio
+               ▲  a fresh process each, rows interleaved             │
+               └──────────── repetitions ◄───────────────────────────┘   ──► JSON, Markdown
+
+1. Every figure that is compared is a ratio of two runs in one process, seconds apart: limit, subject, limit. A machine
+   that becomes faster or slower evenly on the way changes both sides of the ratio alike.
+2. Every repetition of a row has a fresh process; the rows take turns, so that a bad minute does not hit one row alone.
+3. No result counts before an oracle that knows nothing of the subject has checked it.
+4. A row says which guarantee is on, the style of the bolts, the size of a tree and the event loop.
+5. Limits, oracles and the child need the standard library only: a peer is measured by the same child with the Python of
+   an environment of its own.
+
+Files: `w*.py` a workload (its input, its oracle, its limits); `adapters/` one file per subject and workload, imported
+by nobody but the child; `rows.py` what is measured against what.
+"""

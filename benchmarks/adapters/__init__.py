@@ -1,0 +1,1 @@
+"""Adapters: how a subject does a workload. One file per subject and workload; only the child imports them."""
