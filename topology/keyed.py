@@ -229,6 +229,9 @@ class PartialKeyGrouping(KeyedGrouping):
         """Shares by the less used candidate of each row's key."""
         if len(rows) == 1:
             return [(self._pick(*self._lookup_one(rows)), rows, marks)]
+        if len(self.targets) == 1:
+            self._lookup(rows)  # as in FieldsGrouping: a bad key must not pass
+            return [(self.targets[0], rows, marks)] if rows else []
         used = self._used
         chosen = []
         for first, second in self._lookup(rows):
