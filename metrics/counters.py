@@ -51,7 +51,8 @@ class TaskMetrics:
 
     `acked` and `failed` are messages for a spout and tuples for a bolt; `replayed` and `dead_lettered` are a spout's.
     `execute_s` is the time spent in `execute`, `complete_s` the sum over acked messages from emit to ack, `trees` the
-    tuple trees a spout has emitted, `pending` its open messages. `fill` and `capacity` are of the mailbox, in tuples.
+    tuple trees a spout has emitted, `pending` its open messages and `pending_trees` the trees they are in. `fill` and
+    `capacity` are of the mailbox, in tuples.
     """
 
     task_id: int
@@ -68,14 +69,19 @@ class TaskMetrics:
     execute_s: float = 0.0
     complete_s: float = 0.0
     pending: int = 0
+    pending_trees: int = 0
     fill: int = 0
     capacity: int = 0
 
     @classmethod
-    def of(cls, task_id: int, counters: TaskCounters, *, pending: int, fill: int, capacity: int) -> TaskMetrics:
+    def of(
+        cls, task_id: int, counters: TaskCounters, *, pending: int, fill: int, capacity: int, pending_trees: int = 0
+    ) -> TaskMetrics:
         """A copy of a task's counters."""
         copied = {name: getattr(counters, name) for name in TaskCounters.__slots__}
-        return cls(task_id=task_id, pending=pending, fill=fill, capacity=capacity, **copied)
+        return cls(
+            task_id=task_id, pending=pending, pending_trees=pending_trees, fill=fill, capacity=capacity, **copied
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,11 @@ class ComponentMetrics:
     def pending(self) -> int:
         """Open messages."""
         return sum(t.pending for t in self.tasks)
+
+    @property
+    def pending_trees(self) -> int:
+        """Trees with open messages."""
+        return sum(t.pending_trees for t in self.tasks)
 
     @property
     def execute_latency_s(self) -> float:

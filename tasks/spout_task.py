@@ -86,6 +86,11 @@ class SpoutTask(TaskActor):
         return self._pending.count
 
     @property
+    def pending_trees(self) -> int:
+        """See TaskActor."""
+        return len(self._pending)
+
+    @property
     def finished(self) -> bool:
         """Has it said that it has nothing more to emit?"""
         return self.ready.done() and self._collector.finished

@@ -60,11 +60,21 @@ class TaskActor(Actor):
         """Open messages (spouts)."""
         return 0
 
+    @property
+    def pending_trees(self) -> int:
+        """Trees with open messages (spouts)."""
+        return 0
+
     def metrics(self) -> TaskMetrics:
         """A copy of the counters."""
         box = self.env.mailboxes[self.task.task_id]
         return TaskMetrics.of(
-            self.task.task_id, self.counters, pending=self.pending, fill=box.fill, capacity=box.capacity
+            self.task.task_id,
+            self.counters,
+            pending=self.pending,
+            pending_trees=self.pending_trees,
+            fill=box.fill,
+            capacity=box.capacity,
         )
 
     # -- life --------------------------------------------------------------------------------------------------------
