@@ -3,6 +3,7 @@
     spouts.py    rows that a test scripts ─► spout         virtual_loop.py  a loop whose time jumps
     bolts.py     bolt ─► what a test can look at           clock.py         the hand on it
     complete.py  a whole topology, run to its end          plugin.py        pytest fixtures and marker
+    harness.py   one bolt, run by the real task code
 
 The names here are loaded when they are first used: pytest imports this package in every project that has aiostorm
 installed, and must not pay for a cluster there.
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from .clock import SimClock
     from .complete import CompletedTopology, complete_topology
     from .errors import DeadlockError, ScriptError, TimeLimitError, WaitTimeoutError
+    from .harness import BoltHarness, bolt_harness
     from .spouts import FeederSpout, FixedSpout, FixedTuple
     from .virtual_loop import VirtualTimeLoop
     from .waiting import pending_tasks
 
 __all__ = [
+    "BoltHarness",
     "CompletedTopology",
     "DeadlockError",
     "FeederSpout",
@@ -36,11 +39,13 @@ __all__ = [
     "VirtualTimeLoop",
     "WaitTimeoutError",
     "assert_multiset_equal",
+    "bolt_harness",
     "complete_topology",
     "pending_tasks",
 ]
 
 _HOMES = {
+    "BoltHarness": "harness",
     "CompletedTopology": "complete",
     "DeadlockError": "errors",
     "FeederSpout": "spouts",
@@ -53,6 +58,7 @@ _HOMES = {
     "VirtualTimeLoop": "virtual_loop",
     "WaitTimeoutError": "errors",
     "assert_multiset_equal": "assertions",
+    "bolt_harness": "harness",
     "complete_topology": "complete",
     "pending_tasks": "waiting",
 }

@@ -1,17 +1,20 @@
 """Where does each asyncio task wait? For messages about loops that have come to a stand.
 
 A suspended coroutine knows what it awaits (`cr_await`, `gi_yieldfrom`, `ag_await`): following that chain inwards from
-the task's own coroutine gives the stack that `Task.get_stack()` does not (it shows the outermost frame only).
+the task's own coroutine gives the stack that `Task.get_stack()` does not (it shows the outermost frame only). Some
+awaitables of CPython's (of `async for`, `anext`, `__await__`) do not say what they wrap; the garbage collector knows.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import linecache
 from types import FrameType
 from typing import Any
 
+_WRAPPERS = ("async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper")
 _SHOWN_TASKS = 100
 _SHOWN_FRAMES = 8
 
@@ -45,7 +48,7 @@ def await_chain(awaited: Any) -> list[FrameType]:
     """The frames of a suspended coroutine, from its own to the innermost that it waits for; empty if not started."""
     frames: list[FrameType] = []
     while awaited is not None:
-        frame, inner = _look_into(awaited)
+        frame, inner = _look_into(_unwrap(awaited))
         if frame is None:
             break
         frames.append(frame)
@@ -69,6 +72,15 @@ def _look_into(awaited: Any) -> tuple[FrameType | None, Any]:
     if inspect.isasyncgen(awaited):
         return awaited.ag_frame, awaited.ag_await
     return None, None
+
+
+def _unwrap(awaited: Any) -> Any:
+    while type(awaited).__name__ in _WRAPPERS:
+        inner = [o for o in gc.get_referents(awaited) if type(o).__name__ in _WRAPPERS or _look_into(o)[0] is not None]
+        if not inner:
+            return None
+        awaited = inner[0]
+    return awaited
 
 
 def _driven_by(frame: FrameType) -> Any:

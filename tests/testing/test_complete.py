@@ -27,8 +27,6 @@ from aiostorm.topology import (
     spout,
 )
 
-pytestmark = pytest.mark.virtual_time
-
 
 class Endless(Spout):
     """A source that must not be reached in a test."""

@@ -19,8 +19,6 @@ from aiostorm.testing import (
 )
 from aiostorm.topology import BasicBolt, BasicCollector, Config, Fields, Spout, Topology, TopologyBuilder, Tuple, direct
 
-pytestmark = pytest.mark.virtual_time
-
 
 def straight(spout: Spout, recorder: Recorder, *, spouts: int = 1, recorders: int = 1) -> Topology:
     builder = TopologyBuilder()

@@ -1,0 +1,270 @@
+"""Bolt harness: one bolt, run by the real task code, with the test in the place of spout, acker and consumers.
+
+    test ─ execute ─► mailbox ─► [bolt task] ─► outputs: rows by stream
+                                      └───────► ackers' mailbox: what was acked, what failed
+
+1. The bolt runs as it does in a topology: batches, anchors, restarts after an exception, ticks, threads if it blocks.
+2. `execute` returns when the task has nothing more to do, not when the tuple is acked: a bolt may hold it.
+3. What happens later (a tick, an ack from an asyncio task of the bolt's own) shows up in the same lists.
+
+Flink: OneInputStreamOperatorTestHarness (not public there).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ..acker import Acks
+from ..actors import EMPTY, Actor, ActorEscalatedError, ActorSystem, Decision, Directive, Mailbox, Ref, RestartPolicy
+from ..tasks import BoltTask, Environment, ErrorLog, ErrorReport
+from ..topology import (
+    ACKER_COMPONENT,
+    DEFAULT_STREAM,
+    Component,
+    Config,
+    Failure,
+    Fields,
+    Origin,
+    Row,
+    Segment,
+    Topology,
+    TopologyBuilder,
+    component_config,
+    make_plan,
+)
+from .bolts import Recorder
+from .changes import Changes
+from .errors import ScriptError
+from .spouts import WAIT_S, FixedSpout
+from .waiting import pending_tasks
+
+INPUT, BOLT, OUTPUT = "input", "bolt", "output"
+_ROOM_TUPLES = 1 << 30
+
+
+class BoltHarness:
+    """The bolt and what it did. Made by `bolt_harness`."""
+
+    def __init__(self, task: BoltTask, env: Environment, inputs: Mapping[str, Fields]) -> None:
+        self._task = task
+        self._env = env
+        self._inputs = inputs
+        self._ids = env.ids()
+        self._changes = Changes()
+        env.on_quiet = self._changes.notify
+        self._guardian = _Guardian(task, self._changes.notify)
+        self._open: dict[int, tuple[Row, Segment]] = {}
+        self._acked: list[Row] = []
+        self._failed: list[tuple[Row, Failure]] = []
+        self._emitted: dict[str, list[Row]] = {}
+        self._unanchored: list[Row] = []
+
+    @property
+    def component(self) -> Component:
+        """The bolt's running instance: a copy of what was given, and a new one after a restart."""
+        component = self._task.component
+        assert component is not None
+        return component
+
+    @property
+    def emitted(self) -> list[Row]:
+        """What was emitted on the default stream."""
+        return self.stream(DEFAULT_STREAM)
+
+    @property
+    def acked(self) -> list[Row]:
+        """The input rows that were acked, in that order."""
+        self._look()
+        return list(self._acked)
+
+    @property
+    def failed(self) -> list[Row]:
+        """The input rows that failed, in that order."""
+        return [row for row, _ in self.failures]
+
+    @property
+    def failures(self) -> list[tuple[Row, Failure]]:
+        """The input rows that failed, with the reason that the spout would hear."""
+        self._look()
+        return list(self._failed)
+
+    @property
+    def held(self) -> list[Row]:
+        """The input rows that are neither acked nor failed."""
+        self._look()
+        return [row for row, _ in self._open.values()]
+
+    @property
+    def unanchored(self) -> list[Row]:
+        """What was emitted without an anchor: if it gets lost, nobody notices."""
+        self._look()
+        return list(self._unanchored)
+
+    @property
+    def errors(self) -> list[ErrorReport]:
+        """The last errors in the bolt's code."""
+        return self._env.errors.last
+
+    def stream(self, name: str) -> list[Row]:
+        """What was emitted on a stream."""
+        self._look()
+        return list(self._emitted.get(name, ()))
+
+    async def execute(self, *values: Any, stream: str = DEFAULT_STREAM, timeout_s: float = WAIT_S) -> list[Row]:
+        """Have one tuple executed; what was emitted on the default stream meanwhile.
+
+        ScriptError if the values do not fit, WaitTimeoutError after `timeout_s`, ActorEscalatedError if the bolt has
+        failed more often than its restart policy allows.
+        """
+        fields = self._inputs.get(stream)
+        if fields is None:
+            raise ScriptError(f"the harness has no input stream {stream!r}; declared: {', '.join(self._inputs)}")
+        if len(values) != len(fields):
+            raise ScriptError(f"{values!r:.200} has {len(values)} values; the fields are: {', '.join(fields)}")
+        before = len(self.emitted)
+        root = self._ids.take()
+        segment = Segment(Origin(INPUT, 1, stream, fields), [values], root, self._ids.take(), [0])
+        self._open[root] = (values, segment)
+        self._guardian.check()
+        await self._task.mailbox.put(segment)
+        await self._changes.until(self._is_done, timeout_s, self._describe)
+        self._guardian.check()
+        return self.emitted[before:]
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    async def start(self, system: ActorSystem) -> None:
+        """Prepare the bolt."""
+        system.spawn(self._guardian, "harness")
+        await self._changes.until(lambda: self._task.ready.done() or self._guardian.error is not None, None, str)
+        self._guardian.check()
+
+    def _is_done(self) -> bool:
+        return self._task.is_quiet or self._guardian.error is not None
+
+    def _describe(self) -> str:
+        return (
+            f"the bolt was still executing {self.held!r:.200}. Pending:\n{pending_tasks(asyncio.get_running_loop())}\n"
+        )
+
+    def _look(self) -> None:
+        """Take what has come out."""
+        for task_id in self._env.plan.tasks_of.get(OUTPUT, ()):
+            for segment in self._env.mailboxes[task_id].take_batch(_ROOM_TUPLES):
+                self._emitted.setdefault(segment.origin.stream, []).extend(segment.rows)
+                if not segment.root and segment.lineage is None:
+                    self._unanchored.extend(segment.rows)
+        failures: dict[int, Failure] = {}
+        while (message := self._env.ackers[0].take_control()) is not EMPTY:
+            if isinstance(message, Acks):
+                failures.update((root, failure) for root, _, failure in message.failures or ())
+        for root, (row, segment) in list(self._open.items()):
+            if segment.open:
+                continue
+            del self._open[root]
+            failure = failures.get(root)
+            if failure is None:
+                self._acked.append(row)
+            else:
+                self._failed.append((row, failure))
+
+
+@asynccontextmanager
+async def bolt_harness(
+    bolt: Component | Callable[[], Component],
+    fields: str | tuple[str, ...] | list[str] | Fields | Mapping[str, Any] = "value",
+    config: Config | Mapping[str, Any] | None = None,
+) -> AsyncIterator[BoltHarness]:
+    """Run one task of a bolt: `async with bolt_harness(Count(), fields="word") as h: await h.execute("a")`.
+
+    `bolt` is what `set_bolt` takes. `fields` are the names of the input's values, or stream → names. On a direct stream
+    `context.tasks("output")` is the receiving task. Raises TopologyError if the bolt cannot be part of a topology,
+    ActorEscalatedError if it cannot be prepared.
+    """
+    inputs = {
+        name: Fields(*([given] if isinstance(given, str) else given)) for name, given in _by_stream(fields).items()
+    }
+    settings = Config().merge(config).merge({"acker_executors": 1})
+    topology = _topology(bolt, inputs)
+    plan = make_plan(topology, settings)
+    [task_spec] = [task for task in plan.tasks if task.component == BOLT]
+    spec = topology.components[BOLT]
+    own = component_config(settings, spec.config)
+    mailboxes = {task.task_id: Mailbox(_ROOM_TUPLES) for task in plan.tasks}
+    async with ActorSystem("harness") as system:
+        system.on_failure = _reported
+        env = Environment(
+            name="harness",
+            topology=topology,
+            plan=plan,
+            config=settings,
+            clock=system.clock,
+            rng=system.rng,
+            errors=ErrorLog("harness"),
+            mailboxes=mailboxes,
+            ackers=[mailboxes[task_id] for task_id in plan.tasks_of[ACKER_COMPONENT]],
+        )
+        harness = BoltHarness(BoltTask(env, task_spec, spec, own), env, inputs)
+        await harness.start(system)
+        yield harness
+
+
+class _Guardian(Actor):
+    """Parent of the bolt's task: it is started again as in production, but a bolt that cannot be prepared is not."""
+
+    def __init__(self, task: BoltTask, changed: Callable[[], None]) -> None:
+        self._bolt = task
+        self._changed = changed
+        self.error: BaseException | None = None
+
+    def started(self) -> None:
+        config = self._bolt.config
+        policy = RestartPolicy(
+            config.restart_max,
+            config.restart_window_s,
+            tuple(config.restart_backoff_s),
+            decide=lambda _: Directive.RESTART if self._bolt.ready.done() else Directive.ESCALATE,
+        )
+        self._bolt.ready.add_done_callback(lambda _: self._changed())
+        self.spawn(self._bolt, BOLT, policy=policy, mailbox=self._bolt.env.mailboxes[self._bolt.task.task_id])
+
+    def receive(self, message: Any) -> None:
+        raise TypeError(f"the guardian of a harness takes no messages: {message!r}")
+
+    def child_escalated(self, ref: Ref, error: BaseException) -> None:
+        self.error = error
+        self._changed()
+
+    def check(self) -> None:
+        """Raise if the bolt has given up."""
+        if self.error is not None:
+            raise ActorEscalatedError(f"the bolt has given up: {self.error!r}") from self.error
+
+
+def _reported(path: str, error: BaseException, decision: Decision) -> None:
+    """A failure of the bolt: it is in the harness' errors, and in the log, already."""
+
+
+def _by_stream(fields: Any) -> Mapping[str, Any]:
+    return fields if isinstance(fields, Mapping) else {DEFAULT_STREAM: fields}
+
+
+def _topology(bolt: Any, inputs: Mapping[str, Fields]) -> Topology:
+    """input ─► bolt ─► output, where only the bolt will run."""
+    builder = TopologyBuilder()
+    builder.set_spout(INPUT, FixedSpout([], streams=inputs))
+    declarer = builder.set_bolt(BOLT, bolt)
+    for stream in inputs:
+        declarer.shuffle_grouping(INPUT, stream=stream)
+    topology = builder.create_topology()
+    outputs = topology.components[BOLT].outputs
+    if not outputs:
+        return topology
+    output = builder.set_bolt(OUTPUT, Recorder)
+    for stream, declared in outputs.items():
+        subscribe = output.direct_grouping if declared.direct else output.global_grouping
+        subscribe(BOLT, stream=stream)
+    return builder.create_topology()
