@@ -15,7 +15,7 @@ there (depart).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -195,27 +195,12 @@ class Config(BaseModel):
         `env` None means the environment of this process. `overrides` are "KEY=VALUE" strings, their values read as
         YAML, or a mapping. Raises ConfigError with every mistake of every layer.
         """
-        problems: list[str] = []
         layers = [base._explicit()] if base is not None else []
-        readers: list[Callable[[], Layer]] = [
-            lambda: env_layer(os.environ if env is None else env, field_keys()),
-            lambda: override_layer(overrides or {}),
-        ]
         if file is not None:
-            path = Path(file)
-            readers.insert(0, lambda: file_layer(path))
-        for read in readers:
-            try:
-                layers.append(read())
-            except ConfigError as error:
-                problems += error.problems
-        try:
-            config = _merged(layers)
-        except ConfigError as error:
-            raise ConfigError(*problems, *error.problems) from error
-        if problems:
-            raise ConfigError(*problems)
-        return config
+            layers.append(file_layer(Path(file)))
+        layers.append(env_layer(os.environ if env is None else env, field_keys()))
+        layers.append(override_layer(overrides or {}))
+        return _merged(layers)
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> Config:

@@ -5,7 +5,8 @@
     env ──────┤
     -c ───────╯
 
-1. A layer only reads; whether a key exists and a value is allowed is decided when the layers are put together.
+1. A layer only reads, and never raises; whether a key exists and a value is allowed is decided when the layers are put
+   together.
 2. Values from the environment and the command line are YAML scalars: 5000 is a number, true a flag, null "not set".
 3. In YAML, `topology:` may hold a mapping: `topology: {workers: 3}` is `topology.workers: 3`.
 """
@@ -18,18 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from .config_keys import IGNORED_KEYS, is_ignored, nearest, plain
-from .errors import ConfigError
 
 ENV_PREFIX = "AIOSTORM_"
 
 
 @dataclass(slots=True)
 class Layer:
-    """Key → value as given, where from, and (in a file) in which line."""
+    """Key → value as given, where from, and (in a file) in which line; and what could not be read."""
 
     values: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, values: Mapping[str, Any], source: str) -> Layer:
@@ -57,6 +58,7 @@ def resolve(layers: Sequence[Layer], fields: Mapping[str, str], optional: frozen
     """Put layers together, the later over the earlier. `fields`: every name → its field; `optional`: may be None."""
     resolved = Resolved()
     for layer in layers:
+        resolved.problems += layer.problems
         seen: dict[str, str] = {}
         for key, value in layer.values.items():
             name = fields.get(key)
@@ -100,42 +102,54 @@ def _unknown(key: Any, layer: Layer, fields: Mapping[str, str]) -> str | None:
 
 
 def file_layer(path: Path) -> Layer:
-    """Read a YAML file. Raises ConfigError with file, line and column."""
+    """Read a YAML file. What is wrong with it is in `problems`, with file, line and column."""
     import yaml
 
+    layer = Layer()
     source = f"file {path}"
     try:
         loader = yaml.SafeLoader(path.read_text("utf-8"))
+        try:
+            node = loader.get_single_node()
+            keys = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+            content = loader.construct_document(node) if node is not None else {}
+        finally:
+            loader.dispose()
     except OSError as error:
-        raise ConfigError(f"{source}: cannot be read: {error.strerror or error}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{source}: not UTF-8 text: {error}") from error
-    try:
-        node = loader.get_single_node()
-        content = loader.construct_document(node) if node is not None else {}
+        layer.problems.append(f"{source}: cannot be read: {error.strerror or error}")
+    except UnicodeDecodeError as error:
+        layer.problems.append(f"{source}: not UTF-8 text: {error}")
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        raise ConfigError(f"{source}{where}: {error.problem or error.context}") from error
+        layer.problems.append(f"{source}{_place(error.problem_mark or error.context_mark)}: {error.problem or error}")
     except yaml.YAMLError as error:
-        raise ConfigError(f"{source}: {error}") from error
-    finally:
-        loader.dispose()
-    if content is None:
-        content = {}
-    if not isinstance(content, dict) or (node is not None and not isinstance(node, yaml.MappingNode | yaml.ScalarNode)):
-        line = node.start_mark.line + 1 if node is not None else 1
-        raise ConfigError(f"{source}, line {line}, column 1: expected 'key: value' lines, not {_kind(content)}")
-    layer = Layer()
-    nodes = node.value if isinstance(node, yaml.MappingNode) else []
-    lines = {key.value: key.start_mark.line + 1 for key, _ in nodes if isinstance(key, yaml.ScalarNode)}
+        layer.problems.append(f"{source}: {error}")
+    else:
+        if isinstance(content, dict):
+            _take(layer, source, content, keys)
+        elif content is not None:
+            kind = {"list": "a list", "str": "text"}.get(type(content).__name__, type(content).__name__)
+            layer.problems.append(f"{source}, line 1, column 1: expected 'key: value' lines, not {kind}")
+    return layer
+
+
+def _take(layer: Layer, source: str, content: Mapping[Any, Any], keys: Sequence[Any]) -> None:
+    """Fill a layer with a YAML mapping; `keys` are its keys as nodes, which know their lines."""
+    lines: dict[str, int] = {}
+    for key in keys:
+        # YAML forbids a key given twice; PyYAML takes the last without a word.
+        if key.value in lines:
+            layer.problems.append(f"{source}{_place(key.start_mark)}: {key.value!r} is given twice")
+        lines[key.value] = key.start_mark.line + 1
     for key, value in content.items():
         for name, leaf in _flat(key, value):
             layer.values[name] = leaf
             layer.sources[name] = source
-            if key in lines:
-                layer.lines[name] = lines[key]
-    return layer
+            if str(key) in lines:
+                layer.lines[name] = lines[str(key)]
+
+
+def _place(mark: Any) -> str:
+    return f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
 
 
 def _flat(key: Any, value: Any) -> list[tuple[Any, Any]]:
@@ -147,67 +161,49 @@ def _flat(key: Any, value: Any) -> list[tuple[Any, Any]]:
     return [leaf for inner, held in value.items() for leaf in _flat(f"{key}.{inner}", held)]
 
 
-def _kind(content: object) -> str:
-    return "a list" if isinstance(content, list) else "text" if isinstance(content, str) else type(content).__name__
-
-
 def env_layer(env: Mapping[str, str], fields: Mapping[str, str]) -> Layer:
     """`AIOSTORM_TOPOLOGY__MAX_SPOUT_PENDING`, `AIOSTORM_MAX_SPOUT_PENDING`: names are compared without separators.
 
-    Raises ConfigError for an unknown `AIOSTORM_TOPOLOGY_…`; other names that start with AIOSTORM_ are left alone.
+    An unknown `AIOSTORM_TOPOLOGY_…` is a problem; other names that start with AIOSTORM_ are left alone.
     """
     names = {plain(key): key for key in sorted(IGNORED_KEYS)}
     names |= {plain(f"topology {name}"): name for name in fields.values()} | {plain(key): key for key in fields}
     layer = Layer()
-    problems: list[str] = []
     for variable, text in env.items():
         if not variable.startswith(ENV_PREFIX):
             continue
         rest = variable.removeprefix(ENV_PREFIX)
         key = names.get(plain(rest))
         if key is not None:
-            try:
-                layer.values[key] = _scalar(text)
-            except ConfigError as error:
-                problems.append(f"env {variable}: {error}")
-            layer.sources[key] = f"env {variable}"
+            _add_text(layer, key, text, f"env {variable}", f"env {variable}")
         elif rest.startswith("TOPOLOGY_"):
             like = nearest(rest, fields.values())
             hint = f"; did you mean {ENV_PREFIX}TOPOLOGY__{like.upper()}?" if like is not None else ""
-            problems.append(f"env {variable}: no such setting{hint}")
-    if problems:
-        raise ConfigError(*problems)
+            layer.problems.append(f"env {variable}: no such setting{hint}")
     return layer
 
 
 def override_layer(overrides: Sequence[str] | Mapping[str, Any]) -> Layer:
-    """`["topology.workers=3"]`, or a mapping. Raises ConfigError for an item without "="."""
+    """`["topology.workers=3"]`, or a mapping. An item without "=" is a problem."""
     if isinstance(overrides, Mapping):
         return Layer.of(overrides, "-c")
     layer = Layer()
-    problems: list[str] = []
     for item in overrides:
         key, equals, text = item.partition("=")
-        if not equals or not key.strip():
-            problems.append(f"-c {item!r}: expected KEY=VALUE, as in topology.max.spout.pending=500")
-            continue
-        try:
-            layer.values[key.strip()] = _scalar(text)
-        except ConfigError as error:
-            problems.append(f"-c {item!r}: {error}")
-        layer.sources[key.strip()] = "-c"
-    if problems:
-        raise ConfigError(*problems)
+        if equals and key.strip():
+            _add_text(layer, key.strip(), text, "-c", f"-c {item!r}")
+        else:
+            layer.problems.append(f"-c {item!r}: expected KEY=VALUE, as in topology.max.spout.pending=500")
     return layer
 
 
-def _scalar(text: str) -> Any:
+def _add_text(layer: Layer, key: str, text: str, source: str, shown: str) -> None:
+    """Add a value that is given as text: a YAML scalar."""
     import yaml
 
     try:
-        return yaml.safe_load(text)
+        layer.values[key] = yaml.safe_load(text)
+        layer.sources[key] = source
     except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or error
-        raise ConfigError(
-            f"{text!r} is not a YAML value ({problem}); put text with special characters in quotes"
-        ) from error
+        why = getattr(error, "problem", None) or error
+        layer.problems.append(f"{shown}: not a YAML value ({why}); put text with special characters in quotes")

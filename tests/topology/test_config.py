@@ -1,0 +1,473 @@
+"""Config: names, limits, layers, sources, and every mistake at once."""
+
+from __future__ import annotations
+
+import copy
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.topology import Config, ConfigError, component_config
+from aiostorm.topology.config import PER_COMPONENT, field_keys
+
+STORM_KEYS = {
+    "max_spout_pending": ["topology.max.spout.pending"],
+    "message_timeout_s": ["topology.message.timeout.secs"],
+    "enable_message_timeouts": ["topology.enable.message.timeouts"],
+    "acker_executors": ["topology.acker.executors"],
+    "acker_tree_max_messages": ["topology.acker.tree.max.messages"],
+    "max_retries": ["topology.max.retries"],
+    "workers": ["topology.workers"],
+    "mailbox_capacity_tuples": ["topology.mailbox.capacity", "topology.executor.receive.buffer.size"],
+    "mailbox_high_mark": ["topology.mailbox.water.mark.high"],
+    "mailbox_low_mark": ["topology.mailbox.water.mark.low"],
+    "turn_max_tuples": ["topology.turn.max.tuples"],
+    "turn_max_ms": ["topology.turn.max.ms"],
+    "spout_wait_ms": ["topology.sleep.spout.wait.strategy.time.ms"],
+    "spout_wait_max_ms": ["topology.spout.wait.max.ms"],
+    "tick_tuple_freq_s": ["topology.tick.tuple.freq.secs"],
+    "auto_task_hooks": ["topology.auto.task.hooks"],
+    "debug": ["topology.debug"],
+    "stall_report_s": ["topology.stall.report.secs"],
+    "restart_max": ["topology.restart.max"],
+    "restart_window_s": ["topology.restart.window.secs"],
+    "restart_backoff_s": ["topology.restart.backoff.secs"],
+    "graceful_stop_s": ["topology.graceful.stop.secs"],
+    "max_task_parallelism": ["topology.max.task.parallelism"],
+    "routing_cache_keys": ["topology.routing.cache.keys"],
+}
+OTHER: dict[str, Any] = {"enable_message_timeouts": False, "debug": True, "auto_task_hooks": ("a.b:C",)}
+OTHER |= {"restart_backoff_s": (0.0, 3.0), "mailbox_high_mark": 0.7, "mailbox_low_mark": 0.1}
+
+
+def other_value(field: str) -> Any:
+    """A value that is allowed and not the default."""
+    return OTHER.get(field, 3)
+
+
+def load(**layers: Any) -> Config:
+    """`Config.load` that does not see the environment of the test run."""
+    return Config.load(**{"env": {}, **layers})
+
+
+def mistakes(action: Any) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        action()
+    assert all(problem in str(caught.value) for problem in caught.value.problems)
+    return tuple(caught.value.problems)
+
+
+# -- names and limits --------------------------------------------------------------------------------------------------
+
+
+def test_every_field_has_its_keys_and_a_description() -> None:
+    found: dict[str, list[str]] = {}
+    for key, field in field_keys().items():
+        found.setdefault(field, [])
+        if key != field:
+            found[field].append(key)
+    assert found == STORM_KEYS
+    for name, info in Config.model_fields.items():
+        assert re.fullmatch(r"[A-Z].*\.", info.description or ""), name
+
+
+@pytest.mark.parametrize("field", STORM_KEYS)
+def test_each_name_of_a_field_sets_it(field: str) -> None:
+    value = other_value(field)
+    assert getattr(Config(), field) != value
+    for key in [field, *STORM_KEYS[field]]:
+        config = Config(**{key: value})
+        assert getattr(config, field) == value
+        assert config.get(field) == config.get(STORM_KEYS[field][0]) == value
+        assert config.source_of(field) == config.source_of(key) == "keyword"
+        assert config == Config(**{field: value}) != Config()
+
+
+def test_the_defaults() -> None:
+    config = Config()
+    assert (config.max_spout_pending, config.message_timeout_s, config.workers) == (None, 30.0, 1)
+    assert (config.mailbox_capacity_tuples, config.turn_max_tuples, config.acker_tree_max_messages) == (1024, 256, 64)
+    assert config.restart_backoff_s == (0, 0.2, 1, 5)
+    assert config.source_of("workers") == "default"
+    with pytest.raises(KeyError, match="no setting 'wrkers'"):
+        config.source_of("wrkers")
+
+
+BAD: list[tuple[str, Any, str]] = [
+    ("max_spout_pending", 0, "greater than or equal to 1"),
+    ("message_timeout_s", 0, "greater than 0"),
+    ("message_timeout_s", float("inf"), "finite"),
+    ("message_timeout_s", "soon", "valid number"),
+    ("acker_executors", -1, "greater than or equal to 0"),
+    ("workers", 0, "greater than or equal to 1"),
+    ("workers", 1.5, "integer"),
+    ("workers", True, "not true or false"),
+    ("tick_tuple_freq_s", True, "not true or false"),
+    ("tick_tuple_freq_s", 0, "greater than 0"),
+    ("debug", "perhaps", "boolean"),
+    ("mailbox_high_mark", 1.1, "less than or equal to 1"),
+    ("mailbox_low_mark", -0.1, "greater than or equal to 0"),
+    ("restart_backoff_s", [], "at least 1 item"),
+    ("restart_backoff_s", [1, -1], "greater than or equal to 0"),
+    ("auto_task_hooks", [1], "string"),
+    ("routing_cache_keys", 0, "greater than or equal to 1"),
+    ("workers", [1], "integer"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "allowed"), BAD, ids=str)
+def test_what_is_not_allowed_names_key_value_source_and_what_is(field: str, value: Any, allowed: str) -> None:
+    key = STORM_KEYS[field][0]
+    (problem,) = mistakes(lambda: Config(**{key: value}))
+    assert problem.startswith(f"{key} = {value!r} (keyword): ")
+    assert allowed in problem
+
+
+def test_the_low_mark_is_below_the_high_mark_wherever_they_come_from() -> None:
+    assert mistakes(lambda: Config(mailbox_low_mark=0.8)) == (
+        "mailbox_low_mark = 0.8 (keyword) must be below mailbox_high_mark = 0.8 (default)",
+    )
+    (problem,) = mistakes(lambda: load(base=Config(mailbox_low_mark=0.5), overrides=["mailbox_high_mark=0.4"]))
+    assert problem == "mailbox_low_mark = 0.5 (keyword) must be below mailbox_high_mark = 0.4 (-c)"
+
+
+def test_none_for_what_cannot_be_none_means_not_set() -> None:
+    config = Config(**{"topology.workers": None, "topology.max.spout.pending": None, "topology.debug": None})
+    assert config == Config()
+    assert config.source_of("workers") == "default"
+    assert config.source_of("max_spout_pending") == "keyword"
+    assert Config(max_spout_pending=5).merge({"max_spout_pending": None}).max_spout_pending is None
+
+
+def test_two_names_of_one_setting_must_agree() -> None:
+    both = {"topology.mailbox.capacity": 5, "topology.executor.receive.buffer.size": 5}
+    assert Config(**both).mailbox_capacity_tuples == 5
+    (problem,) = mistakes(lambda: Config(**{**both, "mailbox_capacity_tuples": 6}))
+    assert "one setting, given twice" in problem
+
+
+# -- unknown, ignored, the user's own ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("topology.max.spout.pendin", "topology.max.spout.pending"),
+        ("topology.message.timeout.seconds", "topology.message.timeout.secs"),
+        ("topology.workers.", "topology.workers"),
+        ("topology.mailbox.capcity", "topology.mailbox.capacity"),
+        ("max_spout_pendig", "max_spout_pending"),
+        ("maxSpoutPending", "max_spout_pending"),
+        ("topology_workers", "workers"),
+        ("acker_executor", "acker_executors"),
+    ],
+)
+def test_a_misspelt_key_is_an_error_that_names_the_nearest(key: str, meant: str) -> None:
+    (problem,) = mistakes(lambda: Config(**{key: 3}))
+    assert problem.startswith(f"{key} (keyword): no such setting; did you mean {meant}?")
+
+
+def test_a_topology_key_like_nothing_is_an_error_all_the_same() -> None:
+    assert mistakes(lambda: Config(**{"topology.qqqq": 3})) == ("topology.qqqq (keyword): no such setting",)
+
+
+IGNORED = [
+    "topology.worker.childopts",
+    "topology.kryo.register",
+    "topology.skip.missing.kryo.registrations",
+    "topology.metrics.consumer.register",
+    "topology.disruptor.wait.strategy",
+    "topology.spread.components",
+    "topology.backpressure.enable",
+    "topology.backpressure.water.mark.high",
+    "topology.name",
+    "topology.tick.tuple.freq.ms",
+    "storm.zookeeper.servers",
+    "nimbus.seeds",
+    "supervisor.slots.ports",
+    "ui.port",
+    "drpc.port",
+    "worker.childopts",
+    "worker.memory.size",
+    "zmq.threads",
+    "java.library.path",
+    "task.heartbeat.frequency.secs",
+]
+
+
+def test_what_storm_knows_and_we_do_not_use_is_accepted_and_listed() -> None:
+    config = Config(**dict.fromkeys(IGNORED, "x"), **{"my.key": 1})
+    assert config.ignored == tuple(sorted(IGNORED))
+    assert dict(config.user) == {"my.key": 1}
+    assert config.get("storm.zookeeper.servers") == "x"
+
+
+def test_other_keys_are_the_users_own() -> None:
+    config = Config(**{"my.key": [1], "kafka-topic": "t", "redis_url": "r", "tasks.of": 3})
+    assert dict(config.user) == {"my.key": [1], "kafka-topic": "t", "redis_url": "r", "tasks.of": 3}
+    assert (config.get("my.key"), config.get("none"), config.get("none", 3)) == ([1], None, 3)
+    assert config.source_of("my.key") == "keyword"
+    assert config.ignored == ()
+    assert config != Config()
+    assert config.merge({"my.key": 2}).get("my.key") == 2
+
+
+# -- layers ------------------------------------------------------------------------------------------------------------
+
+
+def test_layers_win_in_order_and_remember_where_values_came_from(tmp_path: Path) -> None:
+    file = tmp_path / "storm.yaml"
+    file.write_text("topology.workers: 2\ntopology.debug: true\ntopology.max.retries: 2\nmy.key: [1, 2]\n")
+    config = load(
+        base=Config(workers=1, max_spout_pending=1, turn_max_tuples=1),
+        file=file,
+        env={"AIOSTORM_TOPOLOGY__WORKERS": "3", "AIOSTORM_MAX_RETRIES": "3", "PATH": "x", "AIOSTORM_HOME": "/x"},
+        overrides=["topology.workers=4", "other.key=a"],
+    )
+    assert (config.workers, config.max_retries, config.debug, config.max_spout_pending) == (4, 3, True, 1)
+    assert config.source_of("topology.workers") == "-c"
+    assert config.source_of("max_retries") == "env AIOSTORM_MAX_RETRIES"
+    assert config.source_of("debug") == config.source_of("my.key") == f"file {file}"
+    assert config.source_of("max_spout_pending") == "keyword"
+    assert config.source_of("message_timeout_s") == "default"
+    assert dict(config.user) == {"my.key": [1, 2], "other.key": "a"}
+
+
+def test_only_what_was_set_explicitly_wins() -> None:
+    low = Config(workers=5, debug=True)
+    assert low.merge(Config(workers=1)) == Config(workers=1, debug=True)
+    assert low.merge(Config()) == low
+    assert low.merge(None) is low
+    assert low.merge({"topology.debug": False}) == Config(workers=5, debug=False)
+    assert load(base=low, overrides={"workers": 2}).debug is True
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "AIOSTORM_TOPOLOGY__MAX_SPOUT_PENDING",
+        "AIOSTORM_MAX_SPOUT_PENDING",
+        "AIOSTORM_TOPOLOGY_MAX_SPOUT_PENDING",
+        "AIOSTORM_TOPOLOGY__MAX__SPOUT__PENDING",
+    ],
+)
+def test_names_in_the_environment_are_compared_without_separators(variable: str) -> None:
+    config = load(env={variable: "7"})
+    assert config.max_spout_pending == 7
+    assert config.source_of("max_spout_pending") == f"env {variable}"
+
+
+def test_the_environment_knows_fields_keys_and_ignored_keys() -> None:
+    env = {"AIOSTORM_TOPOLOGY__MESSAGE_TIMEOUT_S": "3", "AIOSTORM_TOPOLOGY__EXECUTOR_RECEIVE_BUFFER_SIZE": "9"}
+    config = load(env={**env, "AIOSTORM_TOPOLOGY__WORKER_CHILDOPTS": "-Xmx1g"})
+    assert (config.message_timeout_s, config.mailbox_capacity_tuples) == (3.0, 9)
+    assert config.ignored == ("topology.worker.childopts",)
+
+
+def test_an_unknown_topology_variable_is_an_error_others_are_left_alone() -> None:
+    assert load(env={"AIOSTORM_TOKEN": "x", "AIOSTORM_TOPOLOGY": "a:b", "TOPOLOGY_WORKERS": "3"}) == Config()
+    (problem,) = mistakes(lambda: load(env={"AIOSTORM_TOPOLOGY__WORKRES": "3"}))
+    assert problem == ("env AIOSTORM_TOPOLOGY__WORKRES: no such setting; did you mean AIOSTORM_TOPOLOGY__WORKERS?")
+
+
+def test_without_env_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOSTORM_TOPOLOGY__WORKERS", "6")
+    assert Config.load().workers == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "expected"),
+    [
+        ("topology.max.spout.pending=500", "max_spout_pending", 500),
+        ("topology.max.spout.pending=null", "max_spout_pending", None),
+        ("message_timeout_s=1e3", "message_timeout_s", 1000.0),
+        ("debug=yes", "debug", True),
+        (" debug =true", "debug", True),
+        ("restart_backoff_s=0, 0.5,2", "restart_backoff_s", (0.0, 0.5, 2.0)),
+        ("restart_backoff_s=[0, 1]", "restart_backoff_s", (0.0, 1.0)),
+        ("restart_backoff_s=3", "restart_backoff_s", (3.0,)),
+        ("auto_task_hooks=a.b:C, d:E", "auto_task_hooks", ("a.b:C", "d:E")),
+        ("auto_task_hooks=[a.b:C]", "auto_task_hooks", ("a.b:C",)),
+        ("auto_task_hooks=", "auto_task_hooks", ()),
+        ("my.key=a=b", "my.key", "a=b"),
+        ("my.key='1'", "my.key", "1"),
+    ],
+)
+def test_overrides_are_yaml_values(text: str, field: str, expected: Any) -> None:
+    config = load(overrides=[text])
+    assert config.get(field) == expected
+
+
+@pytest.mark.parametrize("text", ["topology.workers", "=3", "my.key=[1"])
+def test_an_override_that_cannot_be_read_is_shown(text: str) -> None:
+    (problem,) = mistakes(lambda: load(overrides=[text]))
+    assert repr(text) in problem
+
+
+def test_all_mistakes_of_all_layers_come_together(tmp_path: Path) -> None:
+    file = tmp_path / "storm.yaml"
+    file.write_text("# settings\ntopology.workrs: 2\ntopology.workers: 0\n")
+    problems = mistakes(
+        lambda: load(
+            file=file,
+            env={"AIOSTORM_TOPOLOGY__NOPE_QQ": "1", "AIOSTORM_MAX_RETRIES": "-1"},
+            overrides=["topology.debug=maybe", "nonsense"],
+        )
+    )
+    text = "\n".join(problems)
+    for part in (
+        f"topology.workrs (file {file}, line 2): no such setting; did you mean topology.workers?",
+        f"topology.workers = 0 (file {file}, line 3): Input should be greater",
+        "env AIOSTORM_TOPOLOGY__NOPE_QQ: no such setting",
+        "max_retries = -1 (env AIOSTORM_MAX_RETRIES)",
+        "'nonsense'",
+    ):
+        assert part in text, part
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_storm_file_is_read_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "storm.yaml"
+    file.write_text(
+        """
+storm.zookeeper.servers:
+    - "zk1"
+nimbus.seeds: ["n1"]
+topology.workers: 4
+topology.acker.executors: null
+topology.tick.tuple.freq.secs: null
+topology.debug: false
+topology.max.spout.pending: null
+topology.message.timeout.secs: 60
+topology.kryo.register: {a: b}
+topology.auto.task.hooks: null
+topology: {max: {task: {parallelism: 3}}}
+base: &base {my.key: 1, other.key: 1}
+<<: *base
+my.key: 2
+"""
+    )
+    config = Config.from_yaml(file)
+    assert (config.workers, config.message_timeout_s, config.max_task_parallelism) == (4, 60, 3)
+    assert config.ignored == ("nimbus.seeds", "storm.zookeeper.servers", "topology.kryo.register")
+    assert config.auto_task_hooks == ()
+    assert (config.get("my.key"), config.get("other.key")) == (2, 1)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n"])
+def test_an_empty_file_sets_nothing(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "storm.yaml"
+    file.write_text(text)
+    assert Config.from_yaml(file) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("a: 1\nb: [1\nc: 2\n", "line 3, column 2"),
+        ("a: 1\n  b: 2\n", "line 2, column 4"),
+        ("a: b: c\n", "line 1, column 5"),
+        ("a: !!python/object:os.system x\n", "line 1, column 4"),
+        ("- topology.workers: 1\n", "line 1, column 1: expected 'key: value' lines, not a list"),
+        ("workers\n", "line 1, column 1: expected 'key: value' lines, not text"),
+        ("12\n", "not int"),
+        ("a: 1\n---\nb: 2\n", "line 2, column 1"),
+        ("a: \x07\n", "unacceptable character"),
+        ("workers: 1\nworkers: 2\n", "line 2, column 1: 'workers' is given twice"),
+        ("[a, b]: 2\n", "line 1"),
+        ("3: 2\n", "a key is text, not int"),
+    ],
+)
+def test_yaml_that_cannot_be_read_says_file_line_and_column(tmp_path: Path, text: str, where: str) -> None:
+    file = tmp_path / "storm.yaml"
+    file.write_text(text)
+    (problem,) = mistakes(lambda: Config.from_yaml(file))
+    assert f"file {file}" in problem
+    assert where in problem
+
+
+def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.yaml", tmp_path):
+        (problem,) = mistakes(lambda path=path: Config.from_yaml(path))  # type: ignore[misc]
+        assert problem.startswith(f"file {path}: cannot be read: ")
+    file = tmp_path / "latin.yaml"
+    file.write_bytes(b"a: \xff\xfe\n")
+    (problem,) = mistakes(lambda: Config.from_yaml(str(file)))
+    assert problem.startswith(f"file {file}: not UTF-8 text")
+
+
+# -- per component -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", STORM_KEYS)
+def test_a_component_has_the_settings_that_make_sense_for_one(field: str) -> None:
+    base = Config(workers=2)
+    for key in [field, *STORM_KEYS[field]]:
+        if field in PER_COMPONENT:
+            assert getattr(component_config(base, {key: other_value(field)}), field) == other_value(field)
+        else:
+            (problem,) = mistakes(lambda key=key: component_config(base, {key: other_value(field)}))  # type: ignore[misc]
+            assert problem == f"{key} is a setting of the whole topology; it cannot be set for one component"
+
+
+def test_a_component_overrides_the_topology_and_says_so() -> None:
+    base = Config(debug=True, workers=2)
+    own = component_config(base, {"topology.max.spout.pending": 3, "my.key": 1})
+    assert (own.max_spout_pending, own.debug, own.workers, own.get("my.key")) == (3, True, 2, 1)
+    assert own.source_of("max_spout_pending") == "component"
+    assert component_config(base, {}) is base
+    assert mistakes(
+        lambda: component_config(base, {"workers": 1, "turn_max_ms": 0, "topology.turn.max.tupels": 1})
+    ) == (
+        "workers is a setting of the whole topology; it cannot be set for one component",
+        "topology.turn.max.tupels (component): no such setting; did you mean topology.turn.max.tuples?",
+        "turn_max_ms = 0 (component): Input should be greater than 0",
+    )
+
+
+# -- the object --------------------------------------------------------------------------------------------------------
+
+
+def test_a_config_does_not_change() -> None:
+    config = Config(workers=2)
+    with pytest.raises(Exception, match="frozen"):
+        config.workers = 3  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        config.user["a"] = 1  # type: ignore[index]
+
+
+def test_copies_are_equal_and_sources_do_not_count() -> None:
+    config = Config(workers=2, **{"my.key": [1]})
+    assert copy.deepcopy(config) == copy.copy(config) == config
+    assert copy.deepcopy(config).source_of("my.key") == "keyword"
+    assert load(overrides=["workers=2"]) == Config(workers=2)
+    assert len({Config(workers=2), load(overrides=["workers=2"]), Config()}) == 2
+    assert Config() != 3
+    assert Config.model_validate({"topology.workers": 3}).workers == 3
+
+
+@given(st.dictionaries(st.sampled_from(sorted(STORM_KEYS)), st.booleans()), st.data())
+def test_merging_is_overriding_field_by_field(which: dict[str, bool], data: st.DataObject) -> None:
+    low = {field: other_value(field) for field in which}
+    high = {field: getattr(Config(), field) for field, again in which.items() if again}
+    if {"mailbox_high_mark", "mailbox_low_mark"} <= set(low) | set(high):
+        high |= {"mailbox_high_mark": 0.9, "mailbox_low_mark": 0.3}
+    merged = Config(**low).merge(Config(**high))
+    for field in STORM_KEYS:
+        assert getattr(merged, field) == high.get(field, low.get(field, getattr(Config(), field)))
+
+
+def test_yaml_is_imported_only_when_something_is_read() -> None:
+    code = (
+        "import sys, aiostorm.topology as t; t.Config(workers=2); t.Config.load(env={}); print('yaml' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.strip() == "False"
