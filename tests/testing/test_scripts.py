@@ -180,6 +180,13 @@ async def test_a_fixed_spout_emits_its_rows_and_finishes(local_cluster: LocalClu
     assert spout.acked == [0, 1, "c"]
 
 
+async def test_wait_idle_is_not_fooled_by_a_spout_that_is_at_its_limit(local_cluster: LocalCluster) -> None:
+    spout, recorder = FixedSpout(range(10), "n"), Recorder()
+    running = await local_cluster.submit("t", straight(spout, recorder), Config(max_spout_pending=3))
+    await running.wait_idle()
+    assert len(recorder.values) == 10
+
+
 async def test_max_retries_replay_before_a_fixed_spout_hears_of_a_failure(local_cluster: LocalCluster) -> None:
     attempts: list[str] = []
 
