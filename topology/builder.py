@@ -91,7 +91,7 @@ class BoltDeclarer(_Declarer):
         self, component: str, grouping: Grouping | type[Grouping], *, stream: str = DEFAULT_STREAM
     ) -> Self:
         """By a grouping of your own: an instance (copied for each emitting task), or a class or factory."""
-        return self._subscribe(component, stream, "custom", partial(_make_custom, grouping), grouping=grouping)
+        return self._subscribe(component, stream, "custom", partial(_make_custom, grouping))
 
     def _subscribe(
         self,
@@ -100,15 +100,10 @@ class BoltDeclarer(_Declarer):
         kind: str,
         make: Callable[[], Grouping],
         fields: tuple[Any, ...] = (),
-        grouping: object = None,
     ) -> Self:
         declaration = self._declaration
         source = StreamId(component, stream)
         declaration.inputs.append(Subscription(source, declaration.id, kind, _names(fields), make))
-        if kind == "custom" and not isinstance(grouping, Grouping) and not callable(grouping):
-            declaration.problems.append(
-                f"custom grouping of {component!r}: {grouping!r} is not a Grouping; derive from aiostorm.Grouping"
-            )
         return self
 
 
@@ -165,7 +160,11 @@ def _names(fields: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _make_custom(grouping: Any) -> Grouping:
-    inner = copy.deepcopy(grouping) if isinstance(grouping, Grouping) else grouping()
-    if not isinstance(inner, Grouping):
-        raise TopologyError([f"{grouping!r} made a {type(inner).__name__}, not a Grouping"])
-    return CustomGrouping(inner)
+    if isinstance(grouping, Grouping):
+        return CustomGrouping(copy.deepcopy(grouping))
+    if not callable(grouping):
+        raise TopologyError([f"{grouping!r} is not a Grouping; derive from aiostorm.Grouping"])
+    made = grouping()
+    if not isinstance(made, Grouping):
+        raise TopologyError([f"{grouping!r} made something of type {type(made).__name__}, not a Grouping"])
+    return CustomGrouping(made)

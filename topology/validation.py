@@ -141,7 +141,9 @@ def _instance(declaration: Declaration) -> tuple[Component | None, list[str]]:
     if not isinstance(made, Component):
         if inspect.iscoroutine(made):
             made.close()
-        return None, [f"{name}() made a {type(made).__name__}, not a component; was {decorator} forgotten?"]
+        return None, [
+            f"{name}() made something of type {type(made).__name__}, not a component; was {decorator} forgotten?"
+        ]
     return made, []
 
 
@@ -228,6 +230,8 @@ def _check_inputs(
         if source in seen:
             problems.append(f"{text}: it reads this stream already")
         seen.add(source)
+        if subscription.kind == "custom":
+            problems += [f"{text}: {problem}" for problem in _check_custom(subscription.make)]
         emitter = specs.get(source.component)
         if emitter is None:
             problems.append(f"{text}: no such component{_hint(source.component, specs)}")
@@ -279,8 +283,6 @@ def _check_subscription(subscription: Subscription, decl: StreamDecl, consumer: 
             f"function {consumer.name!r} takes {takes} value(s), but the stream has {len(decl.fields)} field(s): "
             f"{', '.join(decl.fields)}"
         )
-    if subscription.kind == "custom":
-        problems += _check_custom(subscription.make)
     return problems
 
 
@@ -309,8 +311,8 @@ def _check_graph(specs: Mapping[str, ComponentSpec]) -> list[str]:
         return ["the topology has no spout: nothing would ever be emitted"]
     consumers: dict[str, list[str]] = {}
     for spec in specs.values():
-        for subscription in spec.inputs:
-            consumers.setdefault(subscription.source.component, []).append(spec.id)
+        for source in _known_sources(spec, specs):
+            consumers.setdefault(source, []).append(spec.id)
     reached = set(spouts)
     ahead = list(spouts)
     while ahead:
@@ -322,6 +324,12 @@ def _check_graph(specs: Mapping[str, ComponentSpec]) -> list[str]:
     for spec in specs.values():
         if spec.kind == "bolt" and not spec.inputs:
             problems.append(f"bolt {spec.id!r}: it reads nothing; call a grouping on what set_bolt returned")
-        elif spec.id not in reached and all(s.source.component in specs for s in spec.inputs):
+        elif spec.id not in reached and len(_known_sources(spec, specs)) == len(spec.inputs):
             problems.append(f"bolt {spec.id!r}: no spout reaches it, so it would never get a tuple")
     return problems
+
+
+def _known_sources(spec: ComponentSpec, specs: Mapping[str, ComponentSpec]) -> list[str]:
+    """The components that a bolt reads and that exist: the others are reported already."""
+    names: list[Any] = [subscription.source.component for subscription in spec.inputs]
+    return [name for name in names if isinstance(name, str) and name in specs]

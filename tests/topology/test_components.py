@@ -1,0 +1,78 @@
+"""The base classes that users derive from, and the context that they are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiostorm.topology import (
+    AckValueSpout,
+    BasicBolt,
+    Bolt,
+    Component,
+    Config,
+    Failure,
+    FailValueSpout,
+    Fields,
+    Spout,
+    TaskHook,
+    TopologyContext,
+)
+
+
+def context(hooks: list[TaskHook]) -> TopologyContext:
+    return TopologyContext(
+        topology="wc",
+        component="count",
+        task_id=4,
+        task_index=1,
+        config=Config(),
+        tasks={"lines": (1, 2), "count": (3, 4)},
+        fields={("lines", "default"): Fields("line")},
+        add_hook=hooks.append,
+    )
+
+
+def test_the_context_knows_tasks_and_fields() -> None:
+    hooks: list[TaskHook] = []
+    ctx = context(hooks)
+    assert (ctx.tasks("lines"), ctx.parallelism, ctx.task_id, ctx.task_index) == ((1, 2), 2, 4, 1)
+    assert ctx.fields("lines") == Fields("line")
+    with pytest.raises(KeyError, match="no component 'line'; there are: count, lines"):
+        ctx.tasks("line")
+    with pytest.raises(KeyError, match="'lines' declares no stream 'errors'"):
+        ctx.fields("lines", "errors")
+    hook = TaskHook()
+    ctx.add_task_hook(hook)
+    assert hooks == [hook]
+
+
+def test_what_a_user_leaves_out_does_nothing() -> None:
+    given: Any = None
+    failure = Failure("timeout")
+    spout = Spout()
+    assert [spout.open(given, given), spout.ack(1), spout.fail(1, failure), spout.activate()] == [None] * 4
+    assert [spout.deactivate(), spout.close(), spout.result()] == [None] * 3
+    assert [AckValueSpout().ack(1, ()), FailValueSpout().fail(1, (), failure)] == [None] * 2
+    assert [Bolt().prepare(given, given), Bolt().cleanup(), BasicBolt().prepare(given), BasicBolt().cleanup()] == [
+        None
+    ] * 4
+    hook = TaskHook()
+    assert [hook.prepare(given), hook.cleanup(), hook.emit((), "s", 1), hook.spout_ack(1, 1, 0.0)] == [None] * 4
+    assert [hook.spout_fail(1, 1, failure), hook.bolt_execute(given, 1, 0.0)] == [None] * 2
+    assert [hook.bolt_ack(given, 1), hook.bolt_fail(given, 1)] == [None] * 2
+    assert (Component.outputs, dict(Component.config), Component.blocking) == (None, {}, False)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Spout().next_tuple(), "Spout must define next_tuple"),
+        (lambda: Bolt().execute(None), "Bolt must define execute or execute_batch"),  # type: ignore[arg-type]
+        (lambda: BasicBolt().execute(None, None), "BasicBolt must define execute or execute_batch"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_a_user_must_define_says_so(call: Any, message: str) -> None:
+    with pytest.raises(NotImplementedError, match=message):
+        call()
