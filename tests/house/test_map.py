@@ -79,6 +79,10 @@ def test_door_says_what_the_room_is_and_what_it_gives(room: str):
     assert not private, f"{room}/__init__.py: gives private names {private}"
 
 
+def test_test_folders_are_not_taken_for_rooms():
+    assert "tests/__init__.py" in files(), "without it pytest imports tests/topology/ as the module `topology`"
+
+
 def test_rooms_are_flat():
     nested = [name for name in files() if name.split("/")[0] in rooms() and name.count("/") > 1]
     assert not nested, f"{nested}: a room has no folder inside, for the map would leave it out of the wheel"
