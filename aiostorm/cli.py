@@ -1,0 +1,320 @@
+"""The `aiostorm` command: run a topology here and now, draw it, look at its configuration.
+
+1. Exit codes: 0 all is well; 1 the topology failed or did not process every message; 2 what was asked for cannot be
+   done (a target, an option, a configuration); for 124, 130 and 143 see `cli_run`.
+2. What a person did wrong is said in one message without a traceback; `--debug` shows the traceback.
+3. The standard output has results only; progress, logs and errors go to the standard error.
+4. Only here: signal handlers, an event loop of our own, logging that is configured. A command imports what it needs
+   when it runs, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import __version__
+
+if TYPE_CHECKING:
+    from .cli_progress import Display
+    from .cli_run import Job
+    from .cli_signals import Interrupts
+    from .topology import Config, Topology
+
+_TARGET_HELP = """TARGET names a topology, or a function that makes one; ARGS are given to that function:
+
+    \b
+      pkg.mod:topology              an attribute of a module (default: topology)
+      pkg.mod:make                  a function; ARGS are its arguments
+      'pkg.mod:make("a", n=3)'      a function and its arguments, as Python literals
+      path/file.py:topology         the same, in a file
+"""
+
+
+class CommandError(click.ClickException):
+    """What was asked for cannot be done: exit code 2, one message."""
+
+    exit_code = 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, "-V", "--version", prog_name="aiostorm")
+def cli() -> None:
+    """Storm topologies on asyncio.
+
+    \b
+    Count the words of Python's standard library (in a checkout):
+      aiostorm run examples.word_count:topology
+    Any topology of yours, with other settings:
+      aiostorm run mypackage.jobs:topology -c topology.max.spout.pending=500
+    Draw it, and see which settings hold:
+      aiostorm graph mypackage.jobs:topology --format mermaid
+      aiostorm config show mypackage.jobs:topology
+    """
+
+
+def _config_options(command: Any) -> Any:
+    for option in (
+        click.option("--config", "file", type=click.Path(path_type=Path), help="Settings from a YAML file."),
+        click.option(
+            "-c",
+            "--set",
+            "settings",
+            metavar="KEY=VALUE",
+            multiple=True,
+            help="One setting, by Storm's key or by name; over the file and the environment. May be repeated.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+_debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors in the target or configuration.")
+
+
+@cli.command(
+    help=f"""Run a topology here and now.
+
+    It ends when its spouts have finished and every message is processed; one without an end runs until Ctrl-C, which
+    drains what is under way (a second Ctrl-C stops at once). Progress goes to stderr, the summary to stdout.
+
+    {_TARGET_HELP}
+    """,
+    epilog="Exit codes: 0 all processed, 1 failed or not all processed, 2 cannot run, 124 timed out, 130 Ctrl-C.",
+)
+@click.argument("target")
+@click.argument("args", nargs=-1)
+@_config_options
+@click.option("--name", help="Name of the running topology (default: its own, or the module's).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document at the end. Prints of components go to stderr."
+)
+@click.option("-q", "--quiet", "--no-progress", "quiet", is_flag=True, help="No progress on the standard error.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="Drain and end after so long (exit code 124).",
+)
+@click.option(
+    "--loop",
+    "loop",
+    type=click.Choice(["auto", "uvloop", "asyncio"]),
+    default="auto",
+    show_default=True,
+    help="Event loop; auto: uvloop where it is installed.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="Log lines to show on the standard error.",
+)
+@_debug_option
+def run(
+    target: str,
+    args: tuple[str, ...],
+    file: Path | None,
+    settings: tuple[str, ...],
+    name: str | None,
+    as_json: bool,
+    quiet: bool,
+    timeout_s: float | None,
+    loop: str,
+    log_level: str,
+    debug: bool,
+) -> None:
+    """See `help`."""
+    with _errors(debug=debug):
+        from .cli_progress import choose_display
+        from .cli_run import Job
+        from .cli_signals import Interrupts
+
+        _log_to(logging.StreamHandler(), log_level)
+        found, topology = _load(target, args)
+        config = _settings(file, settings, topology.config)
+        title = name or topology.name or found
+        display = choose_display(title, config.mailbox_high_mark, quiet=quiet)
+        job = Job(title, topology, config, timeout_s)
+        code = _run(job, display, Interrupts(), loop, log_level, as_json=as_json)
+    sys.exit(code)
+
+
+def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_level: str, *, as_json: bool) -> int:
+    import asyncio
+
+    from .actors import loop_factory
+    from .cli_progress import LiveTable
+    from .cli_report import as_json as json_text
+    from .cli_report import as_text, pending_text
+    from .cli_run import exit_code
+    from .cli_run import run as run_job
+
+    try:
+        factory = loop_factory(loop)
+    except ImportError as error:
+        raise CommandError("uvloop is not installed here: pip install uvloop, or use --loop asyncio") from error
+    if isinstance(display, LiveTable):
+        interrupts.on_first = display.say
+        _log_to(display.log_handler(), log_level)
+    prints = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    with interrupts, asyncio.Runner(loop_factory=factory) as runner:
+        with prints:
+            report = runner.run(run_job(job, display, interrupts))
+        # Printed before the loop is closed: a thread of the user's may hold that up.
+        click.echo(json_text(report) if as_json else as_text(report))
+        stopped = report.state in ("interrupted", "terminated", "timed out")
+        if stopped:
+            click.echo(f"{report.state}; pending: {pending_text(report.pending)}", err=True)
+        for problem in report.problems:
+            click.echo(f"Error: {problem}", err=True)
+        code = exit_code(report, interrupts)
+        if stopped:
+            limit_s = job.config.graceful_stop_s
+            words = f"A thread of user code still runs after {limit_s:g} s (topology.graceful.stop.secs): left behind."
+            interrupts.end_within(limit_s, code, words)
+    return code
+
+
+@cli.command(help=f"Show the graph of a topology.\n\n    {_TARGET_HELP}")
+@click.argument("target")
+@click.argument("args", nargs=-1)
+@click.option("--format", "form", type=click.Choice(["text", "mermaid"]), default="text", show_default=True)
+@_debug_option
+def graph(target: str, args: tuple[str, ...], form: str, debug: bool) -> None:
+    """See `help`."""
+    with _errors(debug=debug):
+        _, topology = _load(target, args)
+        click.echo(topology.to_mermaid() if form == "mermaid" else topology.describe())
+
+
+@cli.group()
+def config() -> None:
+    """Settings: which there are, which hold, and where they come from."""
+
+
+@config.command()
+@click.argument("target", required=False)
+@click.argument("args", nargs=-1)
+@_config_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@_debug_option
+def show(
+    target: str | None, args: tuple[str, ...], file: Path | None, settings: tuple[str, ...], as_json: bool, debug: bool
+) -> None:
+    """Show every setting, its value, and where the value comes from.
+
+    From the lowest: defaults, the topology's own (with a TARGET), --config, the environment (AIOSTORM_…), -c.
+    """
+    with _errors(debug=debug):
+        import json
+
+        from .cli_report import plain, table
+
+        base = _load(target, args)[1].config if target is not None else None
+        found = _settings(file, settings, base)
+        values = {**found.model_dump(), **found.user}
+        if as_json:
+            sources = {name: {"value": value, "source": found.source_of(name)} for name, value in values.items()}
+            click.echo(json.dumps(plain({"settings": sources, "ignored": found.ignored}), indent=2))
+            return
+        rows = [(name, _yaml(value), found.source_of(name)) for name, value in values.items()]
+        click.echo(table(rows, ("setting", "value", "source")))
+
+
+@config.command()
+def schema() -> None:
+    """Print the JSON Schema of the settings."""
+    import json
+
+    from .topology import Config
+
+    click.echo(json.dumps(Config.model_json_schema(), indent=2))
+
+
+@config.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@_debug_option
+def check(file: Path, debug: bool) -> None:
+    """Check a YAML file: exit code 0 if it can be used, 2 with every mistake if not."""
+    with _errors(debug=debug):
+        from .topology import Config
+
+        found = Config.from_yaml(file)
+        _say_ignored(found)
+        number = len(found.model_fields_set) + len(found.user)
+        click.echo(f"{file}: {number} setting{'' if number == 1 else 's'}, no mistakes")
+
+
+# -- shared ------------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _errors(*, debug: bool) -> Iterator[None]:
+    """What a person did wrong becomes one message and exit code 2; Ctrl-C before anything ran, exit code 130."""
+    from .cli_target import TargetError
+    from .topology import ConfigError
+
+    try:
+        yield
+    except (TargetError, ConfigError) as error:
+        if debug:
+            traceback.print_exc()
+        raise CommandError(str(error)) from error
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _load(target: str, args: tuple[str, ...]) -> tuple[str, Topology]:
+    """A name for it, and the topology."""
+    from .cli_target import load_topology
+
+    found, topology = load_topology(target, args)
+    return found.default_name, topology
+
+
+def _settings(file: Path | None, settings: tuple[str, ...], base: Config | None) -> Config:
+    from .topology import Config
+
+    found = Config.load(file, overrides=settings, base=base)
+    _say_ignored(found)
+    return found
+
+
+def _say_ignored(found: Config) -> None:
+    if found.ignored:
+        click.echo(f"Ignored, since they mean nothing here: {', '.join(found.ignored)}", err=True)
+
+
+def _yaml(value: Any) -> str:
+    """A value as it may stand in a YAML file."""
+    import json
+
+    from .cli_report import plain
+
+    return value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+
+
+def _log_to(handler: logging.Handler, level: str) -> None:
+    """All logging of the process goes there. Before the target is imported: its own `basicConfig` does nothing then."""
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S"))
+    root = logging.getLogger()
+    for old in [h for h in root.handlers if getattr(h, "aiostorm_cli", False)]:
+        root.removeHandler(old)
+    setattr(handler, "aiostorm_cli", True)  # noqa: B010 - ours, to be found again
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+
+
+def main() -> None:
+    """The entry point."""
+    cli(prog_name="aiostorm")

@@ -1,0 +1,268 @@
+"""Progress: what a running topology does right now, on the terminal.
+
+    metrics ─► Rates (pure) ─► Snapshot ─► one plain line a second, or a live table four times a second
+
+1. `Rates` is a machine: metrics and a time in, a Snapshot out. Rates are over the last seconds, not since the start.
+2. The table needs rich and a terminal; without either there are plain lines. Both go to the standard error.
+3. Log lines appear above the table: they go through its console (`LiveTable.log_handler`).
+
+The panes (components, sources, logs) are Pathway's.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import deque
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from .metrics import ComponentMetrics, TopologyMetrics
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One component in a Snapshot. Rates are tuples per second; `fill` is its fullest mailbox, 0 to 1."""
+
+    component: str
+    kind: str
+    tasks: int
+    emitted_per_s: float
+    executed_per_s: float
+    acked: int
+    failed: int
+    fill: float
+
+    @property
+    def rate(self) -> float:
+        """What it does: a spout emits, a bolt executes."""
+        return self.emitted_per_s if self.kind == "spout" else self.executed_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A running topology at one moment; `elapsed_s` since its start. `failed`, `replayed` and so on are messages."""
+
+    elapsed_s: float
+    rows: tuple[Row, ...]
+    pending_messages: int
+    pending_trees: int
+    acked: int
+    failed: int
+    replayed: int
+    dead_lettered: int
+
+
+class Rates:
+    """From counters to rates, over the last `window_s` seconds."""
+
+    def __init__(self, started_s: float, window_s: float = 1.0) -> None:
+        self._started_s = started_s
+        self._window_s = window_s
+        self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque([(started_s, {})])
+
+    def look(self, metrics: TopologyMetrics, now_s: float) -> Snapshot:
+        """The moment `now_s`, with rates since the sample that is `window_s` old (or the oldest)."""
+        while len(self._samples) > 1 and self._samples[1][0] <= now_s - self._window_s:
+            self._samples.popleft()
+        then_s, then = self._samples[0]
+        shown = [c for c in metrics.values() if not c.component.startswith("__")]
+        self._samples.append((now_s, {c.component: (c.emitted, c.executed) for c in shown}))
+        spouts = [c for c in shown if c.kind == "spout"]
+        return Snapshot(
+            elapsed_s=now_s - self._started_s,
+            rows=tuple(_row(c, then.get(c.component, (0, 0)), now_s - then_s) for c in shown),
+            pending_messages=sum(c.pending for c in spouts),
+            pending_trees=sum(c.pending_trees for c in spouts),
+            acked=sum(c.acked for c in spouts),
+            failed=sum(c.failed for c in spouts),
+            replayed=sum(c.replayed for c in spouts),
+            dead_lettered=sum(c.dead_lettered for c in spouts),
+        )
+
+
+def _row(c: ComponentMetrics, then: tuple[int, int], seconds: float) -> Row:
+    emitted, executed = c.emitted - then[0], c.executed - then[1]
+    return Row(
+        component=c.component,
+        kind=c.kind,
+        tasks=len(c.tasks),
+        emitted_per_s=emitted / seconds if seconds > 0 else 0.0,
+        executed_per_s=executed / seconds if seconds > 0 else 0.0,
+        acked=c.acked,
+        failed=c.failed,
+        fill=c.fill_ratio,
+    )
+
+
+def plain_line(snapshot: Snapshot) -> str:
+    """A snapshot in one line."""
+    rates = [f"{row.component} {row.rate:,.0f}/s" for row in snapshot.rows]
+    fills = [f"{row.component} {row.fill:.0%}" for row in snapshot.rows if row.kind == "bolt"]
+    pending = f"pending {snapshot.pending_messages:,} in {_count(snapshot.pending_trees, 'tree')}"
+    parts = [f"{snapshot.elapsed_s:.1f} s", *rates, pending, *([f"fill {' '.join(fills)}"] if fills else [])]
+    for name in ("failed", "replayed", "dead_lettered"):
+        count = getattr(snapshot, name)
+        if count or name == "failed":
+            parts.append(f"{name.replace('_', '-')} {count:,}")
+    return "  ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+# -- displays ----------------------------------------------------------------------------------------------------------
+
+
+class Display(AbstractContextManager["Display"], Protocol):
+    """Something that shows snapshots, every `interval_s` seconds; and lines of text that must not tear it."""
+
+    interval_s: float
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Show a snapshot."""
+
+    def say(self, text: str) -> None:
+        """Show a line to a person."""
+
+
+class Silent(Display):
+    """No progress; what is said is still said."""
+
+    interval_s = 3600.0
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Nothing."""
+
+    def say(self, text: str) -> None:
+        """On the standard error."""
+        with suppress(BrokenPipeError):  # nobody reads it any more
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+class PlainLines(Silent):
+    """One line a second."""
+
+    interval_s = 1.0
+
+    def show(self, snapshot: Snapshot) -> None:
+        """One line."""
+        self.say(plain_line(snapshot))
+
+
+class LiveTable(Display):
+    """A table that is drawn anew in place, with rich. What is logged or printed meanwhile appears above it."""
+
+    interval_s = 0.25
+
+    def __init__(self, console: Console, title: str, high_mark: float) -> None:
+        from rich.live import Live
+
+        self._console = console
+        self._title = title
+        self._high_mark = high_mark
+        # Drawn by us, from the event loop: no thread. Prints to a file or a pipe stay where they are.
+        self._live = Live(
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),
+            redirect_stderr=True,
+        )
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw the table anew."""
+        self._live.update(live_table(snapshot, self._title, self._high_mark), refresh=True)
+
+    def say(self, text: str) -> None:
+        """Above the table."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def log_handler(self) -> logging.Handler:
+        """A handler whose lines appear above the table."""
+        return _ConsoleHandler(self._console)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+
+class _ConsoleHandler(logging.Handler):
+    """Log lines through a rich console. From any thread: the console has its own lock."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            style = (
+                "red" if record.levelno >= logging.ERROR else "yellow" if record.levelno >= logging.WARNING else None
+            )
+            self._console.print(self.format(record), markup=False, highlight=False, soft_wrap=True, style=style)
+        except Exception:
+            self.handleError(record)
+
+
+def live_table(snapshot: Snapshot, title: str, high_mark: float) -> Table:
+    """A snapshot as a rich table. From `high_mark` on a mailbox is full: its senders wait."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    table = Table(title=f"{title}  {snapshot.elapsed_s:.1f} s", title_justify="left", caption_justify="left", box=None)
+    table.add_column("component", no_wrap=True)
+    for name in ("tasks", "emitted/s", "executed/s", "acked", "failed"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("mailbox", width=12)
+    table.add_column("", justify="right", width=10)
+    for row in snapshot.rows:
+        full = row.fill >= high_mark
+        bar: Any = ProgressBar(total=1.0, completed=row.fill, width=12, complete_style="red" if full else "blue")
+        cells: Sequence[Any] = (
+            row.component,
+            str(row.tasks),
+            f"{row.emitted_per_s:,.0f}",
+            f"{row.executed_per_s:,.0f}" if row.kind == "bolt" else "",
+            f"{row.acked:,}",
+            f"{row.failed:,}",
+            bar if row.kind == "bolt" else "",
+            (f"{row.fill:.0%}" + (" full" if full else "")) if row.kind == "bolt" else "",
+        )
+        table.add_row(*cells, style="red" if row.failed else None)
+    table.caption = (
+        f"pending {snapshot.pending_messages:,} messages in {_count(snapshot.pending_trees, 'tree')}, "
+        f"replayed {snapshot.replayed:,}, dead-lettered {snapshot.dead_lettered:,}"
+    )
+    return table
+
+
+def choose_display(title: str, high_mark: float, *, quiet: bool) -> Display:
+    """The live table on a terminal where rich is installed, else plain lines; nothing when quiet."""
+    if quiet:
+        return Silent()
+    if sys.stderr.isatty():
+        try:
+            from rich.console import Console
+        except ImportError:
+            return PlainLines()
+        console = Console(stderr=True)
+        if console.is_terminal and not console.is_dumb_terminal:
+            return LiveTable(console, title, high_mark)
+    return PlainLines()

@@ -1,0 +1,298 @@
+"""Report: what a run of a topology came to, for people and for programs.
+
+1. Everything in a Report is plain and final: nothing in it changes when the topology has gone.
+2. What a topology's `summary` gives is rendered by its shape, not by its meaning: a scalar is `name  value`, a list of
+   rows a table. Without a summary the results stand there, by component.
+3. The JSON document has the same content; what JSON cannot say becomes text.
+4. Text of the user's own never reaches the terminal raw: what is not printable is escaped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from .metrics import ComponentMetrics, TopologyMetrics
+from .tasks import ErrorReport
+
+SHOWN_LINES = 20
+"""Lines of one result that has no summary, and message ids and errors that are shown; JSON has them all."""
+
+SHOWN_IDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The end of a run. `state` is finished, interrupted, terminated, timed out or failed.
+
+    `summary` is what the topology's own `summary` made of `results` (None if it has none, or did not get to it).
+    `problems` are the reasons for exit code 1, in words.
+    """
+
+    topology: str
+    state: str
+    elapsed_s: float
+    metrics: TopologyMetrics
+    results: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    summary: Mapping[str, Any] | None = None
+    pending: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    errors: Sequence[ErrorReport] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def messages(self) -> dict[str, int]:
+        """Counts of messages. A message that failed twice counts twice; one never emitted again was given up."""
+        spouts = [c for c in self.metrics.values() if c.kind == "spout"]
+        names = ("acked", "failed", "replayed", "dead_lettered")
+        counts = {name: sum(getattr(c, name) for c in spouts) for name in names}
+        counts["given_up"] = max(0, counts["failed"] - counts["replayed"] - counts["dead_lettered"])
+        counts["pending"] = sum(len(ids) for ids in self.pending.values())
+        return counts
+
+    @property
+    def trees(self) -> int:
+        """Tuple trees emitted."""
+        return sum(c.trees for c in self.metrics.values())
+
+    @property
+    def error_count(self) -> int:
+        """Errors in user code; `errors` has the last of them."""
+        return sum(c.errors for c in self.metrics.values())
+
+    def lost(self) -> list[str]:
+        """Messages that were not processed, in words: empty when every message was acked in the end."""
+        messages = self.messages
+        told = {"dead_lettered": "dead-lettered after too many failures", "given_up": "failed and not emitted again"}
+        told["pending"] = "neither acked nor failed"
+        return [f"{_count(messages[name], 'message')} {text}" for name, text in told.items() if messages[name]]
+
+
+# -- for programs ------------------------------------------------------------------------------------------------------
+
+
+def as_json(report: Report) -> str:
+    """One JSON document."""
+    document = {
+        "topology": report.topology,
+        "state": report.state,
+        "elapsed_s": round(report.elapsed_s, 3),
+        "problems": list(report.problems),
+        "summary": report.summary,
+        "results": report.results if report.summary is None else None,
+        "messages": report.messages,
+        "trees": report.trees,
+        "pending": dict(report.pending),
+        "components": {name: _component(c, report.elapsed_s) for name, c in _shown(report.metrics)},
+        "error_count": report.error_count,
+        "errors": list(report.errors),
+    }
+    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _component(c: ComponentMetrics, elapsed_s: float) -> dict[str, Any]:
+    counts = (
+        "emitted",
+        "transferred",
+        "executed",
+        "acked",
+        "failed",
+        "replayed",
+        "dead_lettered",
+        "errors",
+        "restarts",
+    )
+    return {
+        "kind": c.kind,
+        "tasks": len(c.tasks),
+        **{name: getattr(c, name) for name in (*counts, "trees", "pending")},
+        "emitted_per_s": _rate(c.emitted, elapsed_s),
+        "executed_per_s": _rate(c.executed, elapsed_s),
+        "execute_latency_s": c.execute_latency_s,
+        "complete_latency_s": c.complete_latency_s,
+    }
+
+
+def _rate(count: int, seconds: float) -> float:
+    return round(count / seconds, 1) if seconds > 0 else 0.0
+
+
+def plain(value: Any) -> Any:
+    """What JSON can say: mappings with text keys, lists, text, numbers. NaN and infinity are null."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {key if isinstance(key, str) else _key(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case Set():
+            return [plain(item) for item in sorted(value, key=repr)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return str(value)
+
+
+def _key(key: Any) -> str:
+    given = plain(key)
+    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
+
+
+def as_text(report: Report) -> str:
+    """The summary (or the results by component), then the totals."""
+    blocks = [render(report.summary)] if report.summary is not None else _results(report.results)
+    blocks.append(_totals(report))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def render(values: Mapping[str, Any]) -> str:
+    """Names and values: scalars first, aligned, then a table for each list or mapping."""
+    scalars = [(name, _cell(value)) for name, value in values.items() if not _is_table(value)]
+    blocks = [table(scalars)] if scalars else []
+    for name, value in values.items():
+        if _is_table(value):
+            blocks.append(f"{_text(name)}\n{_indented(table(*_rows(value)))}")
+    return "\n\n".join(blocks)
+
+
+def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), right: Set[int] = frozenset()) -> str:
+    """Aligned columns, two spaces apart; the columns in `right` to the right."""
+    lines = [head, *rows] if head else list(rows)
+    if not lines:
+        return "(none)"
+    columns = max(len(line) for line in lines)
+    widths = [max((_width(line[i]) for line in lines if i < len(line)), default=0) for i in range(columns)]
+    padded = ([_pad(cell, widths[i], right=i in right) for i, cell in enumerate(line)] for line in lines)
+    return "\n".join("  ".join(cells).rstrip() for cells in padded)
+
+
+def _results(results: Mapping[str, Sequence[Any]]) -> list[str]:
+    blocks = []
+    for component, parts in results.items():
+        for number, part in enumerate(parts):
+            title = component if len(parts) == 1 else f"{component} [{number}]"
+            if _is_table(part):
+                rows, head, right = _rows(part)
+                more = len(rows) - SHOWN_LINES
+                text = table(rows[:SHOWN_LINES], head, right) + (f"\n… and {more:,} more" if more > 0 else "")
+                blocks.append(f"{title}\n{_indented(text)}")
+            else:
+                blocks.append(table([(title, _cell(part))]))
+    return blocks
+
+
+def _totals(report: Report) -> str:
+    messages = report.messages
+    counts = ", ".join(f"{messages[name]:,} {name.replace('_', '-')}" for name in ("acked", "failed", "replayed"))
+    counts += f", {messages['dead_lettered']:,} dead-lettered, {messages['pending']:,} pending"
+    facts = [("messages", counts), ("trees", f"{report.trees:,}")]
+    if report.error_count:
+        facts.append(("errors", f"{report.error_count:,} in user code"))
+    head = ("component", "tasks", "emitted", "executed", "acked", "failed", "per second")
+    rows = [
+        (
+            _text(name),
+            str(len(c.tasks)),
+            f"{c.emitted:,}",
+            f"{c.executed:,}" if c.kind == "bolt" else "",
+            f"{c.acked:,}",
+            f"{c.failed:,}",
+            f"{_rate(c.emitted if c.kind == 'spout' else c.executed, report.elapsed_s):,.0f}",
+        )
+        for name, c in _shown(report.metrics)
+    ]
+    components = table(rows, head, right=frozenset(range(1, len(head))))
+    return f"{_text(report.topology)} {report.state} after {report.elapsed_s:.1f} s\n{table(facts)}\n\n{components}"
+
+
+def pending_text(pending: Mapping[str, Sequence[Any]]) -> str:
+    """How many messages are open, and the first of them."""
+    parts = []
+    for component, ids in pending.items():
+        if ids:
+            more = ", …" if len(ids) > SHOWN_IDS else ""
+            first = ", ".join(_short(repr(message_id)) for message_id in ids[:SHOWN_IDS])
+            parts.append(f"{_count(len(ids), 'message')} of {component} (message ids {first}{more})")
+    return "; ".join(parts) or "nothing"
+
+
+def _shown(metrics: TopologyMetrics) -> list[tuple[str, ComponentMetrics]]:
+    return [(name, c) for name, c in metrics.items() if not name.startswith("__")]
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping | list | tuple | Set)
+
+
+def _rows(value: Any) -> tuple[list[Sequence[str]], tuple[str, ...], frozenset[int]]:
+    """The rows, heads and right-aligned columns of a mapping, a list of rows, or a list of scalars."""
+    head: tuple[str, ...] = ()
+    if isinstance(value, Mapping):
+        items: list[Any] = list(value.items())
+    elif value and all(isinstance(item, Mapping) for item in value):
+        names = dict.fromkeys(name for item in value for name in item)
+        head = tuple(_text(str(name)) for name in names)
+        items = [tuple(item.get(name) for name in names) for item in value]
+    else:
+        items = list(value)
+    raw = [item if isinstance(item, list | tuple) else (item,) for item in items]
+    columns = max((len(row) for row in raw), default=0)
+    right = frozenset(
+        i for i in range(columns) if all(_is_number(row[i]) for row in raw if i < len(row) and row[i] is not None)
+    )
+    return [[_cell(cell) for cell in row] for row in raw], head, right
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool() | str():
+            return _text(str(value))
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.6g}"
+    return _short(_text(repr(value) if _is_table(value) else str(value)))
+
+
+def _text(text: str) -> str:
+    """Printable, on one line."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _short(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _pad(text: str, width: int, *, right: bool) -> str:
+    space = " " * (width - _width(text))
+    return space + text if right else text + space
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1 for c in text)

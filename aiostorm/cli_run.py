@@ -1,0 +1,216 @@
+"""Run: one topology, here and now, until it is finished or somebody stops it.
+
+    submit ─► watch (progress) ─┬─ finished ────────────────────► results ─► summary ─► stop
+                                ├─ interrupted, timed out ─► drain ─► results ─► summary ─► stop
+                                └─ failed ──────────────────────────────────────────────► stop
+
+1. A bounded topology ends by itself; any other runs until Ctrl-C, SIGTERM or `timeout_s`.
+2. Draining is bounded by the message timeout: what is pending then is reported, not waited for.
+3. The Report is complete before anything is printed; what goes wrong on the way to it is one of its problems.
+4. Exit codes: 0 all was processed; 1 the topology failed, or a message was not processed; 130 and 143 interrupted
+   (SIGINT, SIGTERM); 124 timed out, as timeout(1) has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .actors import AiostormError
+from .cli_progress import Display, Rates
+from .cli_report import Report, pending_text
+from .cli_signals import Interrupts
+from .cluster import LocalCluster, RunningTopology, State, TopologyFailedError
+from .metrics import TopologyMetrics
+from .topology import Config, Topology
+
+log = logging.getLogger("aiostorm.cli")
+
+RESULTS_S = 10.0
+"""How long the results of an interrupted topology are waited for: a bolt may be stuck in user code."""
+
+TIMED_OUT = 124
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run."""
+
+    name: str
+    topology: Topology
+    config: Config
+    timeout_s: float | None = None
+
+
+async def run(job: Job, display: Display, interrupts: Interrupts) -> Report:
+    """Run a topology to its end. Never raises for what the topology does: the Report says it."""
+    loop = asyncio.get_running_loop()
+    stop = interrupts.listen()
+    timer = loop.call_later(job.timeout_s, stop.set) if job.timeout_s is not None else None
+    started_s = loop.time()
+    try:
+        async with LocalCluster() as cluster:
+            session = _Session(job, cluster, display, interrupts, stop, started_s)
+            return await session.run()
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+def exit_code(report: Report, interrupts: Interrupts) -> int:
+    """See the module."""
+    match report.state:
+        case "interrupted" | "terminated":
+            return interrupts.exit_code
+        case "timed out":
+            return TIMED_OUT
+    return 1 if report.problems else 0
+
+
+class _Session:
+    """One run."""
+
+    def __init__(
+        self,
+        job: Job,
+        cluster: LocalCluster,
+        display: Display,
+        interrupts: Interrupts,
+        stop: asyncio.Event,
+        started_s: float,
+    ) -> None:
+        self._job = job
+        self._cluster = cluster
+        self._display = display
+        self._interrupts = interrupts
+        self._stop = stop
+        self._started_s = started_s
+        self._loop = asyncio.get_running_loop()
+        self._running: RunningTopology | None = None
+        self._problems: list[str] = []
+        interrupts.first_words = self._first_words
+        interrupts.last_words = self._last_words
+
+    async def run(self) -> Report:
+        """To the end."""
+        results: Mapping[str, Sequence[Any]] = {}
+        with self._display:
+            async with asyncio.TaskGroup() as group:
+                progress = group.create_task(self._show_progress())
+                state = await self._reach_the_end(group)
+                if state in ("interrupted", "terminated", "timed out"):
+                    await self._drain()
+                results = await self._results()
+                elapsed_s = self._loop.time() - self._started_s
+                progress.cancel()
+            pending = self._running.pending() if self._running is not None else {}
+            await self._end(at_once=any(pending.values()))
+        return self._report(state, elapsed_s, results, pending)
+
+    @property
+    def _alive(self) -> bool:
+        return self._running is not None and self._running.state in (State.ACTIVE, State.INACTIVE)
+
+    async def _reach_the_end(self, group: asyncio.TaskGroup) -> str:
+        """Submit, then wait until it is finished, has failed or is to stop; which of them."""
+        finishing = group.create_task(self._finish())
+        stopping = group.create_task(self._stop.wait())
+        await asyncio.sleep(0)  # `submit` is under way now: what fails while it starts can be looked at
+        self._running = self._cluster.topologies.get(self._job.name)
+        await asyncio.wait((finishing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if finishing.done():
+            return finishing.result()
+        finishing.cancel()
+        await asyncio.wait((finishing,))
+        if self._interrupts.signal is None:
+            return "timed out"
+        return "terminated" if self._interrupts.signal.name == "SIGTERM" else "interrupted"
+
+    async def _finish(self) -> str:
+        job = self._job
+        try:
+            running = await self._cluster.submit(job.name, job.topology, job.config)
+            await running.wait_finished()
+        except AiostormError as error:
+            self._problems.append(str(error))
+            return "failed"
+        return "finished"
+
+    async def _drain(self) -> None:
+        """Stop the spouts and let what is under way finish, for at most the message timeout."""
+        if self._running is None or not self._alive:
+            return
+        limit_s = self._job.config.message_timeout_s
+        try:
+            await self._running.deactivate()
+            await self._running.wait_idle(limit_s, quiet_s=0.0)
+        except TimeoutError:
+            self._display.say(f"Not drained in {limit_s:g} s (topology.message.timeout.secs).")
+        except AiostormError as error:
+            self._problems.append(str(error))
+
+    async def _results(self) -> Mapping[str, Sequence[Any]]:
+        if self._running is None or not self._alive:
+            return {}
+        try:
+            async with asyncio.timeout(RESULTS_S if self._stop.is_set() else None):
+                return await self._running.results()
+        except TimeoutError:
+            self._problems.append(f"no results: they were not there after {RESULTS_S:g} s")
+        except Exception as error:  # of a component's own `result`
+            log.debug("no results", exc_info=error)
+            self._problems.append(f"no results: {type(error).__name__}: {error}")
+        return {}
+
+    async def _end(self, *, at_once: bool) -> None:
+        if self._running is None:
+            return
+        await self._running.kill(0 if at_once else None)
+        try:
+            await self._running.wait_ended()
+        except TopologyFailedError as error:  # known already, or it failed while it ended
+            self._problems.append(str(error))
+
+    def _report(
+        self, state: str, elapsed_s: float, results: Mapping[str, Sequence[Any]], pending: Mapping[str, Sequence[Any]]
+    ) -> Report:
+        running, topology = self._running, self._job.topology
+        summary: Mapping[str, Any] | None = None
+        if topology.summary is not None and results:
+            try:
+                summary = topology.summary({component: list(parts) for component, parts in results.items()})
+            except Exception as error:
+                log.debug("no summary", exc_info=error)
+                self._problems.append(f"the topology's summary raised {type(error).__name__}: {error}")
+        report = Report(
+            topology=self._job.name,
+            state=state,
+            elapsed_s=elapsed_s,
+            metrics=running.metrics() if running is not None else TopologyMetrics(()),
+            results=results,
+            summary=summary,
+            pending=pending,
+            errors=tuple(running.errors()) if running is not None else (),
+        )
+        return replace(report, problems=tuple(dict.fromkeys([*self._problems, *report.lost()])))
+
+    # -- what a person sees ------------------------------------------------------------------------------------------
+
+    async def _show_progress(self) -> None:
+        rates = Rates(self._started_s)
+        while True:
+            await asyncio.sleep(self._display.interval_s)
+            if self._running is not None:
+                self._display.show(rates.look(self._running.metrics(), self._loop.time()))
+
+    def _first_words(self) -> str:
+        pending = self._running.metrics().pending if self._running is not None else 0
+        return f"Stopping: no new messages, {pending:,} under way are drained. Press Ctrl-C again to stop now."
+
+    def _last_words(self) -> str:
+        pending = self._running.pending() if self._running is not None else {}
+        return f"Stopped now. Pending: {pending_text(pending)}."

@@ -1,0 +1,299 @@
+"""Target: from what stands on the command line to a checked topology.
+
+    pkg.mod                the attribute `topology` of a module
+    pkg.mod:attr           another attribute (dots allowed)
+    pkg.mod:make("a", n=3) what a function makes; its arguments are Python literals
+    path/file.py[:…]       the same, of a file
+
+1. The attribute is a Topology, a TopologyBuilder, or something callable that makes one. Words after the target are
+   given to the callable as strings.
+2. Nothing on the command line is evaluated: arguments are literals (`ast.literal_eval`).
+3. A module that is not there and a module that raises are different errors; each says where, and what to do.
+4. The current directory (for a file: the file's directory too) is importable, as for `python -m`.
+
+Import strings are uvicorn's, calls with literals are Flask's.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.util
+import inspect
+import os
+import pkgutil
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .actors import AiostormError
+from .topology import ConfigError, Topology, TopologyBuilder, TopologyError
+
+DEFAULT_ATTRIBUTE = "topology"
+
+_FILE = re.compile(r"(?P<file>.+?\.py)(?::(?P<rest>.*))?", re.DOTALL)
+
+
+class TargetError(AiostormError):
+    """A target that gives no topology: why, and what to do. `__cause__` is what the user's code raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A parsed target. `file` or `module` is given; `arguments` is None where the target has no parentheses."""
+
+    text: str
+    module: str = ""
+    file: str = ""
+    attribute: str = DEFAULT_ATTRIBUTE
+    arguments: tuple[Any, ...] | None = None
+    keywords: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """The module or file, for people."""
+        return self.file or self.module
+
+    @property
+    def default_name(self) -> str:
+        """A name for a topology that has none."""
+        return Path(self.file).stem if self.file else self.module.rpartition(".")[2]
+
+
+def load_topology(text: str, arguments: Sequence[str] = ()) -> tuple[Target, Topology]:
+    """Import a target and make its topology. Raises TargetError."""
+    target = parse_target(text)
+    if target.arguments is not None and arguments:
+        raise TargetError(
+            f"{text} has its arguments in parentheses; {' '.join(map(repr, arguments))} cannot be given as well"
+        )
+    module = _import_file(target) if target.file else _import_module(target)
+    found = _attribute(module, target)
+    return target, _topology(found, target, arguments)
+
+
+def parse_target(text: str) -> Target:
+    """Take an import string apart. Raises TargetError if it is none."""
+    match = _FILE.fullmatch(text)
+    where, colon, rest = (match["file"], match["rest"] is not None, match["rest"] or "") if match else _split(text)
+    if not match and not all(part.isidentifier() for part in where.split(".")):
+        hint = f" (a file ends in .py: {where}.py)" if "/" in where or os.sep in where else ""
+        raise TargetError(
+            f"{text!r} is no target{hint}: expected MODULE[:ATTRIBUTE], as in examples.word_count:topology, or "
+            "FILE.py[:ATTRIBUTE]"
+        )
+    attribute, arguments, keywords = _parse_attribute(text, rest) if colon else (DEFAULT_ATTRIBUTE, None, {})
+    return Target(text, "" if match else where, where if match else "", attribute, arguments, keywords)
+
+
+def _split(text: str) -> tuple[str, bool, str]:
+    module, colon, rest = text.partition(":")
+    return module, bool(colon), rest
+
+
+def _parse_attribute(text: str, rest: str) -> tuple[str, tuple[Any, ...] | None, dict[str, Any]]:
+    try:
+        node = ast.parse(rest.strip(), mode="eval").body
+    except SyntaxError:
+        node = None
+    name = _dotted(node.func if isinstance(node, ast.Call) else node)
+    if name is None:
+        raise TargetError(
+            f'{text!r}: after the colon stands a NAME or a call of it with literals, as in make("a", n=3)'
+        )
+    if not isinstance(node, ast.Call):
+        return name, None, {}
+    try:
+        if any(keyword.arg is None for keyword in node.keywords):
+            raise ValueError("** has no place here")
+        arguments = tuple(ast.literal_eval(argument) for argument in node.args)
+        return name, arguments, {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
+    except ValueError as error:
+        raise TargetError(
+            f"{text!r}: the arguments of {name} must be literals (text in quotes, numbers, True, None, lists, tuples, "
+            "dicts); nothing else on a command line is evaluated"
+        ) from error
+
+
+def _dotted(node: ast.expr | None) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (head := _dotted(node.value)) is not None:
+        return f"{head}.{node.attr}"
+    return None
+
+
+# -- importing ---------------------------------------------------------------------------------------------------------
+
+
+def _import_module(target: Target) -> ModuleType:
+    _importable(os.getcwd())
+    name = target.module
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if name == missing or name.startswith(missing + "."):
+            raise TargetError(_not_found(name, missing)) from error
+        raise _raised(f"module {name} cannot be imported", error) from error
+    except (Exception, SystemExit) as error:
+        raise _raised(f"module {name} cannot be imported", error) from error
+
+
+def _import_file(target: Target) -> ModuleType:
+    path = Path(target.file)
+    if not path.is_file():
+        siblings = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        raise TargetError(f"there is no file {target.file}{_hint(path.name, siblings)}")
+    _importable(os.getcwd())
+    _importable(str(path.resolve().parent))
+    # Under its own name, so that its classes can be found by it; unless the name is taken.
+    name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"aiostorm_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{target.file} cannot be imported: Python does not know how to load it")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _raised(f"{target.file} cannot be imported", error) from error
+    return module
+
+
+def _importable(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _not_found(name: str, missing: str) -> str:
+    """The first part that is missing, and what there is instead."""
+    parent, _, last = missing.rpartition(".")
+    folders: Iterable[str] | None = [os.getcwd()]
+    if parent:
+        folders = getattr(sys.modules.get(parent), "__path__", None)
+        if folders is None:
+            return f"there is no module {name}: {parent} is a module, not a package; an attribute follows a colon"
+    there = sorted({module.name for module in pkgutil.iter_modules(folders)} | _plain_folders(folders or ()))
+    rest = name[len(missing) :]
+    close = [f"{parent + '.' if parent else ''}{near}{rest}" for near in difflib.get_close_matches(last, there, 1)]
+    hint = f"did you mean {close[0]}?" if close else "it is looked for in the current directory and where Python looks"
+    return f"there is no module {missing}; {hint}"
+
+
+def _plain_folders(folders: Iterable[str]) -> set[str]:
+    """Folders with Python files but no __init__.py: packages all the same."""
+    found = {path for folder in folders if os.path.isdir(folder) for path in Path(folder).iterdir() if path.is_dir()}
+    return {path.name for path in found if path.name.isidentifier() and next(path.glob("*.py"), None) is not None}
+
+
+# -- the attribute -----------------------------------------------------------------------------------------------------
+
+
+def _attribute(module: ModuleType, target: Target) -> Any:
+    found: Any = module
+    for part in target.attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            names = [name for name in vars(found) if not name.startswith("_")] if hasattr(found, "__dict__") else []
+            makes = [name for name in names if isinstance(vars(found)[name], Topology | TopologyBuilder)]
+            hint = _hint(part, names) or (f"; it has the topologies {', '.join(makes)}" if makes else "")
+            raise TargetError(f"{target.where} has no attribute {target.attribute!r}{hint}") from error
+    return found
+
+
+def _topology(found: Any, target: Target, arguments: Sequence[str]) -> Topology:
+    label = f"{target.where}:{target.attribute}"
+    given = target.arguments if target.arguments is not None else tuple(arguments)
+    if not isinstance(found, Topology | TopologyBuilder) and callable(found):
+        _check_call(found, label, given, target.keywords)
+        found = _attempt(f"{label} makes no topology", lambda: found(*given, **target.keywords))
+        label = f"what {label} returned"
+    elif given or target.keywords or target.arguments is not None:
+        raise TargetError(f"{label} is a {type(found).__name__}, not a function: it takes no arguments")
+    if isinstance(found, TopologyBuilder):
+        found = _attempt(f"{label} makes no topology", found.create_topology)
+    if isinstance(found, Topology):
+        return found
+    if inspect.iscoroutine(found):
+        found.close()
+        raise TargetError(f"{label} is a coroutine: a function that makes a topology is a plain def, not async def")
+    raise TargetError(
+        f"{label} is {'None' if found is None else f'of type {type(found).__name__}'}: "
+        "it must be a Topology, a TopologyBuilder, or a function that returns one"
+    )
+
+
+def _check_call(make: Callable[..., Any], label: str, given: Sequence[Any], keywords: dict[str, Any]) -> None:
+    """Do the arguments fit? Looked at before the call, so that a TypeError inside it is not taken for this."""
+    try:
+        signature = inspect.signature(make)
+    except (TypeError, ValueError):  # some builtins do not say
+        return
+    try:
+        signature.bind(*given, **keywords)
+    except TypeError as error:
+        raise TargetError(
+            f"{label}{signature} cannot be called like that: {error}; give its arguments as words after the target, or "
+            'as literals in parentheses: make("a", n=3)'
+        ) from error
+
+
+def _attempt(what: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except (Exception, SystemExit) as error:
+        raise _raised(what, error) from error
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+def _raised(what: str, error: BaseException) -> TargetError:
+    """User code raised: which error, in which line."""
+    if isinstance(error, TopologyError | ConfigError):
+        return TargetError(f"{what}: {error}")
+    if isinstance(error, SystemExit):
+        return TargetError(
+            f"{what}: it exits (SystemExit: {error.code}) at {_place(error)}; a program's main part belongs under "
+            '`if __name__ == "__main__":`'
+        )
+    text = str(error)
+    return TargetError(f"{what}: {type(error).__name__}{': ' + text if text else ''} ({_place(error)})")
+
+
+def _place(error: BaseException) -> str:
+    """File and line of the user's code that raised, as they are seen from here."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_short(error.filename)}, line {error.lineno}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and "importlib" not in frame.filename
+    ]
+    if not frames:
+        return "no line is known"
+    # The innermost line of the user's own is where to look; what it called may be a library.
+    own = [f for f in frames if _short(f.filename) != f.filename and "site-packages" not in f.filename]
+    frame = (own or frames)[-1]
+    return f"{_short(frame.filename)}, line {frame.lineno}"
+
+
+def _short(filename: str) -> str:
+    try:
+        return str(Path(filename).relative_to(os.getcwd()))
+    except ValueError:
+        return filename
+
+
+def _hint(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(names), 1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,289 @@
+"""Topologies that the command line is tried on: `aiostorm run tests/cli/jobs.py:NAME`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from aiostorm import (
+    BasicBolt,
+    BasicCollector,
+    Bolt,
+    BoltCollector,
+    Config,
+    Failure,
+    Fields,
+    Spout,
+    SpoutCollector,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+    bolt,
+    spout,
+)
+
+
+@bolt(outputs="n")
+def double(n: int) -> int:
+    return 2 * n
+
+
+class Sum(BasicBolt):
+    def __init__(self) -> None:
+        self.total = 0
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        self.total += tup["n"]
+
+    def result(self) -> int:
+        return self.total
+
+
+def bounded(limit: str | int = 100) -> Topology:
+    """Sums 0, 2, 4, … and ends."""
+
+    @spout(outputs="n")
+    def numbers() -> Iterator[int]:
+        yield from range(int(limit))
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("double", double, 2).shuffle_grouping("numbers")
+    builder.set_bolt("sum", Sum).global_grouping("double")
+    return builder.create_topology("sums", lambda results: {"sum": sum(results["sum"])}, Config(max_spout_pending=50))
+
+
+topology = bounded()
+unfinished = TopologyBuilder()
+unfinished.set_spout("numbers", spout(outputs="n")(lambda: (yield 1)))
+unfinished.set_bolt("double", double).shuffle_grouping("numbers")
+broken = TopologyBuilder()
+broken.set_bolt("double", double).shuffle_grouping("numbrs")
+not_one = "a text"
+
+
+def makes_nothing() -> None:
+    """Forgets to return it."""
+
+
+async def makes_it_later() -> Topology:
+    """Cannot be awaited by the command line."""
+    return bounded()
+
+
+def without_summary() -> Topology:
+    """The results are shown by component."""
+
+    @spout(outputs="n")
+    def numbers() -> Iterator[int]:
+        yield from range(100)
+
+    class Kinds(Sum):
+        def result(self) -> Any:
+            return {f"number {n}": n for n in range(30)}
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("sum", Sum, 2).shuffle_grouping("numbers")
+    builder.set_bolt("kinds", Kinds).shuffle_grouping("numbers")
+    return builder.create_topology()
+
+
+def bad_summary() -> Topology:
+    """Its summary raises."""
+
+    def summary(results: dict[str, list[Any]]) -> dict[str, Any]:
+        return {"sum": results["no such component"]}
+
+    return _sums(Sum, summary)
+
+
+def bad_result() -> Topology:
+    """A component's result raises."""
+
+    class Bad(Sum):
+        def result(self) -> int:
+            raise RuntimeError("lost it")
+
+    return _sums(Bad)
+
+
+def _sums(component: Any, summary: Any = None, config: Config | None = None, count: int = 10) -> Topology:
+    @spout(outputs="n")
+    def numbers() -> Iterator[int]:
+        yield from range(count)
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("sum", component).shuffle_grouping("numbers")
+    return builder.create_topology("sums", summary, config)
+
+
+# -- things that go wrong ----------------------------------------------------------------------------------------------
+
+
+def dead_letters() -> Topology:
+    """Every tenth number fails, however often it is tried."""
+
+    @bolt
+    def picky(n: int) -> None:
+        if n % 10 == 3:
+            raise ValueError(f"not {n}")
+
+    return _sums(picky, config=Config(max_retries=1), count=30)
+
+
+def given_up() -> Topology:
+    """A spout that lets failed messages go."""
+
+    class Numbers(Spout):
+        outputs = Fields("n")
+
+        def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
+            self.collector, self.n = collector, 0
+
+        def next_tuple(self) -> None:
+            self.collector.emit((self.n,), self.n)
+            self.n += 1
+            if self.n == 5:
+                self.collector.finish()
+
+        def fail(self, message_id: Any, failure: Failure) -> None:
+            """Let it go."""
+
+    @bolt
+    def picky(n: int) -> None:
+        if n == 3:
+            raise ValueError("not 3")
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("picky", picky).shuffle_grouping("numbers")
+    return builder.create_topology()
+
+
+def escalates() -> Topology:
+    """A bolt that fails for good."""
+
+    class Fragile(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            raise RuntimeError("it broke")
+
+    return _sums(Fragile, config=Config(restart_max=0))
+
+
+def cannot_open() -> Topology:
+    """A bolt that cannot be prepared."""
+
+    class Closed(Sum):
+        def prepare(self, context: TopologyContext) -> None:
+            raise ConnectionError("no database")
+
+    return _sums(Closed, config=Config(restart_max=0))
+
+
+def prints() -> Topology:
+    """Prints and logs while it runs."""
+
+    @bolt
+    def show(n: int) -> None:
+        print("a print of", n)
+
+    return _sums(show)
+
+
+# -- things without an end ---------------------------------------------------------------------------------------------
+
+
+def endless(component: Any = None, config: Config | None = None) -> Topology:
+    """Counts until it is stopped."""
+
+    @spout(outputs="n")
+    async def numbers() -> AsyncIterator[int]:
+        n = 0
+        while True:
+            yield n
+            n += 1
+            await asyncio.sleep(0.001)
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("sum", component or _Telling).shuffle_grouping("numbers")
+    return builder.create_topology("endless", lambda results: {"sum": sum(results["sum"])}, config)
+
+
+class _Telling(Sum):
+    """Says on the standard output that it is under way: then a test may send its signal."""
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        super().execute(tup, collector)
+        if tup["n"] == 3:
+            _under_way()
+
+
+def never_acks() -> Topology:
+    """Holds what it gets: the drain has to be cut short."""
+
+    class Holds(Bolt):
+        def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
+            self.count = 0
+
+        def execute(self, tup: Tuple) -> None:
+            self.count += 1
+            if self.count == 3:
+                _under_way()
+
+        def result(self) -> int:
+            return self.count
+
+    return endless(Holds, Config(message_timeout_s=1.0, max_spout_pending=20))
+
+
+def blocks() -> Topology:
+    """Blocks the loop for good, in Python, and catches everything that is thrown at it."""
+
+    @bolt
+    def stuck(n: int) -> None:
+        _under_way()
+        while True:
+            try:
+                time.sleep(60)
+            except BaseException:
+                print("caught", file=sys.stderr)
+                raise
+
+    return endless(stuck)
+
+
+def spins() -> Topology:
+    """Blocks the loop for good, without a call."""
+
+    @bolt
+    def stuck(n: int) -> None:
+        _under_way()
+        while True:
+            n += 1
+
+    return endless(stuck)
+
+
+def stuck_thread() -> Topology:
+    """A blocking bolt whose thread does not end."""
+
+    class Stuck(BasicBolt):
+        blocking = True
+
+        def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+            _under_way()
+            threading.Event().wait()
+
+    return endless(Stuck, Config(message_timeout_s=1.0, graceful_stop_s=1.0, max_spout_pending=20))
+
+
+def _under_way() -> None:
+    print("under way", flush=True)
