@@ -203,8 +203,11 @@ class CustomGrouping(Grouping):
         """The shares that the user's grouping makes."""
         if not self._splits_itself:
             return share_out(self.choose_batch(rows), rows, marks)
-        shares = self._inner.split(rows, marks)
-        self._checked([share[0] for share in shares], None)
+        # An empty share would be a segment that nobody ever finishes.
+        shares = [share for share in self._inner.split(rows, marks) if share[1]]
+        chosen = self._checked([share[0] for share in shares], None)
+        if len(set(chosen)) < len(shares):
+            raise EmitError(f"{self._name()}: split must give one share for each task, not several")
         for _, given, given_marks in shares:
             if (given_marks is None) != (marks is None) or (given_marks is not None and len(given) != len(given_marks)):
                 raise EmitError(f"{self._name()}: split must give one mark for each row, or None if it was given None")

@@ -162,6 +162,7 @@ def test_a_custom_grouping_can_decide_for_whole_batches() -> None:
     rows = numbered(3)
     assert prepare(CustomGrouping(InBatches()), [3, 5]).split(rows, None) == [(5, rows, None)]
     assert prepare(CustomGrouping(Splitting()), [3, 5]).split(rows, None) == [(5, rows, None)]
+    assert prepare(CustomGrouping(Splitting()), [3, 5]).split([], None) == []
 
 
 class Wrong(Grouping):
@@ -204,9 +205,15 @@ class Astray(ByParity):
         return [(99, rows, marks)]
 
 
+class Twice(ByParity):
+    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+        return [(self.targets[0], rows, marks)] * 2
+
+
 @pytest.mark.parametrize(
     ("inner", "message"),
     [
+        (Twice(), "one share for each task"),
         (Forgetful(), "choose_batch gave 2 answers for 3 rows"),
         (Markless(), "one mark for each row"),
         (Astray(), "task 99"),
