@@ -3,7 +3,7 @@
 from .actor import EXPIRY_STEPS, AckerActor, Acks, Init, Verdicts
 from .ids import IdSource
 from .ledger import NO_OWNER, Ledger, Verdict, VerdictKind
-from .pending import Emission, Pending, Settled
+from .pending import Emission, Pending, Settled, Tree
 from .retries import Fate, Retries
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Pending",
     "Retries",
     "Settled",
+    "Tree",
     "Verdict",
     "VerdictKind",
     "Verdicts",

@@ -32,11 +32,18 @@ class Settled(NamedTuple):
     emitted_s: float
 
 
-class _Tree:
+class Tree:
+    """The messages of one tree, by index. `emissions` is parallel to `ids`, or None where nobody wants them."""
+
     __slots__ = ("attempts", "deadline_s", "emissions", "emitted_s", "ids", "open")
 
     def __init__(
-        self, ids: list[Any], emissions: list[Emission] | None, attempts: int, emitted_s: float, deadline_s: float
+        self,
+        ids: list[Any],
+        emissions: list[Emission] | None,
+        attempts: int,
+        emitted_s: float,
+        deadline_s: float = float("inf"),
     ) -> None:
         self.ids = ids
         self.emissions = emissions
@@ -45,6 +52,21 @@ class _Tree:
         self.deadline_s = deadline_s
         self.open = len(ids)
 
+    def open_ids(self) -> list[Any]:
+        """The message ids that are not settled yet. The tree's own list where none is: do not change it."""
+        if self.open == len(self.ids):
+            return self.ids
+        return [message_id for message_id in self.ids if message_id is not _SETTLED]
+
+    def settled(self, failure: Any = None) -> list[Settled]:
+        """The fate of every message that is not settled yet."""
+        return [self.settle(i, failure) for i, message_id in enumerate(self.ids) if message_id is not _SETTLED]
+
+    def settle(self, index: int, failure: Any) -> Settled:
+        """The fate of one message."""
+        emission = self.emissions[index] if self.emissions is not None else None
+        return Settled(self.ids[index], failure, emission, self.attempts, self.emitted_s)
+
 
 class Pending:
     """The open trees of one spout task. `timeout_s=None`: no deadline. Times are monotonic seconds."""
@@ -52,7 +74,7 @@ class Pending:
     __slots__ = ("_timeout_s", "_trees", "count")
 
     def __init__(self, timeout_s: float | None) -> None:
-        self._trees: dict[int, _Tree] = {}
+        self._trees: dict[int, Tree] = {}
         self._timeout_s = float("inf") if timeout_s is None else timeout_s
         self.count = 0
 
@@ -64,19 +86,22 @@ class Pending:
 
     def add(self, root: int, ids: list[Any], emissions: list[Emission] | None, attempts: int, now_s: float) -> None:
         """A tree was emitted: message ids by index; `emissions` parallel to them, or None."""
-        self._trees[root] = _Tree(ids, emissions, attempts, now_s, now_s + self._timeout_s)
+        self._trees[root] = Tree(ids, emissions, attempts, now_s, now_s + self._timeout_s)
         self.count += len(ids)
 
-    def acked(self, root: int) -> list[Settled]:
-        """The tree is complete: every open message of it is acked."""
-        return self._end(root, None)
+    def acked(self, root: int) -> Tree | None:
+        """The tree is complete: every open message of it is acked. None if it is not pending (any more)."""
+        tree = self._trees.pop(root, None)
+        if tree is not None:
+            self.count -= tree.open
+        return tree
 
     def failed(self, root: int, index: int, failure: Any) -> Settled | None:
         """One message failed; None if it was settled before."""
         tree = self._trees.get(root)
         if tree is None or not 0 <= index < len(tree.ids) or tree.ids[index] is _SETTLED:
             return None
-        settled = self._settle(tree, index, failure)
+        settled = tree.settle(index, failure)
         tree.ids[index] = _SETTLED
         tree.open -= 1
         self.count -= 1
@@ -86,7 +111,8 @@ class Pending:
 
     def expired(self, root: int, failure: Any) -> list[Settled]:
         """The tree timed out: every open message of it fails."""
-        return self._end(root, failure)
+        tree = self.acked(root)
+        return tree.settled(failure) if tree is not None else []
 
     def reset(self, root: int, now_s: float) -> None:
         """Restart the clock of a tree."""
@@ -106,15 +132,4 @@ class Pending:
 
     def message_ids(self) -> list[Any]:
         """Every open message id, oldest first; for reports."""
-        return [m for tree in self._trees.values() for m in tree.ids if m is not _SETTLED]
-
-    def _end(self, root: int, failure: Any) -> list[Settled]:
-        tree = self._trees.pop(root, None)
-        if tree is None:
-            return []
-        self.count -= tree.open
-        return [self._settle(tree, i, failure) for i, m in enumerate(tree.ids) if m is not _SETTLED]
-
-    def _settle(self, tree: _Tree, index: int, failure: Any) -> Settled:
-        emission = tree.emissions[index] if tree.emissions is not None else None
-        return Settled(tree.ids[index], failure, emission, tree.attempts, tree.emitted_s)
+        return [message_id for tree in self._trees.values() for message_id in tree.open_ids()]

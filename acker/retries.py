@@ -28,44 +28,39 @@ class Fate(enum.Enum):
 
 
 class Retries:
-    """The failures of one spout task's messages."""
+    """The failures of one spout task's messages. `suspects`: message id → failures, of those that the spout may replay."""
 
-    __slots__ = ("_failures", "_max_retries", "_remembered")
+    __slots__ = ("_max_retries", "_remembered", "suspects")
 
     def __init__(self, max_retries: int | None, remembered: int = 10_000) -> None:
         self._max_retries = max_retries
         self._remembered = remembered
-        self._failures: OrderedDict[Any, int] = OrderedDict()
+        self.suspects: OrderedDict[Any, int] = OrderedDict()
 
     def failed(self, message_id: Any, failures: int) -> Fate:
         """A message failed for the `failures`-th time."""
         if self._max_retries is not None:
             return Fate.REPLAY if failures <= self._max_retries else Fate.DEAD_LETTER
         try:
-            self._failures[message_id] = failures
+            self.suspects[message_id] = failures
         except TypeError:  # a message id need not be hashable; then its failures are not counted
             return Fate.TELL_SPOUT
-        self._failures.move_to_end(message_id)
-        if len(self._failures) > self._remembered:
-            self._failures.popitem(last=False)
+        self.suspects.move_to_end(message_id)
+        if len(self.suspects) > self._remembered:
+            self.suspects.popitem(last=False)
         return Fate.TELL_SPOUT
-
-    @property
-    def any_failed(self) -> bool:
-        """Has any message failed that is not settled yet?"""
-        return bool(self._failures)
 
     def failures_of(self, message_id: Any) -> int:
         """How often a message that is emitted now has failed before."""
         try:
-            return self._failures.get(message_id, 0)
+            return self.suspects.get(message_id, 0)
         except TypeError:
             return 0
 
     def settled(self, message_id: Any) -> None:
         """The message was acked."""
-        if self._failures:
+        if self.suspects:
             try:
-                self._failures.pop(message_id, None)
+                self.suspects.pop(message_id, None)
             except TypeError:
                 return

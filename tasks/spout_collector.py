@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..acker import Emission, IdSource, Init, Pending, Retries, Settled
+from ..acker import Emission, IdSource, Init, Pending, Retries, Settled, Tree
 from ..actors import Mailbox
 from ..topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, Failure, Row
 from .collectors import TaskCollector
@@ -45,12 +45,13 @@ class SpoutTaskCollector(TaskCollector):
         super().__init__(emitter, outbox, report)
         self.emitted = 0
         self.finished = False
-        self.settled_at_once: list[Settled] = []
+        self.settled_at_once: list[Tree] = []
         self._task_id = task_id
         self._ackers = ackers
         self._ids = ids
         self._pending = pending
         self._retries = retries
+        self._suspects = retries.suspects
         self._keep_values = keep_values
         self._tree_max = tree_max
         self._monotonic = monotonic
@@ -60,9 +61,12 @@ class SpoutTaskCollector(TaskCollector):
         self._branch: Branch | None = None
         self._inits: list[tuple[int, int]] = []
         default = emitter.streams.get(DEFAULT_STREAM)
-        plain = default is not None and default.consumed and not default.direct and bool(ackers) and not keep_values
+        plain = default is not None and default.consumed and not default.direct and not keep_values
+        # The lean path of `emit`: -1 sends every emit the long way, which checks everything.
         self._default = default if plain else None
         self._arity = default.arity if default is not None and plain else -1
+        self._rows: list[Row] = []
+        self._marks: list[Any] = []
 
     @property
     def open_messages(self) -> int:
@@ -77,15 +81,21 @@ class SpoutTaskCollector(TaskCollector):
     def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple; tracked if it has a message id."""
         if (
-            message_id is not None
-            and stream == DEFAULT_STREAM
+            stream == DEFAULT_STREAM
             and type(values) is tuple
             and len(values) == self._arity
-            and not self.closed
-            and not self._retries.any_failed
+            and message_id is not None
+            and not self._suspects
         ):
-            assert self._default is not None  # noqa: S101 - for the type checker; arity is -1 without it
-            self._add(self._default, None, values, message_id)
+            if self._branch is None:
+                self._open_tree()
+            ids = self._open_ids
+            self._rows.append(values)
+            self._marks.append(len(ids))
+            ids.append(message_id)
+            self.emitted += 1
+            if len(ids) >= self._tree_max:
+                self._seal_tree(0)
             return
         self._emit(values, message_id, stream, None)
 
@@ -94,6 +104,11 @@ class SpoutTaskCollector(TaskCollector):
     ) -> None:
         """Emit to one task."""
         self._emit(values, message_id, stream, task)
+
+    def close(self) -> None:
+        """From now on an emit is an error."""
+        self.closed = True
+        self._arity = -1
 
     def finish(self) -> None:
         """Nothing more to emit: `next_tuple` is not called again."""
@@ -146,35 +161,32 @@ class SpoutTaskCollector(TaskCollector):
             rows.append(row)
             marks.append(None)
             return
+        self.emitted += 1
         emission = Emission(row, stream, task) if self._keep_values else None
-        failures = self._retries.failures_of(message_id) if self._retries.any_failed else 0
+        failures = self._retries.failures_of(message_id) if self._suspects else 0
         if failures:
-            self.emitted += 1
             self._emitter.counters.replayed += 1
             self._seal_tree(0)
             self._track(out, task, row, message_id, emission)
             self._seal_tree(failures)
-        elif not self._ackers or not out.consumed:
-            self.emitted += 1
-            rows, marks = self._emitter.branch(UNTRACKED).buffer(out, task)
-            rows.append(row)
-            marks.append(None)
-            self.settled_at_once.append(Settled(message_id, None, emission, 0, self._monotonic()))
+        elif not out.consumed:
+            self._emitter.branch(UNTRACKED).buffer(out, task)[0].append(row)  # counted as emitted
+            emissions = [emission] if emission is not None else None
+            self.settled_at_once.append(Tree([message_id], emissions, 0, self._monotonic()))
         else:
-            self._add(out, task, row, message_id, emission)
+            self._track(out, task, row, message_id, emission)
+            if len(self._open_ids) >= self._tree_max:
+                self._seal_tree(0)
 
-    def _add(
-        self, out: OutStream, task: int | None, row: Row, message_id: Any, emission: Emission | None = None
-    ) -> None:
-        self.emitted += 1
-        self._track(out, task, row, message_id, emission)
-        if len(self._open_ids) >= self._tree_max:
-            self._seal_tree(0)
+    def _open_tree(self) -> Branch:
+        """Begin a tree. Without ackers it has no root: nothing is tracked, and it is settled when it is sealed."""
+        self._branch = branch = Branch(self._ids.take() if self._ackers else UNTRACKED)
+        if self._default is not None:
+            self._rows, self._marks = branch.buffer(self._default)
+        return branch
 
     def _track(self, out: OutStream, task: int | None, row: Row, message_id: Any, emission: Emission | None) -> None:
-        if self._branch is None:
-            self._branch = Branch(self._ids.take())
-        rows, marks = self._branch.buffer(out, task)
+        rows, marks = (self._branch or self._open_tree()).buffer(out, task)
         rows.append(row)
         marks.append(len(self._open_ids))
         self._open_ids.append(message_id)
@@ -188,9 +200,13 @@ class SpoutTaskCollector(TaskCollector):
         ids, self._open_ids = self._open_ids, []
         emissions, self._open_emissions = self._open_emissions, []
         self._branch = None
-        root = branch.root
-        self._pending.add(root, ids, emissions or None, failures, self._monotonic())
         self._emitter.counters.trees += 1
+        root = branch.root
+        if root == UNTRACKED:
+            self._emitter.seal(branch)
+            self.settled_at_once.append(Tree(ids, emissions or None, failures, self._monotonic()))
+            return
+        self._pending.add(root, ids, emissions or None, failures, self._monotonic())
         self._emitter.seal(branch)
         # The edges of a tree's first segments go with its INIT, not with a turn's acks. No edge (a custom grouping that
         # chose nobody, or no consumer any more) is a complete tree: the ledger says so.

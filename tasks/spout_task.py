@@ -24,8 +24,18 @@ from collections import deque
 from dataclasses import replace
 from typing import Any
 
-from ..acker import EXPIRY_STEPS, Emission, Fate, Pending, Retries, Settled, VerdictKind, Verdicts
-from ..actors import EMPTY, ActorEscalatedError, Directive, FailureHistory, Question, RestartPolicy, Stop, Timer
+from ..acker import EXPIRY_STEPS, Emission, Fate, Pending, Retries, Settled, Tree, Verdict, VerdictKind, Verdicts
+from ..actors import (
+    EMPTY,
+    ActorEscalatedError,
+    Directive,
+    FailureHistory,
+    Question,
+    RestartPolicy,
+    Stop,
+    Timer,
+    maybe_await,
+)
 from ..topology import AckValueSpout, ComponentSpec, Config, Failure, FailValueSpout, FunctionSpout, Spout, TaskSpec
 from .bell import Bell
 from .drive import drive, finish
@@ -156,9 +166,7 @@ class SpoutTask(TaskActor):
         )
         given: Any = self._collector
         if self._thread is not None:
-            given = self._threaded = ThreadedSpoutCollector(
-                self._collector, self.emitter, asyncio.get_running_loop()
-            )
+            given = self._threaded = ThreadedSpoutCollector(self._collector, self.emitter, asyncio.get_running_loop())
         context = self.context()
         await self.call(component.open, context, given)
         self._take_over()
@@ -199,7 +207,7 @@ class SpoutTask(TaskActor):
         """The task ends."""
         await self.end_component("close")
         if self.ready.done():
-            self._collector.closed = True
+            self._collector.close()
 
     # -- the mouth ---------------------------------------------------------------------------------------------------
 
@@ -265,20 +273,25 @@ class SpoutTask(TaskActor):
             await self.in_thread(self._turn_in_thread)
             self._take_over()
             return collector.emitted > begun
-        spout, stopwatch = self._spout, self.env.clock.stopwatch
+        next_tuple, stopwatch = self._spout.next_tuple, self.env.clock.stopwatch
         most = begun + self.config.turn_max_tuples
+        if self._limit is not None:
+            most = min(most, collector.emitted + self._room())
         until_s = stopwatch() + self.config.turn_max_ms / 1000
-        while not collector.finished and self._active:
-            before = collector.emitted
-            result = spout.next_tuple()
+        now = collector.emitted
+        while now < most and not collector.finished and self._active and not self.outbox.blocked:
+            before = now
+            result = next_tuple()
             if result is not None:
                 if inspect.iscoroutine(result):
                     await drive(result, self._suspended)
                     self.suspended_since_s = None
                 else:
                     await finish(result, self._suspended)
+                if self._room() <= 0:  # while it was suspended, what it had emitted was sent and may be settled
+                    break
             now = collector.emitted
-            if now == before or now >= most or self._room() <= 0 or self.outbox.blocked or stopwatch() >= until_s:
+            if now == before or stopwatch() >= until_s:
                 break
         return collector.emitted > begun
 
@@ -363,11 +376,12 @@ class SpoutTask(TaskActor):
         self._take_over()
         await self._hear_at_once()
 
-    async def _judge(self, verdict: Any) -> None:
+    async def _judge(self, verdict: Verdict) -> None:
         pending = self._pending
         if verdict.kind is VerdictKind.ACK:
-            for settled in pending.acked(verdict.root):
-                await self._acked(settled)
+            tree = pending.acked(verdict.root)
+            if tree is not None:
+                await self._acked(tree)
         elif verdict.kind is VerdictKind.FAIL:
             failed = pending.failed(verdict.root, verdict.index, verdict.failure)
             if failed is not None:
@@ -381,24 +395,37 @@ class SpoutTask(TaskActor):
     async def _hear_at_once(self) -> None:
         """Messages that nobody tracks are acked as soon as the call that emitted them is over."""
         while self._collector.settled_at_once:
-            settled, self._collector.settled_at_once = self._collector.settled_at_once, []
-            for message in settled:
-                await self._acked(message)
+            trees, self._collector.settled_at_once = self._collector.settled_at_once, []
+            for tree in trees:
+                await self._acked(tree)
 
-    async def _acked(self, settled: Settled) -> None:
-        self.counters.acked += 1
-        latency_s = self.env.clock.monotonic() - settled.emitted_s
-        self.counters.complete_s += latency_s
-        self._retries.settled(settled.message_id)
-        if self.hook_calls is not None:
-            self.hook_calls.call("spout_ack", settled.message_id, self.task.task_id, latency_s)
+    async def _acked(self, tree: Tree) -> None:
+        """Every open message of a tree is acked. The common case is one plain call per message."""
+        latency_s = self.env.clock.monotonic() - tree.emitted_s
+        self.counters.acked += tree.open
+        self.counters.complete_s += latency_s * tree.open
+        if self._retries.suspects or self.hook_calls is not None:
+            for message_id in tree.open_ids():
+                self._retries.settled(message_id)
+                if self.hook_calls is not None:
+                    self.hook_calls.call("spout_ack", message_id, self.task.task_id, latency_s)
         if not self._hears_acks:
             return
-        if isinstance(self._spout, AckValueSpout):
-            values = settled.emission.values if settled.emission is not None else ()
-            await self._tell("ack", self._spout.ack, settled.message_id, values)
-        else:
-            await self._tell("ack", self._spout.ack, settled.message_id)
+        if self._thread is not None or isinstance(self._spout, AckValueSpout):
+            for settled in tree.settled():
+                arguments: tuple[Any, ...] = (settled.message_id,)
+                if isinstance(self._spout, AckValueSpout):
+                    arguments += (settled.emission.values if settled.emission is not None else (),)
+                await self._tell("ack", self._spout.ack, *arguments)
+            return
+        ack = self._spout.ack
+        for message_id in tree.open_ids():
+            try:
+                result = ack(message_id)
+                if result is not None:
+                    await maybe_await(result)
+            except Exception as error:
+                self.report("ack", error)
 
     async def _failed(self, settled: Settled) -> None:
         self.counters.failed += 1
