@@ -91,6 +91,15 @@ def test_a_key_without_hash_names_component_stream_field_and_type(kind: Any, tas
         grouping.choose(rows[2])
 
 
+class Unhashed(str):
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_text_that_cannot_be_hashed_is_named_too() -> None:
+    with pytest.raises(UnhashableKeyError, match="holds a Unhashed"):
+        prepare(FieldsGrouping(["word"]), range(4)).choose((Unhashed("a"), 1))
+
+
 class Sour:
     """Raises where nobody expects it."""
 

@@ -258,6 +258,7 @@ def test_real_numpy_scalars() -> None:
         (numpy.bytes_(b"a"), b"a"),
         (numpy.complex128(1), 1),
         (numpy.longdouble(0.5), 0.5),
+        (numpy.clongdouble(0.5), 0.5),
         (numpy.datetime64("2026-01-01T00:00:00", "s"), dt.datetime(2026, 1, 1)),
         (numpy.datetime64("2026-01-01T00:00:00", "ns"), dt.datetime(2026, 1, 1)),
         (numpy.timedelta64(1, "h"), dt.timedelta(hours=1)),
