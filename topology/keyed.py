@@ -126,7 +126,7 @@ class FieldsGrouping(KeyedGrouping):
         return (self.targets[self._lookup_one((values,))],)
 
     def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
-        """Shares by key. This is the hottest loop of a word count: see benchmarks before changing it."""
+        """Shares by key. This is the hottest loop of a word count: measure before and after a change."""
         targets = self.targets
         if len(targets) == 1:
             # Nothing to choose, but a bad key must not pass only because there happens to be one task.
