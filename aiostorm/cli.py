@@ -24,6 +24,7 @@ from . import __version__
 
 if TYPE_CHECKING:
     from .cli_progress import Display
+    from .cli_report import Report
     from .cli_run import Job
     from .cli_signals import Interrupts
     from .topology import Config, Topology
@@ -36,6 +37,8 @@ _TARGET_HELP = """TARGET names a topology, or a function that makes one; ARGS ar
       'pkg.mod:make("a", n=3)'      a function and its arguments, as Python literals
       path/file.py:topology         the same, in a file
 """
+
+_LEFT_BEHIND = "User code still runs (topology.graceful.stop.secs is over): it is left behind."
 
 
 class CommandError(click.ClickException):
@@ -156,7 +159,7 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
     from .cli_progress import LiveTable
     from .cli_report import as_json as json_text
     from .cli_report import as_text, pending_text
-    from .cli_run import exit_code
+    from .cli_run import INTERRUPTED, exit_code
     from .cli_run import run as run_job
 
     try:
@@ -166,23 +169,20 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
     if isinstance(display, LiveTable):
         interrupts.on_first = display.say
         _log_to(display.log_handler(), log_level)
-    prints = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
-    with interrupts, asyncio.Runner(loop_factory=factory) as runner:
-        with prints:
-            report = runner.run(run_job(job, display, interrupts))
-        # Printed before the loop is closed: a thread of the user's may hold that up.
-        click.echo(json_text(report) if as_json else as_text(report))
-        stopped = report.state in ("interrupted", "terminated", "timed out")
-        if stopped:
+    out = sys.stdout
+
+    def done(report: Report) -> None:
+        click.echo(json_text(report) if as_json else as_text(report), file=out)
+        if report.state in INTERRUPTED:
             click.echo(f"{report.state}; pending: {pending_text(report.pending)}", err=True)
+            interrupts.end_within(job.config.graceful_stop_s, exit_code(report, interrupts), _LEFT_BEHIND)
         for problem in report.problems:
             click.echo(f"Error: {problem}", err=True)
-        code = exit_code(report, interrupts)
-        if stopped:
-            limit_s = job.config.graceful_stop_s
-            words = f"A thread of user code still runs after {limit_s:g} s (topology.graceful.stop.secs): left behind."
-            interrupts.end_within(limit_s, code, words)
-    return code
+
+    prints = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    with prints, interrupts, asyncio.Runner(loop_factory=factory) as runner:
+        report = runner.run(run_job(job, display, interrupts, done))
+    return exit_code(report, interrupts)
 
 
 @cli.command(help=f"Show the graph of a topology.\n\n    {_TARGET_HELP}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,8 +29,10 @@ from .topology import Config, Topology
 
 log = logging.getLogger("aiostorm.cli")
 
-RESULTS_S = 10.0
+RESULTS_S = 2.0
 """How long the results of an interrupted topology are waited for: a bolt may be stuck in user code."""
+
+INTERRUPTED = ("interrupted", "terminated", "timed out")
 
 TIMED_OUT = 124
 
@@ -45,8 +47,11 @@ class Job:
     timeout_s: float | None = None
 
 
-async def run(job: Job, display: Display, interrupts: Interrupts) -> Report:
-    """Run a topology to its end. Never raises for what the topology does: the Report says it."""
+async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable[[Report], None]) -> Report:
+    """Run a topology to its end. Never raises for what the topology does: the Report says it.
+
+    `done` is called with the report before the cluster is left: code of the user's may hold that up.
+    """
     loop = asyncio.get_running_loop()
     stop = interrupts.listen()
     timer = loop.call_later(job.timeout_s, stop.set) if job.timeout_s is not None else None
@@ -54,7 +59,9 @@ async def run(job: Job, display: Display, interrupts: Interrupts) -> Report:
     try:
         async with LocalCluster() as cluster:
             session = _Session(job, cluster, display, interrupts, stop, started_s)
-            return await session.run()
+            report = await session.run()
+            done(report)
+            return report
     finally:
         if timer is not None:
             timer.cancel()
@@ -62,11 +69,8 @@ async def run(job: Job, display: Display, interrupts: Interrupts) -> Report:
 
 def exit_code(report: Report, interrupts: Interrupts) -> int:
     """See the module."""
-    match report.state:
-        case "interrupted" | "terminated":
-            return interrupts.exit_code
-        case "timed out":
-            return TIMED_OUT
+    if report.state in INTERRUPTED:
+        return TIMED_OUT if report.state == "timed out" else interrupts.exit_code
     return 1 if report.problems else 0
 
 
@@ -101,13 +105,12 @@ class _Session:
             async with asyncio.TaskGroup() as group:
                 progress = group.create_task(self._show_progress())
                 state = await self._reach_the_end(group)
-                if state in ("interrupted", "terminated", "timed out"):
-                    await self._drain()
+                drained = state == "finished" or (state in INTERRUPTED and await self._drain())
                 results = await self._results()
                 elapsed_s = self._loop.time() - self._started_s
                 progress.cancel()
             pending = self._running.pending() if self._running is not None else {}
-            await self._end(at_once=any(pending.values()))
+            await self._end(at_once=not drained)
         return self._report(state, elapsed_s, results, pending)
 
     @property
@@ -140,18 +143,20 @@ class _Session:
             return "failed"
         return "finished"
 
-    async def _drain(self) -> None:
-        """Stop the spouts and let what is under way finish, for at most the message timeout."""
+    async def _drain(self) -> bool:
+        """Stop the spouts and let what is under way finish, for at most the message timeout. Has all been finished?"""
         if self._running is None or not self._alive:
-            return
+            return False
         limit_s = self._job.config.message_timeout_s
         try:
             await self._running.deactivate()
             await self._running.wait_idle(limit_s, quiet_s=0.0)
+            return True
         except TimeoutError:
             self._display.say(f"Not drained in {limit_s:g} s (topology.message.timeout.secs).")
         except AiostormError as error:
             self._problems.append(str(error))
+        return False
 
     async def _results(self) -> Mapping[str, Sequence[Any]]:
         if self._running is None or not self._alive:
@@ -169,9 +174,13 @@ class _Session:
     async def _end(self, *, at_once: bool) -> None:
         if self._running is None:
             return
-        await self._running.kill(0 if at_once else None)
+        limit_s = self._job.config.graceful_stop_s if at_once else None
         try:
+            async with asyncio.timeout(limit_s):
+                await self._running.kill(0 if at_once else None)
             await self._running.wait_ended()
+        except TimeoutError:
+            self._problems.append(f"user code still ran {limit_s:g} s after it was stopped")
         except TopologyFailedError as error:  # known already, or it failed while it ended
             self._problems.append(str(error))
 
