@@ -128,12 +128,12 @@ class FieldsGrouping(KeyedGrouping):
     def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
         """Shares by key. This is the hottest loop of a word count: measure before and after a change."""
         targets = self.targets
+        if len(rows) == 1:
+            return [(targets[self._lookup_one(rows)], rows, marks)]
         if len(targets) == 1:
             # Nothing to choose, but a bad key must not pass only because there happens to be one task.
             self._lookup(rows)
             return [(targets[0], rows, marks)] if rows else []
-        if len(rows) == 1:
-            return [(targets[self._lookup_one(rows)], rows, marks)]
         places = self._lookup(rows)
         if len(rows) <= 2 * len(targets):  # a list for each target would cost more than it saves
             return share_each([targets[place] for place in places], rows, marks)
