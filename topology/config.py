@@ -91,7 +91,7 @@ class Config(BaseModel):
     )
     max_retries: Count | None = _setting(
         None,
-        "Times the framework emits a failed message again before it is a dead letter; None: the spout's `fail` decides.",
+        "Replays of a failed message by the framework before it is a dead letter; None: the spout's `fail` decides.",
         "topology.max.retries",
         ge=0,
     )
