@@ -1,7 +1,7 @@
 """The ledger: which trees are complete, in one constant-size row per root.
 
-Every edge (one per segment and root) is XORed into its root's row twice: when it is made and when it is done. The row is
-zero when, and practically only when, every edge that was made is done.
+Every edge (one per segment and root) is XORed into its root's row twice: when it is made and when it is done. The row
+is zero when, and practically only when, every edge that was made is done.
 
     spout ── INIT(root, xor of its edges) ─┐
     bolt ─── ACK(root, done ^ made) ───────┼─► row ──► zero after INIT      ACK      every open message is acked

@@ -28,7 +28,10 @@ class Fate(enum.Enum):
 
 
 class Retries:
-    """The failures of one spout task's messages. `suspects`: message id → failures, of those that the spout may replay."""
+    """The failures of one spout task's messages.
+
+    `suspects`: message id → failures, of those that the spout may replay.
+    """
 
     __slots__ = ("_max_retries", "_remembered", "suspects")
 

@@ -7,7 +7,15 @@ system ─ guardian of all ─┬─ cell: mailbox, restarts, timers, watchers �
 
 from .actor import Actor, maybe_await
 from .clock import Clock, LoopClock, is_virtual
-from .errors import ActorEscalatedError, AiostormError, AskFailedError, AskTimeoutError, MailboxClosedError
+from .errors import (
+    ActorCancelledError,
+    ActorEscalatedError,
+    AiostormError,
+    AskFailedError,
+    AskTimeoutError,
+    KillTimeoutError,
+    MailboxClosedError,
+)
 from .lanes import EMPTY, Lanes, Parked
 from .loops import loop_factory
 from .mailbox import Mailbox
@@ -33,6 +41,7 @@ __all__ = [
     "RESUME_ON_FAILURE",
     "STOP_ON_FAILURE",
     "Actor",
+    "ActorCancelledError",
     "ActorEscalatedError",
     "ActorSystem",
     "AiostormError",
@@ -45,6 +54,7 @@ __all__ = [
     "Decision",
     "Directive",
     "FailureHistory",
+    "KillTimeoutError",
     "Lanes",
     "LoopClock",
     "Mailbox",

@@ -7,7 +7,9 @@
 1. `receive` is never run twice at once: an actor needs no locks for its own state.
 2. Control messages (timers, Terminated, stop) are received before data.
 3. An actor ends after its mailbox: `stop` closes the mailbox, what was accepted is processed, then the children end
-   (youngest first), then `stopped` is called.
+   (youngest first), then `stopped` is called. A failure on the way does not change that, if its policy lets it go on.
+4. `kill` cancels what `receive` awaits, and everything below; `stopped` is still called. Catch CancelledError only to
+   clean up: an actor that swallows it is given up and reported.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from .errors import ActorEscalatedError, AskFailedError
+from .errors import ActorEscalatedError
 from .lanes import EMPTY
 from .mailbox import Mailbox
 from .messages import ChildEscalated, Question, Stop
@@ -33,10 +35,18 @@ TURN_MESSAGES = 128
 """Messages received before other actors get the loop."""
 
 
-class Actor:
-    """Base of all actors: define `receive`, and `started` and `stopped` if needed. Every one may be `def` or `async def`."""
+class _NoCell:
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError("an actor has no address, mailbox, children or timers before it is started: use `started`")
 
-    _cell: Cell  # set by the system before `started`
+
+NO_CELL = cast("Cell", _NoCell())
+
+
+class Actor:
+    """Base of all actors: define `receive`, and `started` and `stopped` if needed. Each may be `def` or `async def`."""
+
+    _cell: Cell = NO_CELL  # the system sets one before `started`
 
     def started(self) -> Any:
         """Called before the first message, and again after each restart."""
@@ -49,7 +59,7 @@ class Actor:
         """Called at the end (not before a restart)."""
 
     def child_escalated(self, ref: Ref, error: BaseException) -> Any:
-        """A child gave up. By default this actor fails with it."""
+        """A child gave up, or failed for good while this actor was ending. By default this actor fails with it."""
         raise ActorEscalatedError(f"{ref.path} gave up: {error!r}") from error
 
     @property
@@ -85,11 +95,11 @@ class Actor:
 
     def watch(self, ref: Ref) -> None:
         """Receive `Terminated(ref, error)` when that actor ends, at once if it already has."""
-        self._cell.watch(ref)
+        self._cell.deathwatch.watch(ref._cell.deathwatch)
 
     def unwatch(self, ref: Ref) -> None:
-        """Stop watching."""
-        self._cell.unwatch(ref)
+        """Stop watching. What is in the mailbox already is still received."""
+        self._cell.deathwatch.unwatch(ref._cell.deathwatch)
 
     def after(self, delay_s: float, message: Any) -> Timer:
         """Send this actor a message in `delay_s` seconds."""
@@ -105,8 +115,8 @@ class Actor:
 
     async def run(self) -> None:
         """The message loop. Ends after `Stop`; what it raises is decided by the guardian."""
-        mailbox = self._cell.mailbox
-        stopping = False
+        cell = self._cell
+        mailbox = cell.mailbox
         while True:
             for _ in range(TURN_MESSAGES):
                 message = mailbox.take()
@@ -116,8 +126,8 @@ class Actor:
                 if kind is Question:
                     await self._answer(message)
                 elif kind is Stop:
-                    mailbox.close(f"actor {self._cell.path} is stopping")
-                    stopping = True
+                    mailbox.close(f"actor {cell.path} is stopping")
+                    cell.stop_asked = True  # outlives this incarnation
                 elif kind is Timer:
                     if message.received():
                         await self._handle(message.message)
@@ -127,9 +137,11 @@ class Actor:
                     handled = self.receive(message)
                     if handled is not None and inspect.isawaitable(handled):
                         await handled
+            if cell.killed:
+                return  # user code swallowed the cancel; there is nothing left to receive
             if mailbox.has_data or mailbox.has_control:
                 await asyncio.sleep(0)
-            elif stopping:
+            elif cell.stop_asked:
                 return
             else:
                 await mailbox.wait()
@@ -146,15 +158,10 @@ class Actor:
             value = self.receive(question.message)
             if value is not None and inspect.isawaitable(value):
                 value = await value
-        except asyncio.CancelledError:
+        except BaseException as error:
+            # Never a cancelled reply: the asker would take it for a cancel of its own.
             if not reply.done():
-                reply.cancel()
-            raise
-        except Exception as error:
-            if not reply.done():
-                failed = AskFailedError(f"{self._cell.path} failed on the question: {error!r}")
-                failed.__cause__ = error
-                reply.set_exception(failed)
+                reply.set_exception(self._cell.refusal(error))
             raise
         if not reply.done():
             reply.set_result(value)

@@ -7,27 +7,47 @@
                   (backoff)  ├── STOP ──────► terminate
                              └── ESCALATE ──► the parent is told, terminate
 
+    LIVING ─► CHILDREN (they end) ─► LAST (`stopped`) ─► DEAD          kill: the whole branch at once, at any point
+
 1. A cell's asyncio task is held by the system until it has ended; it never ends with an exception nobody sees.
-2. Terminate: children first (youngest first), then `stopped`, then dead letters, then watchers hear of it.
+2. Terminate: children first (youngest first), then `stopped`, then dead letters, then watchers hear of it, once.
+3. `terminated` is done within a bound after `kill`, whatever user code does: cancelled, cancelled again after
+   `kill_timeout_s`, given up after as much again. That is a failure of the system, which names the line it hangs at.
+4. An end that nobody asked for is a failure: user code that raises CancelledError though nobody cancelled it is decided
+   about by the policy; a cancel from outside (a loop that shuts down) ends the branch, is reported, and passed on.
+5. An actor that has been told to stop does not wait for a backoff: what it had not got to becomes dead letters.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .actor import Actor, maybe_await
-from .errors import MailboxClosedError
-from .lanes import EMPTY
+from .deathwatch import DeathWatch
+from .errors import ActorCancelledError, AiostormError, AskFailedError, KillTimeoutError, MailboxClosedError
 from .mailbox import Mailbox
+from .maker import Maker, kind_of
 from .messages import ChildEscalated, DeadLetter, Question, Stop, Terminated
 from .policy import Decision, Directive, FailureHistory, RestartPolicy
+from .reaper import Reaper, where
 from .ref import Ref
 from .timers import Timer, Timers
 
 if TYPE_CHECKING:
     from .system import ActorSystem
+
+log = logging.getLogger("aiostorm.actors")
+
+
+class _Phase(enum.Enum):
+    LIVING = enum.auto()
+    CHILDREN = enum.auto()
+    LAST = enum.auto()
+    DEAD = enum.auto()
 
 
 class Cell:
@@ -42,6 +62,7 @@ class Cell:
         policy: RestartPolicy,
         mailbox: Mailbox,
     ) -> None:
+        mailbox.claim(f"actor {path}")
         self.system = system
         self.loop = system.loop
         self.parent = parent
@@ -52,14 +73,23 @@ class Cell:
         self.timers = Timers(mailbox, self.loop)
         self.terminated: asyncio.Future[None] = self.loop.create_future()
         self.error: BaseException | None = None
+        self.killed = False
+        self.stop_asked = False
         self.ref = Ref(self)
-        self._made = actor
+        self.deathwatch = DeathWatch(self.ref, mailbox)
         self._actor: Actor | None = None
-        self._watchers: set[Cell] = set()
-        self._watched: set[Cell] = set()
         self._names = 0
-        self._killed = False
-        self._task = system.guard(self._run(), name=path)
+        self._phase = _Phase.LIVING
+        self._begun = False
+        self._cancelled: asyncio.CancelledError | None = None
+        self._reaper: Reaper | None = None
+        self._task: asyncio.Task[None]
+        self._maker = Maker(self, actor)
+
+    def start(self) -> None:
+        """Begin to live. Apart from the making: an eager task factory runs the first step right here."""
+        self._task = self.system.guard(self._run(), name=self.path)
+        self._task.add_done_callback(self._never_began)
 
     # -- what the actor asks for -------------------------------------------------------------------------------------
 
@@ -72,15 +102,16 @@ class Cell:
         mailbox: Mailbox | None = None,
     ) -> Ref:
         """Start a child of this cell."""
-        if self.terminated.done() or self.system.closing:
+        if self._phase is not _Phase.LIVING or self.killed:
             raise MailboxClosedError(f"{self.path or '/'} has stopped: it cannot have children any more")
         if name is None:
-            self._names += 1
-            name = f"{_kind(actor)}-{self._names}"
+            name = self._free_name(kind_of(actor))
         if "/" in name or not name:
             raise ValueError(f"an actor's name is not empty and has no '/': {name!r}")
         if name in self.children:
-            raise ValueError(f"{self.path or '/'} already has a child named {name!r}")
+            raise ValueError(
+                f"{self.path or '/'} already has a child named {name!r} (a name is free once it has ended)"
+            )
         system = self.system
         child = Cell(
             system,
@@ -91,146 +122,296 @@ class Cell:
             mailbox or Mailbox(system.mailbox_capacity, loop=self.loop),
         )
         self.children[name] = child
+        system.cells.add(child)
+        child.start()
         return child.ref
 
-    def watch(self, ref: Ref) -> None:
-        """Hear of an actor's end."""
-        target = ref._cell
-        if target.terminated.done():
-            self.mailbox.post(Terminated(ref, target.error))
-        else:
-            target._watchers.add(self)
-            self._watched.add(target)
-
-    def unwatch(self, ref: Ref) -> None:
-        """Stop watching."""
-        ref._cell._watchers.discard(self)
-        self._watched.discard(ref._cell)
+    def stop(self) -> None:
+        """End in order."""
+        if not self.stop_asked and self._phase is not _Phase.DEAD:
+            self.stop_asked = True
+            self.mailbox.post(Stop())
 
     def kill(self) -> None:
-        """End now."""
-        if not self.terminated.done():
-            self._killed = True
+        """End now, with all children. A second kill also interrupts what user code does in answer to the first."""
+        if self._phase is _Phase.DEAD:
+            return
+        self._doom()
+        # While children end there is nothing to interrupt: they are killed too. A coroutine that is cancelled before
+        # its first step would not run at all: it looks at `killed` when it begins.
+        if self._begun and self._phase in (_Phase.LIVING, _Phase.LAST):
             self._task.cancel()
+
+    def refusal(self, error: BaseException) -> AiostormError:
+        """What somebody who asked hears when `receive` ended with `error`."""
+        if isinstance(error, asyncio.CancelledError) and self._is_cancelled():
+            return MailboxClosedError(f"actor {self.path} was stopped while it handled the question")
+        failed = AskFailedError(f"{self.path} failed on the question: {error!r}")
+        failed.__cause__ = error
+        return failed
 
     # -- life --------------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - for the type checker
+        self._task = task
+        self._begun = True
+        thrown: BaseException | None = None
         try:
-            decision = Decision(Directive.RESTART)
-            while True:
-                try:
-                    await self._live(decision)
-                    return
-                except Exception as error:
-                    decision = self.history.failed(error, self.system.clock.monotonic())
-                    self.system.report(self.path, error, decision)
-                    if not await self._carry_on(error, decision):
-                        return
-        except asyncio.CancelledError:
-            # A kill ends here; a cancel that nobody here asked for (a loop shutting down) must be passed on.
-            if not self._killed:
-                raise
-        finally:
-            await self._terminate()
+            if not self.killed:
+                await self._lives()
+        except asyncio.CancelledError as cancelled:
+            if not self.killed:
+                self._cancelled_outside(cancelled)
+        except GeneratorExit:
+            raise  # the loop was closed under us: nothing can be awaited any more
+        except (KeyboardInterrupt, SystemExit) as error:
+            # Goes straight through the loop: what is alive then is cancelled by whoever ran it.
+            self.error = error
+            self._doom()
+            self._bury()
+            raise
+        except BaseException as error:  # not an Exception: no policy decides about it
+            self.error = thrown = error
+            self._doom()
+        await self._terminate()
+        if thrown is not None:
+            raise thrown
+        if self._cancelled is not None:
+            raise self._cancelled
+
+    async def _lives(self) -> None:
+        """One incarnation after the other, until there is no next."""
+        decision: Decision | None = Decision(Directive.RESTART)
+        while decision is not None:
+            try:
+                await self._live(decision)
+                return
+            except asyncio.CancelledError as cancelled:
+                if self._is_cancelled():
+                    raise
+                error = ActorCancelledError(
+                    f"{self.path}: something it awaited was cancelled, though the actor was not"
+                )
+                error.__cause__ = cancelled
+                decision = await self._failed(error)
+            except Exception as raised:
+                decision = await self._failed(raised)
 
     async def _live(self, decision: Decision) -> None:
         if self._actor is None or decision.directive is Directive.RESTART:
-            fresh = self._made if isinstance(self._made, Actor) else self._made()
-            fresh._cell = self
+            fresh = self._maker.make()
             self._actor = None  # `stopped` is for an actor that did start
             await maybe_await(fresh.started())
             self._actor = fresh
-        await self._actor.run()
+        if not self.killed:  # `started` may have swallowed the cancel
+            await self._actor.run()
 
-    async def _carry_on(self, error: Exception, decision: Decision) -> bool:
-        """After a failure: is there a next incarnation (or a next message)?"""
+    async def _failed(self, error: Exception) -> Decision | None:
+        """What is decided about a failure, and done; None if there is no next incarnation (or next message)."""
+        if self.killed:  # raised in answer to the kill
+            self.error = error
+            self.system.report(self.path, error, Decision(Directive.STOP))
+            return None
+        try:
+            decision = self.history.failed(error, self.system.clock.monotonic(), resumable=self._actor is not None)
+        except Exception as broken:  # the policy's own `decide`
+            decision = Decision(Directive.ESCALATE)
+            self.system.report(self.path, broken, decision)
+        self.system.report(self.path, error, decision)
         match decision.directive:
             case Directive.RESUME:
-                return True
+                await asyncio.sleep(0)  # others get the loop, though every message fails
+                return decision
             case Directive.RESTART:
                 self.timers.cancel_all()
-                await self._end_children()
-                return await self._back_off(decision.delay_s)
+                await self._end_children_soon()
+                return decision if await self._back_off(decision.delay_s) else None
             case Directive.STOP:
                 self.error = error
             case Directive.ESCALATE:
                 self.error = error
                 self._escalate(error)
-        return False
+        return None
 
     async def _back_off(self, delay_s: float) -> bool:
-        """Wait before a restart; a stop in the meantime ends the actor, and its messages are dead letters."""
-        clock = self.system.clock
-        until_s = clock.monotonic() + delay_s
-        kept: list[object] = []
-        stopping = False
-        while not stopping and (left_s := until_s - clock.monotonic()) > 0:
+        """Wait before a restart. False if it is to stop: then there is no restart after a wait."""
+        await asyncio.sleep(0)
+        if delay_s <= 0:
+            return True
+        monotonic = self.system.clock.monotonic
+        until_s = monotonic() + delay_s
+        while not self.stop_asked and (left_s := until_s - monotonic()) > 0:
             try:
                 async with asyncio.timeout(left_s):
-                    await self.mailbox.wait_nudge()
+                    await self.mailbox.wait_nudge()  # an arrival: perhaps the stop; it stays in the mailbox
             except TimeoutError:
                 break
-            while (message := self.mailbox.take_control()) is not EMPTY:
-                stopping = stopping or isinstance(message, Stop)
-                kept.append(message)
-        for message in kept:
-            if not isinstance(message, Timer):
-                self.mailbox.post(message)
-        return not stopping
+        return not self.stop_asked
 
-    def _escalate(self, error: Exception) -> None:
+    def _escalate(self, error: BaseException) -> None:
         if self.parent is None:
             self.system.fail(self.path, error)
         else:
             self.parent.mailbox.post(ChildEscalated(self.ref, error))
 
+    # -- the end -----------------------------------------------------------------------------------------------------
+
     async def _terminate(self) -> None:
-        self.mailbox.close(f"actor {self.path} has stopped")
-        self.timers.cancel_all()
+        if self._phase is _Phase.DEAD:
+            return  # given up earlier; it has ended after all
+        self._phase = _Phase.CHILDREN
         try:
+            self.timers.close(f"actor {self.path} has stopped")
+            self.mailbox.close(f"actor {self.path} has stopped")
             await self._end_children()
-            if self._actor is not None:
-                await maybe_await(self._actor.stopped())
+            self._phase = _Phase.LAST
+            if self._reaper is not None:
+                self._reaper.begin()
+            await self._last_words()
+        except asyncio.CancelledError as cancelled:
+            if not self._is_cancelled():
+                self.system.report(self.path, cancelled, Decision(Directive.STOP))
+            elif not self.killed:
+                self._cancelled_outside(cancelled)
         except Exception as error:
             self.system.report(self.path, error, Decision(Directive.STOP))
         finally:
             self._bury()
 
     async def _end_children(self) -> None:
-        for child in reversed(list(self.children.values())):
-            if self._killed:
+        """Youngest first; those of a killed actor are killed already."""
+        while self.children:
+            child = next(reversed(self.children.values()))
+            if not self.killed:
+                child.stop()
+            try:
+                await asyncio.shield(child.terminated)
+            except asyncio.CancelledError as cancelled:
+                if self._phase is _Phase.LIVING:
+                    raise
+                self._cancelled_outside(cancelled)
+
+    async def _end_children_soon(self) -> None:
+        """Before a restart. With a bound: the mailbox is open, nobody reads it, and a child may wait for room in it."""
+        limit_s = self.system.stop_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._end_children()
+        except TimeoutError:
+            log.warning("%s restarts: its children did not stop in %g s and are killed", self.path, limit_s)
+            for child in list(self.children.values()):
                 child.kill()
-            else:
-                child.ref.stop()
-            while not child.terminated.done():
-                try:
-                    await asyncio.shield(child.terminated)
-                except asyncio.CancelledError:
-                    if not self._killed:
-                        raise
-                    child.kill()  # killed while it waited for an ordered end
+            await self._end_children()
+
+    async def _last_words(self) -> None:
+        actor = self._actor
+        if actor is None:
+            return
+        if not self.killed:
+            await self._hear_children(actor)
+        await maybe_await(actor.stopped())
+
+    async def _hear_children(self, actor: Actor) -> None:
+        """Children may have given up while they ended: the actor's own hook decides, as ever, then the parent's."""
+        for message in self._left_over():
+            if not isinstance(message, ChildEscalated):
+                self._lose(message)
+                continue
+            try:
+                await maybe_await(actor.child_escalated(message.ref, message.error))
+            except Exception as error:
+                self.system.report(self.path, error, Decision(Directive.ESCALATE))
+                if self.error is None:
+                    self.error = error
+                    self._escalate(error)
 
     def _bury(self) -> None:
-        for message in self.mailbox.remove_all():
-            if isinstance(message, Question):
-                if not message.reply.done():
-                    message.reply.set_exception(MailboxClosedError(f"actor {self.path} stopped before it answered"))
-                message = message.message
-            if not isinstance(message, Stop | Terminated | Timer | ChildEscalated):
-                self.system.dead_letters.add(DeadLetter(self.path, message, "the actor ended before it got to it"))
-        for watcher in self._watchers:
-            watcher._watched.discard(self)
-            if not watcher.terminated.done():
-                watcher.mailbox.post(Terminated(self.ref, self.error))
-        for watched in self._watched:
-            watched._watchers.discard(self)
+        if self._phase is _Phase.DEAD:
+            return
+        self._phase = _Phase.DEAD
+        if self._reaper is not None:
+            self._reaper.end()
+        for message in self._left_over():
+            self._lose(message)
+        self.mailbox.late = self._lose
+        self.deathwatch.end(self.error)
         if self.parent is not None:
             self.parent.children.pop(self.path.rpartition("/")[2], None)
-        if not self.terminated.done():
-            self.terminated.set_result(None)
+        self.system.cells.discard(self)
+        self.terminated.set_result(None)
 
+    def _left_over(self) -> list[Any]:
+        self.mailbox.close(f"actor {self.path} has stopped")
+        return self.mailbox.remove_all()
 
-def _kind(actor: Actor | Callable[[], Actor]) -> str:
-    name = type(actor).__name__ if isinstance(actor, Actor) else getattr(actor, "__name__", type(actor).__name__)
-    return str(name).strip("<>").lower()
+    def _lose(self, message: Any) -> None:
+        """A message that will not be received: whoever asked is told, the rest are dead letters."""
+        if isinstance(message, Question):
+            if not message.reply.done():
+                message.reply.set_exception(MailboxClosedError(f"actor {self.path} stopped before it answered"))
+            message = message.message
+        if isinstance(message, ChildEscalated) and not self.killed:
+            self.system.fail(message.ref.path, message.error)
+        elif not isinstance(message, Stop | Terminated | Timer | ChildEscalated):
+            self.system.dead_letters.add(DeadLetter(self.path, message, "the actor ended before it got to it"))
+
+    # -- kill and cancel ---------------------------------------------------------------------------------------------
+
+    def _doom(self) -> None:
+        """From here on it only ends, and so does everything below it."""
+        if self.killed:
+            return
+        self.killed = True
+        for child in reversed(list(self.children.values())):
+            if not child.killed:
+                child.kill()
+        self.timers.cancel_all()
+        for message in self._left_over():
+            self._lose(message)
+        self._reaper = Reaper(
+            self.loop,
+            self.system.kill_timeout_s,
+            waits=lambda: self._phase is _Phase.CHILDREN and bool(self.children),
+            cancel=self._task.cancel,
+            give_up=self._give_up,
+        )
+        self._reaper.begin()
+
+    def _give_up(self) -> None:
+        self.error = KillTimeoutError(
+            f"{self.path} was killed and does not end: it swallows CancelledError (catch it only to clean up, then "
+            f"raise it again). It hangs at {where(self._task)}"
+        )
+        self.system.give_up(self._task, self.error)
+        self._bury()
+
+    def _is_cancelled(self) -> bool:
+        """Is a CancelledError that arrives now meant for the actor, and not for something that it awaits?"""
+        return self.killed or self._task.cancelling() > 0
+
+    def _cancelled_outside(self, cancelled: asyncio.CancelledError) -> None:
+        """Somebody who is not its guardian cancelled it: it ends as if killed, and the cancel is passed on."""
+        if self._cancelled is None:
+            self._cancelled = cancelled
+        if self.error is None:
+            self.error = ActorCancelledError(f"{self.path} was cancelled, and not by its guardian")
+            self.error.__cause__ = cancelled
+            if not self.system.closing:
+                self.system.report(self.path, self.error, Decision(Directive.STOP))
+        self._doom()
+
+    def _never_began(self, task: asyncio.Task[None]) -> None:
+        """An asyncio task that is cancelled before its first step ends without having run at all."""
+        if not self._begun:
+            self.error = ActorCancelledError(f"{self.path} was cancelled before it began")
+            self._doom()
+            self._bury()
+
+    def _free_name(self, kind: str) -> str:
+        while True:
+            self._names += 1
+            name = f"{kind}-{self._names}"
+            if name not in self.children:
+                return name

@@ -37,18 +37,17 @@ class Clock(Protocol):
 class LoopClock:
     """The clock of an asyncio event loop, real or virtual (a loop with a true attribute `virtual`)."""
 
-    __slots__ = ("_now_offset_s", "monotonic", "stopwatch")
-
-    monotonic: Callable[[], float]
-    stopwatch: Callable[[], float]
-
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         loop = loop or asyncio.get_running_loop()
-        self.monotonic = loop.time
         virtual = is_virtual(loop)
-        self.stopwatch = loop.time if virtual else time.perf_counter
-        # In virtual time the wall clock starts at a fixed date: two runs of one test read the same timestamps.
-        self._now_offset_s = 1_700_000_000.0 - loop.time() if virtual else None
+        # Attributes, not methods: they are read once a turn, and a call less is a call less.
+        self.monotonic: Callable[[], float] = loop.time
+        self.stopwatch: Callable[[], float] = loop.time if virtual else time.perf_counter
+        # In virtual time the wall clock starts at a fixed date: two runs of one test read the same timestamps. The loop
+        # may say which; then every clock of that loop agrees, however late it was made.
+        self._now_offset_s: float | None = (
+            getattr(loop, "wall_offset_s", 1_700_000_000.0 - loop.time()) if virtual else None
+        )
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""

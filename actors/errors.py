@@ -22,5 +22,13 @@ class AskFailedError(AiostormError):
     """The actor raised while it handled the question; `__cause__` is what it raised."""
 
 
+class ActorCancelledError(AiostormError):
+    """An actor was cancelled though nobody killed it: by something it awaited, or from outside; see `__cause__`."""
+
+
+class KillTimeoutError(AiostormError, TimeoutError):
+    """An actor or a guarded asyncio task was killed and given up, since it did not end: it swallows CancelledError."""
+
+
 class ActorEscalatedError(AiostormError):
     """An actor failed more often than its restart policy allows; `__cause__` is the last failure."""

@@ -1,15 +1,18 @@
 """Lanes: the inside of a mailbox, as a pure machine.
 
-Two queues. Data is counted in weight (a segment weighs as many tuples as it holds) and bounded; control is served first
-and never refused: it is bounded by what is pending elsewhere, and it must always get through (that is the deadlock rule).
+Two queues. Data is counted in weight (a segment weighs as many tuples as it holds) and bounded; control is served
+first and never refused: it is bounded by what is pending elsewhere, and it must always get through (that is the
+deadlock rule).
 
     fill > high: the gate closes          closed: offers are refused, senders park
     fill <= low: the gate opens           opening: parked senders are pulled from, one piece each in turn
 
-1. `fill` never exceeds `capacity`: the gate alone decides, and no piece weighs more than the room above the high mark
-   (`max_piece`). Only `force` (edges inside a cycle) may go over.
-2. Senders are parked only while the gate is closed.
-3. Nothing accepted is lost: it is taken, or handed out by `remove_all`.
+1. `fill` is the sum of the weights of the data that is in. It never exceeds `capacity`: the gate alone decides, and no
+   piece weighs more than the room above the high mark (`max_piece`; a heavier one is an error of the sender). Only
+   `force` (edges inside a cycle) may go over.
+2. Senders are parked only while the gate is closed, so nobody overtakes one that is parked.
+3. Parked senders are served in turn, one piece each; pieces of one sender stay in order.
+4. Nothing accepted is lost: it is taken, or handed out by `remove_all`. What is posted after the end goes to `late`.
 
 Storm has one disruptor queue per executor with an overflow list; the marks are its backpressure high and low water
 marks. Pulling from parked senders in turn is ours: no sender can starve another, and none wakes up in vain.
@@ -17,7 +20,9 @@ marks. Pulling from parked senders in turn is ours: no sender can starve another
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from .errors import MailboxClosedError
@@ -51,7 +56,20 @@ EMPTY: Final = _Empty()
 class Lanes:
     """A bounded data queue and a control queue, with a gate between marks. No waiting in here: see `Mailbox`."""
 
-    __slots__ = ("_control", "_data", "_parked", "capacity", "closed", "fill", "gate_open", "high", "low", "max_piece")
+    __slots__ = (
+        "_control",
+        "_data",
+        "_parked",
+        "capacity",
+        "close_reason",
+        "closed",
+        "fill",
+        "gate_open",
+        "high",
+        "late",
+        "low",
+        "max_piece",
+    )
 
     def __init__(self, capacity: int, high_mark: float = 0.8, low_mark: float = 0.2) -> None:
         if capacity < 1:
@@ -65,6 +83,8 @@ class Lanes:
         self.fill = 0
         self.gate_open = True
         self.closed = False
+        self.close_reason = "the mailbox is closed"
+        self.late: Callable[[Any], None] | None = None
         self._control: deque[Any] = deque()
         self._data: deque[tuple[int, Any]] = deque()
         self._parked: deque[Parked] = deque()
@@ -90,13 +110,17 @@ class Lanes:
         return not self.gate_open
 
     def offer(self, item: Any, weight: int = 1) -> bool:
-        """Accept a piece if the gate is open; never waits. False also when closed (see `closed`)."""
+        """Accept a piece if the gate is open; never waits. False also when closed (see `closed`).
+
+        ValueError for a piece that goes past the capacity, which none of up to `max_piece` does.
+        """
         if not self.gate_open:
             return False
+        fill = self.fill + weight
+        if fill > self.high:
+            self._close_gate(fill, weight)
+        self.fill = fill
         self._data.append((weight, item))
-        self.fill += weight
-        if self.fill > self.high:
-            self.gate_open = False
         self._arrived()
         return True
 
@@ -112,22 +136,28 @@ class Lanes:
         return True
 
     def post(self, item: Any) -> None:
-        """Put a message on the control lane: never refused, not even when closed (stopping needs it)."""
+        """Put a message on the control lane: never refused, not even when closed (stopping needs it).
+
+        Once there is no reader any more, `late` is called with it.
+        """
+        if self.late is not None:
+            self.late(item)
+            return
         self._control.append(item)
         self._arrived()
 
     def park(self, sender: Parked) -> None:
         """Wait for room: pieces are pulled from the sender when the gate opens."""
         if self.closed:
-            sender.refused(MailboxClosedError("the mailbox is closed"))
+            sender.refused(MailboxClosedError(self.close_reason))
         else:
             self._parked.append(sender)
             if self.gate_open:
                 self._pull()
 
     def unpark(self, sender: Parked) -> None:
-        """Stop waiting."""
-        if sender in self._parked:
+        """Stop waiting (if it still waits)."""
+        with contextlib.suppress(ValueError):
             self._parked.remove(sender)
 
     def take(self) -> Any:
@@ -168,11 +198,13 @@ class Lanes:
         return batch
 
     def close(self, reason: str = "the mailbox is closed") -> None:
-        """Accept no more data; what was accepted stays. Parked senders are refused."""
-        self.closed = True
+        """Accept no more data; what was accepted stays. Parked senders are refused. The first reason is kept."""
+        if not self.closed:
+            self.closed = True
+            self.close_reason = reason
         self.gate_open = False
         while self._parked:
-            self._parked.popleft().refused(MailboxClosedError(reason))
+            self._parked.popleft().refused(MailboxClosedError(self.close_reason))
 
     def remove_all(self) -> list[Any]:
         """Empty both lanes and hand out what was in them, for the dead letters."""
@@ -180,7 +212,22 @@ class Lanes:
         self._control.clear()
         self._data.clear()
         self.fill = 0
+        if not self.gate_open:
+            self._open()
         return left
+
+    def check_weight(self, weight: int) -> None:
+        """ValueError if a piece may not fit: one sent while the gate is open may go past the capacity."""
+        if weight > self.max_piece:
+            raise ValueError(
+                f"a piece of {weight} is more than this mailbox takes at once ({self.max_piece}, of a capacity of "
+                f"{self.capacity}): send it in smaller pieces, or give the mailbox a larger capacity"
+            )
+
+    def _close_gate(self, fill: int, weight: int) -> None:
+        if fill > self.capacity:
+            self.check_weight(weight)
+        self.gate_open = False
 
     def _open(self) -> None:
         if not self.closed:

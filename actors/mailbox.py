@@ -16,7 +16,7 @@ from .lanes import Lanes
 class Mailbox(Lanes):
     """The bounded inbox of one actor. `loop` is the loop its reader runs in."""
 
-    __slots__ = ("_loop", "_waiter")
+    __slots__ = ("_loop", "_reader", "_waiter")
 
     def __init__(
         self,
@@ -29,9 +29,19 @@ class Mailbox(Lanes):
         super().__init__(capacity, high_mark, low_mark)
         self._loop = loop or asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
+        self._reader: str | None = None
+
+    def claim(self, reader: str) -> None:
+        """Be the mailbox of one actor and no other: two readers would steal each other's wake-ups."""
+        if self._reader is not None:
+            raise ValueError(f"a mailbox has one reader: this one is (or was) {self._reader}'s, give {reader} its own")
+        self._reader = reader
 
     async def put(self, item: Any, weight: int = 1) -> None:
-        """Accept a piece, waiting for room. MailboxClosedError if it closes first."""
+        """Accept a piece, waiting for room. MailboxClosedError if it closes first.
+
+        Cancelled while it waits, the piece has not been accepted, unless that had just happened.
+        """
         if not self.offer(item, weight):
             await self._put_slowly(item, weight)
 
@@ -64,10 +74,11 @@ class Mailbox(Lanes):
         """Accept a piece if the gate is open; never waits. (Lanes.offer, inlined: this is the hot path.)"""
         if not self.gate_open:
             return False
-        self._data.append((weight, item))
-        self.fill = fill = self.fill + weight
+        fill = self.fill + weight
         if fill > self.high:
-            self.gate_open = False
+            self._close_gate(fill, weight)
+        self.fill = fill
+        self._data.append((weight, item))
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -75,7 +86,8 @@ class Mailbox(Lanes):
 
     async def _put_slowly(self, item: Any, weight: int) -> None:
         if self.closed:
-            raise MailboxClosedError("the mailbox is closed")
+            raise MailboxClosedError(self.close_reason)
+        self.check_weight(weight)
         parcel = _Parcel(item, weight, self._loop.create_future())
         self.park(parcel)
         try:

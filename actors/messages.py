@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """Death watch: a watched actor has ended; `error` says why if it failed."""
+    """Death watch: a watched actor has ended; `error` says why, if it was not asked to (stop, kill)."""
 
     ref: Ref
     error: BaseException | None = None

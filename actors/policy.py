@@ -5,9 +5,11 @@
                           STOP     end the actor
                           ESCALATE the parent fails with it
 
-More than `max_restarts` restarts within `window_s` escalate, whatever the directive: an endless restart hides a defect
-(Erlang's restart intensity). The backoff grows with the number of restarts in the window, so an actor that has been well
-for a while starts again at the first step.
+1. More than `max_restarts` restarts within `window_s` escalate: an endless restart hides a defect (Erlang's restart
+   intensity).
+2. The backoff grows with the number of restarts in the window, so an actor that has been well for a while starts again
+   at the first step.
+3. An actor that failed before it had started has nothing to resume: RESUME is a RESTART then, and counts as one.
 """
 
 from __future__ import annotations
@@ -71,9 +73,11 @@ class FailureHistory:
         self.policy = policy
         self._restarts: deque[float] = deque()
 
-    def failed(self, error: BaseException, now_s: float) -> Decision:
-        """Decide about a failure at `now_s` (monotonic seconds)."""
+    def failed(self, error: BaseException, now_s: float, *, resumable: bool = True) -> Decision:
+        """Decide about a failure at `now_s` (monotonic seconds). Raises what the policy's `decide` raises."""
         directive = self.policy.decide(error)
+        if directive is Directive.RESUME and not resumable:
+            directive = Directive.RESTART
         if directive is not Directive.RESTART:
             return Decision(directive)
         while self._restarts and self._restarts[0] <= now_s - self.policy.window_s:

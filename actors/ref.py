@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from .errors import AskTimeoutError, MailboxClosedError
-from .messages import Question, Stop
+from .messages import Question
 
 if TYPE_CHECKING:
     from .cell import Cell
@@ -15,7 +15,7 @@ _FROM_SYSTEM: Any = object()
 
 
 class Ref:
-    """Send messages to an actor. Refs compare by identity of the actor; one stays valid over restarts."""
+    """Send messages to an actor, from its own event loop. Equal only to itself; valid over restarts of the actor."""
 
     __slots__ = ("_cell", "_mailbox")
 
@@ -34,7 +34,10 @@ class Ref:
         return not self._cell.terminated.done()
 
     async def tell(self, message: Any) -> None:
-        """Send a message; waits while the mailbox is past its marks. MailboxClosedError if the actor has stopped."""
+        """Send a message; waits while the mailbox is past its marks. MailboxClosedError if the actor has stopped.
+
+        Cancelled while it waits, the message was not sent, unless that had just happened.
+        """
         if not self._mailbox.offer(message):
             await self._mailbox.put(message)
 
@@ -43,7 +46,7 @@ class Ref:
         if self._mailbox.offer(message):
             return True
         if self._mailbox.closed:
-            raise MailboxClosedError(f"actor {self.path} has stopped")
+            raise MailboxClosedError(self._mailbox.close_reason)
         return False
 
     async def ask(self, message: Any, *, timeout_s: float | None = _FROM_SYSTEM) -> Any:
@@ -51,6 +54,7 @@ class Ref:
 
         The time counts from here, waiting for room included. AskTimeoutError when it runs out, AskFailedError when
         `receive` raised, MailboxClosedError when the actor stopped before it answered. `timeout_s=None` waits for ever.
+        A question that was accepted is handled even when nobody waits for the reply any more.
         """
         loop = self._cell.loop
         if timeout_s is _FROM_SYSTEM:
@@ -58,37 +62,32 @@ class Ref:
         reply: asyncio.Future[Any] = loop.create_future()
         timer = loop.call_later(timeout_s, _time_out, reply, self, timeout_s) if timeout_s is not None else None
         question = Question(message, reply)
+        parked: _ParkedQuestion | None = None
         try:
             if not self._mailbox.offer(question):
-                await self._put_until(question, reply)
+                parked = _ParkedQuestion(question)
+                self._mailbox.park(parked)
             return await reply
         finally:
             if timer is not None:
                 timer.cancel()
+            if parked is not None:
+                self._mailbox.unpark(parked)
 
     def stop(self) -> None:
         """Ask the actor to end in order: what it has accepted is processed first."""
-        if self.is_alive:
-            self._mailbox.post(Stop())
+        self._cell.stop()
 
     def kill(self) -> None:
-        """End the actor at once; what it had accepted becomes dead letters."""
+        """End the actor and its children at once; what they had accepted becomes dead letters.
+
+        What awaits in them is cancelled; one that does not end is given up after twice the system's `kill_timeout_s`.
+        """
         self._cell.kill()
 
     async def wait_terminated(self) -> None:
-        """Wait until the actor has ended."""
+        """Wait until the actor has ended. In order this has no bound of its own; after `kill` it has."""
         await asyncio.shield(self._cell.terminated)
-
-    async def _put_until(self, question: Question, reply: asyncio.Future[Any]) -> None:
-        """Wait for room, but no longer than for the reply (which the timer may fail)."""
-        if self._mailbox.closed:
-            raise MailboxClosedError(f"actor {self.path} has stopped")
-        parked = _ParkedQuestion(question)
-        self._mailbox.park(parked)
-        try:
-            await asyncio.wait((reply,))
-        finally:
-            self._mailbox.unpark(parked)
 
     def __repr__(self) -> str:
         return f"Ref({self.path})"

@@ -3,16 +3,20 @@
 A thread looks at a beat that the loop keeps. When the beat is late, the loop's thread is inside some call: the thread
 reads its stack and the asyncio task it runs, and reports once per stall, while it lasts.
 
-    loop:    beat … beat … [user code blocks] ………………… beat
-    thread:  ok     ok     ok    late: report(stack)         over: report(duration)
+    loop:    beat … beat … [user code blocks] ………………… beat …
+    thread:  ok     ok     ok    late: report(stack)   ok
 
 1. It is off in virtual time: there nothing may depend on how long code really ran.
 2. The watch costs the loop one callback per quarter of the limit.
+3. Only code is reported: a loop that is late but waits in its selector was held up by the machine, and what the thread
+   sees after the loop has gone on says nothing about the stall.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import sys
 import threading
 import time
@@ -21,12 +25,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-_PACKAGE_ROOTS = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__).resolve().parent))
+from .clock import is_virtual
+
+log = logging.getLogger("aiostorm.actors")
+
+_PACKAGE_ROOTS = tuple(
+    f"{root}{os.sep}" for root in (Path(__file__).resolve().parent.parent, Path(asyncio.__file__).resolve().parent)
+)
+_WAITING = ("selectors.py", "runners.py", "base_events.py", "windows_events.py")
+"""Where an idle loop's innermost frame is (uvloop has none of its own, so there it is its caller's)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The loop has been blocked for `blocked_s` seconds and still is. `line` is the user's own line, if one is found."""
+    """The loop has been blocked for `blocked_s` seconds and still is; `line` is the user's own, if one is found."""
 
     task: str
     blocked_s: float
@@ -57,8 +69,12 @@ class StallWatch:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin, from within the loop's thread."""
+        """Begin, from within the loop's thread. Once; does nothing in virtual time."""
+        if self._thread is not None or self._over.is_set():
+            raise RuntimeError("a stall watch is started once: make another")
         self._loop = asyncio.get_running_loop()
+        if is_virtual(self._loop):
+            return
         self._loop_thread = threading.get_ident()
         self._beat()
         self._thread = threading.Thread(target=self._watch, name="aiostorm-stall-watch", daemon=True)
@@ -80,13 +96,20 @@ class StallWatch:
     def _watch(self) -> None:
         reported = 0.0
         while not self._over.wait(self._limit_s / 4):
+            if self._loop is None or self._loop.is_closed():
+                return
             beat_s = self._beat_s
             blocked_s = time.monotonic() - beat_s
-            if blocked_s > self._limit_s and beat_s != reported:
-                reported = beat_s
-                stall = self._look(blocked_s)
-                if stall is not None:
-                    self._report(stall)
+            if blocked_s <= self._limit_s or beat_s == reported:
+                continue
+            stall = self._look(blocked_s)
+            if stall is None or self._beat_s != beat_s:
+                continue  # not blocked (any more); what was seen may be anything
+            reported = beat_s
+            try:
+                self._report(stall)
+            except Exception:
+                log.exception("the report of a stall failed: %s", stall)
 
     def _look(self, blocked_s: float) -> Stall | None:
         frame = sys._current_frames().get(self._loop_thread)
@@ -94,6 +117,8 @@ class StallWatch:
             return None
         task = asyncio.current_task(self._loop)
         stack = traceback.extract_stack(frame)
+        if task is None and Path(stack[-1].filename).name in _WAITING:
+            return None
         at = user_frame(stack)
         return Stall(
             task=task.get_name() if task is not None else "a callback",
@@ -119,6 +144,6 @@ def _is_ours(filename: str) -> bool:
     # Examples and tests stand inside a checkout's root but are users' code.
     for root in _PACKAGE_ROOTS:
         if filename.startswith(root):
-            rest = filename[len(root) :].lstrip("/\\").replace("\\", "/")
+            rest = filename[len(root) :].replace("\\", "/")
             return not rest.startswith(("examples/", "tests/", "benchmarks/", ".venv/"))
     return False

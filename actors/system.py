@@ -1,10 +1,12 @@
 """ActorSystem: the root guardian. Every actor, and every asyncio task of the framework, lives under one.
 
 1. Leaving `async with` ends everything: in order (what was accepted is processed) or, after an exception in the block,
-   at once. Nothing outlives it.
-2. What nobody else handled surfaces here: an actor that escalated to the root, or a guarded task that raised, ends the
-   block with that error.
-3. An accepted message is processed or becomes a dead letter that is counted: never lost in silence.
+   at once. Nothing outlives it, also when the end itself is cancelled.
+2. The end has a bound: `stop_timeout_s` for the ordered one, then about twice `kill_timeout_s` for each level of actors
+   that do not let themselves be cancelled. Whoever was given up is named.
+3. What nobody else handled surfaces here: an actor that escalated to the root, a guarded task that raised, an actor
+   that was given up. The block ends with the first such error; all are logged.
+4. An accepted message is processed or becomes a dead letter that is counted: never lost in silence.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from typing import Any, Self
 from .actor import Actor
 from .cell import Cell
 from .clock import Clock, LoopClock
-from .errors import ActorEscalatedError
+from .errors import ActorEscalatedError, KillTimeoutError, MailboxClosedError
 from .mailbox import Mailbox
 from .messages import DeadLetter
 from .policy import Decision, Directive, RestartPolicy
+from .reaper import where
 from .ref import Ref
 from .rng import Rng, SystemRng
 
@@ -43,14 +46,18 @@ class DeadLetters:
         self.last.append(letter)
         log.debug("dead letter for %s: %s", letter.path, letter.reason)
         if self.listener is not None:
-            self.listener(letter)
+            try:
+                self.listener(letter)
+            except Exception:  # it is told while an actor ends, which must go on
+                log.exception("the listener of dead letters failed")
 
 
 class ActorSystem:
     """A tree of actors in the running event loop.
 
-    `mailbox_capacity`, `ask_timeout_s` and `policy` are defaults for its actors; `stop_timeout_s` bounds an ordered end,
-    after which what is still running is killed.
+    `mailbox_capacity`, `ask_timeout_s` and `policy` are defaults for its actors. `stop_timeout_s` bounds an ordered
+    end (of the system, and of the children of an actor that restarts), after which what is still running is killed.
+    `kill_timeout_s` is how long what was killed may take; then it is cancelled once more, then given up.
     """
 
     def __init__(
@@ -60,6 +67,7 @@ class ActorSystem:
         mailbox_capacity: int = 1024,
         ask_timeout_s: float | None = 30.0,
         stop_timeout_s: float = 10.0,
+        kill_timeout_s: float = 5.0,
         policy: RestartPolicy | None = None,
         clock: Clock | None = None,
         rng: Rng | None = None,
@@ -68,15 +76,18 @@ class ActorSystem:
         self.mailbox_capacity = mailbox_capacity
         self.ask_timeout_s = ask_timeout_s
         self.stop_timeout_s = stop_timeout_s
+        self.kill_timeout_s = kill_timeout_s
         self.policy = policy or RestartPolicy()
         self.rng: Rng = rng or SystemRng()
         self.dead_letters = DeadLetters()
         self.on_failure: Callable[[str, BaseException, Decision], None] | None = None
         self.closing = False
         self.failure: BaseException | None = None
+        self.cells: set[Cell] = set()
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._given_up: set[asyncio.Task[Any]] = set()
         self._root: Cell | None = None
 
     @property
@@ -96,7 +107,7 @@ class ActorSystem:
     @property
     def actors(self) -> int:
         """How many actors are alive, the root left out."""
-        return max(0, len(self._tasks) - 1)
+        return len(self.cells)
 
     async def start(self) -> None:
         """Start in the running loop. `async with` does this."""
@@ -106,6 +117,7 @@ class ActorSystem:
         self._root = Cell(
             self, None, "", _Root, RestartPolicy(decide=lambda _: Directive.ESCALATE), Mailbox(1, loop=self._loop)
         )
+        self._root.start()
 
     def spawn(
         self,
@@ -118,6 +130,8 @@ class ActorSystem:
         """Start a top-level actor: a class or factory (a restart makes a new instance), or an instance (kept)."""
         if self._root is None:
             raise RuntimeError("the actor system has not been started: use `async with ActorSystem() as system`")
+        if self.closing:
+            raise MailboxClosedError(f"the actor system {self.name!r} is stopping: it takes no new actors")
         return self._root.spawn(actor, name, policy=policy, mailbox=mailbox)
 
     def guard(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
@@ -128,36 +142,74 @@ class ActorSystem:
         return task
 
     async def stop(self, *, drain: bool = True) -> None:
-        """End all actors: in order, or at once with `drain=False`. Bounded by `stop_timeout_s`."""
+        """End all actors: in order, or at once with `drain=False`. Has a bound (see the module).
+
+        Cancelled, it ends them at once, and is done with that before the cancel goes on.
+        """
         root = self._root
         if root is None:
             return
+        if asyncio.current_task() in self._tasks:
+            raise RuntimeError(
+                "an actor (or guarded task) cannot wait for the end of the system that it lives in: let whoever "
+                "entered the system leave it"
+            )
         self.closing = True
-        if drain:
-            root.ref.stop()
-            try:
-                async with asyncio.timeout(self.stop_timeout_s):
-                    await root.ref.wait_terminated()
-            except TimeoutError:
-                log.warning("%s: actors still ran after %g s and were killed", self.name, self.stop_timeout_s)
-        root.kill()
-        while self._tasks:
-            for task in list(self._tasks):
-                if task is not root._task:
-                    task.cancel()
-            await asyncio.wait(list(self._tasks))
+        try:
+            if drain:
+                await self._drain(root)
+        finally:
+            root.kill()
+            await self._see_the_end(root)
+
+    async def _drain(self, root: Cell) -> None:
+        root.stop()
+        try:
+            async with asyncio.timeout(self.stop_timeout_s):
+                await root.ref.wait_terminated()
+        except TimeoutError:
+            names = ", ".join(sorted(cell.path for cell in self.cells if not cell.children))
+            log.warning("%s: still running after %g s, killed: %s", self.name, self.stop_timeout_s, names)
+
+    async def _see_the_end(self, root: Cell) -> None:
+        """Wait for the actors, then end the other asyncio tasks. Cancels are passed on only then."""
+        cancelled = await _outlast(root.terminated)
+        warned: set[asyncio.Task[Any]] = set()
+        while left := self._unfinished():
+            for task in left:
+                task.cancel()
+            waits = self.loop.create_task(asyncio.wait(left, timeout=self.kill_timeout_s))
+            cancelled = await _outlast(waits) or cancelled
+            left = self._unfinished()
+            for task in left & warned:
+                error = f"{task.get_name()} was cancelled and does not end: it hangs at {where(task)}"
+                self.give_up(task, KillTimeoutError(error))
+            warned |= left
+        if cancelled is not None:
+            raise cancelled
+
+    def _unfinished(self) -> set[asyncio.Task[Any]]:
+        return {task for task in self._tasks if not task.done()} - self._given_up
 
     def fail(self, path: str, error: BaseException) -> None:
         """Something that nobody else handles has failed: it is raised at the end of the block."""
         if self.failure is None:
             self.failure = error
-            log.error("%s: %s failed for good: %r", self.name, path or "/", error, exc_info=error)
+        log.error("%s: %s failed for good: %r", self.name, path or "/", error, exc_info=error)
+
+    def give_up(self, task: asyncio.Task[Any], error: BaseException) -> None:
+        """An asyncio task does not end: nobody waits for it any more."""
+        self._given_up.add(task)
+        self.fail(task.get_name(), error)
 
     def report(self, path: str, error: BaseException, decision: Decision) -> None:
         """An actor failed and something was decided about it."""
         if self.on_failure is not None:
-            self.on_failure(path, error, decision)
-            return
+            try:
+                self.on_failure(path, error, decision)
+                return
+            except Exception:
+                log.exception("on_failure itself failed; what it was told of:")
         text = decision.directive.value
         if decision.directive is Directive.RESTART:
             text = f"restart {decision.restarts} in {decision.delay_s:g} s"
@@ -176,8 +228,20 @@ class ActorSystem:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
+        self._given_up.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(task.get_name(), error)
+
+
+async def _outlast(waited: asyncio.Future[Any]) -> asyncio.CancelledError | None:
+    """Wait for what has a bound of its own, though one is cancelled meanwhile; gives that cancel back."""
+    cancelled: asyncio.CancelledError | None = None
+    while not waited.done():
+        try:
+            await asyncio.shield(waited)
+        except asyncio.CancelledError as again:
+            cancelled = again
+    return cancelled
 
 
 class _Root(Actor):

@@ -1,6 +1,8 @@
 """Timers: messages that an actor sends itself later, on the control lane.
 
-A repeating timer has at most one message under way: an actor that is busy for ten intervals gets one message, not ten.
+1. A repeating timer has at most one message under way: an actor that is busy for ten intervals gets one message, not
+   ten.
+2. All timers end with their actor, and at each restart of it; from then on (`close`) no new one can be made.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from .errors import MailboxClosedError
 from .mailbox import Mailbox
 
 
@@ -50,12 +53,13 @@ class Timer:
 class Timers:
     """The timers of one actor; all end with it."""
 
-    __slots__ = ("_timers", "loop", "mailbox")
+    __slots__ = ("_closed", "_timers", "loop", "mailbox")
 
     def __init__(self, mailbox: Mailbox, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.mailbox = mailbox
         self._timers: set[Timer] = set()
+        self._closed: str | None = None
 
     def after(self, delay_s: float, message: Any) -> Timer:
         """Once, in `delay_s` seconds."""
@@ -72,11 +76,18 @@ class Timers:
         for timer in list(self._timers):
             timer.cancel()
 
+    def close(self, reason: str) -> None:
+        """Cancel every timer; making another is an error from now on: nobody would receive its message."""
+        self._closed = reason
+        self.cancel_all()
+
     def discard(self, timer: Timer) -> None:
         """Forget a timer that has ended."""
         self._timers.discard(timer)
 
     def _add(self, delay_s: float, message: Any, interval_s: float | None) -> Timer:
+        if self._closed is not None:
+            raise MailboxClosedError(f"{self._closed}: it cannot have timers any more")
         timer = Timer(self, delay_s, message, interval_s)
         self._timers.add(timer)
         return timer

@@ -1,0 +1,50 @@
+"""Death watch: who hears of whose end.
+
+1. A watcher hears once of each end it watches, on its control lane, however often it asked; at once if it was too late.
+2. Both sides forget: when the watched one ends, when the watcher ends, when it stops watching.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .messages import Terminated
+
+if TYPE_CHECKING:
+    from .mailbox import Mailbox
+    from .ref import Ref
+
+
+class DeathWatch:
+    """One actor's side of it: as watcher and as watched."""
+
+    __slots__ = ("_ended", "_mailbox", "_ref", "_watched", "_watchers")
+
+    def __init__(self, ref: Ref, mailbox: Mailbox) -> None:
+        self._ref = ref
+        self._mailbox = mailbox
+        self._watchers: set[DeathWatch] = set()
+        self._watched: set[DeathWatch] = set()
+        self._ended: Terminated | None = None
+
+    def watch(self, other: DeathWatch) -> None:
+        """Hear of the other's end."""
+        if other._ended is not None:
+            self._mailbox.post(other._ended)
+        elif self._ended is None:
+            other._watchers.add(self)
+            self._watched.add(other)
+
+    def unwatch(self, other: DeathWatch) -> None:
+        """Stop watching. A message that is in the mailbox already is still received."""
+        other._watchers.discard(self)
+        self._watched.discard(other)
+
+    def end(self, error: BaseException | None) -> None:
+        """It has ended: tell the watchers, and watch nobody any more."""
+        self._ended = Terminated(self._ref, error)
+        for watched in list(self._watched):
+            self.unwatch(watched)
+        for watcher in list(self._watchers):
+            watcher.unwatch(self)
+            watcher._mailbox.post(self._ended)

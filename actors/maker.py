@@ -1,0 +1,53 @@
+"""Maker: what an actor is spawned from: an instance, or what makes a new one at each start (a class, a factory)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .actor import NO_CELL, Actor
+
+if TYPE_CHECKING:
+    from .cell import Cell
+
+
+class Maker:
+    """Makes the incarnations of one cell. An instance lives in one cell at a time: its state is nobody else's."""
+
+    __slots__ = ("_cell", "_factory", "_instance")
+
+    _factory: Callable[[], object]
+
+    def __init__(self, cell: Cell, actor: Actor | Callable[[], Actor]) -> None:
+        if not callable(actor) and not isinstance(actor, Actor):
+            raise TypeError(f"spawn takes an Actor, its class or a factory, not {actor!r}")
+        self._cell = cell
+        self._instance = actor if isinstance(actor, Actor) else None
+        if isinstance(actor, Actor):
+            self._claim(actor)
+        else:
+            self._factory = actor
+
+    def make(self) -> Actor:
+        """The next incarnation. Raises what the factory raises; TypeError if that is no actor."""
+        if self._instance is not None:
+            return self._instance
+        made = self._factory()
+        if not isinstance(made, Actor):
+            raise TypeError(
+                f"{self._cell.path}: spawn takes an Actor or what makes one; {self._factory!r} made {made!r}"
+            )
+        self._claim(made)
+        return made
+
+    def _claim(self, actor: Actor) -> None:
+        owner = actor._cell  # (not through __dict__: that would make every attribute of the actor slower)
+        if owner is not NO_CELL and owner is not self._cell and not owner.terminated.done():
+            raise ValueError(f"{actor!r} is running as {owner.path}: spawn a class or a factory to have several")
+        actor._cell = self._cell
+
+
+def kind_of(actor: Actor | Callable[[], Actor]) -> str:
+    """A word for what is spawned, for its name: that of its class or factory, in lower case."""
+    named = type(actor) if isinstance(actor, Actor) else actor
+    return str(getattr(named, "__name__", type(named).__name__)).strip("<>").lower()

@@ -1,0 +1,70 @@
+"""Reaper: an end that comes within a bound, though user code swallows CancelledError.
+
+    killed (cancelled) ── timeout_s ──► cancelled again ── timeout_s ──► given up: its place in the code is named
+
+1. While what was killed waits for others that were killed too (`waits`), the bound is theirs.
+2. A coroutine cannot be ended by force: one that was given up goes on, for nobody, until it lets itself be cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+
+class Reaper:
+    """Sees to the end of one asyncio task that was cancelled."""
+
+    __slots__ = ("_cancel", "_give_up", "_handle", "_loop", "_timeout_s", "_waits", "_warned")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        timeout_s: float,
+        *,
+        waits: Callable[[], bool],
+        cancel: Callable[[], object],
+        give_up: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._timeout_s = timeout_s
+        self._waits = waits
+        self._cancel = cancel
+        self._give_up = give_up
+        self._warned = False
+        self._handle: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """It was cancelled now, or got a new step to do on its way to the end: the bound runs from here."""
+        self.end()
+        self._handle = self._loop.call_later(self._timeout_s, self._overdue)
+
+    def end(self) -> None:
+        """It has ended."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _overdue(self) -> None:
+        if not self._waits():
+            if self._warned:
+                self._give_up()
+                return
+            self._warned = True
+            self._cancel()
+        self.begin()
+
+
+def where(task: asyncio.Task[Any]) -> str:
+    """The line at which an asyncio task is suspended, innermost."""
+    found = task.get_stack(limit=1)
+    awaited: Any = task.get_coro()
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None:
+            found = [frame]
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    if not found:
+        return "a place unknown"
+    return f'File "{found[-1].f_code.co_filename}", line {found[-1].f_lineno}, in {found[-1].f_code.co_name}'
