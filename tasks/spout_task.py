@@ -133,8 +133,8 @@ class SpoutTask(TaskActor):
         )
 
     def open_messages(self) -> list[Any]:
-        """The message ids that are neither acked nor failed."""
-        return self._pending.message_ids()
+        """The message ids that are neither acked nor failed for good: those that wait to be emitted again included."""
+        return [*self._pending.message_ids(), *(message_id for message_id, _, _ in self._replays)]
 
     # -- life --------------------------------------------------------------------------------------------------------
 
