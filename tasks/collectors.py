@@ -139,7 +139,9 @@ class BoltTaskCollector(TaskCollector):
         """Emit one tuple, as a child of its anchors."""
         self._emit(values, anchors, stream, None)
 
-    def emit_direct(self, task: int, values: Row | list[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
+    def emit_direct(
+        self, task: int, values: Row | list[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM
+    ) -> None:
         """Emit to one task, as a child of its anchors."""
         self._emit(values, anchors, stream, task)
 

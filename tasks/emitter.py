@@ -86,7 +86,19 @@ class Emitter:
     grouping); it reports it and gives the `Failure` for its message.
     """
 
-    __slots__ = ("_ackers", "_branches", "_ids", "counters", "failures", "name", "on_emit", "refused", "resets", "streams", "xors")
+    __slots__ = (
+        "_ackers",
+        "_branches",
+        "_ids",
+        "counters",
+        "failures",
+        "name",
+        "on_emit",
+        "refused",
+        "resets",
+        "streams",
+        "xors",
+    )
 
     def __init__(
         self,
@@ -176,9 +188,7 @@ class Emitter:
                     self.failures += [(anchor, index, failure) for anchor, index in pairs]
         return shares
 
-    def _send(
-        self, outlet: Outlet, origin: Origin, rows: Sequence[Row], marks: Sequence[Any] | None, root: int
-    ) -> int:
+    def _send(self, outlet: Outlet, origin: Origin, rows: Sequence[Row], marks: Sequence[Any] | None, root: int) -> int:
         count = len(rows)
         piece = outlet.max_piece
         if count <= piece:
@@ -248,5 +258,7 @@ class Emitter:
             raise EmitError(f"stream {stream!r} of {self.name} is not direct: declare it with direct(...) or use emit")
         elif direct_to not in out.outlets:
             known = ", ".join(map(str, sorted(out.outlets))) or "none"
-            raise EmitError(f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (takers: {known})")
+            raise EmitError(
+                f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (takers: {known})"
+            )
         return out, row

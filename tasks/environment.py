@@ -104,5 +104,3 @@ class Environment:
     def is_high(self, target: int) -> bool:
         """Is a task's mailbox past its high mark?"""
         return self.mailboxes[target].is_high
-
-

@@ -73,6 +73,8 @@ class FunctionExecutor(Executor):
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
         """See Executor."""
+        if self._stream is None and not self._generates and not self._async:
+            return self._run_sink(segment, start, stop)
         marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
         if marks is None:
             marks = repeat(None, stop - start) if start == 0 else [None] * stop
@@ -87,28 +89,41 @@ class FunctionExecutor(Executor):
         fn, generates, single = self._fn, self._generates, self._single
         rows = segment.rows if stop - start == len(segment.rows) else segment.rows[start:stop]
         out, out_marks = self._buffer(segment)
+        made_before = len(out)
         for offset, (row, mark) in enumerate(zip(rows, marks), start):  # noqa: B905 - the hot path; both are cut alike
-            before = len(out)
             try:
                 result = fn(*row)
                 if generates:
                     results = islice(result, RESULTS_CHUNK)
-                    out.extend(zip(results) if single else map(self._row, results))  # noqa: B905
+                    out.extend(zip(results) if single else map(self._row, results))
                 elif result is not None:
                     out.append((result,) if single else self._row(result))
             except Exception as error:
-                del out[before:]
+                del out[made_before:]
                 failed += 1
                 self._fail(segment, offset, error)
                 continue
-            made = len(out) - before
-            if made == 1:
-                out_marks.append(mark)
-            elif made:
+            made = len(out) - made_before
+            if made:
                 out_marks.extend(repeat(mark, made))
+                made_before += made
                 if made == RESULTS_CHUNK and generates:
                     failed += await self._rest(segment, offset, result, mark)
                     out, out_marks = self._buffer(segment)
+                    made_before = len(out)
+        return failed
+
+    def _run_sink(self, segment: Segment, start: int, stop: int) -> int:
+        """A plain function that emits nothing: no marks, no buffers."""
+        fn, failed = self._fn, 0
+        for offset, row in enumerate(islice(segment.rows, start, stop), start):
+            try:
+                result = fn(*row)
+                if result is not None:
+                    self._row(result)  # raises: there is nowhere to emit it
+            except Exception as error:
+                failed += 1
+                self._fail(segment, offset, error)
         return failed
 
     async def _run_async(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
@@ -198,32 +213,45 @@ class BasicExecutor(Executor):
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
         """See Executor."""
-        failed = 0
-        execute, collector, hooks = self._execute, self._collector, self._hooks
-        rows = segment.rows
+        collector = self._collector
         marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
         collector.enter(segment)
         try:
-            for offset in range(start, stop):
-                tup = Tuple(rows[offset], segment, offset)
+            if self._hooks is not None:
+                return await self._run_with_hooks(self._hooks, segment, start, stop, marks)
+            failed = 0
+            execute = self._execute
+            for offset, row in enumerate(islice(segment.rows, start, stop), start):
                 if marks is not None:
                     collector.mark = marks[offset]
-                begun_s = hooks.begin() if hooks is not None else 0.0
                 try:
-                    result = execute(tup, collector)
+                    result = execute(Tuple(row, segment, offset), collector)
                     if result is not None:
                         await finish(result, collector.suspend)
                 except Exception as error:
                     failed += 1
                     self._fail(segment, offset, error)
-                    if hooks is not None:
-                        hooks.executed(tup, begun_s, acked=False)
-                else:
-                    if hooks is not None:
-                        hooks.executed(tup, begun_s, acked=True)
+            return failed
         finally:
             collector.mark = None
             collector.leave()
+
+    async def _run_with_hooks(self, hooks: HookCalls, segment: Segment, start: int, stop: int, marks: Any) -> int:
+        failed = 0
+        collector = self._collector
+        for offset in range(start, stop):
+            tup = Tuple(segment.rows[offset], segment, offset)
+            if marks is not None:
+                collector.mark = marks[offset]
+            begun_s = hooks.begin()
+            acked = True
+            try:
+                await finish(self._execute(tup, collector), collector.suspend)
+            except Exception as error:
+                failed += 1
+                acked = False
+                self._fail(segment, offset, error)
+            hooks.executed(tup, begun_s, acked=acked)
         return failed
 
     async def tick(self, segment: Segment) -> None:

@@ -31,13 +31,14 @@ ACKER_COMPONENT = "__acker"
 class Origin:
     """Where rows come from: one per (emitting task, stream), shared by all its segments."""
 
-    __slots__ = ("component", "fields", "stream", "task")
+    __slots__ = ("component", "fields", "positions", "stream", "task")
 
     def __init__(self, component: str, task: int, stream: str, fields: Fields) -> None:
         self.component = component
         self.task = task
         self.stream = stream
         self.fields = fields
+        self.positions = {name: i for i, name in enumerate(fields)}
 
     def __repr__(self) -> str:
         return f"Origin({self.component!r}, task={self.task}, stream={self.stream!r})"
@@ -158,9 +159,13 @@ class Tuple:
         return dict(zip(self._segment.origin.fields, self.values, strict=True))
 
     def __getitem__(self, key: str | int) -> Any:
-        if isinstance(key, str):
-            return self.values[self._segment.origin.fields.position(key)]
-        return self.values[key]
+        # Looked up without a call: bolts do this for every tuple.
+        try:
+            return self.values[self._segment.origin.positions[key]]  # type: ignore[index] # an int is no key there
+        except KeyError:
+            if isinstance(key, str):
+                return self.values[self._segment.origin.fields.position(key)]  # raises, naming the fields there are
+            return self.values[key]
 
     def __contains__(self, name: object) -> bool:
         return name in self._segment.origin.fields
