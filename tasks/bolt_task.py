@@ -81,9 +81,9 @@ class BoltTask(TaskActor):
         collector = BoltTaskCollector(self.emitter, self.outbox, self._report, self._fail_row, self._wake)
         self._collectors = [collector]
         if isinstance(component, Bolt):
-            await self.call(component.prepare, context, collector)
+            await self.open_component(component.prepare, context, collector)
         elif isinstance(component, BasicBolt):
-            await self.call(component.prepare, context)
+            await self.open_component(component.prepare, context)
         self.use_hooks(context)
         self._executor = self._choose_executor(component, collector)
         if self.config.tick_tuple_freq_s is not None:

@@ -168,7 +168,7 @@ class SpoutTask(TaskActor):
         if self._thread is not None:
             given = self._threaded = ThreadedSpoutCollector(self._collector, self.emitter, asyncio.get_running_loop())
         context = self.context()
-        await self.call(component.open, context, given)
+        await self.open_component(component.open, context, given)
         self._take_over()
         self.use_hooks(context)
         self._hears_acks = type(component).ack not in (Spout.ack, AckValueSpout.ack)

@@ -140,6 +140,14 @@ class TaskActor(Actor):
             return await self.in_thread(lambda: method(*arguments))
         return await maybe_await(method(*arguments))
 
+    async def open_component(self, method: Callable[..., Any], *arguments: Any) -> None:
+        """Call `open` or `prepare`. An error in it is reported, and goes on to the guardian."""
+        try:
+            await self.call(method, *arguments)
+        except Exception as error:
+            self.report(method.__name__, error)
+            raise
+
     async def in_thread(self, work: Callable[[], Any]) -> Any:
         """Run blocking work in the task's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
