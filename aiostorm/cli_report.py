@@ -46,11 +46,15 @@ class Report:
 
     @property
     def messages(self) -> dict[str, int]:
-        """Counts of messages. A message that failed twice counts twice; one never emitted again was given up."""
+        """Counts of messages. One that failed twice counts twice; one that waits to be emitted again is pending.
+
+        `given_up`: failed, and its spout did not emit it again. Known only at the end: 0 before.
+        """
         spouts = [c for c in self.metrics.values() if c.kind == "spout"]
         names = ("acked", "failed", "replayed", "dead_lettered")
         counts = {name: sum(getattr(c, name) for c in spouts) for name in names}
-        counts["given_up"] = max(0, counts["failed"] - counts["replayed"] - counts["dead_lettered"])
+        given_up = counts["failed"] - counts["replayed"] - counts["dead_lettered"]
+        counts["given_up"] = max(0, given_up) if self.state == "finished" else 0
         counts["pending"] = sum(len(ids) for ids in self.pending.values())
         return counts
 

@@ -100,7 +100,6 @@ class _Session:
 
     async def run(self) -> Report:
         """To the end."""
-        results: Mapping[str, Sequence[Any]] = {}
         with self._display:
             async with asyncio.TaskGroup() as group:
                 progress = group.create_task(self._show_progress())
@@ -158,9 +157,9 @@ class _Session:
             self._problems.append(str(error))
         return False
 
-    async def _results(self) -> Mapping[str, Sequence[Any]]:
+    async def _results(self) -> Mapping[str, Sequence[Any]] | None:
         if self._running is None or not self._alive:
-            return {}
+            return None
         try:
             async with asyncio.timeout(RESULTS_S if self._stop.is_set() else None):
                 return await self._running.results()
@@ -169,7 +168,7 @@ class _Session:
         except Exception as error:  # of a component's own `result`
             log.debug("no results", exc_info=error)
             self._problems.append(f"no results: {type(error).__name__}: {error}")
-        return {}
+        return None
 
     async def _end(self, *, at_once: bool) -> None:
         if self._running is None:
@@ -185,11 +184,15 @@ class _Session:
             self._problems.append(str(error))
 
     def _report(
-        self, state: str, elapsed_s: float, results: Mapping[str, Sequence[Any]], pending: Mapping[str, Sequence[Any]]
+        self,
+        state: str,
+        elapsed_s: float,
+        results: Mapping[str, Sequence[Any]] | None,
+        pending: Mapping[str, Sequence[Any]],
     ) -> Report:
         running, topology = self._running, self._job.topology
         summary: Mapping[str, Any] | None = None
-        if topology.summary is not None and results:
+        if topology.summary is not None and results is not None:
             try:
                 summary = topology.summary({component: list(parts) for component, parts in results.items()})
             except Exception as error:
@@ -200,7 +203,7 @@ class _Session:
             state=state,
             elapsed_s=elapsed_s,
             metrics=running.metrics() if running is not None else TopologyMetrics(()),
-            results=results,
+            results=results or {},
             summary=summary,
             pending=pending,
             errors=tuple(running.errors()) if running is not None else (),

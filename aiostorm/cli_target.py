@@ -189,9 +189,9 @@ def _not_found(name: str, missing: str) -> str:
 
 
 def _plain_folders(folders: Iterable[str]) -> set[str]:
-    """Folders with Python files but no __init__.py: packages all the same."""
-    found = {path for folder in folders if os.path.isdir(folder) for path in Path(folder).iterdir() if path.is_dir()}
-    return {path.name for path in found if path.name.isidentifier() and next(path.glob("*.py"), None) is not None}
+    """Folders that may be packages without an __init__.py."""
+    found = (path for folder in folders if os.path.isdir(folder) for path in Path(folder).iterdir() if path.is_dir())
+    return {path.name for path in found if path.name.isidentifier() and not path.name.startswith("_")}
 
 
 # -- the attribute -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Tests of the command line: targets, runs, signals, progress, reports."""

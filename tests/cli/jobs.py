@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import threading
 import time
@@ -74,6 +75,19 @@ def makes_nothing() -> None:
 async def makes_it_later() -> Topology:
     """Cannot be awaited by the command line."""
     return bounded()
+
+
+def wide() -> Topology:
+    """Four tasks, unless the configuration says otherwise."""
+
+    @spout(outputs="n")
+    def numbers() -> Iterator[int]:
+        yield from range(100)
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("double", double, 4).shuffle_grouping("numbers")
+    return builder.create_topology("wide", config=Config(acker_tree_max_messages=50))
 
 
 def without_summary() -> Topology:
@@ -197,6 +211,16 @@ def prints() -> Topology:
     return _sums(show)
 
 
+def logs() -> Topology:
+    """Logs at level info."""
+
+    @bolt
+    def show(n: int) -> None:
+        logging.getLogger("tests.jobs").info("heard %d", n)
+
+    return _sums(show, count=1)
+
+
 # -- things without an end ---------------------------------------------------------------------------------------------
 
 
@@ -226,7 +250,12 @@ class _Telling(Sum):
             _under_way()
 
 
-def never_acks() -> Topology:
+def holds() -> Topology:
+    """Holds what it gets, not for long: the drain has to be cut short."""
+    return never_acks(0.5)
+
+
+def never_acks(timeout_s: float = 1.0) -> Topology:
     """Holds what it gets: the drain has to be cut short."""
 
     class Holds(Bolt):
@@ -241,7 +270,23 @@ def never_acks() -> Topology:
         def result(self) -> int:
             return self.count
 
-    return endless(Holds, Config(message_timeout_s=1.0, max_spout_pending=20))
+    return endless(Holds, Config(message_timeout_s=timeout_s, max_spout_pending=20))
+
+
+def never_acks_for_long() -> Topology:
+    """Holds what it gets: the drain takes a while."""
+    return never_acks(600)
+
+
+def opens_slowly() -> Topology:
+    """A bolt whose prepare waits."""
+
+    class Slow(Sum):
+        async def prepare(self, context: TopologyContext) -> None:
+            _under_way()
+            await asyncio.sleep(600)
+
+    return endless(Slow)
 
 
 def blocks() -> Topology:
