@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..acker import IdSource
 from ..actors import Clock, Mailbox, Rng
@@ -47,6 +48,7 @@ class Environment:
     mailboxes: Mapping[int, Mailbox]
     ackers: Sequence[Mailbox]
     on_quiet: Callable[[], None] = field(default=_nothing)
+    grouping_memory: dict[Any, Any] = field(default_factory=dict)
 
     def ids(self) -> IdSource:
         """A supply of ids for one task."""
@@ -92,6 +94,8 @@ class Environment:
                         is_high=self.is_high,
                         local=frozenset(targets),
                         same_node=frozenset(targets),
+                        cache_keys=self.config.routing_cache_keys,
+                        shared=self.grouping_memory,
                     ),
                     source,
                     targets,

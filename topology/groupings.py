@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .errors import EmitError
@@ -46,7 +46,8 @@ class GroupingContext:
     """What a grouping can know: who emits to whom, and where and how full the targets are.
 
     `is_high(task)` says whether that target is over its high mark. `local` are targets in the same worker, `same_node`
-    targets on the same node. `cache_keys` is how many keys a grouping by fields remembers before it forgets them all.
+    targets on the same node. `cache_keys` is how many keys a grouping by fields remembers before it forgets them all; `shared` is
+    where groupings of several tasks in one process may keep what they can share.
     """
 
     component: str
@@ -58,6 +59,7 @@ class GroupingContext:
     local: frozenset[int] = frozenset()
     same_node: frozenset[int] = frozenset()
     cache_keys: int = ROUTING_CACHE_KEYS
+    shared: dict[Any, Any] = field(default_factory=dict)
 
 
 class Grouping(ABC):

@@ -62,7 +62,13 @@ class KeyedGrouping(Grouping):
         positions = [context.fields.position(name) for name in self.key_fields]
         self._single = len(positions) == 1
         self._key: Callable[[Row], Any] = itemgetter(*positions)
-        self._memory = _Memory(self._compute, context.cache_keys, single=self._single)
+        # One memory for all tasks of the emitting component in this process: the same keys come to each of them, and
+        # what is remembered depends on nothing but the key and the number of targets.
+        same = (type(self), stream, context.consumer, self.key_fields, len(self.targets))
+        memory = context.shared.get(same)
+        if memory is None:
+            memory = context.shared[same] = _Memory(self._compute, context.cache_keys, single=self._single)
+        self._memory: _Memory = memory
 
     @abstractmethod
     def _compute(self, hashed: int) -> Any:
