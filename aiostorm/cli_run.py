@@ -148,8 +148,7 @@ class _Session:
             return False
         limit_s = self._job.config.message_timeout_s
         try:
-            await self._running.deactivate()
-            await self._running.wait_idle(limit_s, quiet_s=0.0)
+            await self._running.drain(limit_s)
             return True
         except TimeoutError:
             self._display.say(f"Not drained in {limit_s:g} s (topology.message.timeout.secs).")

@@ -172,6 +172,19 @@ class RunningTopology:
         self._check_alive()
         self._set_active(False)
 
+    async def drain(self, timeout_s: float | None = None) -> None:
+        """End the spouts for good and wait until everything that they have emitted is done; then ask for `results()`.
+
+        A `next_tuple` that waits is cancelled: nothing is emitted after this. TimeoutError after `timeout_s`, with the
+        spouts ended all the same; TopologyFailedError and TopologyKilledError as in `wait_idle`.
+        """
+        self._check_alive()
+        self.state = State.INACTIVE
+        for spout in self._spouts:
+            self._post(spout, Deactivate(end=True))
+        async with asyncio.timeout(timeout_s):
+            await self._quiet.wait(finished=False, quiet_s=0.0, broken=self._check_alive)
+
     async def kill(self, wait_s: float | None = None) -> None:
         """Deactivate, let what is under way finish for at most `wait_s` (default: the message timeout), then stop.
 
