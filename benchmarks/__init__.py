@@ -1,11 +1,11 @@
 """Benchmarks: how much of what the machine can do is left when aiostorm is in between. `python -m benchmarks --help`.
 
-    rows ──► harness ──► child: limit, subject, limit ──► oracle ──► ratio
-               ▲  a fresh process each, rows interleaved             │
-               └──────────── repetitions ◄───────────────────────────┘   ──► JSON, Markdown
+    rows ──► harness ──► child: limit, subject, limit, subject, limit, … ──► oracle ──► ratios
+               ▲  a fresh process each, rows interleaved                         │
+               └──────────────── repetitions ◄───────────────────────────────────┘   ──► JSON, Markdown
 
-1. Every figure that is compared is a ratio of two runs in one process, seconds apart: limit, subject, limit. A machine
-   that becomes faster or slower evenly on the way changes both sides of the ratio alike.
+1. Every figure that is compared is a ratio of runs in one process, a second or less apart: a subject over the mean of
+   the limits before and after it. A machine that becomes faster or slower on the way changes both sides alike.
 2. Every repetition of a row has a fresh process; the rows take turns, so that a bad minute does not hit one row alone.
 3. No result counts before an oracle that knows nothing of the subject has checked it.
 4. A row says which guarantee is on, the style of the bolts, the size of a tree and the event loop.

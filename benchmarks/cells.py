@@ -60,8 +60,9 @@ class Outcome:
 class Row:
     """A line of the table: a subject held against a limit (or against another subject).
 
-    `size` and `quick_size` are what the workload counts (see there). `metrics` are compared one by one: for "rate" more
-    is better, for latencies less. `targets` are bounds for the median ratio, by metric. `labels` say what is on.
+    `size` is that of one run, as the workload counts it (see there), `rounds` how often the subject runs in one
+    repetition. `metrics` are compared one by one: for "rate" more is better, for latencies less. `targets` are bounds
+    for the median ratio, by metric. `labels` say what is on.
     """
 
     workload: str
@@ -71,7 +72,7 @@ class Row:
     against_name: str
     unit: str
     size: int
-    quick_size: int
+    rounds: int = 3
     metrics: tuple[str, ...] = ("rate",)
     targets: Mapping[str, float] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)

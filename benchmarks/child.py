@@ -1,4 +1,6 @@
-"""Child: one repetition of one row, in a fresh process: limit, subject, limit. A spec on stdin, a record on stdout.
+"""Child: one repetition of one row, in a fresh process. A spec on stdin, a record on stdout.
+
+    limit, subject, limit, subject, limit     two rounds; a round is a subject and the limits around it
 
 1. A short run of each goes first and does not count: imports, caches and the interpreter's specialising are paid there.
 2. What one run left behind is collected before the next begins. The collector itself stays as Python has it.
@@ -24,22 +26,23 @@ WARM_UP = 20
 def main() -> None:
     """Read the spec, run, print the record as the last line."""
     spec = json.load(sys.stdin)
-    record = measure(Cell(**spec["subject"]), Cell(**spec["against"]), spec["size"])
+    record = measure(Cell(**spec["subject"]), Cell(**spec["against"]), spec["size"], spec["rounds"])
     print(json.dumps(record))
 
 
-def measure(subject: Cell, against: Cell, size: int) -> dict[str, Any]:
-    """Limit, subject, limit."""
+def measure(subject: Cell, against: Cell, size: int, rounds: int) -> dict[str, Any]:
+    """All rounds of one repetition."""
     for cell in (against, subject):
         run(cell, max(100, size // WARM_UP))
-    load_before = os.getloadavg()[0]
-    before, result, after = (run(cell, size) for cell in (against, subject, against))
-    return {
-        "subject": result.as_dict(),
-        "against": [before.as_dict(), after.as_dict()],
-        "python": platform.python_version(),
-        "load": load_before,
-    }
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    done = []
+    before = run(against, size).as_dict()
+    for _ in range(rounds):
+        result = run(subject, size).as_dict()
+        after = run(against, size).as_dict()
+        done.append({"subject": result, "against": [before, after]})
+        before = after
+    return {"rounds": done, "python": platform.python_version(), "load": load}
 
 
 def run(cell: Cell, size: int) -> Outcome:

@@ -23,6 +23,8 @@ CHILD_LIMIT_S = 300.0
 """A child that takes longer is killed, and its row has failed."""
 DISTURBED = 1.25
 """The two runs of the limit around a subject differ by more than this factor: something else was using the machine."""
+QUICK = 5
+"""A quick run has one round of 1/5 of the size."""
 
 
 class ChildError(Exception):
@@ -45,7 +47,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row and metric after all repetitions: the ratio first, then the figures of both sides."""
+    """One row and metric after all repetitions: the ratio first, then the figures of both sides.
+
+    `disturbed` of `rounds` rounds had limits that differ by more than `DISTURBED`.
+    """
 
     row: Row
     metric: str
@@ -53,6 +58,7 @@ class Finding:
     subject: Spread
     against: Spread
     disturbed: int
+    rounds: int
 
     @property
     def target(self) -> float | None:
@@ -88,7 +94,8 @@ def run_child(row: Row, *, quick: bool = False) -> dict[str, Any]:
     spec = {
         "subject": asdict(row.subject),
         "against": asdict(row.against),
-        "size": row.quick_size if quick else row.size,
+        "size": row.size // QUICK if quick else row.size,
+        "rounds": 1 if quick else row.rounds,
     }
     try:
         done = subprocess.run(
@@ -111,20 +118,22 @@ def findings(rows: Sequence[Row], records: Mapping[str, Sequence[Mapping[str, An
     """What the records say, row by row and metric by metric."""
     for row in rows:
         mine = records[row.id]
+        rounds = [one for record in mine for one in record["rounds"]]
         for metric in row.metrics:
             yield Finding(
                 row,
                 metric,
                 Spread.of([ratio_of(record, metric) for record in mine]),
-                Spread.of([_figure(record["subject"], metric) for record in mine]),
-                Spread.of([_around(record, metric) for record in mine]),
-                sum(_is_disturbed(record) for record in mine),
+                Spread.of([_figure(one["subject"], metric) for one in rounds]),
+                Spread.of([_around(one, metric) for one in rounds]),
+                sum(map(_is_disturbed, rounds)),
+                len(rounds),
             )
 
 
 def ratio_of(record: Mapping[str, Any], metric: str) -> float:
-    """Subject over the mean of the two runs around it."""
-    return _figure(record["subject"], metric) / _around(record, metric)
+    """The ratio of one repetition: the median of its rounds, each the subject over the mean of the runs around it."""
+    return statistics.median(_figure(one["subject"], metric) / _around(one, metric) for one in record["rounds"])
 
 
 def _figure(outcome: Mapping[str, Any], metric: str) -> float:
@@ -133,14 +142,14 @@ def _figure(outcome: Mapping[str, Any], metric: str) -> float:
     return float(outcome["quantiles_s"][metric])
 
 
-def _around(record: Mapping[str, Any], metric: str) -> float:
+def _around(one: Mapping[str, Any], metric: str) -> float:
     """What the other side did around the subject: for rates all units over all seconds, for latencies the mean."""
-    sides = record["against"]
+    sides = one["against"]
     if metric == "rate":
         return float(sum(side["units"] for side in sides) / sum(side["wall_s"] for side in sides))
     return statistics.fmean(_figure(side, metric) for side in sides)
 
 
-def _is_disturbed(record: Mapping[str, Any]) -> bool:
-    before, after = (_figure(side, "rate") for side in record["against"])
+def _is_disturbed(one: Mapping[str, Any]) -> bool:
+    before, after = (_figure(side, "rate") for side in one["against"])
     return max(before, after) > DISTURBED * min(before, after)

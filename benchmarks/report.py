@@ -54,6 +54,7 @@ def as_json(
                     "target": finding.target,
                     "met": finding.met,
                     "disturbed": finding.disturbed,
+                    "rounds": finding.rounds,
                 }
                 for finding in found
             ],
@@ -87,8 +88,8 @@ def _markdown(machine: Mapping[str, Any], found: Sequence[Finding], repetitions:
     disturbed = sum(finding.disturbed for finding in found)
     if disturbed:
         yield (
-            f"\nIn {disturbed} repetitions the two runs around the subject differed by more than a quarter: "
-            "something else was using the machine. They are in the figures all the same."
+            f"\nIn {disturbed} of {sum(finding.rounds for finding in found)} rounds the limits before and after the "
+            "subject differed by more than a quarter: something else was using the machine. They count all the same."
         )
 
 

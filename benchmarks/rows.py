@@ -45,7 +45,7 @@ def _w1_row(
     against_name: str = "plain loop",
     **more: Any,
 ) -> Row:
-    return Row("w1", name, cell, against, against_name, "words", 100_000, 10_000, labels=labels, **more)
+    return Row("w1", name, cell, against, against_name, "words", 50_000, labels=labels, **more)
 
 
 def _labels(style: str, guarantee: str, tree: int | None = DEFAULT_TREE, loop: str = "uvloop") -> dict[str, str]:
@@ -103,15 +103,15 @@ def _w3() -> Iterator[Row]:
             cell = Cell("benchmarks.adapters.ours_w3", "identities", {"style": style, "guarantee": guarantee})
             labels = _labels(style, guarantee)
             name = f"{style}, {guarantee}"
-            yield Row("w3", name, cell, _W3_LIMIT, "nested calls", "tuples", 300_000, 30_000, labels=labels)
+            yield Row("w3", name, cell, _W3_LIMIT, "nested calls", "tuples", 200_000, labels=labels)
 
 
 def _w4() -> Iterator[Row]:
     for loop in ("uvloop", "asyncio"):
         for name, ours, limit, options, size in (
-            ("ask", "ask", "queue_ask", {}, 100_000),
-            ("tell", "tell", "queue_tell", {}, 500_000),
-            ("tell, fan-in from 10", "tell", "queue_tell", {"senders": 10}, 500_000),
+            ("ask", "ask", "queue_ask", {}, 50_000),
+            ("tell", "tell", "queue_tell", {}, 300_000),
+            ("tell, fan-in from 10", "tell", "queue_tell", {"senders": 10}, 300_000),
         ):
             yield Row(
                 "w4",
@@ -121,7 +121,6 @@ def _w4() -> Iterator[Row]:
                 "asyncio.Queue",
                 "messages",
                 size,
-                size // 10,
                 labels={"style": "actors", "guarantee": AT_MOST, "tree": "–", "loop": loop},
             )
 
@@ -140,8 +139,7 @@ def _w6() -> Iterator[Row]:
             Cell("benchmarks.w6", "queue_chain", {"loop": loop}),
             "asyncio.Queue chain",
             "tuples",
-            3_000,
-            1_000,
+            1_500,
             metrics=("p50", "p99", "max"),
             labels=_labels(style, guarantee, 1, loop),
         )
