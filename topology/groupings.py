@@ -159,7 +159,7 @@ class AllGrouping(Grouping):
 class DirectGrouping(Grouping):
     """Only the emitter picks, with `emit_direct`.
 
-    A plain emit on a direct stream is refused (depart: Storm drops the tuple without a word).
+    A plain emit on a direct stream is refused, whoever reads it (Storm: where a consumer reads it directly).
     """
 
     def choose(self, values: Row) -> Sequence[int]:

@@ -9,7 +9,7 @@
 3. A key that cannot be hashed is an `UnhashableKeyError` naming component, stream and field.
 
 Storm: FieldsGrouping, PartialKeyGrouping (M. A. U. Nasir et al., "The power of both choices", ICDE 2015). Key ranges:
-Flink's key groups. Storm's partial key may draw the same candidate twice, ours never does (depart).
+Flink's key groups. The two candidates are always distinct (Storm 1 may draw the same twice, Storm 2 does not).
 """
 
 from __future__ import annotations
