@@ -181,15 +181,12 @@ class Lanes:
         return item
 
     def take_batch(self, limit: int) -> list[Any]:
-        """Data messages until their weight reaches `limit` (at least one, if there is one)."""
+        """Data messages until their weight reaches `limit` (the last may go over)."""
         data = self._data
         batch: list[Any] = []
         taken = 0
         while data and taken < limit:
-            weight, item = data[0]
-            if batch and taken + weight > limit:
-                break
-            data.popleft()
+            weight, item = data.popleft()
             batch.append(item)
             taken += weight
         self.fill -= taken

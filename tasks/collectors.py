@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..topology import DEFAULT_STREAM, EmitError, Row, Segment, Tuple
@@ -54,9 +54,9 @@ class TaskCollector:
 
 
 class BasicTaskCollector(TaskCollector):
-    """For basic bolts. The executor enters a segment, then sets `mark` for each of its tuples."""
+    """For basic bolts. The executor enters a segment, then sets `offset` for each of its tuples."""
 
-    __slots__ = ("_arity", "_branch", "_default", "_marks", "_rows", "mark")
+    __slots__ = ("_arity", "_branch", "_default", "_marks", "_rows", "_source_marks", "offset")
 
     def __init__(self, emitter: Emitter, outbox: Outbox, report: Callable[[BaseException], None]) -> None:
         super().__init__(emitter, outbox, report)
@@ -64,12 +64,14 @@ class BasicTaskCollector(TaskCollector):
         # -1 sends every emit the slow way, which knows why it is wrong.
         self._default = default if default is not None and not default.direct else None
         self._arity = self._default.arity if self._default is not None else -1
-        self.mark: Any = None
+        self.offset = 0
+        self._source_marks: Sequence[Any] | None = None
         self._branch: Branch | None = None
         self.leave()
 
     def enter(self, segment: Segment) -> None:
         """Emits are children of rows of this segment from here on."""
+        self._source_marks = segment.indices if segment.lineage is None else segment.lineage.pairs
         self._enter(branch_of(self._emitter, segment))
 
     def suspend(self) -> None:
@@ -88,7 +90,8 @@ class BasicTaskCollector(TaskCollector):
         """Emit one tuple, anchored to the tuple being executed."""
         if stream == DEFAULT_STREAM and type(values) is tuple and len(values) == self._arity:
             self._rows.append(values)
-            self._marks.append(self.mark)
+            marks = self._source_marks
+            self._marks.append(None if marks is None else marks[self.offset])
         else:
             self._emit(values, stream, None)
 
@@ -114,7 +117,7 @@ class BasicTaskCollector(TaskCollector):
             return
         rows, marks = self._branch.buffer(out, task)
         rows.append(row)
-        marks.append(self.mark)
+        marks.append(None if self._source_marks is None else self._source_marks[self.offset])
 
 
 class BoltTaskCollector(TaskCollector):

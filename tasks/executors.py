@@ -78,7 +78,7 @@ class FunctionExecutor(Executor):
         marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
         if marks is None:
             marks = repeat(None, stop - start) if start == 0 else [None] * stop
-        elif start or stop < len(marks):
+        elif start or stop < len(segment.rows):
             marks = marks[start:stop]
         if self._async:
             return await self._run_async(segment, start, stop, marks)
@@ -214,16 +214,14 @@ class BasicExecutor(Executor):
     async def run(self, segment: Segment, start: int, stop: int) -> int:
         """See Executor."""
         collector = self._collector
-        marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
         collector.enter(segment)
         try:
             if self._hooks is not None:
-                return await self._run_with_hooks(self._hooks, segment, start, stop, marks)
+                return await self._run_with_hooks(self._hooks, segment, start, stop)
             failed = 0
             execute = self._execute
             for offset, row in enumerate(islice(segment.rows, start, stop), start):
-                if marks is not None:
-                    collector.mark = marks[offset]
+                collector.offset = offset
                 try:
                     result = execute(Tuple(row, segment, offset), collector)
                     if result is not None:
@@ -233,16 +231,14 @@ class BasicExecutor(Executor):
                     self._fail(segment, offset, error)
             return failed
         finally:
-            collector.mark = None
             collector.leave()
 
-    async def _run_with_hooks(self, hooks: HookCalls, segment: Segment, start: int, stop: int, marks: Any) -> int:
+    async def _run_with_hooks(self, hooks: HookCalls, segment: Segment, start: int, stop: int) -> int:
         failed = 0
         collector = self._collector
         for offset in range(start, stop):
             tup = Tuple(segment.rows[offset], segment, offset)
-            if marks is not None:
-                collector.mark = marks[offset]
+            collector.offset = offset
             begun_s = hooks.begin()
             acked = True
             try:

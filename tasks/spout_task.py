@@ -8,7 +8,7 @@ the while, or a spout that waits would starve its own topology.
 
 1. `next_tuple` is not called while inactive, at `topology.max.spout.pending` open messages, while anything waits for room
    downstream, while an async `ack` or `fail` runs, or after `finish`.
-2. A turn ends after `topology.turn.max.tuples` messages or `topology.turn.max.ms`, when a call emits nothing, or when it
+2. A turn ends after one tree of messages (at least 64) or `topology.turn.max.ms`, when a call emits nothing, or when it
    really suspends; what was emitted is sent then.
 3. A call that emits nothing is followed by a wait, from `topology.sleep.spout.wait.strategy.time.ms`, doubling to
    `topology.spout.wait.max.ms`; a verdict, an activation or `collector.wake()` ends it at once.
@@ -69,6 +69,8 @@ class SpoutTask(TaskActor):
         late = 1 + 1 / EXPIRY_STEPS
         self._pending = Pending(None if self._timeout_s is None else self._timeout_s * late)
         self._limit = config.max_spout_pending
+        # One tree a turn; a few small ones, since a turn has its own price.
+        self._turn_messages = min(config.turn_max_tuples, max(64, config.acker_tree_max_messages))
         self._replays: deque[tuple[Any, Emission, int]] = deque()
         self._bell = Bell()
         self._mouth: asyncio.Task[None] | None = None
@@ -274,7 +276,7 @@ class SpoutTask(TaskActor):
             self._take_over()
             return collector.emitted > begun
         next_tuple, stopwatch = self._spout.next_tuple, self.env.clock.stopwatch
-        most = begun + self.config.turn_max_tuples
+        most = begun + self._turn_messages
         if self._limit is not None:
             most = min(most, collector.emitted + self._room())
         until_s = stopwatch() + self.config.turn_max_ms / 1000
@@ -298,7 +300,7 @@ class SpoutTask(TaskActor):
     def _turn_in_thread(self) -> None:
         threaded = self._threaded
         assert threaded is not None  # noqa: S101 - for the type checker
-        most = min(self.config.turn_max_tuples, self._room())
+        most = min(self._turn_messages, self._room())
         until_s = self.env.clock.stopwatch() + self.config.turn_max_ms / 1000
         while not threaded.finished and not self._collector.finished:
             before = threaded.waiting

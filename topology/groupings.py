@@ -18,9 +18,9 @@ consumer's is an error here; Storm sends to it (depart).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from .errors import EmitError
 from .fields import Fields
@@ -46,8 +46,8 @@ class GroupingContext:
     """What a grouping can know: who emits to whom, and where and how full the targets are.
 
     `is_high(task)` says whether that target is over its high mark. `local` are targets in the same worker, `same_node`
-    targets on the same node. `cache_keys` is how many keys a grouping by fields remembers before it forgets them all; `shared` is
-    where groupings of several tasks in one process may keep what they can share.
+    targets on the same node. `cache_keys` is how many keys a grouping by fields remembers before it forgets them all;
+    `shared` is where groupings of several tasks in one process may keep what they can share.
     """
 
     component: str
@@ -60,6 +60,65 @@ class GroupingContext:
     same_node: frozenset[int] = frozenset()
     cache_keys: int = ROUTING_CACHE_KEYS
     shared: dict[Any, Any] = field(default_factory=dict)
+
+
+class DealtMarks:
+    """The marks of a batch that was dealt to targets, dealt only when somebody asks for them.
+
+    A bolt that emits nothing and fails nothing never does, and dealing marks costs as much as dealing rows.
+    """
+
+    __slots__ = ("_dealt", "_marks", "_n_targets", "_places")
+
+    def __init__(self, marks: Sequence[Any], places: Sequence[int], n_targets: int) -> None:
+        self._marks = marks
+        self._places = places
+        self._n_targets = n_targets
+        self._dealt: list[list[Any]] | None = None
+
+    def share(self, place: int) -> Sequence[Any]:
+        """The marks of one target's rows, in their order."""
+        return _MarksShare(self, place)
+
+    def of(self, place: int) -> list[Any]:
+        """The same as a list; deals all of them the first time."""
+        if self._dealt is None:
+            dealt: list[list[Any]] = [[] for _ in range(self._n_targets)]
+            for mark, at in zip(self._marks, self._places, strict=True):
+                dealt[at].append(mark)
+            self._dealt = dealt
+            self._marks = self._places = ()
+        return self._dealt[place]
+
+
+class _MarksShare(Sequence[Any]):
+    __slots__ = ("_dealt", "_place")
+
+    def __init__(self, dealt: DealtMarks, place: int) -> None:
+        self._dealt = dealt
+        self._place = place
+
+    @overload
+    def __getitem__(self, at: int) -> Any: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Any]: ...
+    def __getitem__(self, at: int | slice) -> Any:
+        return self._dealt.of(self._place)[at]
+
+    def __len__(self) -> int:
+        return len(self._dealt.of(self._place))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._dealt.of(self._place))
+
+    def __eq__(self, other: object) -> bool:
+        return self._dealt.of(self._place) == (list(other) if isinstance(other, Sequence) else other)
+
+    def __hash__(self) -> int:
+        raise TypeError("marks are a sequence that can be compared, not hashed")
+
+    def __repr__(self) -> str:
+        return repr(self._dealt.of(self._place))
 
 
 class Grouping(ABC):

@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import Any
 
 from .errors import UnhashableKeyError
-from .groupings import Grouping, GroupingContext, Share, share_each
+from .groupings import DealtMarks, Grouping, GroupingContext, Share, share_each
 from .keys import canonical_bytes, hash_bytes, stable_hash
 from .streams import StreamId
 from .tuples import Row
@@ -144,15 +144,13 @@ class FieldsGrouping(KeyedGrouping):
         if len(rows) <= 2 * len(targets):  # a list for each target would cost more than it saves
             return share_each([targets[place] for place in places], rows, marks)
         shares: list[list[Row]] = [[] for _ in targets]
+        append = [share.append for share in shares]
+        for row, place in zip(rows, places):  # noqa: B905 - strict costs a tenth here
+            append[place](row)
         if marks is None:
-            for row, place in zip(rows, places):  # noqa: B905 - strict costs a tenth here
-                shares[place].append(row)
             return [(targets[i], share, None) for i, share in enumerate(shares) if share]
-        share_marks: list[list[Any]] = [[] for _ in targets]
-        for row, mark, place in zip(rows, marks, places):  # noqa: B905
-            shares[place].append(row)
-            share_marks[place].append(mark)
-        return [(targets[i], share, share_marks[i]) for i, share in enumerate(shares) if share]
+        dealt = DealtMarks(marks, places, len(targets))
+        return [(targets[i], share, dealt.share(i)) for i, share in enumerate(shares) if share]
 
 
 class KeyRanges:
