@@ -160,11 +160,11 @@ def as_text(report: Report) -> str:
 
 def render(values: Mapping[str, Any]) -> str:
     """Names and values: scalars first, aligned, then a table for each list or mapping."""
-    scalars = [(name, _cell(value)) for name, value in values.items() if not _is_table(value)]
+    scalars = [(_text(str(name)), _cell(value)) for name, value in values.items() if not _is_table(value)]
     blocks = [table(scalars)] if scalars else []
     for name, value in values.items():
         if _is_table(value):
-            blocks.append(f"{_text(name)}\n{_indented(table(*_rows(value)))}")
+            blocks.append(f"{_text(str(name))}\n{_indented(table(*_rows(value)))}")
     return "\n\n".join(blocks)
 
 

@@ -250,6 +250,18 @@ class _Telling(Sum):
             _under_way()
 
 
+def complains() -> Topology:
+    """Fails on one number."""
+
+    class Picky(Sum):
+        def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+            super().execute(tup, collector)
+            if tup["n"] == 20:
+                raise ValueError("not 20")
+
+    return endless(Picky)
+
+
 def holds() -> Topology:
     """Holds what it gets, not for long: the drain has to be cut short."""
     return never_acks(0.5)

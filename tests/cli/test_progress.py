@@ -1,0 +1,227 @@
+"""Progress: rates as a machine, the plain line, the live table on a real (pseudo) terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.cli_progress import LiveTable, PlainLines, Rates, Silent, choose_display, plain_line
+from aiostorm.metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+
+from .conftest import JOBS
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+COLOURS = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-79]|38;[\d;]+)m")
+
+
+def metrics(emitted: int, executed: int, *, failed: int = 0, fill: tuple[int, int] = (0, 0)) -> TopologyMetrics:
+    """A spout with one task and a bolt with two."""
+    spout = TaskMetrics(
+        1, emitted=emitted, acked=executed, failed=failed, replayed=failed, pending=emitted - executed, pending_trees=2
+    )
+    bolts = tuple(TaskMetrics(2 + i, executed=executed // 2, fill=fill[i], capacity=100) for i in range(2))
+    acker = TaskMetrics(4, fill=50, capacity=100)
+    return TopologyMetrics(
+        [
+            ComponentMetrics("lines", "spout", (spout,)),
+            ComponentMetrics("count", "bolt", bolts),
+            ComponentMetrics("__acker", "acker", (acker,)),
+        ]
+    )
+
+
+def test_rates_are_over_the_window():
+    rates = Rates(started_s=100.0, window_s=1.0)
+    first = rates.look(metrics(100, 50), 100.5)
+    assert [row.rate for row in first.rows] == [200.0, 100.0], "over the half second that there is"
+    second = rates.look(metrics(400, 350), 101.0)
+    assert [row.rate for row in second.rows] == [400.0, 350.0]
+    third = rates.look(metrics(400, 400), 101.5)
+    assert [row.rate for row in third.rows] == [300.0, 350.0], "since 100.5, not since the start"
+    assert third.elapsed_s == 1.5
+    later = rates.look(metrics(400, 400), 110.0)
+    assert [row.rate for row in later.rows] == [0.0, 0.0]
+
+
+def test_a_look_at_the_start_divides_by_nothing():
+    assert [row.rate for row in Rates(5.0).look(metrics(10, 2), 5.0).rows] == [0.0, 0.0]
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 3.0), st.integers(0, 1000)), min_size=1, max_size=40))
+def test_rates_never_invent_tuples(steps: list[tuple[float, int]]):
+    """Rate times its window is what was counted in it, and the window is never shorter than asked once there is one."""
+    rates, now_s, emitted, history = Rates(0.0), 0.0, 0, [(0.0, 0)]
+    for step_s, more in steps:
+        now_s, emitted = now_s + step_s, emitted + more
+        rate = rates.look(metrics(emitted, 0), now_s).rows[0].emitted_per_s
+        old = [(at_s, count) for at_s, count in history if at_s <= now_s - 1.0] or history[:1]
+        since_s, before = old[-1]
+        assert rate == pytest.approx((emitted - before) / (now_s - since_s))
+        history.append((now_s, emitted))
+
+
+def test_plain_line():
+    rates = Rates(0.0)
+    rates.look(metrics(0, 0), 11.0)
+    line = plain_line(rates.look(metrics(10_234, 9_000, fill=(40, 12)), 12.0))
+    assert line == "12.0 s  lines 10,234/s  count 9,000/s  pending 1,234 in 2 trees  fill count 40%  failed 0"
+    line = plain_line(rates.look(metrics(10_234, 9_000, failed=3), 13.0))
+    assert line.endswith("failed 3  replayed 3")
+
+
+def test_choice(monkeypatch: pytest.MonkeyPatch):
+    assert type(choose_display("x", 0.8, quiet=True)) is Silent
+    assert type(choose_display("x", 0.8, quiet=False)) is PlainLines, "the standard error of a test is no terminal"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    assert type(choose_display("x", 0.8, quiet=False)) is LiveTable
+    monkeypatch.setenv("TERM", "dumb")
+    assert type(choose_display("x", 0.8, quiet=False)) is PlainLines, "it cannot draw anything anew"
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    monkeypatch.setenv("TERM", "xterm")
+    assert type(choose_display("x", 0.8, quiet=False)) is PlainLines, "rich is not installed"
+
+
+def test_nobody_reads_the_standard_error(monkeypatch: pytest.MonkeyPatch):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with monkeypatch.context() as patched, open(writing, "w", buffering=1) as gone:
+        patched.setattr(sys, "stderr", gone)
+        PlainLines().say("into the void")
+        with contextlib.suppress(BrokenPipeError):  # of what is left in its buffer
+            gone.close()
+    assert gone.closed
+
+
+def drawn() -> tuple[LiveTable, io.StringIO]:
+    """A live table on a terminal that is a text."""
+    console = pytest.importorskip("rich.console").Console(file=io.StringIO(), force_terminal=True, width=100)
+    return LiveTable(console, "word-count", 0.8), console.file
+
+
+def test_live_table():
+    table, file = drawn()
+    rates = Rates(0.0)
+    with table:
+        table.show(rates.look(metrics(10_000, 9_000, failed=3, fill=(90, 10)), 1.0))
+    text = ESCAPES.sub("", file.getvalue())
+    assert "word-count  1.0 s" in text
+    rows = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
+    assert rows["component"][:6] == ["component", "tasks", "emitted/s", "executed/s", "acked", "failed"]
+    assert rows["lines"] == ["lines", "1", "10,000", "9,000", "3"]
+    assert rows["count"][:4] == ["count", "2", "0", "9,000"]
+    assert rows["count"][-2:] == ["90%", "full"]
+    assert "pending 1,000 messages in 2 trees, replayed 3, dead-lettered 0" in text
+    assert "__acker" not in text
+
+
+def test_log_lines_stand_above_the_table():
+    table, file = drawn()
+    rates = Rates(0.0)
+    logger = logging.getLogger("tests.cli.live")
+    logger.addHandler(table.log_handler())
+    with table:
+        table.show(rates.look(metrics(10, 9), 1.0))
+        before = len(file.getvalue())
+        logger.error("a [bold]long[/bold] line %s", "x" * 150)
+        table.say("[red]said[/red]")
+        table.show(rates.look(metrics(10, 9), 1.25))
+    logger.handlers.clear()
+    moved = re.sub(r"(\r?\x1b\[\d*[AK])+", "\n", file.getvalue()[before:])
+    lines = [line.rstrip() for line in ESCAPES.sub("", moved).splitlines()]
+    assert f"a [bold]long[/bold] line {'x' * 150}" in lines, "whole, and not read as markup"
+    assert "[red]said[/red]" in lines
+    logged = file.getvalue()[before : file.getvalue().index("a [bold]")]
+    assert "\x1b[2K" in logged, "the old table is erased before the line is written"
+    assert lines.index("[red]said[/red]") < len(lines) - 1 - lines[::-1].index("word-count  1.2 s")
+
+
+# -- on a pseudo terminal ----------------------------------------------------------------------------------------------
+
+
+class Terminal:
+    """The command with a pseudo terminal as its standard error."""
+
+    def __init__(self, *arguments: str, **env: str) -> None:
+        import pty
+
+        self._mine, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "aiostorm", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "110", **env},
+        )
+        os.close(theirs)
+        self.seen = ""
+
+    def until(self, text: str) -> None:
+        """Read until a text was seen."""
+        while text not in self.seen and self._read():
+            pass
+        assert text in self.seen
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit code, standard output, and all that the terminal has got."""
+        while self._read():
+            pass
+        os.close(self._mine)
+        out, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, out.decode(), self.seen
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self._mine, 65536)
+        except OSError:  # Linux: the other end is closed
+            return False
+        self.seen += data.decode()
+        return bool(data)
+
+
+terminals = [
+    pytest.mark.sockets,
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo terminals of this kind"),
+]
+
+
+@pytest.mark.parametrize("colour", [True, False])
+class TestOnATerminal:
+    pytestmark = terminals
+
+    def test_table_log_and_end(self, colour: bool):
+        pytest.importorskip("rich")
+        env = {} if colour else {"NO_COLOR": "1"}
+        terminal = Terminal("run", f"{JOBS}:complains", "--timeout", "0.9", **env)
+        code, out, seen = terminal.end()
+        assert code == 124
+        assert "endless timed out after" in out
+        assert "\x1b" not in out
+        assert "\x1b[?25l" in seen
+        assert seen.count("\x1b[?25l") == seen.count("\x1b[?25h"), "the cursor is there again"
+        lines = [line.strip() for line in ESCAPES.sub("", seen).replace("\r", "\n").splitlines()]
+        assert any(line.startswith("endless  0.") for line in lines)
+        assert any(re.match(r"sum +1 +0 +[\d,]+ ", line) for line in lines)
+        assert any(line.endswith("ValueError: not 20") and "sum[2] failed in execute" in line for line in lines)
+        assert bool(COLOURS.search(seen)) is colour
+
+    def test_two_interrupts(self, colour: bool):
+        pytest.importorskip("rich")
+        terminal = Terminal("run", f"{JOBS}:never_acks_for_long", **({} if colour else {"NO_COLOR": "1"}))
+        terminal.until("numbers")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("Press Ctrl-C again to stop now.")
+        terminal.process.send_signal(signal.SIGINT)
+        code, _, seen = terminal.end()
+        assert code == 130
+        assert "Stopped now. Pending: 20 messages of numbers (message ids 0, 1, 2, 3, 4, …)." in seen
+        assert seen.index("\x1b[?25h") < seen.index("Stopped now.")

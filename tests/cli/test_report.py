@@ -1,0 +1,152 @@
+"""Reports: any summary is rendered by its shape; JSON says the same."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.cli_report import Report, as_json, as_text, pending_text, plain, render, table
+from aiostorm.metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+
+
+class Pair(NamedTuple):
+    name: str
+    count: int
+
+
+@dataclass
+class Point:
+    x: float
+    y: float
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (
+            {"words": 1234567, "rate": 0.5, "name": "x", "none": None, "yes": True},
+            "words  1,234,567\nrate   0.5\nname   x\nnone   -\nyes    True",
+        ),
+        ({"top": [("self", 1200), ("a", 7)]}, "top\n  self  1,200\n  a         7"),
+        ({"top": [Pair("b", 1)], "n": 2}, "n  2\n\ntop\n  b  1"),
+        ({"counts": Counter("aab")}, "counts\n  a  2\n  b  1"),
+        ({"list": ["x", "y"]}, "list\n  x\n  y"),
+        ({"numbers": [1, 22]}, "numbers\n   1\n  22"),
+        ({"rows": [{"a": 1, "b": "x"}, {"a": 20}]}, "rows\n   a  b\n   1  x\n  20  -"),
+        ({"nothing": []}, "nothing\n  (none)"),
+        ({"bad": "a\x1b[31mb\nc"}, "bad  a\\x1b[31mb\\nc"),
+        ({"日本": 1, "ab": 2}, "日本  1\nab    2"),
+        ({"object": Point(1, 2)}, "object  Point(x=1, y=2)"),
+        ({}, ""),
+    ],
+)
+def test_render(values: dict[str, Any], text: str):
+    assert render(values) == text
+
+
+def test_table_aligns_to_the_right_where_asked():
+    assert table([("a", "1"), ("bb", "20")], ("name", "n"), right={1}) == "name   n\na      1\nbb    20"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (math.nan, None),
+        (math.inf, None),
+        (2**80, 2**80),
+        ((1, (2, "x")), [1, [2, "x"]]),
+        ({1: "a", ("x", 2): "b", None: "c"}, {"1": "a", '["x", 2]': "b", "null": "c"}),
+        ({3, 1, 2}, [1, 2, 3]),
+        (Point(1.0, math.nan), {"x": 1.0, "y": None}),
+        (Pair("a", 1), ["a", 1]),
+        (datetime(2024, 1, 2, tzinfo=UTC), "2024-01-02 00:00:00+00:00"),
+        (b"ab", "b'ab'"),
+    ],
+)
+def test_plain(value: Any, expected: Any):
+    assert plain(value) == expected
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text() | st.integers(), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), values, max_size=4))
+def test_any_summary_can_be_shown(summary: dict[str, Any]):
+    document = json.loads(as_json(report(summary=summary)))
+    assert set(document["summary"]) == set(summary)
+    text = as_text(report(summary=summary))
+    assert text.replace("\n", "").isprintable(), "nothing that a terminal would take for a command"
+
+
+def report(**changes: Any) -> Report:
+    """The end of a run of a spout and a bolt."""
+    spout = TaskMetrics(1, emitted=12, acked=8, failed=5, replayed=2, dead_lettered=1, trees=4, errors=1)
+    bolt = TaskMetrics(2, executed=12, acked=7, failed=5)
+    metrics = TopologyMetrics([ComponentMetrics("in", "spout", (spout,)), ComponentMetrics("out", "bolt", (bolt,))])
+    return replace(Report("jobs", "finished", 2.0, metrics), **changes)
+
+
+def test_counts():
+    found = report(pending={"in": [1, 2]})
+    assert found.messages == {
+        "acked": 8,
+        "failed": 5,
+        "replayed": 2,
+        "dead_lettered": 1,
+        "given_up": 2,
+        "pending": 2,
+    }
+    assert found.lost() == [
+        "1 message dead-lettered after too many failures",
+        "2 messages failed and not emitted again",
+        "2 messages neither acked nor failed",
+    ]
+    assert report(state="interrupted").messages["given_up"] == 0, "they may wait to be emitted again"
+    assert (found.trees, found.error_count) == (4, 1)
+
+
+def test_text():
+    assert as_text(report(summary={"sum": 3})) == (
+        "sum  3\n\n"
+        "jobs finished after 2.0 s\n"
+        "messages  8 acked, 5 failed, 2 replayed, 1 dead-lettered, 0 pending\n"
+        "trees     4\n"
+        "errors    1 in user code\n\n"
+        "component  tasks  emitted  executed  acked  failed  per second\n"
+        "in             1       12                8       5           6\n"
+        "out            1        0        12      7       5           6"
+    )
+
+
+def test_results_are_cut_for_people_only():
+    found = report(results={"out": [{f"k{i}": i for i in range(100)}, "x"], "in": [3]})
+    text = as_text(found)
+    assert "out [0]\n  k0    0\n" in text
+    assert "  … and 80 more\n" in text
+    assert "\n\nout [1]  x\n\nin  3\n\n" in text
+    assert len(json.loads(as_json(found))["results"]["out"][0]) == 100
+
+
+def test_pending_text():
+    assert pending_text({}) == "nothing"
+    assert pending_text({"a": []}) == "nothing"
+    assert pending_text({"a": ["x"], "b": list(range(7))}) == (
+        "1 message of a (message ids 'x'); 7 messages of b (message ids 0, 1, 2, 3, 4, …)"
+    )
+    assert len(pending_text({"a": ["y" * 1000]})) < 150
