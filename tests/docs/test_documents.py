@@ -1,0 +1,144 @@
+"""The README and the documents are true: their programs run and print what the page says, their tables are complete.
+
+1. The first line of a Python block names its file. All blocks of a page stand in one folder and are run in order, each
+   as `python NAME`. A `text` block right below is exactly what the program prints.
+2. Links to a heading lead to one. (That files exist is looked at by tests/house.)
+3. What a page says of the rooms' files, of the settings and of the front door's names is compared with the code.
+
+docs/testing.md has a test of its own (tests/testing/test_docs.py).
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import aiostorm
+from aiostorm.topology import Config
+
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    "README.md",
+    "docs/README.md",
+    "docs/architecture.md",
+    "docs/glossary.md",
+    "docs/semantics.md",
+    "docs/storm.md",
+)
+PROGRAM = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<printed>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+NAME = re.compile(r"# (\w+\.py)\n")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+IN_CHECKOUT = (ROOT / "actors").is_dir()
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def programs(page: str) -> Iterator[tuple[str, str, str | None]]:
+    """(name, code, what it prints) of each Python block."""
+    for found in PROGRAM.finditer(read(page)):
+        named = NAME.match(found["code"])
+        assert named, f"{page}: the first line of a Python block names its file: {found['code'][:60]!r}"
+        yield named[1], found["code"], found["printed"]
+
+
+def prose(text: str) -> str:
+    """A page without its code."""
+    return re.sub(r"^```.*?^```|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that a forge makes of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "```python" in read(page)])
+def test_programs_print_what_the_page_says(page: str, tmp_path: Path) -> None:
+    found = list(programs(page))
+    assert len(found) == read(page).count("```python")
+    assert len({name for name, _, _ in found}) == len(found), "two blocks have one name"
+    for name, code, _ in found:
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    for name, _, printed in found:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", name], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, f"{page}: {name}\n{done.stderr}"
+        if printed is not None:
+            assert done.stdout == printed, f"{page}: {name} prints something else"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_to_headings_lead_to_one(page: str) -> None:
+    for link in LINK.findall(prose(read(page))):
+        path, _, anchor = link.partition("#")
+        if anchor and "://" not in link:
+            target = (ROOT / page).parent / path if path else ROOT / page
+            assert anchor in anchors(target.read_text(encoding="utf-8")), f"{page}: {link} leads to no heading"
+
+
+def test_the_readmes_program_is_short() -> None:
+    (_, code, _), *_ = programs("README.md")
+    lines = [line for line in code.splitlines() if line.strip() and not line.startswith("#")]
+    assert len(lines) <= 27, "the first program is read at a glance"
+
+
+def test_the_index_lists_every_document() -> None:
+    index = read("docs/README.md")
+    missing = [
+        page.name
+        for page in (ROOT / "docs").glob("*.md")
+        if page.name != "README.md" and f"]({page.name})" not in index
+    ]
+    assert not missing
+
+
+@pytest.mark.skipif(not IN_CHECKOUT, reason="the rooms are in a checkout")
+def test_the_architecture_names_every_file_of_every_room() -> None:
+    page = read("docs/architecture.md")
+    rooms = sorted(path.name for path in (ROOT / "aiostorm").iterdir() if path.is_symlink())
+    for room in rooms:
+        rows = [line for line in page.splitlines() if line.startswith(f"| [{room}/](../{room})")]
+        assert len(rows) == 1, f"docs/architecture.md: one line of the table of rooms is about {room}/"
+        named = set(re.findall(r"`(\w+)`", rows[0].rpartition("|")[0].rpartition("|")[2]))
+        there = {path.stem for path in (ROOT / room).glob("*.py") if path.stem != "__init__"}
+        assert named == there, f"docs/architecture.md, {room}/: not there: {named - there}, not named: {there - named}"
+
+
+def test_the_settings_are_the_settings() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| ([^|]*) \| ([^|]*) \|", read("docs/storm.md").partition("## Settings")[2], re.MULTILINE
+    )
+    told = {name: (default.strip(), keys) for name, default, keys in rows}
+    assert set(told) == set(Config.model_fields), "docs/storm.md lists every setting, and no other"
+    for name, field in Config.model_fields.items():
+        default, keys = told[name]
+        extra = field.json_schema_extra
+        assert isinstance(extra, dict)
+        assert re.findall(r"`([\w.]+)`", keys) == extra["keys"], f"docs/storm.md, {name}: its keys"
+        assert default == shown(field.default), f"docs/storm.md, {name}: its default"
+
+
+def shown(value: object) -> str:
+    """A default as the page writes it."""
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return ", ".join(f"{item:g}" for item in value)
+    return f"{value:,g}" if isinstance(value, float) else f"{value:,}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_names_of_the_front_door_exist(page: str) -> None:
+    for name in re.findall(r"\baiostorm\.(\w+)", prose(read(page)) + " ".join(re.findall(r"`[^`\n]*`", read(page)))):
+        known = name in aiostorm.__all__ or (ROOT / "aiostorm" / name).exists() or name in ("cli", "testing", "actors")
+        assert known, f"{page}: there is no aiostorm.{name}"
