@@ -132,7 +132,8 @@ class Actor:
                     if message.received():
                         await self._handle(message.message)
                 elif kind is ChildEscalated:
-                    await maybe_await(self.child_escalated(message.ref, message.error))
+                    if cell.concerns(message):
+                        await maybe_await(self.child_escalated(message.ref, message.error))
                 else:
                     handled = self.receive(message)
                     if handled is not None and inspect.isawaitable(handled):

@@ -14,7 +14,7 @@
 3. `terminated` is done within a bound after `kill`, whatever user code does: cancelled, cancelled again after
    `kill_timeout_s`, given up after as much again. That is a failure of the system, which names the line it hangs at.
 4. An end that nobody asked for is a failure: user code that raises CancelledError though nobody cancelled it is decided
-   about by the policy; a cancel from outside (a loop that shuts down) ends the branch, is reported, and passed on.
+   about by the policy; a cancel from outside (a loop that shuts down) ends the branch, escalates, and is passed on.
 5. An actor that has been told to stop does not wait for a backoff: what it had not got to becomes dead letters.
 """
 
@@ -79,6 +79,8 @@ class Cell:
         self.deathwatch = DeathWatch(self.ref, mailbox)
         self._actor: Actor | None = None
         self._names = 0
+        self._incarnation = 0
+        self._born_in = parent._incarnation if parent is not None else 0
         self._phase = _Phase.LIVING
         self._begun = False
         self._cancelled: asyncio.CancelledError | None = None
@@ -141,6 +143,10 @@ class Cell:
         # its first step would not run at all: it looks at `killed` when it begins.
         if self._begun and self._phase in (_Phase.LIVING, _Phase.LAST):
             self._task.cancel()
+
+    def concerns(self, message: ChildEscalated) -> bool:
+        """Is it about a child of this incarnation? The last one took its children with it."""
+        return message.ref._cell._born_in == self._incarnation
 
     def refusal(self, error: BaseException) -> AiostormError:
         """What somebody who asked hears when `receive` ended with `error`."""
@@ -227,6 +233,7 @@ class Cell:
             case Directive.RESTART:
                 self.timers.cancel_all()
                 await self._end_children_soon()
+                self._incarnation += 1
                 return decision if await self._back_off(decision.delay_s) else None
             case Directive.STOP:
                 self.error = error
@@ -291,7 +298,8 @@ class Cell:
             except asyncio.CancelledError as cancelled:
                 if self._phase is _Phase.LIVING:
                     raise
-                self._cancelled_outside(cancelled)
+                if not self.killed:
+                    self._cancelled_outside(cancelled)
 
     async def _end_children_soon(self) -> None:
         """Before a restart. With a bound: the mailbox is open, nobody reads it, and a child may wait for room in it."""
@@ -315,10 +323,13 @@ class Cell:
 
     async def _hear_children(self, actor: Actor) -> None:
         """Children may have given up while they ended: the actor's own hook decides, as ever, then the parent's."""
+        heard: list[ChildEscalated] = []
         for message in self._left_over():
-            if not isinstance(message, ChildEscalated):
+            if isinstance(message, ChildEscalated):
+                heard.append(message)
+            else:
                 self._lose(message)
-                continue
+        for message in heard:
             try:
                 await maybe_await(actor.child_escalated(message.ref, message.error))
             except Exception as error:
@@ -333,14 +344,16 @@ class Cell:
         self._phase = _Phase.DEAD
         if self._reaper is not None:
             self._reaper.end()
-        for message in self._left_over():
-            self._lose(message)
-        self.mailbox.late = self._lose
-        self.deathwatch.end(self.error)
-        if self.parent is not None:
-            self.parent.children.pop(self.path.rpartition("/")[2], None)
-        self.system.cells.discard(self)
-        self.terminated.set_result(None)
+        try:
+            for message in self._left_over():
+                self._lose(message)
+            self.mailbox.late = self._lose
+            self.deathwatch.end(self.error)
+        finally:  # others wait for this
+            if self.parent is not None:
+                self.parent.children.pop(self.path.rpartition("/")[2], None)
+            self.system.cells.discard(self)
+            self.terminated.set_result(None)
 
     def _left_over(self) -> list[Any]:
         self.mailbox.close(f"actor {self.path} has stopped")
@@ -373,7 +386,7 @@ class Cell:
         self._reaper = Reaper(
             self.loop,
             self.system.kill_timeout_s,
-            waits=lambda: self._phase is _Phase.CHILDREN and bool(self.children),
+            waits=lambda: self._phase is _Phase.CHILDREN,
             cancel=self._task.cancel,
             give_up=self._give_up,
         )
@@ -399,14 +412,14 @@ class Cell:
             self.error = ActorCancelledError(f"{self.path} was cancelled, and not by its guardian")
             self.error.__cause__ = cancelled
             if not self.system.closing:
-                self.system.report(self.path, self.error, Decision(Directive.STOP))
+                self.system.report(self.path, self.error, Decision(Directive.ESCALATE))
+                self._escalate(self.error)
         self._doom()
 
     def _never_began(self, task: asyncio.Task[None]) -> None:
         """An asyncio task that is cancelled before its first step ends without having run at all."""
         if not self._begun:
-            self.error = ActorCancelledError(f"{self.path} was cancelled before it began")
-            self._doom()
+            self._cancelled_outside(asyncio.CancelledError("before it began"))
             self._bury()
 
     def _free_name(self, kind: str) -> str:

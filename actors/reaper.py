@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
+
+from .stall import is_ours
 
 
 class Reaper:
@@ -57,14 +60,14 @@ class Reaper:
 
 
 def where(task: asyncio.Task[Any]) -> str:
-    """The line at which an asyncio task is suspended, innermost."""
-    found = task.get_stack(limit=1)
+    """The line at which an asyncio task is suspended: the innermost of somebody else's code, if there is any."""
+    found: FrameType | None = None
     awaited: Any = task.get_coro()
     while awaited is not None:
-        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
-        if frame is not None:
-            found = [frame]
+        frame: FrameType | None = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None and (found is None or not is_ours(frame.f_code.co_filename)):
+            found = frame
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
-    if not found:
+    if found is None:
         return "a place unknown"
-    return f'File "{found[-1].f_code.co_filename}", line {found[-1].f_lineno}, in {found[-1].f_code.co_name}'
+    return f'File "{found.f_code.co_filename}", line {found.f_lineno}, in {found.f_code.co_name}'

@@ -135,12 +135,13 @@ def user_frame(stack: traceback.StackSummary) -> traceback.FrameSummary:
     """The innermost call that the framework made into somebody else's code; the innermost frame if there is none."""
     found = stack[-1]
     for outer, inner in zip(reversed(stack[:-1]), reversed(stack[1:]), strict=True):
-        if _is_ours(outer.filename) and not _is_ours(inner.filename):
+        if is_ours(outer.filename) and not is_ours(inner.filename):
             return inner
     return found
 
 
-def _is_ours(filename: str) -> bool:
+def is_ours(filename: str) -> bool:
+    """Is it a file of this package, or of asyncio?"""
     # Examples and tests stand inside a checkout's root but are users' code.
     for root in _PACKAGE_ROOTS:
         if filename.startswith(root):

@@ -1,0 +1,316 @@
+"""Lanes against a simple model: what is in, in which order, when the gate is open, whom a sender waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from aiostorm.actors import EMPTY, Lanes, MailboxClosedError
+
+Piece = tuple[int, int]  # sender, number
+
+
+class Sender:
+    """Parks with the pieces it has in hand."""
+
+    def __init__(self, name: int) -> None:
+        self.name = name
+        self.hand: list[tuple[Piece, int]] = []
+        self.parked = False
+        self.refusals: list[MailboxClosedError] = []
+        self.pulls: list[int] = []
+
+    def next_piece(self) -> tuple[Piece, int] | None:
+        return self.hand.pop(0) if self.hand else None
+
+    def has_more(self) -> bool:
+        self.parked = bool(self.hand)
+        return self.parked
+
+    def refused(self, error: MailboxClosedError) -> None:
+        self.parked = False
+        self.refusals.append(error)
+
+
+class LanesMachine(RuleBasedStateMachine):
+    """Any sequence of calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.senders = [Sender(i) for i in range(4)]
+        self.made = [0] * 4
+        self.control: list[Any] = []
+        self.data: list[tuple[Piece, int]] = []
+        self.accepted: list[Piece] = []
+        self.taken: list[Piece] = []
+        self.was_open = True
+        self.forced_over = False
+        self.turns: list[int] = []
+
+    @initialize(
+        capacity=st.integers(1, 40),
+        marks=st.tuples(st.floats(0, 1), st.floats(0, 1)).filter(lambda m: m[0] != m[1]),
+    )
+    def begin(self, capacity: int, marks: tuple[float, float]) -> None:
+        low, high = sorted(marks)
+        machine = self
+
+        class Watched(Lanes):
+            """Tells the model of every acceptance, as a mailbox wakes its reader."""
+
+            arrivals = 0
+
+            def _arrived(self) -> None:
+                Watched.arrivals += 1
+
+            def offer(self, item: Any, weight: int = 1) -> bool:
+                taken = super().offer(item, weight)
+                if taken:
+                    machine.note(item, weight)
+                return taken
+
+        Watched.arrivals = 0
+        self.kind = Watched
+        self.lanes = Watched(capacity, high, low)
+
+    def note(self, piece: Piece, weight: int) -> None:
+        self.data.append((piece, weight))
+        self.accepted.append(piece)
+
+    def new_piece(self, sender: int) -> Piece:
+        self.made[sender] += 1
+        return sender, self.made[sender]
+
+    # -- senders -----------------------------------------------------------------------------------------------------
+
+    @rule(who=st.integers(0, 3), weight=st.integers(1, 40))
+    def offer(self, who: int, weight: int) -> None:
+        weight = min(weight, self.lanes.max_piece)
+        if self.senders[who].parked:
+            return  # a sender that waits sends nothing else: that is what waiting means
+        arrivals, was_open = self.kind.arrivals, self.lanes.gate_open
+        assert self.lanes.offer(self.new_piece(who), weight) is was_open
+        assert self.kind.arrivals == arrivals + was_open
+
+    @rule(weight=st.integers(1, 100))
+    def offer_too_much(self, weight: int) -> None:
+        assume(weight > self.lanes.capacity - self.lanes.fill and self.lanes.gate_open)
+        fill = self.lanes.fill
+        with pytest.raises(ValueError, match="smaller pieces"):
+            self.lanes.offer("boulder", weight)
+        assert self.lanes.fill == fill
+
+    @rule(who=st.integers(0, 3), weight=st.integers(1, 60))
+    def force(self, who: int, weight: int) -> None:
+        if self.senders[who].parked:
+            return
+        piece = self.new_piece(who)
+        closed = self.lanes.closed
+        assert self.lanes.force(piece, weight) is not closed
+        if not closed:
+            self.note(piece, weight)
+            self.forced_over |= self.lanes.fill > self.lanes.capacity
+
+    @rule(who=st.integers(0, 3), weights=st.lists(st.integers(1, 20), min_size=1, max_size=4))
+    def park(self, who: int, weights: list[int]) -> None:
+        sender = self.senders[who]
+        if sender.parked:
+            return
+        sender.hand = [(self.new_piece(who), min(w, self.lanes.max_piece)) for w in weights]
+        sender.parked = True
+        refusals = len(sender.refusals)
+        self.lanes.park(sender)
+        assert len(sender.refusals) == refusals + self.lanes.closed
+
+    @rule(who=st.integers(0, 3))
+    def unpark(self, who: int) -> None:
+        self.lanes.unpark(self.senders[who])
+        self.senders[who].parked = False
+        self.senders[who].hand = []
+
+    @rule(what=st.integers())
+    def post(self, what: int) -> None:
+        arrivals = self.kind.arrivals
+        self.lanes.post(("control", what))
+        self.control.append(("control", what))
+        assert self.kind.arrivals == arrivals + 1
+
+    # -- reader ------------------------------------------------------------------------------------------------------
+
+    def expect(self, got: list[Piece]) -> None:
+        """Data came out: from the front, in order. (What was pulled in meanwhile went to the back.)"""
+        assert got == [piece for piece, _ in self.data[: len(got)]]
+        del self.data[: len(got)]
+        self.taken += got
+
+    @rule()
+    def take(self) -> None:
+        had_data = bool(self.data)
+        got = self.lanes.take()
+        if self.control:
+            assert got == self.control.pop(0)
+        elif had_data:
+            self.expect([got])
+        else:
+            assert got is EMPTY
+
+    @rule()
+    def take_control(self) -> None:
+        assert self.lanes.take_control() == (self.control.pop(0) if self.control else EMPTY)
+
+    @rule(limit=st.integers(1, 60))
+    def take_batch(self, limit: int) -> None:
+        weights = [weight for _, weight in self.data]
+        got = self.lanes.take_batch(limit)
+        assert bool(got) == bool(weights)
+        assert sum(weights[: len(got) - 1]) < limit  # the last may go over
+        assert len(got) == len(weights) or sum(weights[: len(got)]) >= limit
+        self.expect(got)
+
+    @precondition(lambda self: not self.lanes.closed)
+    @rule()
+    def remove_all(self) -> None:
+        before = [*self.control, *(piece for piece, _ in self.data)]
+        waited = any(sender.parked for sender in self.senders)
+        self.control, self.data = [], []
+        assert self.lanes.remove_all() == before
+        self.taken += [piece for piece in before if piece[0] != "control"]
+        assert not waited or self.data  # whoever waited was let in
+
+    @rule()
+    def close(self) -> None:
+        waiting = [sender for sender in self.senders if sender.parked]
+        self.lanes.close("closed by the test")
+        self.lanes.close("closed again")
+        for sender in waiting:
+            assert not sender.parked
+            assert str(sender.refusals[-1]) == "closed by the test"
+
+    # -- always ------------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def fill_is_the_sum(self) -> None:
+        if not hasattr(self, "lanes"):
+            return
+        assert self.lanes.fill == sum(weight for _, weight in self.data)
+        assert self.lanes.has_data is bool(self.data)
+        assert self.lanes.has_control is bool(self.control)
+        if self.lanes.fill <= self.lanes.capacity:
+            self.forced_over = False
+        assert self.lanes.fill <= self.lanes.capacity or self.forced_over
+
+    @invariant()
+    def gate(self) -> None:
+        if not hasattr(self, "lanes"):
+            return
+        lanes = self.lanes
+        assert 0 <= lanes.low <= lanes.high < lanes.capacity
+        assert lanes.is_high is not lanes.gate_open
+        if lanes.closed or lanes.fill > lanes.high:
+            assert not lanes.gate_open
+        elif lanes.fill <= lanes.low:
+            assert lanes.gate_open
+        # Between the marks: as it was; pieces that were pulled in may have closed it again, never opened it.
+
+    @invariant()
+    def parked_only_while_the_gate_is_closed(self) -> None:
+        if not hasattr(self, "lanes"):
+            return
+        assert self.lanes.parked == sum(sender.parked for sender in self.senders)
+        assert not (self.lanes.parked and self.lanes.gate_open)
+        assert not (self.lanes.parked and self.lanes.closed)
+
+    @invariant()
+    def nothing_lost_and_each_sender_in_order(self) -> None:
+        inside = [piece for piece, _ in self.data]
+        assert self.taken + inside == self.accepted
+        for who in range(4):
+            numbers = [number for sender, number in self.accepted if sender == who]
+            assert numbers == sorted(set(numbers))
+
+
+TestLanes = LanesMachine.TestCase
+TestLanes.settings = settings(max_examples=300, stateful_step_count=60)
+
+
+@given(
+    capacity=st.integers(2, 50),
+    hands=st.lists(st.integers(1, 12), min_size=1, max_size=8),
+)
+def test_parked_senders_are_served_in_turn(capacity: int, hands: list[int]) -> None:
+    lanes = Lanes(capacity)
+    while lanes.offer(("filler", 0)):
+        pass
+    senders = [Sender(i) for i in range(len(hands))]
+    for sender, count in zip(senders, hands, strict=True):
+        sender.hand = [((sender.name, number), 1) for number in range(count)]
+        sender.parked = True
+        lanes.park(sender)
+    served = []
+    while (item := lanes.take()) is not EMPTY:
+        if item[0] != "filler":
+            served.append(item)
+    # Round after round, each that still has something gets one piece in: nobody gets two while another waits.
+    expected = [(who, round_) for round_ in range(max(hands)) for who, count in enumerate(hands) if round_ < count]
+    assert served == expected
+    assert lanes.parked == 0
+
+
+@given(capacity=st.integers(1, 200), marks=st.tuples(st.floats(0, 1), st.floats(0, 1)))
+def test_the_gate_closes_above_the_high_mark_and_opens_at_the_low_one(
+    capacity: int, marks: tuple[float, float]
+) -> None:
+    low, high = sorted(marks)
+    assume(low < high)
+    lanes = Lanes(capacity, high, low)
+    accepted = 0
+    while lanes.offer("x"):
+        accepted += 1
+    assert lanes.fill == accepted == lanes.high + 1 <= capacity
+    while not lanes.gate_open:
+        assert lanes.fill > lanes.low
+        lanes.take()
+    assert lanes.fill == lanes.low
+    assert lanes.max_piece >= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [((0,), "at least 1"), ((8, 0.2, 0.8), "marks"), ((8, 0.5, 0.5), "marks"), ((8, 1.5, 0.2), "marks")],
+)
+def test_impossible_marks(arguments: tuple[Any, ...], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Lanes(*arguments)
+
+
+def test_none_is_a_message_and_empty_says_so() -> None:
+    lanes = Lanes(4)
+    lanes.offer(None)
+    assert lanes.take() is None
+    assert lanes.take() is EMPTY
+    assert repr(EMPTY) == "EMPTY"
+
+
+def test_what_is_posted_after_the_end_goes_to_late() -> None:
+    lanes = Lanes(4)
+    heard: list[Any] = []
+    lanes.late = heard.append
+    lanes.post("too late")
+    assert heard == ["too late"]
+    assert not lanes.has_control
+
+
+def test_a_sender_without_pieces_is_passed_over() -> None:
+    lanes = Lanes(1)
+    lanes.offer("first")
+    gone, waits = Sender(1), Sender(2)
+    waits.hand = [((2, 1), 1)]
+    lanes.park(gone)
+    lanes.park(waits)
+    assert lanes.take() == "first"
+    assert lanes.take() == (2, 1)
+    assert lanes.parked == 0

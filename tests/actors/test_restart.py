@@ -1,0 +1,449 @@
+"""Failures: what is restarted, resumed, stopped or escalated; what survives it; and what must not come of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiostorm.actors import (
+    ESCALATE_ON_FAILURE,
+    RESUME_ON_FAILURE,
+    STOP_ON_FAILURE,
+    Actor,
+    ActorCancelledError,
+    ActorEscalatedError,
+    ActorSystem,
+    Decision,
+    Directive,
+    Mailbox,
+    Ref,
+    RestartPolicy,
+)
+
+from .people import Diary, Echo, Watcher, ends_with, steps
+
+AT_ONCE = RestartPolicy(backoff_s=(0.0,))
+
+
+class Reports:
+    """What the system said of failures."""
+
+    def __init__(self, system: ActorSystem) -> None:
+        self.all: list[tuple[str, str, Directive]] = []
+        system.on_failure = self.note
+
+    def note(self, path: str, error: BaseException, decision: Decision) -> None:
+        self.all.append((path, str(error), decision.directive))
+
+
+async def test_a_restart_makes_a_new_instance_and_keeps_the_mailbox() -> None:
+    pages: list[Any] = []
+    numbers = iter("abc")
+    async with ActorSystem(policy=AT_ONCE) as system:
+        ref = system.spawn(lambda: Diary(next(numbers), pages))
+        for message in (1, ValueError("x"), 2, ValueError("y"), 3):
+            await ref.tell(message)
+    assert [page for page in pages if not isinstance(page[1], tuple)] == [
+        ("a", "started"),
+        ("a", 1),
+        ("b", "started"),
+        ("b", 2),
+        ("c", "started"),
+        ("c", 3),
+        ("c", "stopped"),
+    ]
+
+
+async def test_a_restart_of_an_instance_starts_the_same_one_again() -> None:
+    diary = Diary()
+    async with ActorSystem(policy=AT_ONCE) as system:
+        ref = system.spawn(diary)
+        await ref.tell(ValueError("x"))
+        await ref.ask("after")
+    assert diary.pages == ["started", ("raises", "ValueError('x')"), "started", "after", "stopped"]
+
+
+async def test_backoff_is_waited_for_and_senders_with_it() -> None:
+    diary = Diary()
+    loop = asyncio.get_running_loop()
+    async with ActorSystem(policy=RestartPolicy(backoff_s=(0.0, 0.2, 1.0, 5.0))) as system:
+        ref = system.spawn(diary, mailbox=Mailbox(2))
+        waits = []
+        for number in range(5):
+            await ref.tell(ValueError(str(number)))
+            begun_s = loop.time()
+            await ref.ask(number)
+            waits.append(round(loop.time() - begun_s, 9))
+    assert waits == [0.0, 0.2, 1.0, 5.0, 5.0]
+
+
+async def test_arrivals_do_not_shorten_the_backoff() -> None:
+    loop = asyncio.get_running_loop()
+    async with ActorSystem(policy=RestartPolicy(backoff_s=(3.0,))) as system:
+        ref = system.spawn(Diary)
+        await ref.tell(ValueError("x"))
+        begun_s = loop.time()
+        for number in range(10):
+            await asyncio.sleep(0.1)
+            await ref.tell(number)
+        await ref.ask("there?")
+        assert loop.time() - begun_s == pytest.approx(3.0)
+
+
+async def test_control_messages_keep_their_order_over_a_restart() -> None:
+    diary = Diary()
+    async with ActorSystem(policy=RestartPolicy(backoff_s=(1.0,))) as system:
+        ref = system.spawn(diary)
+        await ref.tell(ValueError("x"))
+        await asyncio.sleep(0.5)
+        for number in range(3):
+            diary.mailbox.post(number)
+            await asyncio.sleep(0.1)
+        # In the very instant at which the wait is over.
+        asyncio.get_running_loop().call_later(0.2, diary.mailbox.post, 3)
+        await asyncio.sleep(1)
+    assert diary.pages == ["started", ("raises", "ValueError('x')"), "started", 0, 1, 2, 3, "stopped"]
+
+
+async def test_resume_keeps_state_children_and_timers() -> None:
+    diary = Diary()
+    async with ActorSystem() as system:
+        ref = system.spawn(diary, policy=RESUME_ON_FAILURE)
+        await ref.ask(lambda actor: actor.spawn(Echo, "child"))
+        await ref.ask(lambda actor: actor.after(1, "tick"))
+        await ref.tell(ValueError("x"))
+        await asyncio.sleep(2)
+        await ref.ask("after")
+        assert [child.path for child in diary.children] == ["/diary-1/child"]
+    assert diary.pages == ["started", ("raises", "ValueError('x')"), "tick", "after", "stopped"]
+
+
+async def test_failure_after_failure_does_not_keep_the_loop_from_others() -> None:
+    class Hopeless(Actor):
+        failures = 0
+
+        def receive(self, message: Any) -> None:
+            self.failures += 1
+            raise ValueError(message)
+
+    hopeless = Hopeless()
+    async with ActorSystem(mailbox_capacity=2000) as system:
+        system.on_failure = lambda path, error, decision: None
+        ref = system.spawn(hopeless, policy=RESUME_ON_FAILURE)
+        await steps(3)
+        for number in range(1000):
+            ref.tell_nowait(number)
+        await steps(10)
+        assert 0 < hopeless.failures < 20
+
+
+async def test_what_cannot_start_is_not_resumed_for_ever() -> None:
+    """It was: without ever giving the loop back."""
+
+    class Unable(Actor):
+        def started(self) -> None:
+            raise ValueError("unable")
+
+    async with ends_with(ActorEscalatedError, "unable") as system:
+        reports = Reports(system)
+        ref = system.spawn(Unable, policy=RESUME_ON_FAILURE)
+        await ref.wait_terminated()
+    assert [directive for _, _, directive in reports.all] == [Directive.RESTART] * 5 + [Directive.ESCALATE]
+
+
+@pytest.mark.parametrize("where", ["factory", "not an actor", "started", "async started", "receive"])
+async def test_what_fails_again_and_again_escalates(where: str) -> None:
+    class Bad(Actor):
+        ended = 0
+
+        def started(self) -> Any:
+            if where == "started":
+                raise ValueError("bad")
+            return self.start_later() if where == "async started" else None
+
+        async def start_later(self) -> None:
+            await asyncio.sleep(1)
+            raise ValueError("bad")
+
+        def receive(self, message: Any) -> None:
+            raise ValueError("bad")
+
+        def stopped(self) -> None:
+            Bad.ended += 1
+
+    def make() -> Actor:
+        if where == "factory":
+            raise ValueError("bad")
+        return Bad() if where != "not an actor" else "bad"  # type: ignore[return-value]
+
+    async with ends_with(ActorEscalatedError, "gave up") as system:
+        reports = Reports(system)
+        ref = system.spawn(make)
+        for number in range(10):
+            await ref.tell(number)
+        await ref.wait_terminated()
+        left = system.dead_letters.count
+    assert system.failure is not None
+    assert isinstance(system.failure.__cause__, TypeError if where == "not an actor" else ValueError)
+    assert [directive for _, _, directive in reports.all] == [Directive.RESTART] * 5 + [Directive.ESCALATE]
+    assert Bad.ended == (where == "receive")  # `stopped` is for an actor that did start
+    assert left == (4 if where == "receive" else 10)
+
+
+async def test_stop_on_failure_ends_the_actor_only() -> None:
+    async with ActorSystem() as system:
+        reports = Reports(system)
+        ref = system.spawn(Diary, policy=STOP_ON_FAILURE)
+        watcher = Watcher(ref)
+        system.spawn(watcher)
+        await ref.tell(ValueError("x"))
+        await ref.wait_terminated()
+        await steps()
+        assert isinstance(watcher.heard[0].error, ValueError)
+        assert system.failure is None
+    assert reports.all == [("/diary-1", "x", Directive.STOP)]
+
+
+async def test_escalation_goes_up_the_tree() -> None:
+    """leaf gives up ─► middle's hook raises ─► middle gives up ─► top restarts, with new children."""
+    made = {"top": 0, "middle": 0, "leaf": 0}
+
+    class Leaf(Actor):
+        def __init__(self) -> None:
+            made["leaf"] += 1
+
+        def receive(self, message: Any) -> None:
+            raise ValueError("leaf")
+
+    class Middle(Actor):
+        def __init__(self) -> None:
+            made["middle"] += 1
+
+        def started(self) -> None:
+            self.leaf = self.spawn(Leaf, "leaf", policy=ESCALATE_ON_FAILURE)
+
+        async def receive(self, message: Any) -> None:
+            await self.leaf.tell(message)
+
+    class Top(Actor):
+        def __init__(self) -> None:
+            made["top"] += 1
+
+        def started(self) -> None:
+            self.middle = self.spawn(Middle, "middle", policy=ESCALATE_ON_FAILURE)
+
+        async def receive(self, message: Any) -> None:
+            await self.middle.tell(message)
+
+    async with ActorSystem() as system:
+        reports = Reports(system)
+        ref = system.spawn(Top, "top")
+        await ref.tell("go")
+        await asyncio.sleep(1)
+        assert made == {"top": 2, "middle": 2, "leaf": 2}
+        assert [(path, directive) for path, _, directive in reports.all] == [
+            ("/top/middle/leaf", Directive.ESCALATE),
+            ("/top/middle", Directive.ESCALATE),
+            ("/top", Directive.RESTART),
+        ]
+        assert system.actors == 3
+        assert system.failure is None
+
+
+async def test_escalation_to_the_root_is_raised_at_the_end_of_the_block() -> None:
+    class Top(Diary):
+        def started(self) -> None:
+            super().started()
+            self.leaf = self.spawn(Diary, "leaf", policy=ESCALATE_ON_FAILURE)
+
+    reached = False
+    async with ends_with(ActorEscalatedError, r"/top gave up: ActorEscalatedError") as system:
+        top = Top()
+        ref = system.spawn(top, "top", policy=RestartPolicy(max_restarts=0))
+        await ref.ask("x")
+        await top.leaf.tell(ValueError("deep down"))
+        await ref.wait_terminated()
+        reached = True
+    assert reached
+    assert system.failure is not None
+    chain = system.failure.__cause__
+    assert isinstance(chain, ActorEscalatedError)
+    assert isinstance(chain.__cause__, ValueError)
+
+
+async def test_an_error_in_the_block_comes_before_a_failure_of_the_system() -> None:
+    async with ends_with(KeyError) as system:
+        ref = system.spawn(Diary, policy=ESCALATE_ON_FAILURE)
+        await ref.tell(ValueError("x"))
+        await ref.wait_terminated()
+        raise KeyError("mine")
+    assert isinstance(system.failure, ActorEscalatedError)
+
+
+async def test_a_parent_may_forgive() -> None:
+    class Forgiving(Diary):
+        def child_escalated(self, ref: Ref, error: BaseException) -> None:
+            self.write(("forgiven", ref.path))
+
+    diary = Forgiving()
+    async with ActorSystem() as system:
+        system.spawn(diary, "p")
+        child = diary.spawn(Diary, "c", policy=ESCALATE_ON_FAILURE)
+        await child.tell(ValueError("x"))
+        await child.wait_terminated()
+        await steps()
+        assert diary.ref.is_alive
+    assert diary.pages == ["started", ("forgiven", "/p/c"), "stopped"]
+
+
+async def test_children_that_fail_together_cost_their_parent_one_restart() -> None:
+    """Their parent's restart ends the old children: what they had to say is past."""
+
+    class Family(Actor):
+        incarnations = 0
+
+        def started(self) -> None:
+            Family.incarnations += 1
+            for i in range(10):
+                child = self.spawn(Diary, f"c{i}", policy=ESCALATE_ON_FAILURE)
+                if Family.incarnations == 1:
+                    child.tell_nowait(ValueError("all of us"))
+
+        def receive(self, message: Any) -> Any:
+            return len(self.children)
+
+    async with ActorSystem() as system:
+        ref = system.spawn(Family)
+        await asyncio.sleep(1)
+        assert await ref.ask("how many?") == 10
+    assert Family.incarnations == 2
+
+
+async def test_children_end_before_their_parent_starts_again() -> None:
+    pages: list[Any] = []
+
+    class Parent(Diary):
+        def started(self) -> None:
+            super().started()
+            for name in "ab":
+                self.spawn(lambda name=name: Diary(name, pages), name)
+
+    async with ActorSystem(policy=AT_ONCE) as system:
+        ref = system.spawn(lambda: Parent("p", pages))
+        await ref.tell(ValueError("x"))
+        await ref.ask("after")
+        order = [pages.index(("b", "stopped")), pages.index(("a", "stopped"))]
+        starts = [i for i, page in enumerate(pages) if page == ("p", "started")]
+        assert len(starts) == 2
+        assert order[0] < order[1] < starts[1]
+
+
+async def test_a_child_that_waits_for_room_in_a_restarting_parent_does_not_hang_it() -> None:
+    """The child waits for its parent to read, the parent for its child to end."""
+
+    class Parent(Actor):
+        starts = 0
+
+        def started(self) -> None:
+            Parent.starts += 1
+            parent = self.ref
+
+            async def flood(child: Actor) -> None:
+                for number in range(100):
+                    await parent.tell(number)
+
+            self.child = self.spawn(Diary)
+            if Parent.starts == 1:
+                self.child.tell_nowait(flood)
+
+        async def receive(self, message: Any) -> Any:
+            if message == "fail":
+                await asyncio.sleep(1)
+                raise ValueError("with a full mailbox")
+            return message
+
+    async with ActorSystem(stop_timeout_s=3) as system:
+        ref = system.spawn(Parent, mailbox=Mailbox(4))
+        ref.tell_nowait("fail")
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        assert await ref.ask("back?") == "back?"
+        assert loop.time() - begun_s == pytest.approx(1 + 3)
+        assert Parent.starts == 2
+
+
+async def test_a_cancelled_future_in_user_code_is_a_failure_like_any_other() -> None:
+    """Asyncio raises CancelledError for it, and a CancelledError would end the actor without a word."""
+
+    async def await_something_cancelled(actor: Actor) -> None:
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+    async with ActorSystem() as system:
+        reports = Reports(system)
+        ref = system.spawn(Diary)
+        await ref.tell(await_something_cancelled)
+        assert await ref.ask("still here") == "still here"
+        with pytest.raises(Exception, match="failed on the question") as caught:
+            await ref.ask(await_something_cancelled)
+        assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+        assert [directive for _, _, directive in reports.all] == [Directive.RESTART] * 2
+        assert "something it awaited was cancelled" in reports.all[0][1]
+
+
+async def test_a_cancel_from_outside_is_reported_escalated_and_passed_on() -> None:
+    async with ends_with(ActorEscalatedError, "not by its guardian") as system:
+        reports = Reports(system)
+        ref = system.spawn(Diary)
+        watcher = Watcher(ref)
+        system.spawn(watcher)
+        await steps()
+        task = next(task for task in asyncio.all_tasks() if task.get_name() == "/diary-1")
+        task.cancel()
+        await ref.wait_terminated()
+        await steps()
+        assert task.cancelled()
+        assert isinstance(watcher.heard[0].error, ActorCancelledError)
+        assert reports.all[0][2] is Directive.ESCALATE
+
+
+async def test_a_policy_that_raises_escalates() -> None:
+    def decide(error: BaseException) -> Directive:
+        raise KeyError("decide")
+
+    async with ends_with(ActorEscalatedError, "'x'") as system:
+        reports = Reports(system)
+        ref = system.spawn(Diary, policy=RestartPolicy(decide=decide))
+        await ref.tell(ValueError("x"))
+        await ref.wait_terminated()
+    assert [error for _, error, _ in reports.all] == ["'decide'", "x"]
+
+
+async def test_a_listener_that_raises_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(*arguments: object) -> None:
+        raise KeyError("the listener")
+
+    async with ActorSystem(policy=AT_ONCE) as system:
+        system.on_failure = broken
+        system.dead_letters.listener = broken
+        ref = system.spawn(Diary)
+        await ref.tell(ValueError("x"))
+        assert await ref.ask("still here") == "still here"
+        ref.tell_nowait("lost")
+        ref.kill()
+        await ref.wait_terminated()
+        assert system.dead_letters.count == 1
+        assert system.failure is None
+    assert "on_failure itself failed" in caplog.text
+    assert "listener of dead letters failed" in caplog.text
+
+
+async def test_failures_are_logged_with_what_was_decided(caplog: pytest.LogCaptureFixture) -> None:
+    async with ActorSystem() as system:
+        ref = system.spawn(Diary)
+        await ref.tell(ValueError("x"))
+        await ref.ask("after")
+    assert "actor /diary-1 failed (restart 1 in 0 s): ValueError('x')" in caplog.text
