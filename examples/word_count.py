@@ -108,7 +108,7 @@ def topology(*paths: str) -> Topology:
     builder.set_spout("lines", Lines(find_files(paths or (sysconfig.get_path("stdlib"),))))
     builder.set_bolt("split", split, parallelism=2).shuffle_grouping("lines")
     builder.set_bolt("count", Count, parallelism=4).fields_grouping("split", "word")
-    return builder.create_topology("word-count", summary, Config(max_spout_pending=4096, max_retries=3))
+    return builder.create_topology("word-count", summary, Config(max_spout_pending=1024, max_retries=3))
 
 
 def summary(results: dict[str, list[Any]]) -> dict[str, Any]:
