@@ -8,7 +8,8 @@
 1. `run` executes rows [start, stop) of a segment in order and returns how many failed. It suspends only where user code
    does, or where one row's results are so many that they must find room first.
 2. In a basic or function bolt a row is acked when it has been executed and failed when it raises; the others go on.
-3. What a failed row had emitted on the way is not sent if it is still in the buffer: its message is replayed anyway.
+3. What a function had emitted for a row that failed is not sent if it is still in the buffer. What a basic bolt had
+   emitted is: its message may be replayed anyway.
 """
 
 from __future__ import annotations

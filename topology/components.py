@@ -245,7 +245,7 @@ class Bolt(Component):
         """Called once before anything else, and again after a restart (on a new instance)."""
 
     def execute(self, tup: Tuple) -> Any:
-        """Process one tuple. Define `execute_batch(tuples)` instead to be handed a whole batch."""
+        """Process one tuple. Define `execute_batch(tuples)` to be handed whole batches, `on_tick()` for ticks."""
         raise NotImplementedError(f"{type(self).__name__} must define execute or execute_batch")
 
     def cleanup(self) -> Any:
@@ -259,7 +259,10 @@ class BasicBolt(Component):
         """Called once before anything else, and again after a restart (on a new instance)."""
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> Any:
-        """Process one tuple. Define `execute_batch(tuples, collector)` instead to be handed a whole batch."""
+        """Process one tuple. Define `execute_batch(tuples, collector)` instead to be handed a whole batch.
+
+        `on_tick(collector)`, if defined, is called for ticks. In a batch, emits name their anchors, as in a `Bolt`.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define execute or execute_batch")
 
     def cleanup(self) -> Any:
