@@ -409,7 +409,7 @@ class Cell:
         if self._cancelled is None:
             self._cancelled = cancelled
         if self.error is None:
-            self.error = ActorCancelledError(f"{self.path} was cancelled, and not by its guardian")
+            self.error = ActorCancelledError(f"{self.path or '/'} was cancelled, and not by its guardian")
             self.error.__cause__ = cancelled
             if not self.system.closing:
                 self.system.report(self.path, self.error, Decision(Directive.ESCALATE))

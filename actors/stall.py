@@ -29,9 +29,8 @@ from .clock import is_virtual
 
 log = logging.getLogger("aiostorm.actors")
 
-_PACKAGE_ROOTS = tuple(
-    f"{root}{os.sep}" for root in (Path(__file__).resolve().parent.parent, Path(asyncio.__file__).resolve().parent)
-)
+# As they are imported, links not followed: that is how they stand in a stack.
+_PACKAGE_ROOTS = tuple(f"{root}{os.sep}" for root in (Path(__file__).parent.parent, Path(asyncio.__file__).parent))
 _WAITING = ("selectors.py", "runners.py", "base_events.py", "windows_events.py")
 """Where an idle loop's innermost frame is (uvloop has none of its own, so there it is its caller's)."""
 

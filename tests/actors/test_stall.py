@@ -1,0 +1,148 @@
+"""Stall watch: it names the line that blocks the loop, once; and says nothing where there is nothing to say."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from aiostorm.actors import ActorSystem, Stall, StallWatch
+from aiostorm.actors import stall as stall_module
+
+from .people import Diary, Echo
+
+LIMIT_S = 0.1
+
+
+def block(actor: object = None) -> None:
+    time.sleep(0.3)  # the line that is looked for
+
+
+def watch_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "aiostorm-stall-watch"]
+
+
+@pytest.mark.sockets
+@pytest.mark.blocks_loop
+async def test_it_names_the_line_and_the_asyncio_task_once_per_stall() -> None:
+    heard: list[Stall] = []
+    watch = StallWatch(LIMIT_S, heard.append)
+    watch.start()
+    async with ActorSystem() as system:
+        ref = system.spawn(Diary, "blocker")
+        await asyncio.sleep(LIMIT_S)
+        await ref.ask(block)
+        await asyncio.sleep(LIMIT_S * 2)
+        assert len(heard) == 1
+        await ref.ask(block)
+        await asyncio.sleep(LIMIT_S * 2)
+    watch.stop()
+    assert len(heard) == 2
+    stall = heard[0]
+    assert stall.task == "/blocker"
+    assert stall.blocked_s > LIMIT_S
+    # The framework's call into user code is `receive`; what that calls is in the stack.
+    assert (stall.filename, stall.function) == (str(Path(__file__).with_name("people.py")), "receive")
+    assert "the line that is looked for" in stall.stack
+    assert str(stall).startswith("/blocker has blocked the event loop for 0.")
+    assert f"line {stall.lineno}, in receive: {stall.line}" in str(stall)
+    assert watch_threads() == []
+
+
+@pytest.mark.sockets
+@pytest.mark.blocks_loop
+async def test_a_callback_blocks_as_well_as_a_task() -> None:
+    heard: list[Stall] = []
+    watch = StallWatch(LIMIT_S, heard.append)
+    watch.start()
+    asyncio.get_running_loop().call_later(0.05, block)
+    await asyncio.sleep(0.2)
+    watch.stop()
+    (stall,) = heard
+    assert stall.task == "a callback"
+    assert stall.filename == __file__
+    assert stall.function == "block"
+
+
+@pytest.mark.sockets
+async def test_a_loop_that_waits_is_not_blocked() -> None:
+    heard: list[Stall] = []
+    watch = StallWatch(0.2, heard.append)
+    watch.start()
+    await asyncio.sleep(0.1)
+    # The machine held everything up: the beat is late, the loop is in its selector.
+    handle = watch._handle
+    assert handle is not None
+    handle.cancel()
+    await asyncio.sleep(0.5)
+    watch.stop()
+    assert heard == []
+
+
+@pytest.mark.sockets
+@pytest.mark.blocks_loop
+async def test_a_report_that_raises_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[Stall] = []
+
+    def report(stall: Stall) -> None:
+        heard.append(stall)
+        raise ValueError("cannot report")
+
+    watch = StallWatch(LIMIT_S, report)
+    watch.start()
+    for count in (1, 2):
+        await asyncio.sleep(LIMIT_S)
+        block()
+        await asyncio.sleep(LIMIT_S)
+        assert len(heard) == count
+    watch.stop()
+    assert "the report of a stall failed" in caplog.text
+
+
+async def test_it_is_off_in_virtual_time() -> None:
+    watch = StallWatch(LIMIT_S, pytest.fail)
+    watch.start()
+    assert watch_threads() == []
+    watch.stop()
+
+
+@pytest.mark.sockets
+async def test_it_is_started_once() -> None:
+    watch = StallWatch(1, pytest.fail)
+    watch.start()
+    with pytest.raises(RuntimeError, match="make another"):
+        watch.start()
+    watch.stop()
+    watch.stop()
+    with pytest.raises(RuntimeError, match="make another"):
+        watch.start()
+    with pytest.raises(ValueError, match="more than 0"):
+        StallWatch(0, pytest.fail)
+
+
+def test_a_thread_does_not_outlive_its_loop() -> None:
+    async def forget() -> None:
+        StallWatch(0.02, pytest.fail).start()
+
+    with asyncio.Runner() as runner:
+        runner.run(forget())
+    for thread in watch_threads():
+        thread.join(5)
+    assert watch_threads() == []
+
+
+def test_whose_file_is_it() -> None:
+    package = Path(stall_module.__file__).parent
+    root = package.parent
+    assert stall_module.is_ours(str(package / "actor.py"))
+    assert stall_module.is_ours(asyncio.__file__)
+    assert not stall_module.is_ours(f"{root}_plugins/bolt.py")
+    assert not stall_module.is_ours(__file__)
+
+
+async def test_echo_is_not_a_stall() -> None:
+    async with ActorSystem() as system:
+        assert await system.spawn(Echo).ask(1) == 1
