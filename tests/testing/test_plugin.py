@@ -22,7 +22,9 @@ def project(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> pytest
         asyncio_mode = {request.param}
         asyncio_default_fixture_loop_scope = function
         addopts = --strict-markers
-        filterwarnings = error
+        filterwarnings =
+            error
+            ignore:Module already imported so cannot be rewritten
         """
     )
     return pytester
