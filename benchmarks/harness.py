@@ -23,6 +23,7 @@ CHILD_LIMIT_S = 300.0
 """A child that takes longer is killed, and its row has failed."""
 DISTURBED = 1.25
 """The two runs of the limit around a subject differ by more than this factor: something else was using the machine."""
+_SECONDS = {"rate": "wall_s", "cpu_rate": "cpu_s"}
 QUICK = 5
 """A quick run has one round of 1/5 of the size."""
 
@@ -49,12 +50,15 @@ class Spread:
 class Finding:
     """One row and metric after all repetitions: the ratio first, then the figures of both sides.
 
-    `disturbed` of `rounds` rounds had limits that differ by more than `DISTURBED`.
+    `cpu_ratio` is the same of units per second of processor time (None for latencies). It varies less where others use
+    the machine too, and does not see a subject that waits: the two should agree. `disturbed` of `rounds` rounds had
+    limits that differ by more than `DISTURBED`.
     """
 
     row: Row
     metric: str
     ratio: Spread
+    cpu_ratio: Spread | None
     subject: Spread
     against: Spread
     disturbed: int
@@ -124,6 +128,7 @@ def findings(rows: Sequence[Row], records: Mapping[str, Sequence[Mapping[str, An
                 row,
                 metric,
                 Spread.of([ratio_of(record, metric) for record in mine]),
+                Spread.of([ratio_of(record, "cpu_rate") for record in mine]) if metric == "rate" else None,
                 Spread.of([_figure(one["subject"], metric) for one in rounds]),
                 Spread.of([_around(one, metric) for one in rounds]),
                 sum(map(_is_disturbed, rounds)),
@@ -137,16 +142,16 @@ def ratio_of(record: Mapping[str, Any], metric: str) -> float:
 
 
 def _figure(outcome: Mapping[str, Any], metric: str) -> float:
-    if metric == "rate":
-        return float(outcome["units"] / outcome["wall_s"])
+    if metric in _SECONDS:
+        return float(outcome["units"] / outcome[_SECONDS[metric]])
     return float(outcome["quantiles_s"][metric])
 
 
 def _around(one: Mapping[str, Any], metric: str) -> float:
     """What the other side did around the subject: for rates all units over all seconds, for latencies the mean."""
     sides = one["against"]
-    if metric == "rate":
-        return float(sum(side["units"] for side in sides) / sum(side["wall_s"] for side in sides))
+    if metric in _SECONDS:
+        return float(sum(side["units"] for side in sides) / sum(side[_SECONDS[metric]] for side in sides))
     return statistics.fmean(_figure(side, metric) for side in sides)
 
 

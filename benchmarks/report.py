@@ -17,15 +17,14 @@ TITLES = {
     "w4": "W4: actors",
     "w6": "W6: latency at 1,000 tuples/s through three bolts",
 }
+_LABELS = ("style", "guarantee", "tree", "loop")
 _COLUMNS = (
-    "subject",
-    "style",
-    "guarantee",
-    "tree",
-    "loop",
+    "what",
+    *_LABELS,
     "held against",
     "ratio",
     "min – max",
+    "by processor time",
     "target",
     "measured",
     "other side",
@@ -49,6 +48,7 @@ def as_json(
                     "row": finding.row.id,
                     "metric": finding.metric,
                     "ratio": asdict(finding.ratio),
+                    "cpu_ratio": asdict(finding.cpu_ratio) if finding.cpu_ratio is not None else None,
                     "subject": asdict(finding.subject),
                     "against": asdict(finding.against),
                     "target": finding.target,
@@ -95,20 +95,24 @@ def _markdown(machine: Mapping[str, Any], found: Sequence[Finding], repetitions:
 
 def _cells(finding: Finding) -> list[str]:
     row, rate = finding.row, finding.metric == "rate"
-    name = row.name if rate else f"{row.name}: {finding.metric}"
     target = "–"
     if finding.target is not None:
         target = f"{'≥' if rate else '≤'} {finding.target:g} {'met' if finding.met else '**missed**'}"
     return [
-        name,
-        *(row.labels.get(label, "–") for label in ("style", "guarantee", "tree", "loop")),
+        row.labels["what"] if rate else finding.metric,
+        *(row.labels[label] for label in _LABELS),
         row.against_name,
         f"**{finding.ratio.median:.3f}**",
-        f"{finding.ratio.least:.3f} – {finding.ratio.most:.3f}",
+        _range(finding.ratio),
+        f"{finding.cpu_ratio.median:.3f} ({_range(finding.cpu_ratio)})" if finding.cpu_ratio is not None else "–",
         target,
         _amount(finding.subject, row.unit, rate),
         _amount(finding.against, row.unit, rate),
     ]
+
+
+def _range(spread: Spread) -> str:
+    return f"{spread.least:.3f} – {spread.most:.3f}"
 
 
 def _amount(spread: Spread, unit: str, rate: bool) -> str:

@@ -17,6 +17,8 @@ TREES = (1, 3, 16, 64, 256)
 DEFAULT_TREE = 64
 """`topology.acker.tree.max.messages` as it is by default."""
 
+Labels = Mapping[str, str]
+
 _NO_ACKERS = "no ackers"
 _W1_LIMIT = Cell("benchmarks.w1", "plain_loop")
 _W3_LIMIT = Cell("benchmarks.w3", "nested_calls")
@@ -40,7 +42,7 @@ def _word_count(**options: Any) -> Cell:
 def _w1_row(
     name: str,
     cell: Cell,
-    labels: Mapping[str, str],
+    labels: Labels,
     against: Cell = _W1_LIMIT,
     against_name: str = "plain loop",
     **more: Any,
@@ -48,8 +50,9 @@ def _w1_row(
     return Row("w1", name, cell, against, against_name, "words", 50_000, labels=labels, **more)
 
 
-def _labels(style: str, guarantee: str, tree: int | None = DEFAULT_TREE, loop: str = "uvloop") -> dict[str, str]:
+def _labels(style: str, guarantee: str, tree: int = DEFAULT_TREE, loop: str = "uvloop", what: str = "rate") -> Labels:
     return {
+        "what": what,
         "style": style,
         "guarantee": guarantee,
         "tree": str(tree) if guarantee == AT_LEAST else "–",
@@ -123,7 +126,7 @@ def _w4() -> Iterator[Row]:
                 "asyncio.Queue",
                 "messages",
                 size,
-                labels={"style": "actors", "guarantee": AT_MOST, "tree": "–", "loop": loop},
+                labels=_labels("actors", AT_MOST, loop=loop, what=name),
             )
 
 
