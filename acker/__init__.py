@@ -2,13 +2,12 @@
 
 from .actor import EXPIRY_STEPS, AckerActor, Acks, Init, Verdicts
 from .ids import IdSource
-from .ledger import NO_OWNER, Ledger, Verdict, VerdictKind
+from .ledger import Ledger, Verdict, VerdictKind
 from .pending import Emission, Pending, Settled, Tree
 from .retries import Fate, Retries
 
 __all__ = [
     "EXPIRY_STEPS",
-    "NO_OWNER",
     "AckerActor",
     "Acks",
     "Emission",

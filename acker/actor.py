@@ -57,20 +57,30 @@ class AckerActor(Actor):
     """Task of the component `__acker`. `deliver(spout_task, verdicts)` must not wait."""
 
     def __init__(self, timeout_s: float | None, deliver: Callable[[int, Verdicts], None]) -> None:
-        self._timeout_s = timeout_s
         self._deliver = deliver
         self._timer: Timer | None = None
         self.ledger = Ledger(timeout_s)
 
     def started(self) -> None:
-        """A restart loses the rows; the spouts' own deadlines then fail those trees."""
-        self.ledger.clear()
+        """A restart of this instance keeps the rows: what a failed step left out makes trees expire, never a false ACK.
+
+        A new instance has none; the spouts' own deadlines then fail those trees.
+        """
         self._timer = None
+        self._arm()
 
     def receive(self, message: Any) -> None:
         """Post in the ledger, deliver what follows."""
-        now_s = self.system.clock.monotonic()
         out: list[tuple[int, Verdict]] = []
+        try:
+            self._post(message, self.system.clock.monotonic(), out)
+        finally:  # what was decided before an error was decided
+            if out:
+                self._send(out)
+        if self._timer is None:
+            self._arm()
+
+    def _post(self, message: Any, now_s: float, out: list[tuple[int, Verdict]]) -> None:
         ledger = self.ledger
         if type(message) is Acks:
             # Failures first: should the same step complete the tree, the failed messages must not be acked with it.
@@ -89,10 +99,10 @@ class AckerActor(Actor):
             ledger.expire(now_s, out)
         else:
             raise TypeError(f"an acker takes Init and Acks, not {message!r}")
-        if out:
-            self._send(out)
-        if self._timer is None and self._timeout_s is not None and len(ledger):
-            self._timer = self.after(self._timeout_s / EXPIRY_STEPS, _SWEEP)
+
+    def _arm(self) -> None:
+        if self.ledger.may_expire:
+            self._timer = self.after(self.ledger.stray_timeout_s / EXPIRY_STEPS, _SWEEP)
 
     def _send(self, out: list[tuple[int, Verdict]]) -> None:
         by_owner: dict[int, list[Verdict]] = {}

@@ -4,6 +4,8 @@
    (1 ^ 2 ^ 3 == 0) and a guessable generator would let acks be forged.
 2. Zero is never given: it is "no root" and "complete".
 3. One call to the operating system makes `BULK` ids; that is about ten times cheaper than a call each.
+4. Ids that were drawn do not survive a fork of the process: whoever forks makes new sources, or two processes share
+   ids. (Ours start programs instead.)
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 BULK = 256
+
+_TRIES = 8
 
 
 class IdSource:
@@ -30,6 +34,9 @@ class IdSource:
         return ids.pop()
 
     def _refill(self) -> None:
-        while not self._ids:
+        for _ in range(_TRIES):
             drawn = memoryview(self._token_bytes(8 * BULK)).cast("Q")
             self._ids.extend(n for n in drawn if n)
+            if self._ids:
+                return
+        raise RuntimeError(f"the random source gave {_TRIES} times {8 * BULK} zero bytes: it is broken")

@@ -8,12 +8,27 @@ is zero when, and practically only when, every edge that was made is done.
     bolt ─── FAIL(root, index) ────────────┘       ──► FAIL, INIT seen      FAIL     that message fails, at once
                                                    ──► deadline             EXPIRED  every open message fails
 
-1. The three kinds come in any order: a row without INIT collects, and remembers which messages failed.
-2. XOR is not idempotent: one repeated INIT would turn an unprocessed tree into a success. A second INIT is ignored.
-3. A row ends exactly once: ACK or EXPIRED. What comes for its root afterwards makes a row without an owner, which
-   expires in silence.
-4. Rows are ordered by deadline (the timeout is one for all), so expiry looks only at those that are due.
-5. A row is constant size: a failure is passed on, not kept (only before INIT, at most one per message of the tree).
+1. The three kinds come in any order: what comes before INIT is a stray, which collects, and remembers which messages
+   failed. Strays expire too, in silence, also where trees do not: an INIT may never come.
+2. A row ends exactly once: ACK or EXPIRED. What comes for its root afterwards is a stray.
+3. Rows are in the order of their INITs (or resets), so expiry looks only at those that are due.
+4. A row is constant size: a failure is passed on, not kept (only before INIT, at most one per message of the tree).
+5. XOR is not idempotent: one INIT more would turn an unprocessed tree into a success. While a row lives, a second INIT
+   is ignored. That is the one rule against repetition that safety needs, for then:
+
+   **The row is zero only if every frame of the tree has come.** Let S be the frames that came an odd number of times;
+   the others cancel themselves. INIT is in S, once. An edge is in two frames: that of its maker and that of whoever was
+   done with it. If the sum over S is zero, then with each frame in S that made an edge, the frame that is done with it
+   is in S too; from INIT on, that leads to every leaf. (Edges are 64 random bits; that other sums vanish by chance has
+   a probability of 2**-64 each.)
+
+   So, of what a link may repeat: an ACK that comes an even number of times counts as never come: the tree does not
+   complete, it expires and is replayed; never a false ACK. An odd number of times counts as once. A repeated FAIL is a
+   repeated verdict, which Pending ignores; a repeated reset restarts the clock again. An INIT that comes again after
+   the end makes a row for a root that nobody waits for: whatever it says is ignored by Pending. Links de-duplicate
+   before anything reaches the ledger: for the sake of the trees that would expire for nothing.
+
+   What may not happen is the same work under other edges: a frame is repeated as it was, or not at all.
 
 Storm: org.apache.storm.daemon.Acker. Departures: FAIL before INIT is remembered (JStorm drops it); a FAIL names the
 message within the tree, and does not end the row; expiry is by deadline, not by rotating buckets (theirs fires between
@@ -24,9 +39,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
-NO_OWNER = -1
+STRAY_TIMEOUT_S: Final = 3600.0
+"""How long a stray waits for its INIT where trees do not expire: longer than any link is expected to be down."""
 
 
 class VerdictKind(enum.Enum):
@@ -56,56 +72,63 @@ class Verdict:
 
 
 class _Row:
-    __slots__ = ("deadline_s", "failures", "owner", "xor")
+    """INIT was seen. 64 bytes; `since_s` is the caller's float, which the rows of one message share."""
 
-    def __init__(self, xor: int, owner: int, deadline_s: float) -> None:
+    __slots__ = ("owner", "since_s", "xor")
+
+    def __init__(self, xor: int, owner: int, since_s: float) -> None:
         self.xor = xor
         self.owner = owner
-        self.deadline_s = deadline_s
+        self.since_s = since_s
+
+
+class _Stray:
+    """INIT was not seen."""
+
+    __slots__ = ("failures", "since_s", "xor")
+
+    def __init__(self, since_s: float) -> None:
+        self.xor = 0
+        self.since_s = since_s
         self.failures: dict[int, Any] | None = None
 
 
 class Ledger:
-    """The XOR table. `timeout_s=None`: rows never expire. Times are monotonic seconds and never go back.
+    """The XOR table. `timeout_s=None`: trees never expire. Times are monotonic seconds and never go back.
 
     Every method appends its verdicts to `out`, a list of (owner, verdict), in the order they were reached.
     """
 
-    __slots__ = ("_rows", "_timeout_s")
+    __slots__ = ("_rows", "_strays", "_timeout_s", "stray_timeout_s")
 
     def __init__(self, timeout_s: float | None) -> None:
         self._rows: dict[int, _Row] = {}
-        self._timeout_s = float("inf") if timeout_s is None else timeout_s
+        self._strays: dict[int, _Stray] = {}
+        self._timeout_s = timeout_s
+        self.stray_timeout_s = STRAY_TIMEOUT_S if timeout_s is None else timeout_s
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) + len(self._strays)
 
     def __contains__(self, root: object) -> bool:
-        return root in self._rows
+        return root in self._rows or root in self._strays
+
+    @property
+    def may_expire(self) -> bool:
+        """Is there anything that time will end?"""
+        return bool(self._strays) or (self._timeout_s is not None and bool(self._rows))
 
     def init(self, owner: int, root: int, xor: int, now_s: float, out: list[tuple[int, Verdict]]) -> None:
-        """A spout task `owner` has emitted the tree of `root`; `xor` is over its first edges."""
-        row = self._rows.get(root)
-        if row is None:
-            if xor:
-                self._rows[root] = _Row(xor, owner, now_s + self._timeout_s)
-            else:
-                out.append((owner, Verdict(VerdictKind.ACK, root)))
-            return
-        if row.owner != NO_OWNER:
+        """A spout task `owner` has emitted the tree of `root`, and the clock runs; `xor` is over its first edges."""
+        if root in self._rows:
             return  # repeated
-        row.owner = owner
-        row.xor ^= xor
-        if row.failures:
-            for index, failure in row.failures.items():
-                out.append((owner, Verdict(VerdictKind.FAIL, root, index, failure)))
-            row.failures = None
-        if row.xor:
-            # The clock runs from the emit; moved to the end, so that the rows stay ordered by deadline.
-            row.deadline_s = now_s + self._timeout_s
-            self._rows[root] = self._rows.pop(root)
+        if self._strays and (stray := self._strays.pop(root, None)) is not None:
+            xor ^= stray.xor
+            if stray.failures:
+                out += [(owner, Verdict(VerdictKind.FAIL, root, i, failure)) for i, failure in stray.failures.items()]
+        if xor:
+            self._rows[root] = _Row(xor, owner, now_s)
         else:
-            del self._rows[root]
             out.append((owner, Verdict(VerdictKind.ACK, root)))
 
     def ack(self, items: Iterable[tuple[int, int]], now_s: float, out: list[tuple[int, Verdict]]) -> None:
@@ -114,47 +137,56 @@ class Ledger:
         for root, xor in items:
             row = rows.get(root)
             if row is None:
-                rows[root] = _Row(xor, NO_OWNER, now_s + self._timeout_s)
+                self._stray(root, now_s).xor ^= xor
                 continue
             row.xor ^= xor
-            if not row.xor and row.owner != NO_OWNER:
+            if not row.xor:
                 del rows[root]
                 out.append((row.owner, Verdict(VerdictKind.ACK, root)))
 
     def fail(self, root: int, index: int, failure: Any, now_s: float, out: list[tuple[int, Verdict]]) -> None:
         """A tuple of message `index` of the tree was failed. (Its edge is completed by `ack`, like any other.)"""
         row = self._rows.get(root)
-        if row is None:
-            row = self._rows[root] = _Row(0, NO_OWNER, now_s + self._timeout_s)
-        if row.owner != NO_OWNER:
+        if row is not None:
             out.append((row.owner, Verdict(VerdictKind.FAIL, root, index, failure)))
             return
-        if row.failures is None:
-            row.failures = {}
-        row.failures.setdefault(index, failure)
+        stray = self._stray(root, now_s)
+        if stray.failures is None:
+            stray.failures = {}
+        stray.failures.setdefault(index, failure)
 
     def reset(self, root: int, now_s: float, out: list[tuple[int, Verdict]]) -> None:
-        """Restart the clock of a tree."""
+        """Restart the clock of a tree. (That of a stray starts with its INIT anyway.)"""
         row = self._rows.pop(root, None)
-        if row is None:
-            return
-        row.deadline_s = now_s + self._timeout_s
-        self._rows[root] = row
-        if row.owner != NO_OWNER:
+        if row is not None:
+            row.since_s = now_s
+            self._rows[root] = row  # at the end: the order is that of the deadlines
             out.append((row.owner, Verdict(VerdictKind.RESET, root)))
 
     def expire(self, now_s: float, out: list[tuple[int, Verdict]]) -> None:
-        """End the rows whose deadline has come; a row without an owner ends in silence."""
-        due: list[int] = []
-        for root, row in self._rows.items():
-            if row.deadline_s > now_s:
-                break
-            due.append(root)
-        for root in due:
-            row = self._rows.pop(root)
-            if row.owner != NO_OWNER:
-                out.append((row.owner, Verdict(VerdictKind.EXPIRED, root)))
+        """End the rows whose deadline has come; a stray ends in silence."""
+        if self._timeout_s is not None:
+            due = _due(self._rows, now_s, self._timeout_s)
+            out += [(self._rows.pop(root).owner, Verdict(VerdictKind.EXPIRED, root)) for root in due]
+        for root in _due(self._strays, now_s, self.stray_timeout_s):
+            del self._strays[root]
 
     def clear(self) -> None:
-        """Forget every row."""
+        """Forget everything."""
         self._rows.clear()
+        self._strays.clear()
+
+    def _stray(self, root: int, now_s: float) -> _Stray:
+        stray = self._strays.get(root)
+        if stray is None:
+            stray = self._strays[root] = _Stray(now_s)
+        return stray
+
+
+def _due(table: dict[int, _Row] | dict[int, _Stray], now_s: float, timeout_s: float) -> list[int]:
+    due: list[int] = []
+    for root, row in table.items():
+        if row.since_s + timeout_s > now_s:
+            break
+        due.append(root)
+    return due

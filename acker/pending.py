@@ -5,10 +5,14 @@ One entry per tree: the message ids in it, by index, and (where somebody will wa
 1. Every message is settled exactly once: acked or failed. What comes later for it is ignored.
 2. `count` is the number of open messages; it is what `topology.max.spout.pending` bounds.
 3. A tree whose verdict never comes (an acker died) fails by its own deadline, a little after the acker's.
+4. Trees are in the order of their deadlines: the timeout is one for all, a reset moves a tree to the end.
+5. A tree is small. Measured (CPython 3.11, beside ids, values and the root, which others hold as well): one message
+   takes 205 bytes here and 170 in the ledger; 64 messages take 690 and 145, which is 13 bytes a message.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 _SETTLED: Final = object()
@@ -33,27 +37,22 @@ class Settled(NamedTuple):
 
 
 class Tree:
-    """The messages of one tree, by index. `emissions` is parallel to `ids`, or None where nobody wants them."""
+    """The messages of one tree, by index. `emissions` is parallel to `ids`, or None where nobody wants them.
 
-    __slots__ = ("attempts", "deadline_s", "emissions", "emitted_s", "ids", "open")
+    Its clock runs from `since_s`: the emit, or the last reset.
+    """
 
-    def __init__(
-        self,
-        ids: list[Any],
-        emissions: list[Emission] | None,
-        attempts: int,
-        emitted_s: float,
-        deadline_s: float = float("inf"),
-    ) -> None:
-        self.ids = ids
+    __slots__ = ("attempts", "emissions", "emitted_s", "ids", "open", "since_s")
+
+    def __init__(self, ids: Sequence[Any], emissions: list[Emission] | None, attempts: int, emitted_s: float) -> None:
+        self.ids: tuple[Any, ...] = tuple(ids)
         self.emissions = emissions
         self.attempts = attempts
-        self.emitted_s = emitted_s
-        self.deadline_s = deadline_s
-        self.open = len(ids)
+        self.emitted_s = self.since_s = emitted_s
+        self.open = len(self.ids)
 
-    def open_ids(self) -> list[Any]:
-        """The message ids that are not settled yet. The tree's own list where none is: do not change it."""
+    def open_ids(self) -> Sequence[Any]:
+        """The message ids that are not settled yet."""
         if self.open == len(self.ids):
             return self.ids
         return [message_id for message_id in self.ids if message_id is not _SETTLED]
@@ -84,9 +83,15 @@ class Pending:
     def __len__(self) -> int:
         return len(self._trees)
 
-    def add(self, root: int, ids: list[Any], emissions: list[Emission] | None, attempts: int, now_s: float) -> None:
-        """A tree was emitted: message ids by index; `emissions` parallel to them, or None."""
-        self._trees[root] = Tree(ids, emissions, attempts, now_s, now_s + self._timeout_s)
+    def add(self, root: int, ids: Sequence[Any], emissions: list[Emission] | None, attempts: int, now_s: float) -> None:
+        """A tree was emitted: message ids by index; `emissions` parallel to them, or None.
+
+        ValueError for a root that is pending: the other tree would be forgotten. (Ask `root in pending` first: of 64
+        random bits, two in a million are the same once in some 10**7 times.)
+        """
+        if root in self._trees:
+            raise ValueError(f"root {root:#x} is pending already: draw another")
+        self._trees[root] = Tree(ids, emissions, attempts, now_s)
         self.count += len(ids)
 
     def acked(self, root: int) -> Tree | None:
@@ -102,7 +107,7 @@ class Pending:
         if tree is None or not 0 <= index < len(tree.ids) or tree.ids[index] is _SETTLED:
             return None
         settled = tree.settle(index, failure)
-        tree.ids[index] = _SETTLED
+        tree.ids = (*tree.ids[:index], _SETTLED, *tree.ids[index + 1 :])
         tree.open -= 1
         self.count -= 1
         if not tree.open:
@@ -118,14 +123,14 @@ class Pending:
         """Restart the clock of a tree."""
         tree = self._trees.pop(root, None)
         if tree is not None:
-            tree.deadline_s = now_s + self._timeout_s
+            tree.since_s = now_s
             self._trees[root] = tree
 
     def overdue(self, now_s: float) -> list[int]:
         """The roots whose own deadline has passed, oldest first."""
         due: list[int] = []
         for root, tree in self._trees.items():
-            if tree.deadline_s > now_s:
+            if tree.since_s + self._timeout_s > now_s:
                 break
             due.append(root)
         return due

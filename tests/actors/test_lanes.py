@@ -234,7 +234,7 @@ class LanesMachine(RuleBasedStateMachine):
 
 
 TestLanes = LanesMachine.TestCase
-TestLanes.settings = settings(max_examples=300, stateful_step_count=60)
+TestLanes.settings = settings(max_examples=100, stateful_step_count=40)
 
 
 @given(
