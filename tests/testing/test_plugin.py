@@ -199,7 +199,9 @@ def test_the_ini_option_gives_every_async_test_virtual_time_except_sockets(pytes
         asyncio_default_fixture_loop_scope = function
         aiostorm_virtual_time = true
         addopts = --strict-markers
-        filterwarnings = error
+        filterwarnings =
+            error
+            ignore:Module already imported so cannot be rewritten
         """
     )
     pytester.makepyfile(
