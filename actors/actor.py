@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from .errors import ActorEscalatedError
@@ -121,10 +121,15 @@ class Actor:
             for _ in range(TURN_MESSAGES):
                 message = mailbox.take()
                 if message is EMPTY:
+                    if cell.stop_asked or cell.killed:  # killed, and still here: user code has swallowed the cancel
+                        return
+                    await mailbox.wait_nudge()
                     break
                 kind = type(message)
                 if kind is Question:
-                    await self._answer(message)
+                    later = self._answer(message)
+                    if later is not None:
+                        await later
                 elif kind is Stop:
                     mailbox.close(f"actor {cell.path} is stopping")
                     cell.stop_asked = True  # outlives this incarnation
@@ -138,34 +143,39 @@ class Actor:
                     handled = self.receive(message)
                     if handled is not None and inspect.isawaitable(handled):
                         await handled
-            if cell.killed:
-                return  # user code swallowed the cancel; there is nothing left to receive
-            if mailbox.has_data or mailbox.has_control:
-                await asyncio.sleep(0)
-            elif cell.stop_asked:
-                return
             else:
-                await mailbox.wait()
+                await asyncio.sleep(0)  # there may be more: others first
 
     async def _handle(self, message: Any) -> Any:
         return await maybe_await(self.receive(message))
 
-    async def _answer(self, question: Question) -> None:
+    def _answer(self, question: Question) -> Awaitable[None] | None:
+        """Handle a question. What is left to await, if `receive` is async: most answers need no coroutine."""
         reply = question.reply
-        if reply.done():  # the asker has given up: the work may still matter, the reply does not
-            await self._handle(question.message)
-            return
         try:
             value = self.receive(question.message)
             if value is not None and inspect.isawaitable(value):
-                value = await value
+                return self._answer_later(value, reply)
         except BaseException as error:
-            # Never a cancelled reply: the asker would take it for a cancel of its own.
-            if not reply.done():
-                reply.set_exception(self._cell.refusal(error))
+            self._refuse(reply, error)
+            raise
+        if not reply.done():  # if it is, the asker has given up: the work may still matter, the reply does not
+            reply.set_result(value)
+        return None
+
+    async def _answer_later(self, value: Awaitable[Any], reply: asyncio.Future[Any]) -> None:
+        try:
+            result = await value
+        except BaseException as error:
+            self._refuse(reply, error)
             raise
         if not reply.done():
-            reply.set_result(value)
+            reply.set_result(result)
+
+    def _refuse(self, reply: asyncio.Future[Any], error: BaseException) -> None:
+        # Never a cancelled reply: the asker would take it for a cancel of its own.
+        if not reply.done():
+            reply.set_exception(self._cell.refusal(error))
 
 
 async def maybe_await(value: Any) -> Any:

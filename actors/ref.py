@@ -10,6 +10,7 @@ from .messages import Question
 
 if TYPE_CHECKING:
     from .cell import Cell
+    from .deadlines import Deadlines
 
 _FROM_SYSTEM: Any = object()
 
@@ -56,23 +57,33 @@ class Ref:
         `receive` raised, MailboxClosedError when the actor stopped before it answered. `timeout_s=None` waits for ever.
         A question that was accepted is handled even when nobody waits for the reply any more.
         """
-        loop = self._cell.loop
-        if timeout_s is _FROM_SYSTEM:
-            timeout_s = self._cell.system.ask_timeout_s
-        reply: asyncio.Future[Any] = loop.create_future()
-        timer = loop.call_later(timeout_s, _time_out, reply, self, timeout_s) if timeout_s is not None else None
+        cell = self._cell
+        mailbox = self._mailbox
+        reply: asyncio.Future[Any] = cell.loop.create_future()
         question = Question(message, reply)
         parked: _ParkedQuestion | None = None
+        if not mailbox.offer(question):
+            if mailbox.closed:
+                raise MailboxClosedError(mailbox.close_reason)
+            parked = _ParkedQuestion(question)
+            mailbox.park(parked)
+        deadlines: Deadlines | None = None
+        timer: asyncio.TimerHandle | None = None
+        if timeout_s is _FROM_SYSTEM:
+            deadlines = cell.system.ask_deadlines
+            if deadlines is not None:
+                deadlines.add(reply, self)
+        elif timeout_s is not None:
+            timer = cell.loop.call_later(timeout_s, time_out, reply, self, timeout_s)
         try:
-            if not self._mailbox.offer(question):
-                parked = _ParkedQuestion(question)
-                self._mailbox.park(parked)
             return await reply
         finally:
+            if deadlines is not None:
+                deadlines.discard(reply)
             if timer is not None:
                 timer.cancel()
             if parked is not None:
-                self._mailbox.unpark(parked)
+                mailbox.unpark(parked)
 
     def stop(self) -> None:
         """Ask the actor to end in order: what it has accepted is processed first."""
@@ -111,6 +122,7 @@ class _ParkedQuestion:
             self._question.reply.set_exception(error)
 
 
-def _time_out(reply: asyncio.Future[Any], ref: Ref, timeout_s: float) -> None:
+def time_out(reply: asyncio.Future[Any], ref: Ref, timeout_s: float) -> None:
+    """No reply came."""
     if not reply.done():
         reply.set_exception(AskTimeoutError(f"no reply from {ref.path} within {timeout_s:g} s"))

@@ -21,12 +21,13 @@ from typing import Any, Self
 from .actor import Actor
 from .cell import Cell
 from .clock import Clock, LoopClock
+from .deadlines import Deadlines
 from .errors import ActorEscalatedError, KillTimeoutError, MailboxClosedError
 from .mailbox import Mailbox
 from .messages import DeadLetter
 from .policy import Decision, Directive, RestartPolicy
 from .reaper import where
-from .ref import Ref
+from .ref import Ref, time_out
 from .rng import Rng, SystemRng
 
 log = logging.getLogger("aiostorm.actors")
@@ -86,6 +87,7 @@ class ActorSystem:
         self.cells: set[Cell] = set()
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.ask_deadlines: Deadlines | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._given_up: set[asyncio.Task[Any]] = set()
         self._root: Cell | None = None
@@ -114,6 +116,8 @@ class ActorSystem:
         if self._root is not None:
             raise RuntimeError("the actor system was started already")
         self._loop = asyncio.get_running_loop()
+        if self.ask_timeout_s is not None:
+            self.ask_deadlines = Deadlines(self._loop, self.ask_timeout_s, time_out)
         self._root = Cell(
             self, None, "", _Root, RestartPolicy(decide=lambda _: Directive.ESCALATE), Mailbox(1, loop=self._loop)
         )
@@ -174,6 +178,8 @@ class ActorSystem:
     async def _see_the_end(self, root: Cell) -> None:
         """Wait for the actors, then end the other asyncio tasks. Cancels are passed on only then."""
         cancelled = await _outlast(root.terminated)
+        if self.ask_deadlines is not None:
+            self.ask_deadlines.close()
         warned: set[asyncio.Task[Any]] = set()
         while left := self._unfinished():
             for task in left:

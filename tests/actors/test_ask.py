@@ -233,15 +233,20 @@ async def test_an_actor_that_asks_itself_runs_into_its_time_limit() -> None:
             await ref.ask(lambda actor: actor.ref.ask("me"), timeout_s=None)
 
 
-async def test_no_timer_is_left_when_the_answer_came() -> None:
+@pytest.mark.parametrize("options", [{}, {"timeout_s": 5}], ids=["the system's limit", "a limit of its own"])
+async def test_timers_do_not_pile_up(options: dict[str, float]) -> None:
+    scheduled = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
     async with ActorSystem() as system:
         ref = system.spawn(Echo)
         for number in range(500):
-            await ref.ask(number)
+            await ref.ask(number, **options)
+        assert sum(not handle.cancelled() for handle in scheduled) == (not options)
         # asyncio drops cancelled timers in bulk, once they are half of all and more than a hundred.
-        scheduled = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
-        assert sum(not handle.cancelled() for handle in scheduled) == 0
         assert len(scheduled) <= 250
+    assert all(handle.cancelled() for handle in scheduled)
+    with pytest.raises(MailboxClosedError):
+        await ref.ask("gone", **options)
+    assert all(handle.cancelled() for handle in scheduled)
 
 
 async def _outcome(work: Any) -> Any:

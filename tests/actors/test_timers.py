@@ -89,9 +89,9 @@ async def test_no_timer_outlives_its_actor() -> None:
         await ref.ask(lambda actor: actor.after(1000, "once"))
         ref.kill()
         await ref.wait_terminated()
-        scheduled = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
-        assert all(handle.cancelled() for handle in scheduled)
         assert system.dead_letters.count == 0
+    scheduled = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+    assert all(handle.cancelled() for handle in scheduled)
 
 
 async def test_an_interval_is_more_than_nothing() -> None:
