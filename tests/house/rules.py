@@ -14,7 +14,6 @@ from .source import FRONT_DOOR, Fault, Source, door_names, rooms
 from .tables import (
     LOOP_OWNERS,
     MACHINE_BANS,
-    MACHINE_EXCEPTIONS,
     MACHINES,
     MAX_FILE_LINES,
     MAX_FUNCTION_LINES,
@@ -99,10 +98,9 @@ def machines_are_pure(source: Source) -> Iterator[Fault]:
     """A machine gets time, chance and events as arguments."""
     if not any(fnmatch(source.name, pattern) for pattern in MACHINES):
         return
-    excepted = MACHINE_EXCEPTIONS.get(source.name, ())
     for module, line in runtime_imports(source):
         top = module.split(".")[0]
-        if top in MACHINE_BANS and top not in excepted:
+        if top in MACHINE_BANS:
             yield Fault(
                 source.name,
                 line,

@@ -14,13 +14,12 @@ MACHINES: Final = (
     "actors/policy.py",
     "metrics/*.py",
     "tasks/emitter.py",
+    "testing/virtual_time.py",
     "topology/*.py",
 )
 
 MACHINE_BANS: Final = ("asyncio", "time", "threading", "concurrent", "socket", "random", "select", "selectors")
 """Imports no machine may have at run time (under TYPE_CHECKING they are only words)."""
-
-MACHINE_EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {}
 
 SEAMS: Final[dict[str, tuple[str, ...]]] = {
     # What reaches outside the process, or makes two runs differ → the only modules that touch it.

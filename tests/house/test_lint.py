@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 
 import pytest
@@ -20,6 +21,7 @@ from .source import (
     rooms,
 )
 from .source import source as parsed
+from .tables import LOOP_OWNERS, MACHINES, SEAMS
 
 LIBRARY = (
     rules.no_wait_for,
@@ -46,6 +48,13 @@ def test_everywhere(rule: rules.Rule):
 @pytest.mark.parametrize("rule", [rules.no_wait_for, rules.no_own_loop], ids=lambda rule: rule.__name__)
 def test_examples_are_models(rule: rules.Rule):
     no_faults(fault for name in python_files("examples") for fault in rule(parsed(name)))
+
+
+def test_tables_name_what_there_is():
+    places = {place for places in SEAMS.values() for place in places}
+    stale = [place for place in places if place not in files()]
+    stale += [pattern for pattern in (*MACHINES, *LOOP_OWNERS) if not fnmatch.filter(files(), pattern)]
+    assert not stale, f"{stale}: in tests/house/tables.py, but not in the tree"
 
 
 def test_rooms_go_by_doors():
