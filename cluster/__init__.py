@@ -2,7 +2,7 @@
 
 from .errors import TopologyFailedError, TopologyKilledError
 from .local import LocalCluster, cleanup_ctx, lifespan, running
-from .running import RunningTopology, State
+from .running_topology import RunningTopology, State
 
 __all__ = [
     "LocalCluster",

@@ -1,7 +1,7 @@
 """Local cluster: topologies in this event loop. Embed it in any asyncio program.
 
-1. It starts no thread but the stall watch, installs no signal handler, configures no logging, and creates nothing before
-   `async with`.
+1. It starts no thread but the stall watch, installs no signal handler, configures no logging, and creates nothing
+   before `async with`.
 2. Leaving the block drains and stops every topology; after an exception in the block it stops them at once.
 3. A topology that failed makes the block end with TopologyFailedError, unless somebody has already been told.
 """
@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from ..actors import ActorSystem, Clock, Decision, Rng
 from ..topology import Config, Topology
-from .running import RunningTopology
+from .running_topology import RunningTopology
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -55,9 +55,7 @@ class LocalCluster:
         settings = Config()
         for layer in (self._config, topology.config, config):
             settings = settings.merge(layer)
-        running = RunningTopology(
-            self._system, name, topology, settings, on_killed=lambda: self._topologies.pop(name, None)
-        )
+        running = RunningTopology(self._system, name, topology, settings, on_killed=lambda: self._forget(name))
         self._topologies[name] = running
         await running.start()
         return running
@@ -87,6 +85,10 @@ class LocalCluster:
             if self._system.failure is not None:
                 raise self._system.failure
 
+    def _forget(self, name: str) -> None:
+        """Killed: the name is free again. A failed topology stays until it is killed, so that it can be asked why."""
+        self._topologies.pop(name, None)
+
     def _task_failed(self, path: str, error: BaseException, decision: Decision) -> None:
         log.warning(
             "%s failed (%r): %s%s",
@@ -111,7 +113,7 @@ def cleanup_ctx(
 ) -> Callable[[Any], AsyncIterator[None]]:
     """For aiohttp: `app.cleanup_ctx.append(aiostorm.cleanup_ctx(topology, key=RUNNING))`.
 
-    The topology runs as long as the application; `app[key]` is its handle when a key is given (an `aiohttp.web.AppKey`).
+    The topology runs as long as the application; with a key (an `aiohttp.web.AppKey`), `app[key]` is its handle.
     """
 
     async def context(app: Any) -> AsyncIterator[None]:

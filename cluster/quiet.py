@@ -3,8 +3,8 @@
 In one event loop this has an exact answer: every task waits, every mailbox is empty, nothing waits for room, no message
 is pending. It is looked at when a task runs out of work, not by polling.
 
-1. *idle*: every spout has finished, is inactive, or emitted nothing when it was last asked; a spout whose `next_tuple` has
-   been suspended for `quiet_s` counts as having emitted nothing.
+1. *idle*: every spout has finished, is inactive, or emitted nothing when it was last asked; a spout whose `next_tuple`
+   has been suspended for `quiet_s` counts as having emitted nothing.
 2. *finished*: every spout has called `collector.finish()`; nobody else can know that no more will come.
 """
 

@@ -30,10 +30,9 @@ from ..topology import (
     Origin,
     Segment,
     TaskSpec,
-    Tuple,
     TupleBatch,
 )
-from .collectors import BasicTaskCollector, BoltTaskCollector, settle
+from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector, TaskCollector, settle
 from .environment import Environment
 from .executors import (
     BasicExecutor,
@@ -59,7 +58,7 @@ class BoltTask(TaskActor):
         self._slice = 16  # rows between two looks at the clock; follows the time a row takes
         self._held: set[Segment] = set()
         self._executor: Executor
-        self._collectors: list[BasicTaskCollector | BoltTaskCollector] = []
+        self._collectors: list[TaskCollector] = []
         self._working = False
         self._suspended = False
         self._flush_soon: asyncio.Handle | None = None
@@ -103,12 +102,11 @@ class BoltTask(TaskActor):
             elif self._inbox or mailbox.has_data:
                 await self._turn()
                 await asyncio.sleep(0)
-            elif self._stopping and not self.outbox.blocked:
+            elif self._stopping:
                 return
             else:
                 self.env.on_quiet()
-                if not (mailbox.has_control or mailbox.has_data or self.emitter.dirty):
-                    await mailbox.wait_nudge()
+                await mailbox.wait_nudge()
 
     async def stopped(self) -> None:
         """The task ends."""
@@ -140,15 +138,16 @@ class BoltTask(TaskActor):
         while self._inbox:
             segment = self._inbox[0]
             start = self._start
-            stop = min(len(segment.rows), start + self._slice)
+            stop = min(len(segment.items), start + self._slice)
             if executor.hold_open:
                 self._held.add(segment)
             # Moved on before the rows are executed: after a failure the next instance goes on behind them.
             self._start = stop
-            if stop == len(segment.rows):
+            if stop == len(segment.items):
                 self._inbox.popleft()
                 self._start = 0
             slice_s = stopwatch()
+            failed = 0
             try:
                 failed = await self._execute(executor, segment, start, stop)
             except RowFailedError as error:
@@ -177,7 +176,7 @@ class BoltTask(TaskActor):
             self._fail_held(error.__cause__ or error)
             raise (error.__cause__ or error) from None
         for segment in segments:
-            self._executed(executor, segment, len(segment.rows), 0)
+            self._executed(executor, segment, len(segment.items), 0)
         if not executor.hold_open:
             self.counters.acked -= failed
         self.counters.execute_s += self.env.clock.stopwatch() - begun_s
@@ -224,7 +223,7 @@ class BoltTask(TaskActor):
             raise TypeError(f"a bolt task does not understand {message!r}")
 
     async def _tick(self) -> None:
-        segment = Segment(self._tick_origin, [(self.config.tick_tuple_freq_s,)])
+        segment = Segment(self._tick_origin, [self.config.tick_tuple_freq_s])
         self._working = True
         try:
             if self._thread is not None:
@@ -245,7 +244,7 @@ class BoltTask(TaskActor):
     def _fail_row(self, segment: Segment, offset: int, error: BaseException | str | None) -> None:
         """A row failed: its messages fail at their spouts."""
         self.counters.failed += 1
-        tup = Tuple(segment.rows[offset], segment, offset)
+        tup = segment.tuple_at(offset)
         if isinstance(error, BaseException):
             self.report("execute", error, tup)
         if segment.root or segment.lineage is not None:
@@ -259,7 +258,7 @@ class BoltTask(TaskActor):
         cause = error.__cause__ or error
         done = error.offset + 1
         if done < stop:
-            if stop == len(segment.rows):
+            if stop == len(segment.items):
                 self._inbox.appendleft(segment)
             self._start = done
         self.counters.executed += done - start
@@ -268,8 +267,8 @@ class BoltTask(TaskActor):
             if not segment.open:
                 self.emitter.done(segment)
         else:
-            self.report("execute", cause, Tuple(segment.rows[error.offset], segment, error.offset))
-        self._fail_held(cause, keep=segment if done < len(segment.rows) else None, below=error.offset)
+            self.report("execute", cause, segment.tuple_at(error.offset))
+        self._fail_held(cause, keep=segment if done < len(segment.items) else None, below=error.offset)
         raise cause from None
 
     def _fail_held(self, error: BaseException, keep: Segment | None = None, below: int = 0) -> None:
@@ -279,7 +278,7 @@ class BoltTask(TaskActor):
         for segment in held:
             if not segment.open:
                 continue  # its edge is done already; once more would undo it
-            for offset in range(below if segment is keep else len(segment.rows)):
+            for offset in range(below if segment is keep else len(segment.items)):
                 if settle(segment, offset):
                     self._fail_row(segment, offset, failure)
             if not segment.open:
@@ -297,7 +296,11 @@ class BoltTask(TaskActor):
             execute = function_as_execute(component, single=default is not None and default.arity == 1)
             return BasicExecutor(execute, basic, fail, lambda collector: None, hooks)
         if callable(getattr(component, "execute_batch", None)):
-            return BatchExecutor(component, rich, self._suspend, fail)
+            if isinstance(component, Bolt):
+                return BatchExecutor(component, rich, self._suspend, fail)
+            batches = BasicBatchCollector(emitter, self.outbox, self._report)
+            self._collectors.append(batches)
+            return BatchExecutor(component, batches, self._suspend, fail)
         if isinstance(component, Bolt):
             if hooks is not None:
                 calls = hooks

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..topology import DEFAULT_STREAM, EmitError, Row, Segment, Tuple
@@ -56,7 +56,7 @@ class TaskCollector:
 class BasicTaskCollector(TaskCollector):
     """For basic bolts. The executor enters a segment, then sets `offset` for each of its tuples."""
 
-    __slots__ = ("_arity", "_branch", "_default", "_marks", "_rows", "_source_marks", "offset")
+    __slots__ = ("_arity", "_bare", "_branch", "_default", "_marks", "_rows", "_source_marks", "offset")
 
     def __init__(self, emitter: Emitter, outbox: Outbox, report: Callable[[BaseException], None]) -> None:
         super().__init__(emitter, outbox, report)
@@ -64,6 +64,7 @@ class BasicTaskCollector(TaskCollector):
         # -1 sends every emit the slow way, which knows why it is wrong.
         self._default = default if default is not None and not default.direct else None
         self._arity = self._default.arity if self._default is not None else -1
+        self._bare = self._arity == 1
         self.offset = 0
         self._source_marks: Sequence[Any] | None = None
         self._branch: Branch | None = None
@@ -89,7 +90,7 @@ class BasicTaskCollector(TaskCollector):
     def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple, anchored to the tuple being executed."""
         if stream == DEFAULT_STREAM and type(values) is tuple and len(values) == self._arity:
-            self._rows.append(values)
+            self._rows.append(values[0] if self._bare else values)
             marks = self._source_marks
             self._marks.append(None if marks is None else marks[self.offset])
         else:
@@ -115,8 +116,8 @@ class BasicTaskCollector(TaskCollector):
         if self._branch is None:
             self._rows.append(row)  # raises
             return
-        rows, marks = self._branch.buffer(out, task)
-        rows.append(row)
+        items, marks = self._branch.buffer(out, task)
+        items.append(out.item(row))
         marks.append(None if self._source_marks is None else self._source_marks[self.offset])
 
 
@@ -179,10 +180,65 @@ class BoltTaskCollector(TaskCollector):
         self._check_open()
         out, row = self._emitter.row(values, stream, direct_to=task)
         root, mark = lineage_of(anchors)
-        rows, marks = self._emitter.branch(root).buffer(out, task)
-        rows.append(row)
+        items, marks = self._emitter.branch(root).buffer(out, task)
+        items.append(out.item(row))
         marks.append(mark)
         self._wake()
+
+
+_THE_BATCH: Any = object()
+
+
+class BasicBatchCollector(TaskCollector):
+    """For `execute_batch` of a basic bolt: an emit is a child of the whole batch, unless it names its anchors.
+
+    A tuple anchored to the batch fails all messages of it; `anchors=tup` says which one it really comes from.
+    """
+
+    __slots__ = ("_batch", "_lineage")
+
+    def __init__(self, emitter: Emitter, outbox: Outbox, report: Callable[[BaseException], None]) -> None:
+        super().__init__(emitter, outbox, report)
+        self._batch: Sequence[Segment] | None = None
+        self._lineage: tuple[int, Any] | None = None
+
+    def enter(self, segments: Sequence[Segment]) -> None:
+        """Emits are children of these from here on."""
+        self._batch = segments
+        self._lineage = None
+
+    def leave(self) -> None:
+        """No batch is being executed: an emit without anchors is an error."""
+        self._batch = None
+
+    def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH) -> None:
+        """Emit one tuple, anchored to the batch or to `anchors` (None: untracked)."""
+        self._emit(values, anchors, stream, None)
+
+    def emit_direct(
+        self, task: int, values: Row | list[Any], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH
+    ) -> None:
+        """Emit to one task."""
+        self._emit(values, anchors, stream, task)
+
+    def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:
+        self._check_open()
+        out, row = self._emitter.row(values, stream, direct_to=task)
+        root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
+        items, marks = self._emitter.branch(root).buffer(out, task)
+        items.append(out.item(row))
+        marks.append(mark)
+
+    def _batch_lineage(self) -> tuple[int, Any]:
+        if self._batch is None:
+            raise EmitError(
+                f"{self._emitter.name} emits outside of execute_batch: a basic bolt's emits are anchored to the batch "
+                f"it executes. Emit before execute_batch returns, or use Bolt, which names its anchors"
+            )
+        if self._lineage is None:
+            batch = self._batch
+            self._lineage = joined(pair for s in batch for i in range(len(s.items)) for pair in s.pairs_of(i))
+        return self._lineage
 
 
 def branch_of(emitter: Emitter, segment: Segment) -> Branch:
@@ -196,7 +252,7 @@ def settle(segment: Segment, offset: int) -> bool:
     """Mark a row as done. False if it was: acking twice must not count twice."""
     done = segment.done
     if done is None:
-        done = segment.done = bytearray(len(segment.rows))
+        done = segment.done = bytearray(len(segment.items))
     if done[offset]:
         return False
     done[offset] = 1
@@ -213,14 +269,17 @@ def lineage_of(anchors: Anchors) -> tuple[int, Any]:
         if segment.lineage is None:
             return (segment.root, segment.indices[anchors.offset]) if segment.indices is not None else (UNTRACKED, None)
         anchors = (anchors,)
-    pairs: dict[tuple[int, int], None] = {}
     for anchor in anchors:
         if not isinstance(anchor, Tuple):
             raise EmitError(f"an anchor is a Tuple (or a list of them), not {anchor!r:.200}")
-        for pair in anchor.segment.pairs_of(anchor.offset):
-            pairs[pair] = None
-    if not pairs:
+    return joined(pair for anchor in anchors for pair in anchor.segment.pairs_of(anchor.offset))
+
+
+def joined(pairs: Iterable[tuple[int, int]]) -> tuple[int, Any]:
+    """The branch's root and the row's mark for these (root, index) pairs."""
+    distinct = dict.fromkeys(pairs)
+    if not distinct:
         return UNTRACKED, None
-    if len(pairs) == 1:
-        return next(iter(pairs))
-    return MANY, tuple(pairs)
+    if len(distinct) == 1:
+        return next(iter(distinct))
+    return MANY, tuple(distinct)

@@ -23,13 +23,13 @@ from typing import Any, Final
 from ..acker import Acks, IdSource
 from ..actors import Mailbox
 from ..metrics import TaskCounters
-from ..topology import EmitError, Lineage, Origin, Row, Segment
+from ..topology import EmitError, Lineage, Origin, Row, Segment, Share
 from .outbox import Outlet
 
 UNTRACKED: Final = 0
 MANY: Final = -1
 
-Split = Callable[[Sequence[Row], Sequence[Any] | None], list[tuple[int, Sequence[Row], Sequence[Any] | None]]]
+Split = Callable[[Sequence[Any], Sequence[Any] | None], list[Share]]
 
 
 class Route:
@@ -45,13 +45,14 @@ class Route:
 class OutStream:
     """A declared stream of this task."""
 
-    __slots__ = ("arity", "direct", "origin", "outlets", "routes")
+    __slots__ = ("arity", "bare", "direct", "origin", "outlets", "routes")
 
     def __init__(
         self, origin: Origin, direct: bool, routes: Sequence[Route], outlets: dict[int, Outlet] | None = None
     ) -> None:
         self.origin = origin
         self.arity = len(origin.fields)
+        self.bare = origin.bare
         self.direct = direct
         self.routes = tuple(routes)
         self.outlets = outlets or {}
@@ -61,18 +62,29 @@ class OutStream:
         """Does anybody listen?"""
         return bool(self.routes or self.outlets)
 
+    def item(self, row: Row) -> Any:
+        """How a row travels on this stream."""
+        return row[0] if self.bare else row
+
+    def row(self, item: Any) -> Row:
+        """The row that travels as this item."""
+        return (item,) if self.bare else item
+
 
 class Branch:
-    """Rows of one root, by stream (and target task, when direct), with their marks: message indexes, or lineage pairs."""
+    """Rows of one root, by stream (and target task, when direct).
+
+    Each has its mark: its message index, or with several anchors its lineage pairs.
+    """
 
     __slots__ = ("buffers", "root")
 
     def __init__(self, root: int) -> None:
         self.root = root
-        self.buffers: dict[tuple[OutStream, int | None], tuple[list[Row], list[Any]]] = {}
+        self.buffers: dict[tuple[OutStream, int | None], tuple[list[Any], list[Any]]] = {}
 
-    def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Row], list[Any]]:
-        """The rows and marks to append to; always both."""
+    def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
+        """The items (see OutStream.item) and marks to append to; always both."""
         found = self.buffers.get((stream, target))
         if found is None:
             found = self.buffers[stream, target] = ([], [])
@@ -119,7 +131,7 @@ class Emitter:
         self.on_emit: Callable[[Row, str], None] | None = None
         self._ids = ids
         self._ackers = ackers
-        self._branches: dict[int, Branch] = {}
+        self._branches: list[Branch] = []
 
     @property
     def dirty(self) -> bool:
@@ -127,10 +139,15 @@ class Emitter:
         return bool(self._branches or self.xors or self.failures or self.resets)
 
     def branch(self, root: int) -> Branch:
-        """This turn's branch of a root (or UNTRACKED, or MANY)."""
-        found = self._branches.get(root)
-        if found is None:
-            found = self._branches[root] = Branch(root)
+        """The branch of a root (or UNTRACKED, or MANY) for what is emitted next.
+
+        A branch is only added to while it is the last: on each stream, what a task emits reaches another in that order.
+        """
+        last = self._branches[-1] if self._branches else None
+        if last is not None and last.root == root:
+            return last
+        found = Branch(root)
+        self._branches.append(found)
         return found
 
     def done(self, segment: Segment) -> None:
@@ -145,75 +162,81 @@ class Emitter:
 
     def flush(self) -> None:
         """End the turn: seal every branch, post to the ackers, send. Never waits (see Outbox.blocked)."""
-        if self._branches:
-            branches, self._branches = self._branches, {}
-            for branch in branches.values():
-                self.seal(branch)
+        self.seal_branches()
         if self.xors or self.failures or self.resets:
             self._post()
+
+    def seal_branches(self) -> None:
+        """Send what was emitted, in the order in which it was."""
+        if self._branches:
+            branches, self._branches = self._branches, []
+            for branch in branches:
+                self.seal(branch)
 
     def seal(self, branch: Branch) -> None:
         """Turn a branch into segments and send them; adds their edges to `xors`."""
         sent = 0
-        for (stream, target), (rows, marks) in branch.buffers.items():
-            self.counters.emitted += len(rows)
+        for (stream, target), (items, marks) in branch.buffers.items():
+            self.counters.emitted += len(items)
             if self.on_emit is not None:
-                for row in rows:
-                    self.on_emit(row, stream.origin.stream)
+                for item in items:
+                    self.on_emit(stream.row(item), stream.origin.stream)
             tracked = None if branch.root == UNTRACKED else marks
             if target is not None:
-                sent += self._send(stream.outlets[target], stream.origin, rows, tracked, branch.root)
+                sent += self._send(stream.outlets[target], stream.origin, items, tracked, branch.root)
                 continue
             for route in stream.routes:
                 try:
-                    shares = route.split(rows, tracked)
+                    shares = route.split(items, tracked)
                 except Exception:
-                    shares = self._split_by_row(route, stream, rows, tracked, branch.root)
+                    shares = self._split_by_row(route, stream, items, tracked, branch.root)
                 for to, share, share_marks in shares:
                     sent += self._send(route.outlets[to], stream.origin, share, share_marks, branch.root)
         self.counters.transferred += sent
 
     def _split_by_row(
-        self, route: Route, stream: OutStream, rows: Sequence[Row], marks: Sequence[Any] | None, root: int
-    ) -> list[tuple[int, Sequence[Row], Sequence[Any] | None]]:
+        self, route: Route, stream: OutStream, items: Sequence[Any], marks: Sequence[Any] | None, root: int
+    ) -> list[Share]:
         """A grouping refused a batch: find the rows it refuses, fail their messages, let the others go their way."""
-        shares: list[tuple[int, Sequence[Row], Sequence[Any] | None]] = []
-        for i, row in enumerate(rows):
+        shares: list[Share] = []
+        for i, item in enumerate(items):
             try:
-                shares += route.split([row], None if marks is None else [marks[i]])
+                shares += route.split([item], None if marks is None else [marks[i]])
             except Exception as error:
-                failure = self.refused(error, row, stream.origin.stream)
+                failure = self.refused(error, stream.row(item), stream.origin.stream)
                 if marks is not None:
                     pairs = marks[i] if root == MANY else ((root, marks[i]),)
                     self.failures += [(anchor, index, failure) for anchor, index in pairs]
         return shares
 
-    def _send(self, outlet: Outlet, origin: Origin, rows: Sequence[Row], marks: Sequence[Any] | None, root: int) -> int:
-        count = len(rows)
+    def _send(
+        self, outlet: Outlet, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int
+    ) -> int:
+        count = len(items)
         piece = outlet.max_piece
         if count <= piece:
-            outlet.send(self._segment(origin, rows, marks, root))
+            outlet.send(self._segment(origin, items, marks, root))
             return count
         for start in range(0, count, piece):
             part = None if marks is None else marks[start : start + piece]
-            outlet.send(self._segment(origin, rows[start : start + piece], part, root))
+            outlet.send(self._segment(origin, items[start : start + piece], part, root))
         return count
 
-    def _segment(self, origin: Origin, rows: Sequence[Row], marks: Sequence[Any] | None, root: int) -> Segment:
+    def _segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
         if marks is None:
-            return Segment(origin, rows)
+            return Segment(origin, items)
         xors = self.xors
         if root != MANY:
             edge = self._ids.take()
             xors[root] = xors.get(root, 0) ^ edge
-            return Segment(origin, rows, root, edge, marks)
+            return Segment(origin, items, root, edge, marks)
         edges: dict[int, int] = {}
-        for pairs in marks:
+        for pairs in {id(pairs): pairs for pairs in marks}.values():  # rows of one batch share their anchors
             for anchor, _ in pairs:
                 if anchor not in edges:
                     edge = edges[anchor] = self._ids.take()
                     xors[anchor] = xors.get(anchor, 0) ^ edge
-        return Segment(origin, rows, lineage=Lineage(edges, marks))
+        return Segment(origin, items, lineage=Lineage(edges, marks))
 
     def _post(self) -> None:
         items, self.xors = self.xors, {}

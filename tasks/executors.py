@@ -18,7 +18,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from itertools import islice, repeat
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..topology import (
     DEFAULT_STREAM,
@@ -26,12 +26,11 @@ from ..topology import (
     Bolt,
     EmitError,
     FunctionBolt,
-    Row,
     Segment,
     Tuple,
     TupleBatch,
 )
-from .collectors import BasicTaskCollector, BoltTaskCollector, branch_of
+from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector, branch_of
 from .drive import drive, finish
 from .emitter import Emitter
 from .hooks import HookCalls
@@ -79,7 +78,7 @@ class FunctionExecutor(Executor):
         marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
         if marks is None:
             marks = repeat(None, stop - start) if start == 0 else [None] * stop
-        elif start or stop < len(segment.rows):
+        elif start or stop < len(segment.items):
             marks = marks[start:stop]
         if self._async:
             return await self._run_async(segment, start, stop, marks)
@@ -88,17 +87,18 @@ class FunctionExecutor(Executor):
     async def _run(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
         failed = 0
         fn, generates, single = self._fn, self._generates, self._single
-        rows = segment.rows if stop - start == len(segment.rows) else segment.rows[start:stop]
+        bare = segment.origin.bare
+        items = segment.items if stop - start == len(segment.items) else segment.items[start:stop]
         out, out_marks = self._buffer(segment)
         made_before = len(out)
-        for offset, (row, mark) in enumerate(zip(rows, marks), start):  # noqa: B905 - the hot path; both are cut alike
+        for offset, (item, mark) in enumerate(zip(items, marks), start):  # noqa: B905 - the hot path; both are cut alike
             try:
-                result = fn(*row)
+                result = fn(item) if bare else fn(*item)
                 if generates:
                     results = islice(result, RESULTS_CHUNK)
-                    out.extend(zip(results) if single else map(self._row, results))
+                    out.extend(results if single else map(self._item, results))
                 elif result is not None:
-                    out.append((result,) if single else self._row(result))
+                    out.append(result if single else self._item(result))
             except Exception as error:
                 del out[made_before:]
                 failed += 1
@@ -109,7 +109,7 @@ class FunctionExecutor(Executor):
                 out_marks.extend(repeat(mark, made))
                 made_before += made
                 if made == RESULTS_CHUNK and generates:
-                    failed += await self._rest(segment, offset, result, mark)
+                    failed += await self._rest(segment, offset, cast(Iterator[Any], result), mark)
                     out, out_marks = self._buffer(segment)
                     made_before = len(out)
         return failed
@@ -117,11 +117,12 @@ class FunctionExecutor(Executor):
     def _run_sink(self, segment: Segment, start: int, stop: int) -> int:
         """A plain function that emits nothing: no marks, no buffers."""
         fn, failed = self._fn, 0
-        for offset, row in enumerate(islice(segment.rows, start, stop), start):
+        bare = segment.origin.bare
+        for offset, item in enumerate(islice(segment.items, start, stop), start):
             try:
-                result = fn(*row)
+                result = fn(item) if bare else fn(*item)
                 if result is not None:
-                    self._row(result)  # raises: there is nowhere to emit it
+                    self._item(result)  # raises: there is nowhere to emit it
             except Exception as error:
                 failed += 1
                 self._fail(segment, offset, error)
@@ -131,7 +132,7 @@ class FunctionExecutor(Executor):
         failed = 0
         for offset, mark in zip(range(start, stop), marks):  # noqa: B905
             try:
-                result = self._fn(*segment.rows[offset])
+                result = self._fn(*segment.row(offset))
                 await drive(self._collect(result, segment, mark), self._emitter.flush)
             except Exception as error:
                 failed += 1
@@ -141,7 +142,7 @@ class FunctionExecutor(Executor):
     async def tick(self, segment: Segment) -> None:
         """A function knows no ticks."""
 
-    def _buffer(self, segment: Segment) -> tuple[list[Row], list[Any]]:
+    def _buffer(self, segment: Segment) -> tuple[list[Any], list[Any]]:
         if self._stream is None:
             return [], []
         return branch_of(self._emitter, segment).buffer(self._stream)
@@ -153,7 +154,7 @@ class FunctionExecutor(Executor):
                 await self._find_room()
                 out, out_marks = self._buffer(segment)
                 before = len(out)
-                out.extend(map(self._row, islice(results, RESULTS_CHUNK)))
+                out.extend(map(self._item, islice(results, RESULTS_CHUNK)))
                 out_marks.extend(repeat(mark, len(out) - before))
                 if len(out) - before < RESULTS_CHUNK:
                     return 0
@@ -181,18 +182,19 @@ class FunctionExecutor(Executor):
                 await self._find_room()
 
     def _append(self, segment: Segment, value: Any, mark: Any) -> int:
-        row = self._row(value)
+        item = self._item(value)
         out, out_marks = self._buffer(segment)
-        out.append(row)
+        out.append(item)
         out_marks.append(mark)
         return len(out)
 
-    def _row(self, value: Any) -> Row:
+    def _item(self, value: Any) -> Any:
+        """A result as it travels: the value itself with one declared field, else a checked row."""
         if self._single:
-            return (value,)
+            return value
         if self._stream is None:
             raise EmitError(f"{self._emitter.name} returned {value!r:.200} but declares no outputs: @bolt(outputs=…)")
-        return self._emitter.row(value, DEFAULT_STREAM)[1]
+        return self._emitter.row(value, DEFAULT_STREAM)[1]  # several fields: the row
 
 
 class BasicExecutor(Executor):
@@ -221,10 +223,11 @@ class BasicExecutor(Executor):
                 return await self._run_with_hooks(self._hooks, segment, start, stop)
             failed = 0
             execute = self._execute
-            for offset, row in enumerate(islice(segment.rows, start, stop), start):
+            bare = segment.origin.bare
+            for offset, item in enumerate(islice(segment.items, start, stop), start):
                 collector.offset = offset
                 try:
-                    result = execute(Tuple(row, segment, offset), collector)
+                    result = execute(Tuple((item,) if bare else item, segment, offset), collector)
                     if result is not None:
                         await finish(result, collector.suspend)
                 except Exception as error:
@@ -238,7 +241,7 @@ class BasicExecutor(Executor):
         failed = 0
         collector = self._collector
         for offset in range(start, stop):
-            tup = Tuple(segment.rows[offset], segment, offset)
+            tup = segment.tuple_at(offset)
             collector.offset = offset
             begun_s = hooks.begin()
             acked = True
@@ -278,9 +281,9 @@ class RichExecutor(Executor):
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
         """See Executor; raises RowFailedError."""
-        execute, rows, hooks = self._execute, segment.rows, self._hooks
+        execute, hooks = self._execute, self._hooks
         for offset in range(start, stop):
-            tup = Tuple(rows[offset], segment, offset)
+            tup = segment.tuple_at(offset)
             begun_s = hooks.begin() if hooks is not None else 0.0
             try:
                 result = execute(tup)
@@ -304,12 +307,17 @@ class BatchExecutor(Executor):
     """Bolts with `execute_batch`. Basic: the whole batch is acked, or failed if it raises. Rich: acks by itself."""
 
     def __init__(
-        self, bolt: BasicBolt | Bolt, collector: BoltTaskCollector, suspend: Callable[[], None], fail: Fail
+        self,
+        bolt: BasicBolt | Bolt,
+        collector: BasicBatchCollector | BoltTaskCollector,
+        suspend: Callable[[], None],
+        fail: Fail,
     ) -> None:
         self._execute: Callable[..., Any] = bolt.execute_batch  # type: ignore[union-attr]
         # A rich bolt got its collector in `prepare` and may leave it out here.
         takes = len(inspect.signature(self._execute).parameters)
         self._arguments: tuple[Any, ...] = (collector,) if takes > 1 else ()
+        self._basic = collector if isinstance(collector, BasicBatchCollector) else None
         self._suspend = suspend
         self._fail = fail
         self._on_tick: Callable[..., Any] | None = getattr(bolt, "on_tick", None)
@@ -322,15 +330,13 @@ class BatchExecutor(Executor):
     async def run_batch(self, segments: list[Segment]) -> int:
         """Execute whole segments as one batch; how many rows failed. A rich bolt's error is raised."""
         try:
-            result = self._execute(TupleBatch(segments), *self._arguments)
-            if result is not None:
-                await finish(result, self._suspend)
+            await self._call(self._execute, segments, TupleBatch(segments), *self._arguments)
         except Exception as error:
             if self.hold_open:
                 raise RowFailedError(-1) from error
             failed = 0
             for segment in segments:
-                for offset in range(len(segment.rows)):
+                for offset in range(len(segment.items)):
                     self._fail(segment, offset, error)
                     failed += 1
             return failed
@@ -342,7 +348,18 @@ class BatchExecutor(Executor):
             await self.run_batch([segment])
         else:
             takes = len(inspect.signature(self._on_tick).parameters)
-            await finish(self._on_tick(*self._arguments[:takes]), self._suspend)
+            await self._call(self._on_tick, [segment], *self._arguments[:takes])
+
+    async def _call(self, method: Callable[..., Any], segments: list[Segment], *arguments: Any) -> None:
+        if self._basic is not None:
+            self._basic.enter(segments)
+        try:
+            result = method(*arguments)
+            if result is not None:
+                await finish(result, self._suspend)
+        finally:
+            if self._basic is not None:
+                self._basic.leave()
 
 
 class RowFailedError(Exception):

@@ -7,7 +7,7 @@ again, so the framework replays its tracked messages (`topology.max.retries`, he
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import Any
 
 from ..topology import FunctionSpout, Spout, TopologyContext
@@ -63,7 +63,7 @@ class GeneratorSpout(Spout):
 
     async def close(self) -> None:
         """End the generator: its `finally` blocks run."""
-        if self._async_items is not None and hasattr(self._async_items, "aclose"):
+        if isinstance(self._async_items, AsyncGenerator):
             await self._async_items.aclose()
-        elif hasattr(self._items, "close"):
+        elif isinstance(self._items, Generator):
             self._items.close()

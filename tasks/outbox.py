@@ -36,7 +36,7 @@ class Outlet:
         """Send now if there is room, else when there is; never waits."""
         if self._parked:
             self._ready.append(segment)
-        elif not self._mailbox.offer(segment, len(segment.rows)):
+        elif not self._mailbox.offer(segment, len(segment.items)):
             self._send_later(segment)
 
     def next_piece(self) -> tuple[Any, int] | None:
@@ -44,7 +44,7 @@ class Outlet:
         if not self._ready:
             return None
         segment = self._ready.popleft()
-        return segment, len(segment.rows)
+        return segment, len(segment.items)
 
     def has_more(self) -> bool:
         """Parked: is there more? When not, the outlet is free again."""
@@ -61,7 +61,7 @@ class Outlet:
         self._release()
 
     def _send_later(self, segment: Segment) -> None:
-        if self._never_waits and self._mailbox.force(segment, len(segment.rows)):
+        if self._never_waits and self._mailbox.force(segment, len(segment.items)):
             return
         if self._mailbox.closed:
             self._outbox.lost(segment, MailboxClosedError("the target task has ended"))

@@ -3,9 +3,9 @@
 The messages of one turn, up to `topology.acker.tree.max.messages`, share one root; each knows its index. A message that
 has failed before gets a tree of its own.
 
-    emit ─► open tree: ids, branch ─► full, or end of turn: seal ─► pending remembers, INIT to the acker, segments go out
+    emit ─► open tree: ids, branch ─► full, or the turn ends: seal ─► pending remembers, INIT to the acker, segments out
 
-1. A message that nobody listens to, or with no ackers at all, is acked at once (after the call that emitted it returns).
+1. A message that nobody listens to, or with no ackers at all, is acked at once (when the call that emitted it returns).
 2. Values are kept only where somebody will want them: replay by the framework, and spouts that ask for their values.
 """
 
@@ -65,7 +65,8 @@ class SpoutTaskCollector(TaskCollector):
         # The lean path of `emit`: -1 sends every emit the long way, which checks everything.
         self._default = default if plain else None
         self._arity = default.arity if default is not None and plain else -1
-        self._rows: list[Row] = []
+        self._bare = self._arity == 1
+        self._items: list[Any] = []
         self._marks: list[Any] = []
 
     @property
@@ -90,7 +91,7 @@ class SpoutTaskCollector(TaskCollector):
             if self._branch is None:
                 self._open_tree()
             ids = self._open_ids
-            self._rows.append(values)
+            self._items.append(values[0] if self._bare else values)
             self._marks.append(len(ids))
             ids.append(message_id)
             self.emitted += 1
@@ -140,8 +141,8 @@ class SpoutTaskCollector(TaskCollector):
             return
         emission = settled.emission
         row = (settled.message_id, emission.stream, emission.values, failure.reason, failure.error, failures)
-        rows, marks = self._emitter.branch(UNTRACKED).buffer(out)
-        rows.append(row)
+        items, marks = self._emitter.branch(UNTRACKED).buffer(out)
+        items.append(out.item(row))
         marks.append(None)
 
     def flush(self) -> None:
@@ -157,8 +158,9 @@ class SpoutTaskCollector(TaskCollector):
         out, row = self._emitter.row(values, stream, direct_to=task)
         if message_id is None:
             self.emitted += 1
-            rows, marks = self._emitter.branch(UNTRACKED).buffer(out, task)
-            rows.append(row)
+            self._seal_tree(0)  # what was emitted before goes out before
+            items, marks = self._emitter.branch(UNTRACKED).buffer(out, task)
+            items.append(out.item(row))
             marks.append(None)
             return
         self.emitted += 1
@@ -170,7 +172,7 @@ class SpoutTaskCollector(TaskCollector):
             self._track(out, task, row, message_id, emission)
             self._seal_tree(failures)
         elif not out.consumed:
-            self._emitter.branch(UNTRACKED).buffer(out, task)[0].append(row)  # counted as emitted
+            self._emitter.branch(UNTRACKED).buffer(out, task)[0].append(out.item(row))  # counted as emitted
             emissions = [emission] if emission is not None else None
             self.settled_at_once.append(Tree([message_id], emissions, 0, self._monotonic()))
         else:
@@ -182,12 +184,12 @@ class SpoutTaskCollector(TaskCollector):
         """Begin a tree. Without ackers it has no root: nothing is tracked, and it is settled when it is sealed."""
         self._branch = branch = Branch(self._ids.take() if self._ackers else UNTRACKED)
         if self._default is not None:
-            self._rows, self._marks = branch.buffer(self._default)
+            self._items, self._marks = branch.buffer(self._default)
         return branch
 
     def _track(self, out: OutStream, task: int | None, row: Row, message_id: Any, emission: Emission | None) -> None:
-        rows, marks = (self._branch or self._open_tree()).buffer(out, task)
-        rows.append(row)
+        items, marks = (self._branch or self._open_tree()).buffer(out, task)
+        items.append(out.item(row))
         marks.append(len(self._open_ids))
         self._open_ids.append(message_id)
         if emission is not None:
@@ -201,6 +203,7 @@ class SpoutTaskCollector(TaskCollector):
         emissions, self._open_emissions = self._open_emissions, []
         self._branch = None
         self._emitter.counters.trees += 1
+        self._emitter.seal_branches()
         root = branch.root
         if root == UNTRACKED:
             self._emitter.seal(branch)

@@ -6,8 +6,8 @@
 Two asyncio tasks, because `next_tuple` may be `async def` and wait for its source for hours: verdicts must be heard all
 the while, or a spout that waits would starve its own topology.
 
-1. `next_tuple` is not called while inactive, at `topology.max.spout.pending` open messages, while anything waits for room
-   downstream, while an async `ack` or `fail` runs, or after `finish`.
+1. `next_tuple` is not called while inactive, at `topology.max.spout.pending` open messages, while anything waits for
+   room downstream, while an async `ack` or `fail` runs, or after `finish`.
 2. A turn ends after one tree of messages (at least 64) or `topology.turn.max.ms`, when a call emits nothing, or when it
    really suspends; what was emitted is sent then.
 3. A call that emits nothing is followed by a wait, from `topology.sleep.spout.wait.strategy.time.ms`, doubling to
@@ -21,10 +21,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from dataclasses import replace
 from typing import Any
 
-from ..acker import EXPIRY_STEPS, Emission, Fate, Pending, Retries, Settled, Tree, Verdict, VerdictKind, Verdicts
+from ..acker import EXPIRY_STEPS, Emission, Pending, Retries, Verdicts
 from ..actors import (
     EMPTY,
     ActorEscalatedError,
@@ -34,12 +33,12 @@ from ..actors import (
     RestartPolicy,
     Stop,
     Timer,
-    maybe_await,
 )
-from ..topology import AckValueSpout, ComponentSpec, Config, Failure, FailValueSpout, FunctionSpout, Spout, TaskSpec
+from ..topology import AckValueSpout, ComponentSpec, Config, FailValueSpout, FunctionSpout, Spout, TaskSpec
 from .bell import Bell
 from .drive import drive, finish
 from .environment import Environment
+from .fates import Fates
 from .generator_spout import GENERATOR_MAX_RETRIES, GeneratorSpout
 from .spout_collector import SpoutTaskCollector, ThreadedSpoutCollector
 from .task import TaskActor
@@ -85,6 +84,7 @@ class SpoutTask(TaskActor):
         self._collector: SpoutTaskCollector
         self._threaded: ThreadedSpoutCollector | None = None
         self._retries: Retries
+        self._fates: Fates
         self._history = FailureHistory(
             RestartPolicy(config.restart_max, config.restart_window_s, tuple(config.restart_backoff_s))
         )
@@ -173,7 +173,7 @@ class SpoutTask(TaskActor):
         await self.open_component(component.open, context, given)
         self._take_over()
         self.use_hooks(context)
-        self._hears_acks = type(component).ack not in (Spout.ack, AckValueSpout.ack)
+        self._fates = Fates(self, component, self._collector, self._pending, self._retries, self._replays)
         self.is_ready()
 
     async def run(self) -> None:
@@ -230,7 +230,7 @@ class SpoutTask(TaskActor):
                     failed = error
                 self.suspended_since_s = None
                 self._send()
-                await self._hear_at_once()
+                await self._fates.settle_at_once()
                 if failed is not None:
                     self.report("next_tuple", failed)
                     await self._back_off(failed)
@@ -355,14 +355,14 @@ class SpoutTask(TaskActor):
         kind = type(message)
         if kind is Verdicts:
             for verdict in message.verdicts:
-                await self._judge(verdict)
+                await self._fates.judge(verdict)
         elif kind is Timer:
             if message.received():
                 await self._expire_overdue()
         elif kind is Activate:
             if not self._active:
                 self._active = True
-                await self._tell("activate", self._spout.activate)
+                await self.tell("activate", self._spout.activate)
         elif kind is Deactivate:
             if message.end:
                 self._ended = True
@@ -370,89 +370,13 @@ class SpoutTask(TaskActor):
                     await self._silence()
             if self._active:
                 self._active = False
-                await self._tell("deactivate", self._spout.deactivate)
+                await self.tell("deactivate", self._spout.deactivate)
         elif kind is Question:
             await self.answer(message)
         else:
             raise TypeError(f"a spout task does not understand {message!r}")
         self._take_over()
-        await self._hear_at_once()
-
-    async def _judge(self, verdict: Verdict) -> None:
-        pending = self._pending
-        if verdict.kind is VerdictKind.ACK:
-            tree = pending.acked(verdict.root)
-            if tree is not None:
-                await self._acked(tree)
-        elif verdict.kind is VerdictKind.FAIL:
-            failed = pending.failed(verdict.root, verdict.index, verdict.failure)
-            if failed is not None:
-                await self._failed(failed)
-        elif verdict.kind is VerdictKind.EXPIRED:
-            for settled in pending.expired(verdict.root, Failure("timeout")):
-                await self._failed(settled)
-        else:
-            pending.reset(verdict.root, self.env.clock.monotonic())
-
-    async def _hear_at_once(self) -> None:
-        """Messages that nobody tracks are acked as soon as the call that emitted them is over."""
-        while self._collector.settled_at_once:
-            trees, self._collector.settled_at_once = self._collector.settled_at_once, []
-            for tree in trees:
-                await self._acked(tree)
-
-    async def _acked(self, tree: Tree) -> None:
-        """Every open message of a tree is acked. The common case is one plain call per message."""
-        latency_s = self.env.clock.monotonic() - tree.emitted_s
-        self.counters.acked += tree.open
-        self.counters.complete_s += latency_s * tree.open
-        if self._retries.suspects or self.hook_calls is not None:
-            for message_id in tree.open_ids():
-                self._retries.settled(message_id)
-                if self.hook_calls is not None:
-                    self.hook_calls.call("spout_ack", message_id, self.task.task_id, latency_s)
-        if not self._hears_acks:
-            return
-        if self._thread is not None or isinstance(self._spout, AckValueSpout):
-            for settled in tree.settled():
-                arguments: tuple[Any, ...] = (settled.message_id,)
-                if isinstance(self._spout, AckValueSpout):
-                    arguments += (settled.emission.values if settled.emission is not None else (),)
-                await self._tell("ack", self._spout.ack, *arguments)
-            return
-        ack = self._spout.ack
-        for message_id in tree.open_ids():
-            try:
-                result = ack(message_id)
-                if result is not None:
-                    await maybe_await(result)
-            except Exception as error:
-                self.report("ack", error)
-
-    async def _failed(self, settled: Settled) -> None:
-        self.counters.failed += 1
-        failures = settled.attempts + 1
-        failure: Failure = replace(settled.failure, attempts=failures)
-        if self.hook_calls is not None:
-            self.hook_calls.call("spout_fail", settled.message_id, self.task.task_id, failure)
-        fate = self._retries.failed(settled.message_id, failures)
-        if fate is Fate.REPLAY and settled.emission is not None:
-            self._replays.append((settled.message_id, settled.emission, failures))
-            return
-        if fate is Fate.DEAD_LETTER:
-            self._collector.dead_letter(settled, failure, failures)
-        if isinstance(self._spout, FailValueSpout):
-            values = settled.emission.values if settled.emission is not None else ()
-            await self._tell("fail", self._spout.fail, settled.message_id, values, failure)
-        else:
-            await self._tell("fail", self._spout.fail, settled.message_id, failure)
-
-    async def _tell(self, where: str, method: Any, *arguments: Any) -> None:
-        """Call a user method that hears something; an error in it is reported and changes nothing."""
-        try:
-            await self.call(method, *arguments)
-        except Exception as error:
-            self.report(where, error)
+        await self._fates.settle_at_once()
 
     # -- deadlines ---------------------------------------------------------------------------------------------------
 
@@ -462,9 +386,7 @@ class SpoutTask(TaskActor):
 
     async def _expire_overdue(self) -> None:
         self._sweep = None
-        for root in self._pending.overdue(self.env.clock.monotonic()):
-            for settled in self._pending.expired(root, Failure("timeout")):
-                await self._failed(settled)
+        await self._fates.expire(self._pending.overdue(self.env.clock.monotonic()))
 
     def _on_room(self) -> None:
         self._bell.ring()

@@ -2,8 +2,8 @@
 
 1. The actor outlives its component: after a failure the guardian starts it again and it makes a fresh component; the
    mailbox, what was taken from it, and what waits for room stay.
-2. User code of a `blocking` component runs in one thread of the task's own, and the task waits for it: two of its methods
-   never run at once.
+2. User code of a `blocking` component runs in one thread of the task's own, and the task waits for it: two of its
+   methods never run at once.
 """
 
 from __future__ import annotations
@@ -148,6 +148,18 @@ class TaskActor(Actor):
             self.report(method.__name__, error)
             raise
 
+    async def tell(self, where: str, method: Callable[..., Any], *arguments: Any) -> None:
+        """Call a user method that hears something; an error in it is reported and changes nothing."""
+        try:
+            await self.call(method, *arguments)
+        except Exception as error:
+            self.report(where, error)
+
+    @property
+    def blocks(self) -> bool:
+        """Do user methods run in the task's thread?"""
+        return self._thread is not None
+
     async def in_thread(self, work: Callable[[], Any]) -> Any:
         """Run blocking work in the task's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -193,7 +205,7 @@ class TaskActor(Actor):
     def _lost(self, segment: Segment, error: MailboxClosedError) -> None:
         """A target ended before it took the segment: the messages in it fail, at once if anybody still listens."""
         failure = self.failure(f"the target task has ended: {error}")
-        for offset in range(len(segment.rows)):
+        for offset in range(len(segment.items)):
             self.emitter.failures += [(root, index, failure) for root, index in segment.pairs_of(offset)]
         self.emitter.done(segment)
 

@@ -30,8 +30,8 @@ from .tuples import Row
 if TYPE_CHECKING:
     import random
 
-Share = tuple[int, Sequence[Row], Sequence[Any] | None]
-"""A target task, its rows, and the marks that belong to them (None: untracked)."""
+Share = tuple[int, Sequence[Any], Sequence[Any] | None]
+"""A target task, its rows (or bare values), and the marks that belong to them (None: untracked)."""
 
 ROUTING_CACHE_KEYS = 65_536
 
@@ -150,6 +150,11 @@ class Grouping(ABC):
         """One share for each target that gets rows. `marks` is parallel to `rows`."""
         return share_out(self.choose_batch(rows), rows, marks)
 
+    def split_values(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+        """The same for a stream of one field: its tuples travel as bare values, and the shares hold bare values."""
+        shares = self.split(list(zip(rows)), marks)
+        return [(target, [row[0] for row in share], share_marks) for target, share, share_marks in shares]
+
 
 def share_out(chosen: Iterable[Sequence[int]], rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
     """Shares from the targets of each row."""
@@ -198,9 +203,11 @@ class GlobalGrouping(Grouping):
         """The lowest task id."""
         return (self._lowest,)
 
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
         """All rows, as they came, to the lowest task id."""
         return [(self._lowest, rows, marks)] if rows else []
+
+    split_values = split
 
 
 class AllGrouping(Grouping):
@@ -210,9 +217,11 @@ class AllGrouping(Grouping):
         """Every target."""
         return self.targets
 
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
         """The same rows for every target."""
         return [(target, rows, marks) for target in self.targets] if rows else []
+
+    split_values = split
 
 
 class DirectGrouping(Grouping):

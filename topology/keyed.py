@@ -84,6 +84,13 @@ class KeyedGrouping(Grouping):
                 raise
             raise refusal from error
 
+    def _lookup_values(self, values: Sequence[Any]) -> list[Any]:
+        """The same where each value is its row's only one."""
+        try:
+            return list(map(self._memory.__getitem__, values))
+        except (TypeError, UnhashableKeyError):
+            return self._lookup([(value,) for value in values])  # raises, naming the row
+
     def _lookup_one(self, rows: Sequence[Row]) -> Any:
         """The same for a batch of one: what low load looks like."""
         try:
@@ -132,21 +139,26 @@ class FieldsGrouping(KeyedGrouping):
         return (self.targets[self._lookup_one((values,))],)
 
     def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
-        """Shares by key. This is the hottest loop of a word count: measure before and after a change."""
-        targets = self.targets
+        """Shares by key."""
         if len(rows) == 1:
-            return [(targets[self._lookup_one(rows)], rows, marks)]
-        if len(targets) == 1:
-            # Nothing to choose, but a bad key must not pass only because there happens to be one task.
-            self._lookup(rows)
-            return [(targets[0], rows, marks)] if rows else []
-        places = self._lookup(rows)
-        if len(rows) <= 2 * len(targets):  # a list for each target would cost more than it saves
-            return share_each([targets[place] for place in places], rows, marks)
-        shares: list[list[Row]] = [[] for _ in targets]
+            return [(self.targets[self._lookup_one(rows)], rows, marks)]
+        return self._shares(self._lookup(rows), rows, marks)
+
+    def split_values(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+        """The same where each value is its row's only one."""
+        return self._shares(self._lookup_values(rows), rows, marks)
+
+    def _shares(self, places: list[int], items: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+        """Rows or values by the place of their target. This is the hottest loop of a word count: measure a change."""
+        targets = self.targets
+        if len(targets) == 1:  # the keys were looked up all the same: a bad one must not pass for want of a choice
+            return [(targets[0], items, marks)] if items else []
+        if len(items) <= 2 * len(targets):  # a list for each target would cost more than it saves
+            return share_each([targets[place] for place in places], items, marks)
+        shares: list[list[Any]] = [[] for _ in targets]
         append = [share.append for share in shares]
-        for row, place in zip(rows, places):  # noqa: B905 - strict costs a tenth here
-            append[place](row)
+        for item, place in zip(items, places):  # noqa: B905 - strict costs a tenth here
+            append[place](item)
         if marks is None:
             return [(targets[i], share, None) for i, share in enumerate(shares) if share]
         dealt = DealtMarks(marks, places, len(targets))

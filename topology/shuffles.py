@@ -53,7 +53,7 @@ class ShuffleGrouping(Grouping):
             return self.targets
         return (self._one(),)
 
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
         """Deal a batch."""
         if not rows:
             return []
@@ -67,6 +67,8 @@ class ShuffleGrouping(Grouping):
         if len(rows) < _FEW:
             return share_each(self._picks(len(rows)), rows, marks)
         return self._deal(rows, marks)
+
+    split_values = split  # nobody looks into what is dealt
 
     def _high(self) -> frozenset[int]:
         """The targets to skip: those over their high mark, unless all are."""
@@ -142,12 +144,14 @@ class NoneGrouping(Grouping):
         """Any target."""
         return (self.context.rng.choice(self._candidates()),)
 
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
         """Any target for each row."""
         candidates = self._candidates()
         if len(candidates) == 1 or len(rows) == 1:
             return [(self.context.rng.choice(candidates), rows, marks)] if rows else []
         return share_each(self.context.rng.choices(candidates, k=len(rows)), rows, marks)
+
+    split_values = split
 
     def _candidates(self) -> Sequence[int]:
         is_high = self.context.is_high
@@ -184,9 +188,11 @@ class LocalFirstGrouping(Grouping):
         """The next target of the nearest ring that has room."""
         return self._nearest().choose(values)
 
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
         """Deal a batch to the nearest ring that has room."""
         return self._nearest().split(rows, marks)
+
+    split_values = split
 
     def _nearest(self) -> ShuffleGrouping:
         is_high = self.context.is_high

@@ -3,7 +3,8 @@
 A *segment* is the rows of one root that one task sent to another in one turn. It has one edge id, whatever its size:
 that makes tracking nearly free (docs/semantics.md, section 2). A *tuple* is what user code sees of one row.
 
-1. The rows of a segment are never changed once it has been sent: several segments may share one list.
+1. The items of a segment are never changed once it has been sent: several segments may share one list. An item is a
+   row; on a stream of one field it is the bare value (`Origin.bare`), which saves a tuple per item.
 2. `root == 0 and lineage is None` means untracked.
 3. A row has one (root, index) pair in the common case (`root`, `indices`), or several (`lineage`) when it has several
    anchors. Never both.
@@ -31,13 +32,14 @@ ACKER_COMPONENT = "__acker"
 class Origin:
     """Where rows come from: one per (emitting task, stream), shared by all its segments."""
 
-    __slots__ = ("component", "fields", "positions", "stream", "task")
+    __slots__ = ("bare", "component", "fields", "positions", "stream", "task")
 
     def __init__(self, component: str, task: int, stream: str, fields: Fields) -> None:
         self.component = component
         self.task = task
         self.stream = stream
         self.fields = fields
+        self.bare = len(fields) == 1
         self.positions = {name: i for i, name in enumerate(fields)}
 
     def __repr__(self) -> str:
@@ -64,25 +66,39 @@ class Segment:
     `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 once row i was.
     """
 
-    __slots__ = ("done", "edge", "indices", "lineage", "open", "origin", "root", "rows")
+    __slots__ = ("done", "edge", "indices", "items", "lineage", "open", "origin", "root")
 
     def __init__(
         self,
         origin: Origin,
-        rows: Sequence[Row],
+        items: Sequence[Any],
         root: int = 0,
         edge: int = 0,
         indices: Sequence[int] | None = None,
         lineage: Lineage | None = None,
     ) -> None:
         self.origin = origin
-        self.rows = rows
+        self.items = items
         self.root = root
         self.edge = edge
         self.indices = indices
         self.lineage = lineage
-        self.open = len(rows)
+        self.open = len(items)
         self.done: bytearray | None = None
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The values of each tuple."""
+        return list(zip(self.items)) if self.origin.bare else self.items
+
+    def row(self, offset: int) -> Row:
+        """The values of one tuple."""
+        item = self.items[offset]
+        return (item,) if self.origin.bare else item
+
+    def tuple_at(self, offset: int) -> Tuple:
+        """One row as user code sees it."""
+        return Tuple(self.row(offset), self, offset)
 
     def pairs_of(self, offset: int) -> tuple[tuple[int, int], ...]:
         """The (root, message index) pairs of one row; empty when untracked."""
@@ -93,10 +109,10 @@ class Segment:
         return ()
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.items)
 
     def __repr__(self) -> str:
-        return f"Segment({self.origin!r}, {len(self.rows)} rows, root={self.root:#x}, edge={self.edge:#x})"
+        return f"Segment({self.origin!r}, {len(self.items)} rows, root={self.root:#x}, edge={self.edge:#x})"
 
 
 class Tuple:
@@ -194,7 +210,7 @@ class TupleBatch(Sequence[Tuple]):
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self.segments = segments
-        self._length = sum(len(s.rows) for s in segments)
+        self._length = sum(len(s.items) for s in segments)
 
     @property
     def rows(self) -> list[Row]:
@@ -206,7 +222,7 @@ class TupleBatch(Sequence[Tuple]):
         values: list[Any] = []
         for segment in self.segments:
             at = segment.origin.fields.position(name)
-            values += [row[at] for row in segment.rows]
+            values += segment.items if segment.origin.bare else [row[at] for row in segment.items]
         return values
 
     def __len__(self) -> int:
@@ -222,9 +238,9 @@ class TupleBatch(Sequence[Tuple]):
         place = at if at >= 0 else at + self._length
         if place >= 0:
             for segment in self.segments:
-                if place < len(segment.rows):
-                    return Tuple(segment.rows[place], segment, place)
-                place -= len(segment.rows)
+                if place < len(segment.items):
+                    return segment.tuple_at(place)
+                place -= len(segment.items)
         raise IndexError(f"tuple {at} of a batch of {self._length}")
 
     def __iter__(self) -> Iterator[Tuple]:

@@ -235,9 +235,13 @@ class Batch(BasicBolt):
     def execute_batch(self, tuples: Any, collector: Any) -> None:
         for tup in tuples:
             self.spoiler.model.execute(self.name, tup["ids"])
+        everyone = tuple(dict.fromkeys(i for tup in tuples for i in tup["ids"]))
         for tup in tuples:
             for n, h in self.spoiler.children(tup["hops"]):
-                collector.emit((tup["ids"], n, h), anchors=tup)
+                if self.spoiler.rng.random() < 0.2:
+                    collector.emit((everyone, n, h))  # anchored to the whole batch
+                else:
+                    collector.emit((tup["ids"], n, h), anchors=tup)
         for tup in tuples:
             if self.spoiler.unlucky(tup["ids"]):
                 for each in tuples:

@@ -40,7 +40,7 @@ def test_tuples_are_compared_by_identity() -> None:
 
 
 def test_tick_tuples_say_so() -> None:
-    tick = Segment(Origin("__system", 0, TICK_STREAM, Fields("interval_s")), [(1.0,)])
+    tick = Segment(Origin("__system", 0, TICK_STREAM, Fields("interval_s")), [1.0])
     assert Tuple((1.0,), tick, 0).is_tick
     assert not Tuple(("a", 1), segment(1), 0).is_tick
 

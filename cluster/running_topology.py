@@ -5,8 +5,8 @@
                   └──────────────► FAILED  (a task escalated)
 
 1. Bolts are prepared before any spout is opened, and spouts emit only when all are open.
-2. Tasks stop in the order of the stream: spouts, then bolts from source to sink, then ackers; each processes what it has
-   accepted. Nothing that was accepted is lost in silence.
+2. Tasks stop in the order of the stream: spouts, then bolts from source to sink, then ackers; each processes what it
+   has accepted. Nothing that was accepted is lost in silence.
 3. A task that escalates fails the whole running topology, and everybody who waits for it hears why.
 
 Storm: nimbus' topology states; one process has no STARTING slots and no REBALANCING (yet).
@@ -306,7 +306,11 @@ class RunningTopology:
         if wait_s > 0 and not failed and self._root is not None:
             await self._drain(wait_s)
         at_once = failed or wait_s <= 0
-        order = [*(s.task.task_id for s in self._spouts), *self._bolt_order(), *self.plan.tasks_of.get(ACKER_COMPONENT, ())]
+        order = [
+            *(s.task.task_id for s in self._spouts),
+            *self._bolt_order(),
+            *self.plan.tasks_of.get(ACKER_COMPONENT, ()),
+        ]
         for task_id in order:
             ref = self._refs.get(task_id)
             if ref is None:

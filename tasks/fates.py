@@ -1,0 +1,117 @@
+"""Fates: what becomes of a spout task's messages: acked, failed, replayed, given up; and who is told.
+
+    verdict ─► pending ─► acked  ─► spout.ack
+                       └► failed ─► retries ─► replay, in a tree of its own
+                                            ├► spout.fail
+                                            └► the dead-letter stream, then spout.fail
+
+An error in what the spout is told is reported and changes nothing: the message is settled.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import Any
+
+from ..acker import Emission, Fate, Pending, Retries, Settled, Tree, Verdict, VerdictKind
+from ..actors import maybe_await
+from ..topology import AckValueSpout, Failure, FailValueSpout, Spout
+from .spout_collector import SpoutTaskCollector
+from .task import TaskActor
+
+
+class Fates:
+    """Hears verdicts for one spout task. Messages to emit again go into `replays`: (id, emission, failures)."""
+
+    def __init__(
+        self,
+        task: TaskActor,
+        spout: Spout,
+        collector: SpoutTaskCollector,
+        pending: Pending,
+        retries: Retries,
+        replays: deque[tuple[Any, Emission, int]],
+    ) -> None:
+        self._task = task
+        self._spout = spout
+        self._collector = collector
+        self._pending = pending
+        self._retries = retries
+        self._replays = replays
+        self._hears_acks = type(spout).ack not in (Spout.ack, AckValueSpout.ack)
+
+    async def judge(self, verdict: Verdict) -> None:
+        """Hear a verdict."""
+        pending = self._pending
+        if verdict.kind is VerdictKind.ACK:
+            tree = pending.acked(verdict.root)
+            if tree is not None:
+                await self._acked(tree)
+        elif verdict.kind is VerdictKind.FAIL:
+            failed = pending.failed(verdict.root, verdict.index, verdict.failure)
+            if failed is not None:
+                await self._failed(failed)
+        elif verdict.kind is VerdictKind.EXPIRED:
+            await self.expire([verdict.root])
+        else:
+            pending.reset(verdict.root, self._task.env.clock.monotonic())
+
+    async def settle_at_once(self) -> None:
+        """Messages that nobody tracks are acked as soon as the call that emitted them is over."""
+        while self._collector.settled_at_once:
+            trees, self._collector.settled_at_once = self._collector.settled_at_once, []
+            for tree in trees:
+                await self._acked(tree)
+
+    async def expire(self, roots: list[int]) -> None:
+        """Every open message of these trees fails."""
+        for root in roots:
+            for settled in self._pending.expired(root, Failure("timeout")):
+                await self._failed(settled)
+
+    async def _acked(self, tree: Tree) -> None:
+        """Every open message of a tree is acked. The common case is one plain call per message."""
+        latency_s = self._task.env.clock.monotonic() - tree.emitted_s
+        self._task.counters.acked += tree.open
+        self._task.counters.complete_s += latency_s * tree.open
+        if self._retries.suspects or self._task.hook_calls is not None:
+            for message_id in tree.open_ids():
+                self._retries.settled(message_id)
+                if self._task.hook_calls is not None:
+                    self._task.hook_calls.call("spout_ack", message_id, self._task.task.task_id, latency_s)
+        if not self._hears_acks:
+            return
+        if self._task.blocks or isinstance(self._spout, AckValueSpout):
+            for settled in tree.settled():
+                arguments: tuple[Any, ...] = (settled.message_id,)
+                if isinstance(self._spout, AckValueSpout):
+                    arguments += (settled.emission.values if settled.emission is not None else (),)
+                await self._task.tell("ack", self._spout.ack, *arguments)
+            return
+        ack = self._spout.ack
+        for message_id in tree.open_ids():
+            try:
+                result = ack(message_id)
+                if result is not None:
+                    await maybe_await(result)
+            except Exception as error:
+                self._task.report("ack", error)
+
+    async def _failed(self, settled: Settled) -> None:
+        self._task.counters.failed += 1
+        failures = settled.attempts + 1
+        failure: Failure = replace(settled.failure, attempts=failures)
+        if self._task.hook_calls is not None:
+            self._task.hook_calls.call("spout_fail", settled.message_id, self._task.task.task_id, failure)
+        fate = self._retries.failed(settled.message_id, failures)
+        if fate is Fate.REPLAY and settled.emission is not None:
+            self._replays.append((settled.message_id, settled.emission, failures))
+            return
+        if fate is Fate.DEAD_LETTER:
+            self._collector.dead_letter(settled, failure, failures)
+        if isinstance(self._spout, FailValueSpout):
+            values = settled.emission.values if settled.emission is not None else ()
+            await self._task.tell("fail", self._spout.fail, settled.message_id, values, failure)
+        else:
+            await self._task.tell("fail", self._spout.fail, settled.message_id, failure)
