@@ -61,7 +61,7 @@ class SpoutTaskCollector(TaskCollector):
         self._branch: Branch | None = None
         self._inits: list[tuple[int, int]] = []
         default = emitter.streams.get(DEFAULT_STREAM)
-        plain = default is not None and default.consumed and not default.direct and not keep_values
+        plain = default is not None and default.consumed and not default.direct
         # The lean path of `emit`: -1 sends every emit the long way, which checks everything.
         self._default = default if plain else None
         self._arity = default.arity if default is not None and plain else -1
@@ -94,6 +94,8 @@ class SpoutTaskCollector(TaskCollector):
             self._items.append(values[0] if self._bare else values)
             self._marks.append(len(ids))
             ids.append(message_id)
+            if self._keep_values:
+                self._open_emissions.append(Emission(values, DEFAULT_STREAM))
             self.emitted += 1
             if len(ids) >= self._tree_max:
                 self._seal_tree(0)

@@ -24,7 +24,7 @@ Ids = tuple[tuple[str, int, int], ...]
 FIELDS = ("ids", "n", "hops")
 
 
-class BoltBug(Exception):
+class BoltFailedError(Exception):
     """Raised by a bolt on purpose."""
 
 
@@ -153,7 +153,7 @@ class Basic(BasicBolt):
             collector.emit((ids, n, h))
         if self.spoiler.unlucky(ids):
             self.spoiler.spoil(ids)
-            raise BoltBug(self.name)
+            raise BoltFailedError(self.name)
 
 
 class AsyncBasic(Basic):
@@ -185,7 +185,7 @@ class Rich(Bolt):
             for lost in (tup, *self.held):
                 spoiler.spoil(lost["ids"])
             spoiler.model.restarts += 1
-            raise BoltBug(f"{self.name} crashes")
+            raise BoltFailedError(f"{self.name} crashes")
         if spoiler.unlucky(ids):
             spoiler.spoil(ids)
             self.collector.fail(tup, "unlucky")
@@ -219,7 +219,7 @@ def function_bolt(name: str, spoiler: Spoiler) -> Any:
         spoiler.model.execute(name, ids)
         if spoiler.unlucky(ids):
             spoiler.spoil(ids)
-            raise BoltBug(name)
+            raise BoltFailedError(name)
         for m, h in spoiler.children(hops):
             yield (ids, m, h)
 
@@ -246,7 +246,7 @@ class Batch(BasicBolt):
             if self.spoiler.unlucky(tup["ids"]):
                 for each in tuples:
                     self.spoiler.spoil(each["ids"])
-                raise BoltBug(self.name)
+                raise BoltFailedError(self.name)
 
 
 def draw(seed: int, tree_sizes: tuple[int, ...]) -> tuple[Topology, Config, Model]:
