@@ -1,4 +1,12 @@
-"""Ref: the address of an actor; all that others hold of it."""
+"""Ref: the address of an actor; all that others hold of it.
+
+    tell ── room? ── yes ─► in the mailbox                   ask ─► as tell, then: reply, or why there is none
+              └───── no ──► waits its turn, or is refused
+
+1. Messages of one sender arrive in the order in which it sent them.
+2. An ask ends: with the reply, with the actor's failure, with the actor's end, or with its time. It never cancels who
+   asked, whatever becomes of the actor.
+"""
 
 from __future__ import annotations
 
