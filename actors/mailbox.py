@@ -3,9 +3,10 @@
 One reader, many senders. The reader's wake-up is a single future that exists only while it waits: that is two to three
 times cheaper than `asyncio.Queue`, which makes a future for every wait on either side.
 
-1. No wake-up is lost: the reader looks, and waits, without giving up the loop in between; who puts something in wakes it.
-2. A sender that waits ends in one of three ways: accepted, refused (the mailbox has closed), cancelled. Only one that is
-   cancelled in the very step in which it was accepted does not learn which it was.
+1. No wake-up is lost: the reader looks, and waits, without giving up the loop in between; whoever puts something in
+   wakes it.
+2. A sender that waits ends in one of three ways: accepted, refused (the mailbox has closed), cancelled. Only one that
+   is cancelled in the very step in which it was accepted does not learn which it was.
 3. Everything happens in the reader's event loop: another thread goes through `loop.call_soon_threadsafe`.
 """
 
