@@ -74,7 +74,8 @@ __version__ = "0.1.0"
 _ROOMS = {
     "actors": "Actor ActorEscalatedError ActorSystem AiostormError AskFailedError AskTimeoutError Directive "
     "MailboxClosedError Ref RestartPolicy Terminated",
-    "cluster": "LocalCluster RunningTopology State TopologyFailedError TopologyKilledError cleanup_ctx lifespan running",
+    "cluster": "LocalCluster RunningTopology State TopologyFailedError TopologyKilledError cleanup_ctx lifespan "
+    "running",
     "metrics": "ComponentMetrics TaskMetrics TopologyMetrics",
     "tasks": "ErrorReport",
     "topology": "DEAD_LETTER_STREAM DEFAULT_STREAM AckValueSpout BasicBolt BasicCollector Bolt BoltCollector Component "
