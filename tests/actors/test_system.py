@@ -165,22 +165,32 @@ def test_an_interrupt_in_an_actor_goes_through_the_loop_and_everything_ends(
     interrupt: type[BaseException],
 ) -> None:
     pages: list[Any] = []
-    systems: list[ActorSystem] = []
+    system = ActorSystem()
+    interrupted = Diary("q", pages)
 
     async def main() -> None:
-        async with ActorSystem() as system:
-            systems.append(system)
+        async with system:
             ref = system.spawn(Family("p", pages))
             await steps()
             await ref.tell("accepted")
-            child = system.spawn(Diary("q", pages))
-            await child.tell(interrupt("now"))
+            ref = system.spawn(interrupted)
+            interrupted.spawn(Diary("child of q", pages))
+            await steps()
+            await ref.tell(interrupt("now"))
+            await ref.tell("never received")
             await asyncio.sleep(1000)
 
-    with pytest.raises(interrupt), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        runner.run(main())
-    assert sorted(ends(pages)) == ["a", "b", "c", "p"]  # not q: it is the one that was interrupted
-    assert systems[0].actors == 0
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        with pytest.raises(interrupt):
+            runner.run(main())
+        # At once, before the loop is shut down: nothing waits for it any more, and nothing below it goes on.
+        cell = interrupted.ref._cell
+        assert not interrupted.ref.is_alive
+        assert isinstance(cell.error, interrupt)
+        assert all(child.killed for child in cell.children.values())
+        assert [letter.message for letter in system.dead_letters.last] == ["never received"]
+    assert sorted(ends(pages)) == ["a", "b", "c", "child of q", "p"]  # not q: it is the one that was interrupted
+    assert system.actors == 0
 
 
 async def test_a_base_exception_of_another_kind_ends_the_block() -> None:
