@@ -9,6 +9,7 @@ import pytest
 
 from aiostorm.actors import (
     ActorSystem,
+    Directive,
     KillTimeoutError,
     MailboxClosedError,
     RestartPolicy,
@@ -116,6 +117,8 @@ async def test_what_user_code_raises_when_it_is_killed_does_not_bring_it_back() 
 
     diary = Sore()
     async with ActorSystem(policy=RestartPolicy(backoff_s=(0.0,))) as system:
+        reports: list[tuple[str, Directive]] = []
+        system.on_failure = lambda path, error, decision: reports.append((repr(error), decision.directive))
         ref = system.spawn(diary)
         watcher = Watcher(ref)
         system.spawn(watcher)
@@ -126,6 +129,27 @@ async def test_what_user_code_raises_when_it_is_killed_does_not_bring_it_back() 
         await steps()
         assert diary.pages == ["started", "stopped"]
         assert isinstance(watcher.heard[0].error, ValueError)
+        assert reports == [("ValueError('in a bad moment')", Directive.STOP)]
+
+
+async def test_stopped_is_for_an_incarnation_that_did_start() -> None:
+    class SlowSecond(Diary):
+        starts = 0
+
+        async def started(self) -> None:  # type: ignore[override]
+            self.starts += 1
+            if self.starts == 2:
+                await asyncio.sleep(100)
+            self.write("started")
+
+    diary = SlowSecond()
+    async with ActorSystem(policy=RestartPolicy(backoff_s=(0.0,))) as system:
+        ref = system.spawn(diary)
+        await ref.tell(ValueError("x"))
+        await asyncio.sleep(1)
+        ref.kill()
+        await ref.wait_terminated()
+    assert diary.pages == ["started", ("raises", "ValueError('x')")]
 
 
 async def test_one_swallowed_cancel_is_not_enough_to_go_on() -> None:

@@ -32,10 +32,12 @@ class Reports:
 
     def __init__(self, system: ActorSystem) -> None:
         self.all: list[tuple[str, str, Directive]] = []
+        self.causes: list[BaseException | None] = []
         system.on_failure = self.note
 
     def note(self, path: str, error: BaseException, decision: Decision) -> None:
         self.all.append((path, str(error), decision.directive))
+        self.causes.append(error.__cause__)
 
 
 async def test_a_restart_makes_a_new_instance_and_keeps_the_mailbox() -> None:
@@ -149,7 +151,11 @@ async def test_what_cannot_start_is_not_resumed_for_ever() -> None:
     async with ends_with(ActorEscalatedError, "unable") as system:
         reports = Reports(system)
         ref = system.spawn(Unable, policy=RESUME_ON_FAILURE)
+        watcher = Watcher(ref)
+        system.spawn(watcher)
         await ref.wait_terminated()
+        await steps()
+        assert isinstance(watcher.heard[0].error, ValueError)
     assert [directive for _, _, directive in reports.all] == [Directive.RESTART] * 5 + [Directive.ESCALATE]
 
 
@@ -392,6 +398,7 @@ async def test_a_cancelled_future_in_user_code_is_a_failure_like_any_other() -> 
         assert isinstance(caught.value.__cause__, asyncio.CancelledError)
         assert [directive for _, _, directive in reports.all] == [Directive.RESTART] * 2
         assert "something it awaited was cancelled" in reports.all[0][1]
+        assert all(isinstance(cause, asyncio.CancelledError) for cause in reports.causes)
 
 
 async def test_a_cancel_from_outside_is_reported_escalated_and_passed_on() -> None:

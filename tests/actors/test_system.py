@@ -197,10 +197,13 @@ async def test_a_base_exception_of_another_kind_ends_the_block() -> None:
     class OutOfTheOrdinary(BaseException):
         pass
 
+    diary = Diary()
     async with ends_with(OutOfTheOrdinary) as system:
-        ref = system.spawn(Diary)
+        ref = system.spawn(diary)
         watcher = Watcher(ref)
         system.spawn(watcher)
+        child = diary.spawn(Diary)
+        await child.tell(waiting_for(asyncio.Event()))
         await ref.tell(OutOfTheOrdinary())
         await ref.wait_terminated()
         await steps()
