@@ -1,15 +1,24 @@
 """Drive: await a user's coroutine and know the moment it really suspends.
 
-A turn ends when user code suspends: what it has emitted so far is sent then, not when it resumes. So nothing waits in a
-buffer while a spout awaits its socket, and no timer is needed to fill or flush a batch.
+1. A turn ends when user code suspends: what it has emitted so far is sent then, not when it resumes. So nothing waits in
+   a buffer while a spout awaits its socket, and no timer is needed to fill or flush a batch.
+2. A CancelledError that nobody sent to this task is an error of user code: something that it awaited was cancelled. It
+   must not pass for the end of the task.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any
+
+from ..actors import AiostormError
+
+
+class AwaitCancelledError(AiostormError):
+    """Something that user code awaited was cancelled, and nobody had cancelled the task: see `__cause__`."""
 
 
 @types.coroutine
@@ -22,6 +31,9 @@ def drive(work: Coroutine[Any, Any, Any], on_suspend: Callable[[], None]) -> Gen
             waited = step(argument)
         except StopIteration as end:
             return end.value
+        except asyncio.CancelledError as cancelled:
+            check_cancel(cancelled)
+            raise
         on_suspend()
         try:
             argument = yield waited
@@ -36,5 +48,21 @@ async def finish(value: Any, on_suspend: Callable[[], None]) -> Any:
         return await drive(value, on_suspend)
     if inspect.isawaitable(value):
         on_suspend()
-        return await value
+        return await awaited(value)
     return value
+
+
+async def awaited(value: Awaitable[Any]) -> Any:
+    """Await what user code gave back; AwaitCancelledError for a cancel that was not meant for this task."""
+    try:
+        return await value
+    except asyncio.CancelledError as cancelled:
+        check_cancel(cancelled)
+        raise
+
+
+def check_cancel(cancelled: asyncio.CancelledError) -> None:
+    """AwaitCancelledError if nobody has cancelled the current task."""
+    task = asyncio.current_task()
+    if task is not None and not task.cancelling():
+        raise AwaitCancelledError("what it awaited was cancelled, and not by the framework") from cancelled

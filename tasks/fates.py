@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..acker import Emission, Fate, Pending, Retries, Settled, Tree, Verdict, VerdictKind
-from ..actors import maybe_await
 from ..topology import AckValueSpout, Failure, FailValueSpout, Spout
+from .drive import awaited
 from .spout_collector import SpoutTaskCollector
 from .task import TaskActor
 
@@ -94,7 +94,7 @@ class Fates:
             try:
                 result = ack(message_id)
                 if result is not None:
-                    await maybe_await(result)
+                    await awaited(result)
             except Exception as error:
                 self._task.report("ack", error)
 

@@ -6,7 +6,6 @@ again, so the framework replays its tracked messages (`topology.max.retries`, he
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import Any
 
@@ -31,8 +30,7 @@ class GeneratorSpout(Spout):
     def open(self, context: TopologyContext, collector: Any) -> None:
         """Start the generator."""
         self._collector = collector
-        takes_context = bool(inspect.signature(self._function.fn).parameters)
-        items = self._function.fn(context) if takes_context else self._function.fn()
+        items = self._function.fn(context) if self._function.wants_context else self._function.fn()
         if self._function.is_async:
             self._async_items = aiter(items)
         else:
@@ -61,9 +59,10 @@ class GeneratorSpout(Spout):
         row = (item,) if self._single else item
         self._collector.emit(row, message_id=number if self._function.tracked else None)
 
-    async def close(self) -> None:
-        """End the generator: its `finally` blocks run."""
+    def close(self) -> Any:
+        """End the generator: its `finally` blocks run. (Not `async def`: a blocking one ends in its thread.)"""
         if isinstance(self._async_items, AsyncGenerator):
-            await self._async_items.aclose()
-        elif isinstance(self._items, Generator):
+            return self._async_items.aclose()
+        if isinstance(self._items, Generator):
             self._items.close()
+        return None

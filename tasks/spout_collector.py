@@ -12,6 +12,7 @@ has failed before gets a tree of its own.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -230,29 +231,30 @@ class SpoutTaskCollector(TaskCollector):
 
 
 class ThreadedSpoutCollector:
-    """For blocking spouts, whose methods run in a thread: emits are checked there and taken over in the loop."""
+    """For blocking spouts, whose methods run in a thread: emits are checked there and taken over in the loop.
+
+    The loop may take over while the thread emits (the ears hear a verdict): both ends of a deque are safe for that.
+    """
 
     def __init__(self, collector: SpoutTaskCollector, emitter: Emitter, loop: asyncio.AbstractEventLoop) -> None:
         self._collector = collector
         self._emitter = emitter
         self._loop = loop
-        self._emits: list[tuple[Row, Any, str, int | None]] = []
+        self._emits: deque[tuple[Row, Any, str, int | None]] = deque()
+        self.emitted = 0
         self.finished = False
-
-    @property
-    def waiting(self) -> int:
-        """Emits that the loop has not taken over yet."""
-        return len(self._emits)
 
     def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple; tracked if it has a message id."""
         self._emits.append((self._emitter.row(values, stream)[1], message_id, stream, None))
+        self.emitted += 1
 
     def emit_direct(
         self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit to one task."""
         self._emits.append((self._emitter.row(values, stream, direct_to=task)[1], message_id, stream, task))
+        self.emitted += 1
 
     def finish(self) -> None:
         """Nothing more to emit."""
@@ -270,12 +272,14 @@ class ThreadedSpoutCollector:
         self._loop.call_soon_threadsafe(self._collector.report_error, error)
 
     def take_over(self) -> None:
-        """In the loop, while the thread is idle: do what the thread asked for."""
-        emits, self._emits = self._emits, []
-        for row, message_id, stream, task in emits:
+        """In the loop: do what the thread has asked for so far."""
+        finished = self.finished  # looked at before the emits that came before it
+        emits = self._emits
+        while emits:
+            row, message_id, stream, task = emits.popleft()
             if task is None:
                 self._collector.emit(row, message_id, stream)
             else:
                 self._collector.emit_direct(task, row, message_id, stream)
-        if self.finished:
+        if finished and not self._collector.finished:
             self._collector.finish()

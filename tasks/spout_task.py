@@ -272,8 +272,10 @@ class SpoutTask(TaskActor):
             collector.replay(*self._replays.popleft())
             begun -= 1
         if self._threaded is not None:
-            await self.in_thread(self._turn_in_thread)
-            self._take_over()
+            try:
+                await self.in_thread(self._turn_in_thread)
+            finally:
+                self._take_over()  # also what it emitted before it raised
             return collector.emitted > begun
         next_tuple, stopwatch = self._spout.next_tuple, self.env.clock.stopwatch
         most = begun + self._turn_messages
@@ -300,13 +302,14 @@ class SpoutTask(TaskActor):
     def _turn_in_thread(self) -> None:
         threaded = self._threaded
         assert threaded is not None  # noqa: S101 - for the type checker
+        begun = threaded.emitted
         most = min(self._turn_messages, self._room())
         until_s = self.env.clock.stopwatch() + self.config.turn_max_ms / 1000
         while not threaded.finished and not self._collector.finished:
-            before = threaded.waiting
+            before = threaded.emitted
             self._spout.next_tuple()
-            now = threaded.waiting
-            if now == before or now >= most or self.env.clock.stopwatch() >= until_s:
+            now = threaded.emitted
+            if now == before or now - begun >= most or self.env.clock.stopwatch() >= until_s:
                 return
 
     def _take_over(self) -> None:
@@ -360,7 +363,7 @@ class SpoutTask(TaskActor):
             if message.received():
                 await self._expire_overdue()
         elif kind is Activate:
-            if not self._active:
+            if not self._active and not self._ended:
                 self._active = True
                 await self.tell("activate", self._spout.activate)
         elif kind is Deactivate:

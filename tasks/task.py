@@ -9,14 +9,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
-from ..actors import Actor, DeadLetter, MailboxClosedError, Question, maybe_await
+from ..actors import Actor, DeadLetter, MailboxClosedError, Question
 from ..metrics import TaskCounters, TaskMetrics
 from ..topology import Component, ComponentSpec, Config, Failure, Row, Segment, TaskHook, TaskSpec, TopologyContext
+from .drive import awaited
 from .emitter import Emitter
 from .environment import Environment
 from .hooks import HookCalls
@@ -138,7 +140,10 @@ class TaskActor(Actor):
         """Call a user method: in the task's thread if the component blocks, else here, awaited if it is async."""
         if self._thread is not None:
             return await self.in_thread(lambda: method(*arguments))
-        return await maybe_await(method(*arguments))
+        result = method(*arguments)
+        if result is not None and inspect.isawaitable(result):
+            return await awaited(result)
+        return result
 
     async def open_component(self, method: Callable[..., Any], *arguments: Any) -> None:
         """Call `open` or `prepare`. An error in it is reported, and goes on to the guardian."""
@@ -162,7 +167,7 @@ class TaskActor(Actor):
 
     async def in_thread(self, work: Callable[[], Any]) -> Any:
         """Run blocking work in the task's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _contained, work)
 
     def report(self, where: str, error: BaseException, tup: object | None = None) -> None:
         """An error in user code."""
@@ -225,3 +230,11 @@ class TaskActor(Actor):
         if not isinstance(hook, TaskHook):
             raise TypeError(f"topology.auto.task.hooks: {name} is no TaskHook")
         return hook
+
+
+def _contained(work: Callable[[], Any]) -> Any:
+    """Run in a thread; a StopIteration (`next(lines)`) cannot leave it: a future that is given one never ends."""
+    try:
+        return work()
+    except StopIteration as error:
+        raise RuntimeError("a method raised StopIteration: an iterator that it asked has no more") from error
