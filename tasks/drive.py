@@ -1,6 +1,6 @@
 """Drive: await a user's coroutine and know the moment it really suspends.
 
-1. A turn ends when user code suspends: what it has emitted so far is sent then, not when it resumes. So nothing waits in
+1. A turn ends when user code suspends: what it has emitted is sent then, not when it resumes. So nothing waits in
    a buffer while a spout awaits its socket, and no timer is needed to fill or flush a batch.
 2. A CancelledError that nobody sent to this task is an error of user code: something that it awaited was cancelled. It
    must not pass for the end of the task.
