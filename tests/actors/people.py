@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm.actors import Actor, ActorSystem, Ref, Terminated
+from aiostorm.actors import Actor, ActorSystem, Decision, Directive, Ref, Terminated
 
 
 class Echo(Actor):
@@ -103,6 +103,19 @@ def waiting_for(event: asyncio.Event) -> Callable[[Actor], Any]:
         return event.wait()
 
     return wait
+
+
+class Reports:
+    """What the system said of failures."""
+
+    def __init__(self, system: ActorSystem) -> None:
+        self.all: list[tuple[str, str, Directive]] = []
+        self.causes: list[BaseException | None] = []
+        system.on_failure = self.note
+
+    def note(self, path: str, error: BaseException, decision: Decision) -> None:
+        self.all.append((path, str(error), decision.directive))
+        self.causes.append(error.__cause__)
 
 
 async def steps(count: int = 20) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from aiostorm.actors import (
+    ActorCancelledError,
+    ActorEscalatedError,
     ActorSystem,
     Directive,
     KillTimeoutError,
@@ -48,10 +50,16 @@ async def test_an_actor_can_be_killed_before_its_first_step() -> None:
         assert diary.pages == []
         assert system.dead_letters.count == 1
 
-        ref = system.spawn(Echo, "echo")
-        next(task for task in asyncio.all_tasks() if task.get_name() == "/echo").cancel()
+    loop = asyncio.get_running_loop()
+    async with ends_with(ActorEscalatedError, "/echo was cancelled, and not by its guardian") as system:
+        echo = Echo()
+        ref = system.spawn(echo, "echo")
+        child = echo.spawn(Echo)
+        task_of("/echo").cancel()
+        begun_s = loop.time()
         await ref.wait_terminated()
-        system.failure = None  # a cancel from outside is one; not what this test is about
+        await child.wait_terminated()
+        assert loop.time() == begun_s
 
 
 async def test_an_exception_in_the_block_ends_everything_at_once() -> None:
@@ -204,6 +212,55 @@ async def test_an_actor_may_kill_itself() -> None:
             assert system.dead_letters.count == 1
 
 
+# -- cancelled by somebody else ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["it waits", "its children end", "it says its last words"])
+async def test_a_cancel_from_outside_ends_the_branch_and_is_passed_on(when: str) -> None:
+    class Slow(Family):
+        async def stopped(self) -> None:  # type: ignore[override]
+            await asyncio.sleep(10 if when == "it says its last words" and self.name == "p" else 0)
+            super().stopped()
+
+    pages: list[Any] = []
+    top = Slow("p", pages)
+    loop = asyncio.get_running_loop()
+    async with ends_with(ActorEscalatedError, "/p was cancelled, and not by its guardian") as system:
+        ref = system.spawn(top, "p")
+        watcher = Watcher(ref)
+        system.spawn(watcher)
+        await steps()
+        if when != "it waits":
+            if when == "its children end":
+                await top.children[0].tell(waiting_for(asyncio.Event()))
+            ref.stop()
+            await asyncio.sleep(1)
+        task = task_of("/p")
+        begun_s = loop.time()
+        task.cancel()
+        await ref.wait_terminated()
+        await steps()
+        assert loop.time() == begun_s
+        assert task.cancelled()
+        assert [type(heard.error) for heard in watcher.heard] == [ActorCancelledError]
+        assert system.actors == 1  # the watcher
+    assert ends(pages)[:3] in (["b", "c", "a"], ["c", "b", "a"])
+
+
+async def test_a_root_that_is_cancelled_from_outside_fails_the_system() -> None:
+    diary = Diary()
+    async with ends_with(ActorCancelledError, "/ was cancelled") as system:
+        ref = system.spawn(diary)
+        await steps()
+        task_of("").cancel()
+        await ref.wait_terminated()
+    assert diary.pages == ["started", "stopped"]
+
+
+def task_of(path: str) -> asyncio.Task[Any]:
+    return next(task for task in asyncio.all_tasks() if task.get_name() == path)
+
+
 # -- within a bound ----------------------------------------------------------------------------------------------------
 
 
@@ -288,6 +345,39 @@ async def test_stopped_has_a_bound_too() -> None:
         ref.kill()  # then `stopped` gets as long as a kill may take
         await ref.wait_terminated()
         assert loop.time() - begun_s == 3
+
+
+async def test_last_words_get_their_time_also_after_a_long_wait_for_children() -> None:
+    class Slow(Family):
+        async def stopped(self) -> None:  # type: ignore[override]
+            await asyncio.sleep(2.9)
+            super().stopped()
+
+    pages: list[Any] = []
+    async with ActorSystem(kill_timeout_s=3) as system:
+        ref = system.spawn(Slow("a", pages))
+        await steps()
+        ref.kill()
+        await ref.wait_terminated()
+    assert ends(pages) == ["c", "a"]
+
+
+async def test_what_was_given_up_leaves_no_timer_behind() -> None:
+    class Ticking(Stubborn):
+        def started(self) -> None:
+            self.every(1, "tick")
+            self.after(0.5, "hang")
+
+    stubborn = Ticking()
+    async with ends_with(KillTimeoutError, kill_timeout_s=2) as system:
+        ref = system.spawn(stubborn)
+        await asyncio.sleep(1.5)
+        ref.kill()
+        await ref.wait_terminated()
+    scheduled = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+    assert all(handle.cancelled() for handle in scheduled)
+    stubborn.released.set()
+    await steps()
 
 
 async def test_a_guarded_task_has_a_bound_too() -> None:

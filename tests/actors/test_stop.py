@@ -9,9 +9,11 @@ import pytest
 
 from aiostorm.actors import (
     ESCALATE_ON_FAILURE,
+    STOP_ON_FAILURE,
     Actor,
     ActorEscalatedError,
     ActorSystem,
+    Directive,
     Mailbox,
     MailboxClosedError,
     Ref,
@@ -198,11 +200,61 @@ async def test_a_child_that_gives_up_while_its_parent_ends_is_heard() -> None:
         await child.tell(ValueError("at the end"))
     assert diary.pages == ["started", ("gave up", "/p/c"), "stopped"]
 
+    failed: list[tuple[str, Directive]] = []
     async with ends_with(ActorEscalatedError, r"/p gave up.*/p/c gave up.*at the end") as system:
+        system.on_failure = lambda path, error, decision: failed.append((path, decision.directive))
         diary = Diary()
-        system.spawn(diary, "p")
+        ref = system.spawn(diary, "p")
+        watcher = Watcher(ref)
+        system.spawn(watcher)
         child = diary.spawn(Diary, "c", policy=ESCALATE_ON_FAILURE)
         await child.tell(ValueError("at the end"))
+        ref.stop()
+        await ref.wait_terminated()
+        await steps()
+        assert [type(heard.error) for heard in watcher.heard] == [ActorEscalatedError]
+    assert failed == [("/p/c", Directive.ESCALATE), ("/p", Directive.ESCALATE)]
+
+
+async def test_a_child_that_gives_up_under_a_parent_that_never_started_is_heard_too() -> None:
+    class Unable(Diary):
+        def started(self) -> None:
+            raise ValueError("unable")
+
+    parent = Unable()
+    async with ends_with(ValueError, "the child") as system:
+        ref = system.spawn(parent, policy=STOP_ON_FAILURE)
+        child = parent.spawn(Diary, policy=ESCALATE_ON_FAILURE)
+        await child.tell(ValueError("the child"))
+        await ref.wait_terminated()
+
+
+@pytest.mark.parametrize("policy", [STOP_ON_FAILURE, ESCALATE_ON_FAILURE])
+async def test_a_child_that_waits_for_room_in_a_parent_that_failed_for_good_is_refused(policy: RestartPolicy) -> None:
+    class Parent(Actor):
+        def started(self) -> None:
+            parent = self.ref
+
+            async def flood(child: Actor) -> None:
+                for number in range(100):
+                    await parent.tell(number)
+
+            self.spawn(Diary, policy=STOP_ON_FAILURE).tell_nowait(flood)
+
+        async def receive(self, message: Any) -> Any:
+            await asyncio.sleep(1)
+            raise ValueError("for good")
+
+    loop = asyncio.get_running_loop()
+    async with ActorSystem() as system:
+        begun_s = loop.time()
+        ref = system.spawn(Parent, mailbox=Mailbox(4), policy=policy)
+        await ref.wait_terminated()
+        assert loop.time() == begun_s + 1
+        system.failure = None
+
+
+async def test_a_child_that_gives_up_at_the_end_of_the_block_is_heard() -> None:
 
     async with ends_with(ActorEscalatedError, "/c gave up: ValueError") as system:
         child = system.spawn(Diary, "c", policy=ESCALATE_ON_FAILURE)
