@@ -33,6 +33,7 @@ from ..topology import (
     TupleBatch,
 )
 from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector, TaskCollector, settle
+from .drive import is_cancelled
 from .environment import Environment
 from .executors import (
     BasicExecutor,
@@ -43,6 +44,7 @@ from .executors import (
     RowFailedError,
     function_as_execute,
 )
+from .reports import describe
 from .task import TaskActor
 
 TICK_FIELDS = Fields("rate_secs")
@@ -55,8 +57,9 @@ class BoltTask(TaskActor):
         super().__init__(env, task, spec, config)
         self._inbox: deque[Segment] = deque()
         self._start = 0  # rows of the first segment that are executed already
-        self._slice = 16  # rows between two looks at the clock; follows the time a row takes
+        self._slice = 1  # rows between two looks at the clock; follows the time a row takes
         self._held: set[Segment] = set()
+        self._held_sweep = 64  # so many, and those that are done by now are taken out
         self._executor: Executor
         self._collectors: list[TaskCollector] = []
         self._working = False
@@ -75,6 +78,7 @@ class BoltTask(TaskActor):
 
     async def started(self) -> None:
         """Make, prepare and wire a component: the first, or the next after a failure."""
+        self._close_collectors()
         component = await self.make_component()
         context = self.context()
         collector = BoltTaskCollector(self.emitter, self.outbox, self._report, self._fail_row, self._wake)
@@ -111,8 +115,7 @@ class BoltTask(TaskActor):
     async def stopped(self) -> None:
         """The task ends."""
         await self.end_component("cleanup")
-        for collector in self._collectors:
-            collector.closed = True
+        self._close_collectors()
         for segment in self._inbox:
             self.dead_letter(segment)
 
@@ -129,7 +132,8 @@ class BoltTask(TaskActor):
                 await self._run_slices(self._executor)
         finally:
             self._working = self._suspended = False
-            self.emitter.flush()
+            if self._thread is None or not is_cancelled():  # killed: its thread may still be emitting
+                self.emitter.flush()
 
     async def _run_slices(self, executor: Executor) -> None:
         stopwatch = self.env.clock.stopwatch
@@ -172,14 +176,18 @@ class BoltTask(TaskActor):
             else:
                 failed = await executor.run_batch(segments)
         except RowFailedError as error:
+            self.counters.executed += sum(len(segment.items) for segment in segments)
             self.report("execute_batch", error.__cause__ or error, TupleBatch(segments))
             self._fail_held(error.__cause__ or error)
             raise (error.__cause__ or error) from None
+        used_s = self.env.clock.stopwatch() - begun_s
+        self.counters.execute_s += used_s
+        if self.hook_calls is not None:
+            self.hook_calls.batch_executed(segments, used_s, None if executor.hold_open else not failed)
         for segment in segments:
             self._executed(executor, segment, len(segment.items), 0)
         if not executor.hold_open:
             self.counters.acked -= failed
-        self.counters.execute_s += self.env.clock.stopwatch() - begun_s
 
     async def _execute(self, executor: Executor, segment: Segment, start: int, stop: int) -> int:
         if self._thread is not None:
@@ -192,8 +200,9 @@ class BoltTask(TaskActor):
         if executor.hold_open:
             if not segment.open:
                 self._held.discard(segment)
-            if len(self._held) > 64:
+            if len(self._held) > self._held_sweep:
                 self._held = {held for held in self._held if held.open}
+                self._held_sweep = max(64, 2 * len(self._held))
             return
         counters.acked += count - failed
         segment.open -= count
@@ -224,6 +233,7 @@ class BoltTask(TaskActor):
 
     async def _tick(self) -> None:
         segment = Segment(self._tick_origin, [self.config.tick_tuple_freq_s])
+        segment.open, segment.done = 0, bytearray(b"\1")  # acking it does nothing: it is nobody's, and is not counted
         self._working = True
         try:
             if self._thread is not None:
@@ -233,7 +243,8 @@ class BoltTask(TaskActor):
         except Exception as error:
             cause = error.__cause__ if isinstance(error, RowFailedError) and error.__cause__ is not None else error
             self.report("a tick", cause)
-            self._fail_held(cause)
+            # A turn may have been cut short: what the instance has not seen yet, it does not hold.
+            self._fail_held(cause, keep=self._inbox[0] if self._start else None, below=self._start)
             raise cause from None
         finally:
             self._working = False
@@ -243,7 +254,8 @@ class BoltTask(TaskActor):
 
     def _fail_row(self, segment: Segment, offset: int, error: BaseException | str | None) -> None:
         """A row failed: its messages fail at their spouts."""
-        self.counters.failed += 1
+        if segment.origin is not self._tick_origin:
+            self.counters.failed += 1
         tup = segment.tuple_at(offset)
         if isinstance(error, BaseException):
             self.report("execute", error, tup)
@@ -273,7 +285,7 @@ class BoltTask(TaskActor):
 
     def _fail_held(self, error: BaseException, keep: Segment | None = None, below: int = 0) -> None:
         """The instance is gone, and with it every tuple that it held: fail them now rather than by timeout."""
-        failure = f"held by an instance that failed: {error!r}"
+        failure = f"held by an instance that failed: {describe(error)}"
         held, self._held = self._held, set()
         for segment in held:
             if not segment.open:
@@ -295,6 +307,9 @@ class BoltTask(TaskActor):
             default = emitter.streams.get("default")
             execute = function_as_execute(component, single=default is not None and default.arity == 1)
             return BasicExecutor(execute, basic, fail, lambda collector: None, hooks)
+        if hooks is not None and isinstance(component, Bolt):
+            calls = hooks
+            rich.on_ack(lambda tup: calls.call("bolt_ack", tup, self.task.task_id))
         if callable(getattr(component, "execute_batch", None)):
             if isinstance(component, Bolt):
                 return BatchExecutor(component, rich, self._suspend, fail)
@@ -302,13 +317,15 @@ class BoltTask(TaskActor):
             self._collectors.append(batches)
             return BatchExecutor(component, batches, self._suspend, fail)
         if isinstance(component, Bolt):
-            if hooks is not None:
-                calls = hooks
-                rich.on_ack(lambda tup: calls.call("bolt_ack", tup, self.task.task_id))
             return RichExecutor(component, self._suspend, hooks)
         basic = BasicTaskCollector(emitter, self.outbox, self._report)
         self._collectors.append(basic)
         return BasicExecutor(component.execute, basic, fail, getattr(component, "on_tick", None), hooks)
+
+    def _close_collectors(self) -> None:
+        """The instance is gone: what it still emits, from asyncio tasks of its own, is an error."""
+        for collector in self._collectors:
+            collector.closed = True
 
     def _report(self, error: BaseException) -> None:
         self.report("report_error", error)

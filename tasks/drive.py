@@ -63,6 +63,11 @@ async def awaited(value: Awaitable[Any]) -> Any:
 
 def check_cancel(cancelled: asyncio.CancelledError) -> None:
     """AwaitCancelledError if nobody has cancelled the current task."""
-    task = asyncio.current_task()
-    if task is not None and not task.cancelling():
+    if not is_cancelled():
         raise AwaitCancelledError("what it awaited was cancelled, and not by the framework") from cancelled
+
+
+def is_cancelled() -> bool:
+    """Has somebody cancelled the current task?"""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -373,23 +373,23 @@ class RowFailedError(Exception):
 def function_as_execute(bolt: FunctionBolt, *, single: bool) -> Callable[[Tuple, BasicTaskCollector], Any]:
     """A function bolt with Tuple objects, for a task with hooks: `execute(tup, collector)`."""
 
-    def emit(value: Any, collector: BasicTaskCollector) -> None:
-        collector.emit((value,) if single else value)
-
-    async def execute_async(tup: Tuple, collector: BasicTaskCollector) -> None:
+    async def execute(tup: Tuple, collector: BasicTaskCollector) -> None:
         result = bolt.fn(*tup.values)
-        if bolt.style == "generator":
-            async for value in result:
-                emit(value, collector)
-        elif (value := await result) is not None:
-            emit(value, collector)
+        if bolt.style != "generator":
+            value = await result if bolt.is_async else result
+            if value is not None:
+                collector.emit((value,) if single else value)
+            return
+        made = 0
+        async for value in result if bolt.is_async else _each(result):
+            collector.emit((value,) if single else value)
+            made += 1
+            if made % RESULTS_CHUNK == 0 and not bolt.blocking:
+                await collector.drain()
 
-    def execute(tup: Tuple, collector: BasicTaskCollector) -> None:
-        result = bolt.fn(*tup.values)
-        if bolt.style == "generator":
-            for value in result:
-                emit(value, collector)
-        elif result is not None:
-            emit(result, collector)
+    return execute
 
-    return execute_async if bolt.is_async else execute
+
+async def _each(values: Iterable[Any]) -> AsyncIterator[Any]:
+    for value in values:
+        yield value

@@ -1,15 +1,25 @@
-"""Hooks: user code called around what a task does. Only a task that has hooks pays for them."""
+"""Hooks: user code called around what a task does. Only a task that has hooks pays for them.
+
+1. An error in a hook is reported and changes nothing.
+2. A hook that is named in the configuration is looked up before anything runs: a name that leads nowhere is a mistake
+   of the configuration, not of a task.
+3. `topology.debug` is a hook of ours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
-from ..topology import Row, TaskHook, Tuple
+from ..topology import Config, ConfigError, Failure, Row, Segment, TaskHook, TopologyContext, Tuple
+
+log = logging.getLogger("aiostorm.debug")
 
 
 class HookCalls:
-    """The hooks of one task: an error in one is reported and changes nothing."""
+    """The hooks of one task."""
 
     def __init__(
         self,
@@ -37,6 +47,71 @@ class HookCalls:
 
     def executed(self, tup: Tuple, begun_s: float, acked: bool | None = None) -> None:
         """A tuple was executed; for a basic bolt also what became of it."""
-        self.call("bolt_execute", tup, self._task_id, self.begin() - begun_s)
+        self._executed(tup, self.begin() - begun_s, acked)
+
+    def batch_executed(self, segments: Sequence[Segment], used_s: float, acked: bool | None) -> None:
+        """A batch was executed: each of its tuples, with its share of the time."""
+        share_s = used_s / max(1, sum(map(len, segments)))
+        for segment in segments:
+            for offset in range(len(segment)):
+                self._executed(segment.tuple_at(offset), share_s, acked)
+
+    def _executed(self, tup: Tuple, latency_s: float, acked: bool | None) -> None:
+        self.call("bolt_execute", tup, self._task_id, latency_s)
         if acked is not None:
             self.call("bolt_ack" if acked else "bolt_fail", tup, self._task_id)
+
+
+class DebugHook(TaskHook):
+    """Logs what a task does under `aiostorm.debug`, at level INFO: config key `topology.debug`."""
+
+    def prepare(self, context: TopologyContext) -> None:
+        """Whose lines these are."""
+        self._who = f"{context.topology}: {context.component}[{context.task_id}]"
+
+    def emit(self, values: Row, stream: str, task_id: int) -> None:
+        """See TaskHook."""
+        log.info("%s emits %.500s on %r", self._who, values, stream)
+
+    def spout_ack(self, message_id: Any, task_id: int, complete_latency_s: float) -> None:
+        """See TaskHook."""
+        log.info("%s hears ack of %.500r after %.3f s", self._who, message_id, complete_latency_s)
+
+    def spout_fail(self, message_id: Any, task_id: int, failure: Failure) -> None:
+        """See TaskHook."""
+        log.info("%s hears fail of %.500r: %s", self._who, message_id, failure)
+
+    def bolt_execute(self, tup: Tuple, task_id: int, execute_latency_s: float) -> None:
+        """See TaskHook."""
+        log.info("%s executes %s", self._who, tup)
+
+    def bolt_ack(self, tup: Tuple, task_id: int) -> None:
+        """See TaskHook."""
+        log.info("%s acks %s", self._who, tup)
+
+    def bolt_fail(self, tup: Tuple, task_id: int) -> None:
+        """See TaskHook."""
+        log.info("%s fails %s", self._who, tup)
+
+
+def load_hooks(config: Config) -> list[type[TaskHook]]:
+    """The classes that `topology.auto.task.hooks` names. ConfigError for those that cannot be found."""
+    found: list[type[TaskHook]] = []
+    problems: list[str] = []
+    for name in config.auto_task_hooks:
+        module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
+        try:
+            hook = getattr(import_module(module), attribute)
+        except Exception as error:  # user code runs at its import
+            problems.append(
+                f"topology.auto.task.hooks: {name!r} cannot be loaded ({type(error).__name__}: {error}); name it as "
+                f"package.module:Class"
+            )
+            continue
+        if isinstance(hook, type) and issubclass(hook, TaskHook):
+            found.append(hook)
+        else:
+            problems.append(f"topology.auto.task.hooks: {name!r} is no TaskHook; derive it from aiostorm.TaskHook")
+    if problems:
+        raise ConfigError(*problems)
+    return found

@@ -3,6 +3,8 @@
 1. Every error names topology, component, task and, where there is one, the input tuple.
 2. All are counted; the last `kept` are kept; the log gets each kind (component, type, line) once with its traceback and
    then at most once a second with the number left out: a bolt that fails on every tuple must not fill the disk.
+3. Texts are bounded, and no value can break them: a report is made while something fails already, perhaps of a value of
+   a million characters, or of one whose `__repr__` raises.
 """
 
 from __future__ import annotations
@@ -12,9 +14,12 @@ import traceback
 from collections import deque
 from dataclasses import dataclass, field
 
+from ..topology import TupleBatch
+
 log = logging.getLogger("aiostorm.component")
 
 REPEAT_S = 1.0
+MAX_TUPLE, MAX_ERROR, MAX_TRACEBACK = 600, 2_000, 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +79,8 @@ class ErrorLog:
             task=task,
             where=where,
             error=describe(error),
-            traceback="".join(traceback.format_exception(error)),
-            tuple=None if tup is None else repr(tup),
+            traceback=_clipped("".join(traceback.format_exception(error)), MAX_TRACEBACK),
+            tuple=None if tup is None else _shown(tup),
             time=wall_s,
         )
         self._last.append(report)
@@ -103,6 +108,25 @@ class ErrorLog:
 def describe(error: BaseException | str) -> str:
     """An error in one line: "ValueError: bad"."""
     if isinstance(error, str):
-        return error
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+        return _clipped(error, MAX_ERROR)
+    try:
+        text = str(error)
+    except Exception as broken:
+        text = f"(its text cannot be had: {type(broken).__name__})"
+    return _clipped(f"{type(error).__name__}: {text}" if text else type(error).__name__, MAX_ERROR)
+
+
+def _shown(tup: object) -> str:
+    try:
+        if isinstance(tup, TupleBatch):
+            return f"a batch of {len(tup)}, the first {_shown(tup[0])}"
+        return _clipped(repr(tup), MAX_TUPLE)
+    except Exception as broken:
+        return f"a {type(tup).__name__} that cannot be shown ({type(broken).__name__} in a __repr__)"
+
+
+def _clipped(text: str, limit: int) -> str:
+    """Beginning and end of a text that is too long."""
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 2]} … {text[-limit // 2 :]}"

@@ -12,7 +12,6 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from typing import Any
 
 from ..actors import Actor, DeadLetter, MailboxClosedError, Question
@@ -21,7 +20,7 @@ from ..topology import Component, ComponentSpec, Config, Failure, Row, Segment, 
 from .drive import awaited
 from .emitter import Emitter
 from .environment import Environment
-from .hooks import HookCalls
+from .hooks import DebugHook, HookCalls, load_hooks
 from .outbox import Outbox
 from .reports import describe
 
@@ -87,8 +86,11 @@ class TaskActor(Actor):
             self.counters.restarts += 1
         self.component = component = self.spec.create()
         if component.blocking and self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"aiostorm-{self.task.component}")
-        self.hooks = [self._load_hook(name) for name in self.config.auto_task_hooks]
+            name = f"aiostorm-{self.task.component}[{self.task.task_id}]"
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self.hooks = [hook() for hook in load_hooks(self.config)]
+        if self.config.debug:
+            self.hooks.append(DebugHook())
         return component
 
     def context(self) -> TopologyContext:
@@ -130,9 +132,7 @@ class TaskActor(Actor):
                 self.report(method, error)
             if self.hook_calls is not None:
                 self.hook_calls.call("cleanup")
-        if self._thread is not None:
-            self._thread.shutdown(wait=False, cancel_futures=True)
-            self._thread = None
+        self._end_thread()
 
     # -- user code ---------------------------------------------------------------------------------------------------
 
@@ -151,6 +151,7 @@ class TaskActor(Actor):
             await self.call(method, *arguments)
         except Exception as error:
             self.report(method.__name__, error)
+            self._end_thread()  # the guardian may give the task up; a next instance gets a new one
             raise
 
     async def tell(self, where: str, method: Callable[..., Any], *arguments: Any) -> None:
@@ -222,14 +223,10 @@ class TaskActor(Actor):
         self.report(f"emit on stream {stream!r}", error, row)
         return self.failure(error)
 
-    def _load_hook(self, name: str) -> TaskHook:
-        module, _, attribute = name.partition(":")
-        if not attribute:
-            module, _, attribute = name.rpartition(".")
-        hook = getattr(import_module(module), attribute)()
-        if not isinstance(hook, TaskHook):
-            raise TypeError(f"topology.auto.task.hooks: {name} is no TaskHook")
-        return hook
+    def _end_thread(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._thread = None
 
 
 def _contained(work: Callable[[], Any]) -> Any:
