@@ -56,7 +56,7 @@ class Family(Diary):
         super().started()
         if self.name in ("p", "a"):
             for name in "ab" if self.name == "p" else "c":
-                self.spawn(Family(name, self.pages), name)
+                self.spawn(type(self)(name, self.pages), name)
 
 
 def ends(pages: list[Any]) -> list[str]:
