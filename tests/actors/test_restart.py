@@ -13,6 +13,7 @@ from aiostorm.actors import (
     Actor,
     ActorEscalatedError,
     ActorSystem,
+    AskFailedError,
     Directive,
     Mailbox,
     RestartPolicy,
@@ -314,3 +315,20 @@ async def test_failures_are_logged_with_what_was_decided(caplog: pytest.LogCaptu
         await ref.tell(ValueError("x"))
         await ref.ask("after")
     assert "actor /diary-1 failed (restart 1 in 0 s): ValueError('x')" in caplog.text
+
+
+async def test_stop_iteration_is_a_failure_like_any_other() -> None:
+    """A generator that has run dry, asked with `next`; a coroutine turns it into RuntimeError on the way."""
+
+    class Dry(Actor):
+        def receive(self, message: Any) -> Any:
+            return next(iter(())) if message == "next" else message
+
+    async with ActorSystem() as system:
+        reports = Reports(system)
+        ref = system.spawn(Dry)
+        await ref.tell("next")
+        with pytest.raises(AskFailedError, match="StopIteration"):
+            await ref.ask("next")
+        assert await ref.ask("still there") == "still there"
+        assert [directive for _, _, directive in reports.all] == [Directive.RESTART] * 2

@@ -56,6 +56,17 @@ async def test_the_end_of_the_block_is_an_ordered_end() -> None:
     assert system.dead_letters.count == 0
 
 
+async def test_stop_is_a_message_that_others_may_post() -> None:
+    """Whoever holds only the mailbox (the cluster does)."""
+    diary = Diary()
+    async with ActorSystem() as system:
+        ref = system.spawn(diary)
+        await ref.tell("accepted")
+        diary.mailbox.post(Stop())
+        await ref.wait_terminated()
+    assert diary.pages == ["started", "accepted", "stopped"]
+
+
 async def test_an_actor_that_ends_may_wait_for_its_own_child() -> None:
     class Parent(Diary):
         def started(self) -> None:
