@@ -38,31 +38,33 @@ def as_json(
     records: Mapping[str, Any],
     repetitions: int,
 ) -> str:
-    """Machine, findings, rows and every record."""
-    return json.dumps(
-        {
-            "machine": machine,
-            "repetitions": repetitions,
-            "findings": [
-                {
-                    "row": finding.row.id,
-                    "metric": finding.metric,
-                    "ratio": asdict(finding.ratio),
-                    "cpu_ratio": asdict(finding.cpu_ratio) if finding.cpu_ratio is not None else None,
-                    "subject": asdict(finding.subject),
-                    "against": asdict(finding.against),
-                    "target": finding.target,
-                    "met": finding.met,
-                    "disturbed": finding.disturbed,
-                    "rounds": finding.rounds,
-                }
-                for finding in found
-            ],
-            "rows": {row.id: asdict(row) for row in rows},
-            "records": records,
-        },
-        indent=1,
+    """Machine, findings, rows and every record; one item a line."""
+    parts: dict[str, list[tuple[str, Any]]] = {
+        "machine": [("machine", machine), ("repetitions", repetitions)],
+        "findings": [(f"{finding.row.id}: {finding.metric}", _figures(finding)) for finding in found],
+        "rows": [(row.id, asdict(row)) for row in rows],
+        "records": list(records.items()),
+    }
+    lines = (
+        f"{json.dumps(part)}: {{\n"
+        + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in items)
+        + "\n}"
+        for part, items in parts.items()
     )
+    return "{" + ",\n".join(lines) + "}\n"
+
+
+def _figures(finding: Finding) -> dict[str, Any]:
+    return {
+        "ratio": asdict(finding.ratio),
+        "cpu_ratio": asdict(finding.cpu_ratio) if finding.cpu_ratio is not None else None,
+        "subject": asdict(finding.subject),
+        "against": asdict(finding.against),
+        "target": finding.target,
+        "met": finding.met,
+        "disturbed": finding.disturbed,
+        "rounds": finding.rounds,
+    }
 
 
 def as_markdown(machine: Mapping[str, Any], found: Sequence[Finding], repetitions: int) -> str:
