@@ -18,6 +18,7 @@ from aiostorm.actors import (
     MailboxClosedError,
     Ref,
     RestartPolicy,
+    Stop,
 )
 
 from .people import Diary, Echo, Family, Watcher, ends, ends_with, steps
