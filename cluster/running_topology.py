@@ -83,7 +83,7 @@ class RunningTopology:
         self._refs: dict[int, Ref] = {}
         self._spouts: list[SpoutTask] = []
         self._bolts: list[BoltTask] = []
-        self._quiet: QuietWatch
+        self._quiet = QuietWatch((), (), (), system.clock.monotonic)
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._told = False
         self._stall_watch: StallWatch | None = None
@@ -210,7 +210,13 @@ class RunningTopology:
             ackers=self._ackers,
             on_quiet=lambda: self._quiet.notify(),
         )
-        spouts, bolts = self._make_tasks(env)
+        try:
+            spouts, bolts = self._make_tasks(env)
+        except Exception as error:  # a grouping of the user's own that cannot be prepared
+            self._over()
+            self.state = State.FAILED
+            self._on_killed()
+            raise TopologyFailedError(f"topology {self.name!r} cannot be wired: {error!r}") from error
         self._quiet = QuietWatch(spouts, bolts, self._ackers, self._system.clock.monotonic)
         self._spouts, self._bolts = spouts, bolts
         self._root = self._system.spawn(self._guardian, self.name, policy=_ESCALATE, mailbox=Mailbox(1))

@@ -14,6 +14,7 @@ from ..actors import Clock, Mailbox, Rng
 from ..topology import (
     ComponentSpec,
     Config,
+    EmitError,
     Fields,
     GroupingContext,
     Origin,
@@ -84,22 +85,28 @@ class Environment:
                 targets = self.plan.tasks_of[subscription.consumer]
                 never_waits = (source, subscription.consumer) in self.plan.feedback
                 grouping = subscription.make()
-                grouping.prepare(
-                    GroupingContext(
-                        component=spec.id,
-                        task_id=task.task_id,
-                        consumer=subscription.consumer,
-                        fields=declared.fields,
-                        rng=self.rng.generator(),
-                        is_high=self.is_high,
-                        local=frozenset(targets),
-                        same_node=frozenset(targets),
-                        cache_keys=self.config.routing_cache_keys,
-                        shared=self.grouping_memory,
-                    ),
-                    source,
-                    targets,
-                )
+                try:
+                    grouping.prepare(
+                        GroupingContext(
+                            component=spec.id,
+                            task_id=task.task_id,
+                            consumer=subscription.consumer,
+                            fields=declared.fields,
+                            rng=self.rng.generator(),
+                            is_high=self.is_high,
+                            local=frozenset(targets),
+                            same_node=frozenset(targets),
+                            cache_keys=self.config.routing_cache_keys,
+                            shared=self.grouping_memory,
+                        ),
+                        source,
+                        targets,
+                    )
+                except Exception as error:
+                    raise EmitError(
+                        f"the {subscription.kind} grouping of {spec.id!r} for {subscription.consumer!r} cannot be "
+                        f"prepared: {error!r}"
+                    ) from error
                 outlets = {t: outbox.outlet(t, self.mailboxes[t], never_waits=never_waits) for t in targets}
                 routes.append(Route(grouping.split_values if origin.bare else grouping.split, outlets))
             streams[name] = OutStream(origin, False, routes)
