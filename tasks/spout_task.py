@@ -304,6 +304,8 @@ class SpoutTask(TaskActor):
         assert threaded is not None  # noqa: S101 - for the type checker
         begun = threaded.emitted
         most = min(self._turn_messages, self._room())
+        if most <= 0:  # replays have taken the room
+            return
         until_s = self.env.clock.stopwatch() + self.config.turn_max_ms / 1000
         while not threaded.finished and not self._collector.finished:
             before = threaded.emitted

@@ -92,33 +92,42 @@ class DealtMarks:
 
 
 class _MarksShare(Sequence[Any]):
-    __slots__ = ("_dealt", "_place")
+    """One target's marks, or a part of them: a share that is too heavy for a mailbox is cut, and that asks for none."""
 
-    def __init__(self, dealt: DealtMarks, place: int) -> None:
+    __slots__ = ("_dealt", "_part", "_place")
+
+    def __init__(self, dealt: DealtMarks, place: int, part: slice | None = None) -> None:
         self._dealt = dealt
         self._place = place
+        self._part = part
+
+    def _own(self) -> list[Any]:
+        marks = self._dealt.of(self._place)
+        return marks if self._part is None else marks[self._part]
 
     @overload
     def __getitem__(self, at: int) -> Any: ...
     @overload
-    def __getitem__(self, at: slice) -> list[Any]: ...
+    def __getitem__(self, at: slice) -> Sequence[Any]: ...
     def __getitem__(self, at: int | slice) -> Any:
-        return self._dealt.of(self._place)[at]
+        if isinstance(at, slice) and self._part is None:
+            return _MarksShare(self._dealt, self._place, at)
+        return self._own()[at]
 
     def __len__(self) -> int:
-        return len(self._dealt.of(self._place))
+        return len(self._own())
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._dealt.of(self._place))
+        return iter(self._own())
 
     def __eq__(self, other: object) -> bool:
-        return self._dealt.of(self._place) == (list(other) if isinstance(other, Sequence) else other)
+        return self._own() == (list(other) if isinstance(other, Sequence) else other)
 
     def __hash__(self) -> int:
         raise TypeError("marks are a sequence that can be compared, not hashed")
 
     def __repr__(self) -> str:
-        return repr(self._dealt.of(self._place))
+        return repr(self._own())
 
 
 class Grouping(ABC):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm import Config, LocalCluster, Spout, TopologyBuilder
+from aiostorm import Config, LocalCluster, Spout, TopologyBuilder, bolt
 from aiostorm.testing import FeederSpout, Recorder, SimClock
 
 from .parts import DoesRich, Notes, Numbers, line
@@ -231,3 +231,26 @@ async def test_feeding_at_the_limit_takes_one_for_one(local_cluster: LocalCluste
     hold.collectors[0].ack(hold.held[2])
     await sim_clock.settle()
     assert len(hold.held) == 6
+
+
+async def test_a_blocking_spout_keeps_its_limit_while_it_replays(local_cluster: LocalCluster) -> None:
+    peak: list[int] = []
+    failed: set[int] = set()
+
+    class Blocking(Numbers):
+        blocking = True
+
+    @bolt
+    def once_bad(n: int) -> None:
+        peak.append(local_cluster.topologies["t"].metrics().pending)
+        if n not in failed:
+            failed.add(n)
+            raise ValueError(n)
+
+    builder = TopologyBuilder()
+    builder.set_spout("spout", Blocking(count=20))
+    builder.set_bolt("sink", once_bad).shuffle_grouping("spout")
+    running = await local_cluster.submit("t", builder.create_topology(), Config(max_spout_pending=1, max_retries=3))
+    await running.wait_finished()
+    assert failed == set(range(20))
+    assert max(peak) == 1
