@@ -31,15 +31,28 @@ class QuietWatch:
         self._bolts = bolts
         self._ackers = ackers
         self._monotonic = monotonic
-        self._changed: list[asyncio.Future[None]] = []
+        self._waiting: dict[asyncio.Future[None], tuple[bool, float]] = {}
+        self._soon: asyncio.Handle | None = None
 
     def notify(self) -> None:
-        """Something may have become quiet."""
-        if self._changed:
-            for future in self._changed:
-                if not future.done():
-                    future.set_result(None)
-            self._changed.clear()
+        """Something may have become quiet. Looks once all that runs now has run, and only then wakes somebody.
+
+        Tasks rest often, topologies seldom: a look is cheaper than a task that wakes up to look.
+        """
+        if self._waiting and self._soon is None:
+            self._soon = asyncio.get_running_loop().call_soon(self._look_for_all)
+
+    def wake(self) -> None:
+        """Something is broken or over: whoever waits must hear of it."""
+        for changed in self._waiting:
+            if not changed.done():
+                changed.set_result(None)
+
+    def _look_for_all(self) -> None:
+        self._soon = None
+        for changed, (finished, quiet_s) in self._waiting.items():
+            if not changed.done() and self._look(finished=finished, quiet_s=quiet_s) is not None:
+                changed.set_result(None)
 
     async def wait(self, *, finished: bool, quiet_s: float, broken: Callable[[], None]) -> None:
         """Wait until it is idle (or finished). `broken` raises if it never will be."""
@@ -49,20 +62,18 @@ class QuietWatch:
             if recheck_s is not None and recheck_s <= 0:
                 return
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._changed.append(changed)
+            self._waiting[changed] = (finished, quiet_s)
             try:
                 async with asyncio.timeout(recheck_s):
                     await changed
             except TimeoutError:
                 continue
+            finally:
+                del self._waiting[changed]
 
     def _look(self, *, finished: bool, quiet_s: float) -> float | None:
         """0: quiet now; a number: look again in so many seconds; None: when something changes."""
-        if any(box.has_control or box.has_data for box in self._ackers):
-            return None
-        if not all(bolt.is_quiet for bolt in self._bolts):
-            return None
-        recheck_s = 0.0
+        recheck_s = 0.0  # the spouts first: as long as one is busy, nobody need ask the others
         for spout in self._spouts:
             if finished and not spout.finished:
                 return None
@@ -72,4 +83,8 @@ class QuietWatch:
             if since_s is None or finished:
                 return None
             recheck_s = max(recheck_s, since_s + quiet_s - self._monotonic())
+        if any(box.has_control or box.has_data for box in self._ackers):
+            return None
+        if not all(bolt.is_quiet for bolt in self._bolts):
+            return None
         return recheck_s

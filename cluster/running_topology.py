@@ -337,7 +337,7 @@ class RunningTopology:
     def _over(self) -> None:
         if not self._ended.done():
             self._ended.set_result(None)
-        self._quiet.notify()
+        self._quiet.wake()
 
     async def _drain(self, wait_s: float) -> None:
         try:

@@ -17,7 +17,8 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from itertools import islice, repeat
+from itertools import islice, repeat, starmap
+from operator import length_hint
 from typing import Any, Final, cast
 
 from ..topology import (
@@ -82,11 +83,39 @@ class FunctionExecutor(Executor):
             marks = marks[start:stop]
         if self._async:
             return await self._run_async(segment, start, stop, marks)
-        return await self._run(segment, start, stop, marks)
+        if self._generates:
+            return await self._run_generator(segment, start, stop, marks)
+        return self._run_function(segment, start, stop, marks)
 
-    async def _run(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
+    def _calls(self, segment: Segment, start: int, stop: int) -> tuple[Iterator[Any], Iterator[Any]]:
+        """Items, and what the function returns for each: unpacked and called in C.
+
+        A call that raises ends a loop over the results; both iterators then stand behind its item.
+        """
+        left = iter(segment.items if stop - start == len(segment.items) else segment.items[start:stop])
+        return left, map(self._fn, left) if segment.origin.bare else starmap(self._fn, left)
+
+    def _run_function(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
+        """A plain function: one result an item, or none."""
         failed = 0
-        fn, generates, single = self._fn, self._generates, self._single
+        single = self._single
+        out, out_marks = self._buffer(segment)
+        left, results = self._calls(segment, start, stop)
+        marked = zip(marks, results)  # noqa: B905 - the hot path; the mark first, so that it goes with an item that raises
+        while True:
+            try:
+                for mark, result in marked:
+                    if result is not None:
+                        out.append(result if single else self._item(result))
+                        out_marks.append(mark)
+                return failed
+            except Exception as error:
+                failed += 1
+                self._fail(segment, stop - length_hint(left) - 1, error)
+
+    async def _run_generator(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
+        failed = 0
+        fn, single = self._fn, self._single
         bare = segment.origin.bare
         items = segment.items if stop - start == len(segment.items) else segment.items[start:stop]
         out, out_marks = self._buffer(segment)
@@ -94,11 +123,8 @@ class FunctionExecutor(Executor):
         for offset, (item, mark) in enumerate(zip(items, marks), start):  # noqa: B905 - the hot path; both are cut alike
             try:
                 result = fn(item) if bare else fn(*item)
-                if generates:
-                    results = islice(result, RESULTS_CHUNK)
-                    out.extend(results if single else map(self._item, results))
-                elif result is not None:
-                    out.append(result if single else self._item(result))
+                results = islice(result, RESULTS_CHUNK)
+                out.extend(results if single else map(self._item, results))
             except Exception as error:
                 del out[made_before:]
                 failed += 1
@@ -108,7 +134,7 @@ class FunctionExecutor(Executor):
             if made:
                 out_marks.extend(repeat(mark, made))
                 made_before += made
-                if made == RESULTS_CHUNK and generates:
+                if made == RESULTS_CHUNK:
                     failed += await self._rest(segment, offset, cast(Iterator[Any], result), mark)
                     out, out_marks = self._buffer(segment)
                     made_before = len(out)
@@ -116,17 +142,17 @@ class FunctionExecutor(Executor):
 
     def _run_sink(self, segment: Segment, start: int, stop: int) -> int:
         """A plain function that emits nothing: no marks, no buffers."""
-        fn, failed = self._fn, 0
-        bare = segment.origin.bare
-        for offset, item in enumerate(islice(segment.items, start, stop), start):
+        failed = 0
+        left, results = self._calls(segment, start, stop)
+        while True:
             try:
-                result = fn(item) if bare else fn(*item)
-                if result is not None:
-                    self._item(result)  # raises: there is nowhere to emit it
+                for result in results:
+                    if result is not None:
+                        self._item(result)  # raises: there is nowhere to emit it
+                return failed
             except Exception as error:
                 failed += 1
-                self._fail(segment, offset, error)
-        return failed
+                self._fail(segment, stop - length_hint(left) - 1, error)
 
     async def _run_async(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
         failed = 0

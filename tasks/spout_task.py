@@ -8,7 +8,7 @@ the while, or a spout that waits would starve its own topology.
 
 1. `next_tuple` is not called while inactive, at `topology.max.spout.pending` open messages, while anything waits for
    room downstream, while an async `ack` or `fail` runs, or after `finish`.
-2. A turn ends after one tree of messages (at least 64) or `topology.turn.max.ms`, when a call emits nothing, or when it
+2. A turn ends after `topology.turn.max.tuples` messages or `topology.turn.max.ms`, when a call emits nothing, or when it
    really suspends; what was emitted is sent then.
 3. A call that emits nothing is followed by a wait, from `topology.sleep.spout.wait.strategy.time.ms`, doubling to
    `topology.spout.wait.max.ms`; a verdict, an activation or `collector.wake()` ends it at once.
@@ -69,7 +69,7 @@ class SpoutTask(TaskActor):
         self._pending = Pending(None if self._timeout_s is None else self._timeout_s * late)
         self._limit = config.max_spout_pending
         # One tree a turn; a few small ones, since a turn has its own price.
-        self._turn_messages = min(config.turn_max_tuples, max(64, config.acker_tree_max_messages))
+        self._turn_messages = config.turn_max_tuples
         self._replays: deque[tuple[Any, Emission, int]] = deque()
         self._bell = Bell()
         self._mouth: asyncio.Task[None] | None = None
