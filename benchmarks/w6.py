@@ -23,8 +23,8 @@ Stamped = tuple[int, float]
 """A tuple's number, and when it was emitted."""
 
 
-class Pace:
-    """When the next tuple is due. `await pace.due()`, then emit all that are."""
+class Schedule:
+    """When the next tuple is due. Sleep for `wait_s()`, then emit all that `due_now()` names."""
 
     def __init__(self, size: int) -> None:
         self.sent = 0
@@ -37,16 +37,36 @@ class Pace:
         """Has everything been sent?"""
         return self.sent == self._size
 
-    async def due(self) -> list[int]:
-        """Sleep until the next tuple is due; the numbers of all that are by then."""
-        wait_s = self._begun_s + self.sent / RATE - time.perf_counter()
-        await asyncio.sleep(max(0.0, wait_s))
+    def wait_s(self) -> float:
+        """Seconds until the next tuple is due."""
+        return max(0.0, self._begun_s + self.sent / RATE - time.perf_counter())
+
+    def due_now(self) -> list[int]:
+        """The numbers of all that are due by now, at least one."""
         now_s = time.perf_counter()
         due = max(self.sent + 1, min(self._size, int((now_s - self._begun_s) * RATE) + 1))
         numbers = list(range(self.sent, due))
         self.late_s += [now_s - self._begun_s - number / RATE for number in numbers]
         self.sent = due
         return numbers
+
+
+class Pace(Schedule):
+    """For event loops: `await pace.due()`, then emit all that are."""
+
+    async def due(self) -> list[int]:
+        """Sleep until the next tuple is due; the numbers of all that are by then."""
+        await asyncio.sleep(self.wait_s())
+        return self.due_now()
+
+
+class ThreadPace(Schedule):
+    """For threads."""
+
+    def wait(self) -> list[int]:
+        """Block until the next tuple is due; the numbers of all that are by then."""
+        time.sleep(self.wait_s())
+        return self.due_now()
 
 
 class Arrivals:
@@ -61,7 +81,7 @@ class Arrivals:
         self.latencies_s.append(time.perf_counter() - emitted_s)
         self.numbers.append(number)
 
-    def outcome(self, size: int, watch: Stopwatch, pace: Pace) -> Outcome:
+    def outcome(self, size: int, watch: Stopwatch, pace: Schedule) -> Outcome:
         """Checked: everything arrived, once and in order."""
         if self.numbers != list(range(size)):
             raise WrongResultError(f"{len(self.numbers)} of {size} tuples arrived, or not in order")
