@@ -1,4 +1,8 @@
-"""`python -m benchmarks`: run rows, write JSON and Markdown, print the tables. Exit code 1 if a result was wrong."""
+"""`python -m benchmarks`: run rows, write JSON, Markdown and plots, print the tables.
+
+Exit codes: 0; 1 if something failed (the rest was measured all the same); 2 if nothing matches; 130 if interrupted
+(what was complete is written). A peer that cannot be installed is in the tables with its reason, and is no failure.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import machine, report
-from .cells import Row
-from .harness import ChildError, findings, run
-from .rows import all_rows
+from . import machine
+from .cells import Item, Row
+from .harness import run
+from .report import Report
+from .rows import all_items
 
 LOCAL = Path(__file__).parent / "results" / "local"
 
@@ -18,39 +23,64 @@ LOCAL = Path(__file__).parent / "results" / "local"
 def main(arguments: Sequence[str] | None = None) -> int:
     """See `--help`."""
     given = _parser().parse_args(arguments)
-    rows = _chosen(given.only)
+    items = chosen(all_items(), given.only, peers=given.peers)
     if given.list:
-        print("\n".join(row.id for row in rows))
+        print("\n".join(item.id for item in items))
         return 0
-    if not rows:
-        print(f"no row matches {' or '.join(given.only)}; see --list", file=sys.stderr)
+    if not items:
+        print(f"nothing matches {' or '.join(given.only)}; see --list", file=sys.stderr)
         return 2
     about = machine.describe()
     repetitions = 1 if given.quick else given.repetitions
-    try:
-        records = run(rows, repetitions, quick=given.quick, say=lambda line: print(line, file=sys.stderr, flush=True))
-    except ChildError as error:
-        print(error, file=sys.stderr)
-        return 1
-    found = list(findings(rows, records))
-    markdown = report.as_markdown(about, found, repetitions)
+    result = run(items, repetitions, quick=given.quick, say=_say)
+    report = Report(about, items, result, repetitions)
     name = given.name or about["date"].replace(":", "").replace("+0000", "Z")
-    paths = report.write(given.out, name, report.as_json(about, rows, found, records, repetitions), markdown)
-    print(markdown)
-    print("written: " + ", ".join(map(str, paths)), file=sys.stderr)
-    return 0
+    paths: list[Path] = list(report.write(given.out, name))
+    if given.plots:
+        paths += _plots(report, given.out, name)
+    print(report.markdown())
+    _say("written: " + ", ".join(map(str, paths)))
+    for row, reason in result.failed.items():
+        _say(f"FAILED {row}: {reason}")
+    if result.interrupted:
+        return 130
+    return 1 if result.failed else 0
 
 
-def _chosen(only: Sequence[str]) -> list[Row]:
-    return [row for row in all_rows() if not only or any(part in row.id for part in only)]
+def chosen(items: Sequence[Item], only: Sequence[str], *, peers: bool) -> list[Item]:
+    """What was asked for, and with peers those of our rows that they are compared with."""
+    picked = [
+        item
+        for item in items
+        if (peers or not item.subject.env) and (not only or any(part in item.id for part in only))
+    ]
+    ids = {item.id for item in picked} | {item.ours for item in picked if isinstance(item, Row)}
+    return [item for item in items if item.id in ids]
+
+
+def _plots(report: Report, folder: Path, name: str) -> list[Path]:
+    try:
+        from .plots import draw
+    except ImportError as error:
+        _say(f"no plots: {error}; they need the dependency group `bench`: uv sync --group bench")
+        return []
+    return draw(report, folder / name)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure aiostorm against its limits.")
-    parser.add_argument("only", nargs="*", help="parts of row ids: `w1`, `w1/classes`, `cost of acks`; default: all")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure aiostorm, its limits and peers.")
+    parser.add_argument("only", nargs="*", help="parts of row ids: `w1`, `w1/classes`, `acks against`; default: all")
     parser.add_argument("-n", "--repetitions", type=int, default=5, help="of each row, interleaved (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one small repetition: does everything run and check?")
     parser.add_argument("--list", action="store_true", help="only name the rows")
+    parser.add_argument(
+        "--peers", action=argparse.BooleanOptionalAction, default=True, help="other systems too, installed if need be"
+    )
+    parser.add_argument("--plots", action=argparse.BooleanOptionalAction, default=True, help="draw the plots")
     parser.add_argument("--out", type=Path, default=LOCAL, help="folder of the results (default: results/local)")
     parser.add_argument("--name", help="name of the result files (default: the date)")
     return parser

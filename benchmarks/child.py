@@ -1,10 +1,15 @@
-"""Child: one repetition of one row, in a fresh process. A spec on stdin, a record on stdout.
+"""Child: one repetition of one row or probe, in a fresh process. A spec on stdin, a record on stdout.
 
-    limit, subject, limit, subject, limit     two rounds; a round is a subject and the limits around it
+    limit, subject, limit, subject, limit     a row of two rounds; a round is a subject and the limits around it
+    subject                                   a probe
 
 1. A short run of each goes first and does not count: imports, caches and the interpreter's specialising are paid there.
-2. What one run left behind is collected before the next begins. The collector itself stays as Python has it.
+   (A probe that measures the process does without.)
+2. What one run left behind is collected before the next begins. The collector stays as Python has it, unless a cell
+   says otherwise; then it is set just before that cell's runs, and set back just after.
 3. Cells raise when their result is wrong; the child then fails, and says so.
+4. The record is the last line of standard output, after a mark: what a subject prints is its own affair.
+5. The standard library only: a peer's Python has nothing else.
 """
 
 from __future__ import annotations
@@ -14,44 +19,90 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from .cells import Cell, Outcome
 
+MARK = "benchmark record: "
 WARM_UP = 20
 """The run before the runs has 1/20 of their size."""
+COLLECTORS = {
+    "frozen": (True, (700, 10, 10)),
+    "thresholds": (False, (50_000, 20, 100)),
+    "frozen, thresholds": (True, (50_000, 20, 100)),
+    "off": (False, (0, 10, 10)),
+}
+"""By name: whether what there is is frozen (gc.freeze), and the thresholds. (Python's own are 700, 10, 10.)"""
 
 
 def main() -> None:
-    """Read the spec, run, print the record as the last line."""
+    """Read the spec, run, print the record."""
     spec = json.load(sys.stdin)
-    record = measure(Cell(**spec["subject"]), Cell(**spec["against"]), spec["size"], spec["rounds"])
-    print(json.dumps(record))
-
-
-def measure(subject: Cell, against: Cell, size: int, rounds: int) -> dict[str, Any]:
-    """All rounds of one repetition."""
-    for cell in (against, subject):
-        run(cell, max(100, size // WARM_UP))
+    subject = Cell(**spec["subject"])
+    if spec["against"] is None:
+        record = probe(subject, spec["size"], warm=spec["warm"])
+    else:
+        sizes = spec["size"], spec["against_size"]
+        record = measure(subject, Cell(**spec["against"]), *sizes, spec["rounds"])
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    print(f"\n{MARK}{json.dumps({**record, 'python': platform.python_version(), 'load': load})}")
+
+
+def measure(subject: Cell, against: Cell, size: int, against_size: int, rounds: int) -> dict[str, Any]:
+    """All rounds of one repetition of a row."""
+    run(against, warm_up(against_size))
+    run(subject, warm_up(size))
     done = []
-    before = run(against, size).as_dict()
+    before = run(against, against_size).as_dict()
     for _ in range(rounds):
         result = run(subject, size).as_dict()
-        after = run(against, size).as_dict()
+        after = run(against, against_size).as_dict()
         done.append({"subject": result, "against": [before, after]})
         before = after
-    return {"rounds": done, "python": platform.python_version(), "load": load}
+    return {"rounds": done}
+
+
+def probe(subject: Cell, size: int, *, warm: bool) -> dict[str, Any]:
+    """One repetition of a probe."""
+    if warm:
+        run(subject, warm_up(size))
+    return {"probed": run(subject, size).as_dict()}
+
+
+def warm_up(size: int) -> int:
+    """How much of it a run before the runs has."""
+    return min(size, max(100, size // WARM_UP))
 
 
 def run(cell: Cell, size: int) -> Outcome:
     """One run of a cell."""
     function = getattr(import_module(cell.module), cell.function)
     gc.collect()
-    outcome = function(size, **cell.options)
+    with collecting(cell.collector):
+        outcome = function(size, **cell.options)
     assert isinstance(outcome, Outcome), f"{cell.module}.{cell.function} gave {outcome!r}, not an Outcome"
     return outcome
+
+
+@contextmanager
+def collecting(name: str) -> Iterator[None]:
+    """Set the garbage collector for a run."""
+    if name == "python":
+        yield
+        return
+    freeze, thresholds = COLLECTORS[name]
+    before = gc.get_threshold()
+    if freeze:
+        gc.freeze()
+    gc.set_threshold(*thresholds)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 if __name__ == "__main__":

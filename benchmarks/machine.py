@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .harness import ROOT
+from .children import ROOT
 
 PACKAGES = ("aiostorm", "uvloop", "msgpack", "pydantic")
 

@@ -1,136 +1,131 @@
-"""Report: a run as JSON (everything) and as Markdown (a table for each workload, ratios first)."""
+"""Report: a run as JSON (everything) and as Markdown (tables, ratios first)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .cells import Row
-from .harness import Finding, Spread
-
-TITLES = {
-    "w1": "W1: word count",
-    "w3": "W3: three identity bolts in a row",
-    "w4": "W4: actors",
-    "w6": "W6: latency at 1,000 tuples/s through three bolts",
-}
-_LABELS = ("style", "guarantee", "tree", "loop")
-_COLUMNS = (
-    "what",
-    *_LABELS,
-    "held against",
-    "ratio",
-    "min – max",
-    "by processor time",
-    "target",
-    "measured",
-    "other side",
-)
+from . import tables
+from .cells import Item, Probe, Row
+from .findings import Compared, Finding, Probed, compared, findings, probed
+from .harness import Run
 
 
-def as_json(
-    machine: Mapping[str, Any],
-    rows: Sequence[Row],
-    found: Iterable[Finding],
-    records: Mapping[str, Any],
-    repetitions: int,
-) -> str:
-    """Machine, findings, rows and every record; one item a line."""
-    parts: dict[str, list[tuple[str, Any]]] = {
-        "machine": [("machine", machine), ("repetitions", repetitions)],
-        "findings": [(f"{finding.row.id}: {finding.metric}", _figures(finding)) for finding in found],
-        "rows": [(row.id, asdict(row)) for row in rows],
-        "records": list(records.items()),
-    }
-    lines = (
-        f"{json.dumps(part)}: {{\n"
-        + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in items)
-        + "\n}"
-        for part, items in parts.items()
-    )
-    return "{" + ",\n".join(lines) + "}\n"
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A run, and what was found in it. `machine` is what machine.py says."""
+
+    machine: Mapping[str, Any]
+    items: Sequence[Item]
+    run: Run
+    repetitions: int
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows, without the probes."""
+        return [item for item in self.items if isinstance(item, Row)]
+
+    def findings(self) -> list[Finding]:
+        """Of every row, peers' too."""
+        return [found for row in self.rows for found in findings(row, self.run.of(row))]
+
+    def compared(self) -> list[Compared]:
+        """Of every row of a peer whose counterpart of ours ran as well."""
+        by_id = {row.id: row for row in self.rows}
+        return [
+            found
+            for row in self.rows
+            if row.ours in by_id
+            for found in compared(row, self.run.of(row), self.run.of(by_id[row.ours]))
+        ]
+
+    def probed(self) -> list[Probed]:
+        """Of every probe."""
+        probes = [item for item in self.items if isinstance(item, Probe)]
+        return [found for probe in probes for found in probed(probe, self.run.of(probe))]
+
+    def markdown(self) -> str:
+        """The tables, under a line that says where and when."""
+        return "\n".join(self._markdown()) + "\n"
+
+    def _markdown(self) -> Iterator[str]:
+        yield _where(self.machine, self.repetitions)
+        found = self.findings()
+        yield from tables.of_rows(found)
+        yield from tables.of_curve(self.rows, self.run)
+        yield from tables.of_peers(found, self.compared())
+        yield from tables.of_probes(self.probed())
+        yield from tables.of_missing(self.run)
+        disturbed = sum(finding.disturbed for finding in found)
+        if disturbed:
+            yield (
+                f"\nIn {disturbed} of {sum(finding.rounds for finding in found)} rounds the limits before and after the "
+                "subject differed by more than a quarter: something else was using the machine. They count all the "
+                "same."
+            )
+
+    def json(self) -> str:
+        """Machine, findings, rows and every record; one item a line."""
+        parts: dict[str, list[tuple[str, Any]]] = {
+            "machine": [
+                ("machine", self.machine),
+                ("repetitions", self.repetitions),
+                ("interrupted", self.run.interrupted),
+            ],
+            "findings": [(f"{found.row.id}: {found.metric}", _finding(found)) for found in self.findings()],
+            "against peers": [(f"{found.row.id}: {found.metric}", _compared(found)) for found in self.compared()],
+            "probed": [(f"{found.probe.id}: {found.figure.name}", _probed(found)) for found in self.probed()],
+            "failed": list(self.run.failed.items()),
+            "unavailable": list(self.run.unavailable.items()),
+            "rows": [(item.id, asdict(item)) for item in self.items],
+            "records": list(self.run.records.items()),
+        }
+        lines = (
+            f"{json.dumps(part)}: {{\n"
+            + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in items)
+            + "\n}"
+            for part, items in parts.items()
+        )
+        return "{" + ",\n".join(lines) + "}\n"
+
+    def write(self, folder: Path, name: str) -> tuple[Path, Path]:
+        """Put both files into a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = folder / f"{name}.json", folder / f"{name}.md"
+        for path, text in zip(paths, (self.json(), self.markdown()), strict=True):
+            path.write_text(text, encoding="utf-8")
+        return paths
 
 
-def _figures(finding: Finding) -> dict[str, Any]:
-    return {
-        "ratio": asdict(finding.ratio),
-        "cpu_ratio": asdict(finding.cpu_ratio) if finding.cpu_ratio is not None else None,
-        "subject": asdict(finding.subject),
-        "against": asdict(finding.against),
-        "target": finding.target,
-        "met": finding.met,
-        "disturbed": finding.disturbed,
-        "rounds": finding.rounds,
-    }
-
-
-def as_markdown(machine: Mapping[str, Any], found: Sequence[Finding], repetitions: int) -> str:
-    """The tables, under a line that says where and when."""
-    return "\n".join(_markdown(machine, found, repetitions)) + "\n"
-
-
-def _markdown(machine: Mapping[str, Any], found: Sequence[Finding], repetitions: int) -> Iterator[str]:
+def _where(machine: Mapping[str, Any], repetitions: int) -> str:
     changed = f" and {machine['changed_files']} changed files" if machine["changed_files"] else ""
-    yield (
+    return (
         f"{machine['date'][:10]}, {machine['cores']} cores of {machine['processor']}, {machine['memory_gb']} GB, "
         f"{machine['system']}, {machine['python']}, uvloop {machine['packages']['uvloop']}, "
         f"commit {machine['commit'] or 'unknown'}{changed}. "
         f"{repetitions} repetitions; the ratio is the median of theirs."
     )
-    for workload, title in TITLES.items():
-        mine = [finding for finding in found if finding.row.workload == workload]
-        if mine:
-            yield f"\n### {title}\n"
-            yield _line(_COLUMNS)
-            yield _line(["---"] * len(_COLUMNS))
-            yield from (_line(_cells(finding)) for finding in mine)
-    disturbed = sum(finding.disturbed for finding in found)
-    if disturbed:
-        yield (
-            f"\nIn {disturbed} of {sum(finding.rounds for finding in found)} rounds the limits before and after the "
-            "subject differed by more than a quarter: something else was using the machine. They count all the same."
-        )
 
 
-def _cells(finding: Finding) -> list[str]:
-    row, rate = finding.row, finding.metric == "rate"
-    target = "–"
-    if finding.target is not None:
-        target = f"{'≥' if rate else '≤'} {finding.target:g} {'met' if finding.met else '**missed**'}"
-    return [
-        row.labels["what"] if rate else finding.metric,
-        *(row.labels[label] for label in _LABELS),
-        row.against_name,
-        f"**{finding.ratio.median:.3f}**",
-        _range(finding.ratio),
-        f"{finding.cpu_ratio.median:.3f} ({_range(finding.cpu_ratio)})" if finding.cpu_ratio is not None else "–",
-        target,
-        _amount(finding.subject, row.unit, rate),
-        _amount(finding.against, row.unit, rate),
-    ]
+def _finding(found: Finding) -> dict[str, Any]:
+    return {
+        "ratio": asdict(found.ratio),
+        "cpu_ratio": asdict(found.cpu_ratio) if found.cpu_ratio is not None else None,
+        "subject": asdict(found.subject),
+        "against": asdict(found.against),
+        "target": found.target,
+        "met": found.met,
+        "disturbed": found.disturbed,
+        "rounds": found.rounds,
+    }
 
 
-def _range(spread: Spread) -> str:
-    return f"{spread.least:.3f} – {spread.most:.3f}"
+def _compared(found: Compared) -> dict[str, Any]:
+    return {"ours": found.row.ours, "times": asdict(found.times), "target": found.target, "met": found.met}
 
 
-def _amount(spread: Spread, unit: str, rate: bool) -> str:
-    if not rate:
-        return f"{spread.median * 1e6:.0f} µs"
-    return f"{spread.median / 1e6:.2f} M {unit}/s" if spread.median >= 1e6 else f"{spread.median / 1e3:.0f} k {unit}/s"
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def write(folder: Path, name: str, json_text: str, markdown: str) -> tuple[Path, Path]:
-    """Put both files into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = folder / f"{name}.json", folder / f"{name}.md"
-    for path, text in zip(paths, (json_text, markdown), strict=True):
-        path.write_text(text, encoding="utf-8")
-    return paths
+def _probed(found: Probed) -> dict[str, Any]:
+    return {"value": asdict(found.value), "unit": found.figure.unit, "target": found.figure.target, "met": found.met}

@@ -1,7 +1,7 @@
-"""Rows: what is measured against what, and what is aimed at.
+"""Rows: what is measured against what, and what is aimed at: aiostorm's own.
 
 A duel is a row whose other side is not a limit but aiostorm with one thing changed; its ratio is what that thing costs.
-Peers will be rows too: a cell of an adapter, run by the Python of the peer's own environment (`Cell.env`).
+Peers are in rows_peers.py, what is not held against anything in rows_probes.py.
 """
 
 from __future__ import annotations
@@ -9,27 +9,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .cells import Cell, Row
+from .cells import Cell, Item, Row
+from .rows_peers import peer_rows
+from .rows_probes import probes
 
 AT_LEAST = "at least once"
 AT_MOST = "at most once"
 TREES = (1, 3, 16, 64, 256)
+TURNS = (64, 256, 1024)
 DEFAULT_TREE = 64
 """`topology.acker.tree.max.messages` as it is by default."""
+DEFAULT_TURN = 256
+"""`topology.turn.max.tuples` as it is by default."""
+W1_SIZE = 50_000
+CURVE = "curve"
+"""The workload of the rows that make the curve: W1 at every size of tree and turn, with the latency of acks."""
 
 Labels = Mapping[str, str]
 
 _NO_ACKERS = "no ackers"
 _W1_LIMIT = Cell("benchmarks.w1", "plain_loop")
 _W3_LIMIT = Cell("benchmarks.w3", "nested_calls")
+_W1_TARGETS = {("functions", AT_LEAST): {"rate": 0.30}, ("functions", AT_MOST): {"rate": 0.45}}
 
 
-def all_rows() -> list[Row]:
-    """Every row, in the order of the table."""
-    rows = [*_w1(), *_w1_duels(), *_w3(), *_w4(), *_w6()]
-    ids = [row.id for row in rows]
+def all_items() -> list[Item]:
+    """Every row and probe, in the order of the tables."""
+    items = [*_w1(), *_w1_duels(), *_w3(), *_w4(), *_w6(), *_curve(), *peer_rows(), *probes()]
+    ids = [item.id for item in items]
     assert len(set(ids)) == len(ids), f"two rows with one name: {sorted(ids)}"
-    return rows
+    return items
 
 
 # -- W1 ----------------------------------------------------------------------------------------------------------------
@@ -47,7 +56,7 @@ def _w1_row(
     against_name: str = "plain loop",
     **more: Any,
 ) -> Row:
-    return Row("w1", name, cell, against, against_name, "words", 50_000, labels=labels, **more)
+    return Row("w1", name, cell, against, against_name, "words", W1_SIZE, labels=labels, **more)
 
 
 def _labels(style: str, guarantee: str, tree: int = DEFAULT_TREE, loop: str = "uvloop", what: str = "rate") -> Labels:
@@ -63,8 +72,8 @@ def _labels(style: str, guarantee: str, tree: int = DEFAULT_TREE, loop: str = "u
 def _w1() -> Iterator[Row]:
     for style in ("functions", "classes", "batches", "rich"):
         for guarantee in (AT_LEAST, AT_MOST) if style != "rich" else (AT_LEAST,):
-            targets = {"rate": 0.15} if (style, guarantee) == ("functions", AT_LEAST) else {}
             cell = _word_count(style=style, guarantee=guarantee)
+            targets = _W1_TARGETS.get((style, guarantee), {})
             yield _w1_row(f"{style}, {guarantee}", cell, _labels(style, guarantee), targets=targets)
     cell = _word_count(guarantee=_NO_ACKERS)
     yield _w1_row("functions, no ackers", cell, _labels("functions", f"{AT_MOST} (0 ackers)"))
@@ -97,6 +106,36 @@ def _w1_duels() -> Iterator[Row]:
         _word_count(),
         "on uvloop",
     )
+    yield from _collectors()
+
+
+def _collectors() -> Iterator[Row]:
+    """What the garbage collector takes, and what can be had of it."""
+    for collector in ("frozen", "thresholds", "frozen, thresholds", "off"):
+        yield _w1_row(
+            f"functions, garbage collector: {collector}",
+            Cell("benchmarks.adapters.ours_w1", "word_count", collector=collector),
+            {**_labels("functions", AT_LEAST), "what": f"rate, garbage collector: {collector}"},
+            _word_count(),
+            "as Python has it",
+        )
+
+
+def _curve() -> Iterator[Row]:
+    """Throughput and the latency of acks under full load, by size of tree and turn. (A tree is no larger than a turn.)"""
+    for tree in TREES:
+        for turn in TURNS:
+            yield Row(
+                CURVE,
+                f"trees of {tree}, turns of {turn}",
+                _word_count(timed=True, config={"acker_tree_max_messages": tree, "turn_max_tuples": turn}),
+                _W1_LIMIT,
+                "plain loop",
+                "words",
+                25_000,
+                rounds=2,
+                labels={**_labels("functions", AT_LEAST, tree), "turn": str(turn)},
+            )
 
 
 # -- W3, W4, W6 --------------------------------------------------------------------------------------------------------
@@ -108,7 +147,8 @@ def _w3() -> Iterator[Row]:
             cell = Cell("benchmarks.adapters.ours_w3", "identities", {"style": style, "guarantee": guarantee})
             labels = _labels(style, guarantee)
             name = f"{style}, {guarantee}"
-            yield Row("w3", name, cell, _W3_LIMIT, "nested calls", "tuples", 200_000, labels=labels)
+            targets = {"rate": 0.4} if (style, guarantee) == ("functions", AT_LEAST) else {}
+            yield Row("w3", name, cell, _W3_LIMIT, "nested calls", "tuples", 200_000, targets=targets, labels=labels)
 
 
 def _w4() -> Iterator[Row]:
@@ -128,6 +168,17 @@ def _w4() -> Iterator[Row]:
                 size,
                 labels=_labels("actors", AT_MOST, loop=loop, what=name),
             )
+    for name in ("ask", "tell"):  # what peers are held against: one limit for all, that of the standard library's loop
+        yield Row(
+            "w4",
+            f"{name}, as peers",
+            Cell("benchmarks.adapters.ours_w4", name, {"loop": "uvloop"}),
+            Cell("benchmarks.w4", f"queue_{name}", {"loop": "asyncio"}),
+            "asyncio.Queue on asyncio",
+            "messages",
+            50_000,
+            labels=_labels("actors", AT_MOST, what=name),
+        )
 
 
 def _w6() -> Iterator[Row]:
@@ -146,5 +197,6 @@ def _w6() -> Iterator[Row]:
             "tuples",
             1_500,
             metrics=("p50", "p99", "max"),
+            targets={"p50": 1.5, "p99": 2.0} if (style, guarantee) == ("functions", AT_LEAST) else {},
             labels=_labels(style, guarantee, 1, loop),
         )

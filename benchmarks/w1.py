@@ -50,9 +50,9 @@ class Corpus:
                 f"counted {total} words, {len(counts)} of them distinct; expected {self.words}, {len(self.expected)}"
             )
 
-    def outcome(self, watch: Stopwatch, **seen: Any) -> Outcome:
+    def outcome(self, watch: Stopwatch, latencies_s: Mapping[str, float] | None = None, **seen: Any) -> Outcome:
         """What a checked run is worth."""
-        return Outcome(self.words, watch.wall_s, watch.cpu_s, seen={"digest": self.digest, **seen})
+        return Outcome(self.words, watch.wall_s, watch.cpu_s, latencies_s or {}, seen={"digest": self.digest, **seen})
 
 
 @lru_cache(maxsize=2)  # the warm-up's, and the run's

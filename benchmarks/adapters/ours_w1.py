@@ -9,6 +9,7 @@ anchors and acks by itself), "batches" (a function splits, a `BasicBolt` with `e
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,7 +35,7 @@ from aiostorm import (
 )
 
 from ..cells import Outcome, WrongResultError
-from ..clocking import Stopwatch, run_in
+from ..clocking import Stopwatch, quantiles, run_in
 from ..w1 import Corpus, corpus
 
 COUNT_TASKS = 4
@@ -68,6 +69,24 @@ class Sentences(Spout):
 
     def fail(self, message_id: Any, failure: Failure) -> None:
         self.failed += 1
+
+
+class Timed(Sentences):
+    """Sentences that know how long each took from its emit to its ack."""
+
+    def __init__(self, sentences: list[str], tracked: bool) -> None:
+        super().__init__(sentences, tracked)
+        self.emitted_s = [0.0] * len(sentences)
+        self.latencies_s = [0.0] * len(sentences)
+
+    def next_tuple(self) -> None:
+        if self.number < len(self.sentences):
+            self.emitted_s[self.number] = time.perf_counter()
+        super().next_tuple()
+
+    def ack(self, message_id: Any) -> None:
+        self.acked += 1
+        self.latencies_s[message_id] = time.perf_counter() - self.emitted_s[message_id]
 
 
 @bolt(outputs="word")
@@ -153,18 +172,23 @@ def word_count(
     source: str = "class",
     loop: str = "uvloop",
     config: dict[str, Any] | None = None,
+    timed: bool = False,
 ) -> Outcome:
-    """One run. `source` is "class" or "generator" (`@spout`, whose failed messages the framework replays)."""
+    """One run. `source` is "class" or "generator" (`@spout`, whose failed messages the framework replays).
+
+    `timed`: with the latencies from emit to ack, under full load: most of them is waiting in mailboxes.
+    """
     given = corpus(size)
     tables: list[dict[str, int]] = []
-    sentences = Sentences(given.sentences, guarantee != "at most once")
+    sentences = (Timed if timed else Sentences)(given.sentences, guarantee != "at most once")
     topology = _topology(style, sentences, source, tables)
     settings = dict(config or {})
     if guarantee == "no ackers":
         settings["acker_executors"] = 0
     watch, spout_metrics = run_in(loop, _run(topology, Config(**settings)))
     _check(given, tables, sentences if source == "class" else None, spout_metrics, guarantee)
-    return given.outcome(watch, trees=spout_metrics.trees)
+    latencies = quantiles(sentences.latencies_s) if isinstance(sentences, Timed) else {}
+    return given.outcome(watch, latencies, trees=spout_metrics.trees)
 
 
 def _topology(style: str, sentences: Sentences, source: str, tables: list[dict[str, int]]) -> Topology:

@@ -1,0 +1,117 @@
+"""Peers: what other systems make of W1, W4 and W6, each against the same limit, by the same child and oracle.
+
+1. A peer is measured in its fastest idiomatic form, with batches where it offers them; where its own examples do
+   without, that form has a row as well. Each adapter says what it does.
+2. The guarantee that is on is part of the row. Nearly all have none.
+3. The limit of W1 has the size of ours, whatever the peer's. Limits with queues run on the standard library's loop,
+   which every environment has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .cells import Cell, Row
+from .environments import PEERS
+
+NONE = "none"
+_OURS = {
+    "w1": "w1/functions, at least once",
+    "ask": "w4/ask, as peers",
+    "tell": "w4/tell, as peers",
+    "w6": "w6/functions, at least once, asyncio",
+}
+_FASTEST = {"rate": 3.0}
+"""W1: ours, at least once, is to be three times the fastest peer that guarantees nothing; so three times each."""
+
+
+def peer_rows() -> Iterator[Row]:
+    """All of them."""
+    yield from _w1()
+    yield from _w4()
+    yield from _w6()
+
+
+def _labels(peer: str, style: str, guarantee: str = NONE, loop: str = "–", what: str = "rate") -> Mapping[str, str]:
+    return {"what": what, "peer": PEERS[peer].shown, "style": style, "guarantee": guarantee, "tree": "–", "loop": loop}
+
+
+def _cell(peer: str, function: str, **options: Any) -> Cell:
+    return Cell(f"benchmarks.adapters.peer_{peer}", function, options, env=peer)
+
+
+def _w1() -> Iterator[Row]:
+    loop = {"loop": "uvloop"}
+    for peer, style, guarantee, size, options in (
+        ("bytewax", "batch operators", NONE, 50_000, {"style": "batches"}),
+        ("bytewax", "flat_map, count_final", NONE, 50_000, {"style": "operators"}),
+        ("bytewax", "batch operators", "recovery, epochs of 1 s", 50_000, {"style": "batches", "recovery": True}),
+        ("pathway", "Python connector, groupby", NONE, 50_000, {}),
+        ("pathway", "Python connector, groupby", "persistence", 50_000, {"persistence": True}),
+        ("xoscar", "actors, batch", NONE, 20_000, {"batched": True, **loop}),
+        ("xoscar", "actors", NONE, 10_000, {"batched": False, **loop}),
+        ("streamz", "map, flatten, sink", NONE, 10_000, {}),
+        ("pykka", "threading actors", NONE, 10_000, {}),
+        ("thespian", "actors, simpleSystemBase", NONE, 10_000, {}),
+        ("faust", "agents, memory channels", NONE, 3_000, {"loop": "asyncio"}),
+    ):
+        yield Row(
+            "w1",
+            f"{peer}, {style}" + (f", {guarantee}" if guarantee != NONE else ""),
+            _cell(peer, "word_count", **options),
+            Cell("benchmarks.w1", "plain_loop"),
+            "plain loop",
+            "words",
+            size,
+            against_size=50_000,
+            rounds=2,
+            labels=_labels(peer, style, guarantee, options.get("loop", "–")),
+            ours=_OURS["w1"],
+            ours_targets=_FASTEST if guarantee == NONE else {},
+        )
+
+
+def _w4() -> Iterator[Row]:
+    for peer, options, sizes in (
+        ("xoscar", {"loop": "uvloop"}, (50_000, 50_000)),
+        ("pykka", {}, (10_000, 50_000)),
+        ("thespian", {}, (20_000, 50_000)),
+    ):
+        for what, size in zip(("ask", "tell"), sizes, strict=True):
+            targets = {"tell": {"rate": 5.0}, "ask": {"rate": 1.0} if peer == "xoscar" else {}}
+            yield Row(
+                "w4",
+                f"{what}, {peer}",
+                _cell(peer, what, **options),
+                Cell("benchmarks.w4", f"queue_{what}", {"loop": "asyncio"}),
+                "asyncio.Queue on asyncio",
+                "messages",
+                size,
+                against_size=50_000,
+                rounds=2,
+                labels=_labels(peer, "actors", loop=options.get("loop", "–"), what=what),
+                ours=_OURS[what],
+                ours_targets=targets[what],
+            )
+
+
+def _w6() -> Iterator[Row]:
+    for peer, style, options in (
+        ("xoscar", "actors", {"loop": "asyncio"}),
+        ("pykka", "threading actors", {}),
+        ("faust", "agents, memory channels", {"loop": "asyncio"}),
+    ):
+        yield Row(
+            "w6",
+            f"{peer}, {style}",
+            _cell(peer, "latency", **options),
+            Cell("benchmarks.w6", "queue_chain", {"loop": "asyncio"}),
+            "asyncio.Queue chain",
+            "tuples",
+            1_500,
+            rounds=2,
+            metrics=("p50", "p99", "max"),
+            labels=_labels(peer, style, loop=options.get("loop", "–")),
+            ours=_OURS["w6"],
+        )
