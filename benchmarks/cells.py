@@ -61,8 +61,8 @@ class Row:
     """A line of the table: a subject held against a limit (or against another subject).
 
     `size` is that of one run, as the workload counts it (see there); `against_size` that of the other side where it is
-    another. `rounds` is how often the subject runs in one repetition. `metrics` are compared one by one: for "rate" more
-    is better, for latencies less. `targets` are bounds for the median ratio, by metric. `labels` say what is on.
+    another. `rounds` is how often the subject runs in one repetition. `metrics` are compared one by one: for "rate"
+    more is better, for latencies less. `targets` are bounds for the median ratio, by metric. `labels` say what is on.
 
     A peer's row names the row of ours that does the same against the same limit, as `ours`, and what ours is to be as a
     multiple of the peer's, by metric, as `ours_targets`.

@@ -61,10 +61,10 @@ class Report:
         yield from tables.of_missing(self.run)
         disturbed = sum(finding.disturbed for finding in found)
         if disturbed:
+            rounds = sum(finding.rounds for finding in found)
             yield (
-                f"\nIn {disturbed} of {sum(finding.rounds for finding in found)} rounds the limits before and after the "
-                "subject differed by more than a quarter: something else was using the machine. They count all the "
-                "same."
+                f"\nIn {disturbed} of {rounds} rounds the limits before and after the subject differed by more than a "
+                "quarter: something else was using the machine. They count all the same."
             )
 
     def json(self) -> str:

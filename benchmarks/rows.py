@@ -19,8 +19,6 @@ TREES = (1, 3, 16, 64, 256)
 TURNS = (64, 256, 1024)
 DEFAULT_TREE = 64
 """`topology.acker.tree.max.messages` as it is by default."""
-DEFAULT_TURN = 256
-"""`topology.turn.max.tuples` as it is by default."""
 W1_SIZE = 50_000
 CURVE = "curve"
 """The workload of the rows that make the curve: W1 at every size of tree and turn, with the latency of acks."""
@@ -79,10 +77,6 @@ def _w1() -> Iterator[Row]:
     yield _w1_row("functions, no ackers", cell, _labels("functions", f"{AT_MOST} (0 ackers)"))
     cell = _word_count(source="generator")
     yield _w1_row("functions, generator spout", cell, _labels("functions, @spout", AT_LEAST))
-    for tree in TREES:
-        if tree != DEFAULT_TREE:
-            cell = _word_count(config={"acker_tree_max_messages": tree})
-            yield _w1_row(f"functions, trees of {tree}", cell, _labels("functions", AT_LEAST, tree))
     cell = _word_count(loop="asyncio")
     yield _w1_row("functions, asyncio", cell, _labels("functions", AT_LEAST, loop="asyncio"))
 
@@ -122,7 +116,7 @@ def _collectors() -> Iterator[Row]:
 
 
 def _curve() -> Iterator[Row]:
-    """Throughput and the latency of acks under full load, by size of tree and turn. (A tree is no larger than a turn.)"""
+    """Throughput and latency of acks under full load, by size of tree and turn. (A tree is no larger than a turn.)"""
     for tree in TREES:
         for turn in TURNS:
             yield Row(
@@ -196,6 +190,7 @@ def _w6() -> Iterator[Row]:
             "asyncio.Queue chain",
             "tuples",
             1_500,
+            rounds=2,
             metrics=("p50", "p99", "max"),
             targets={"p50": 1.5, "p99": 2.0} if (style, guarantee) == ("functions", AT_LEAST) else {},
             labels=_labels(style, guarantee, 1, loop),

@@ -166,7 +166,7 @@ async def _tell(size: int, address: str) -> Outcome:
     with Stopwatch() as watch:
         for number in range(size):
             await actor.add.tell(number)
-        while (seen := await actor.seen())[0] < size:  # noqa: ASYNC110: an actor answers one call at a time
+        while (seen := await actor.seen())[0] < size:  # noqa: ASYNC110 (an actor answers one call at a time)
             await asyncio.sleep(0)
     check(size, *seen)
     return Outcome(size, watch.wall_s, watch.cpu_s)
@@ -186,6 +186,6 @@ async def _latency(size: int, address: str) -> Outcome:
         while not pace.over:
             for number in await pace.due():
                 await first.take.tell(number, time.perf_counter())
-        while len((arrivals := await end.all_of_it()).numbers) < size:  # noqa: ASYNC110: as above
+        while len((arrivals := await end.all_of_it()).numbers) < size:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     return arrivals.outcome(size, watch, pace)
