@@ -8,8 +8,8 @@ the while, or a spout that waits would starve its own topology.
 
 1. `next_tuple` is not called while inactive, at `topology.max.spout.pending` open messages, while anything waits for
    room downstream, while an async `ack` or `fail` runs, or after `finish`.
-2. A turn ends after `topology.turn.max.tuples` messages or `topology.turn.max.ms`, when a call emits nothing, or when it
-   really suspends; what was emitted is sent then.
+2. A turn ends after `topology.turn.max.tuples` messages or `topology.turn.max.ms`, when a call emits nothing, or when
+   it really suspends; what was emitted is sent then.
 3. A call that emits nothing is followed by a wait, from `topology.sleep.spout.wait.strategy.time.ms`, doubling to
    `topology.spout.wait.max.ms`; a verdict, an activation or `collector.wake()` ends it at once.
 4. A spout that raises in `next_tuple` is called again after the policy's backoff, on the same instance: a new one would
