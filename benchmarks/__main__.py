@@ -30,21 +30,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not items:
         print(f"nothing matches {' or '.join(given.only)}; see --list", file=sys.stderr)
         return 2
-    about = machine.describe()
-    repetitions = 1 if given.quick else given.repetitions
-    result = run(items, repetitions, quick=given.quick, say=_say)
-    report = Report(about, items, result, repetitions)
-    name = given.name or about["date"].replace(":", "").replace("+0000", "Z")
-    paths: list[Path] = list(report.write(given.out, name))
+    report = Report.read(given.again, items) if given.again else _measured(items, given)
+    name = given.name or (given.again.stem if given.again else report.machine["date"].replace(":", "")[:17])
+    paths: list[Path] = [] if given.again else list(report.write(given.out, name))
     if given.plots:
-        paths += _plots(report, given.out, name)
+        paths += _plots(report, given.images / name if given.images else given.out / name)
     print(report.markdown())
     _say("written: " + ", ".join(map(str, paths)))
-    for row, reason in result.failed.items():
+    for row, reason in report.run.failed.items():
         _say(f"FAILED {row}: {reason}")
-    if result.interrupted:
+    if report.run.interrupted:
         return 130
-    return 1 if result.failed else 0
+    return 1 if report.run.failed else 0
+
+
+def _measured(items: Sequence[Item], given: argparse.Namespace) -> Report:
+    about = machine.describe()
+    repetitions = 1 if given.quick else given.repetitions
+    return Report(about, items, run(items, repetitions, quick=given.quick, say=_say), repetitions)
 
 
 def chosen(items: Sequence[Item], only: Sequence[str], *, peers: bool) -> list[Item]:
@@ -58,13 +61,14 @@ def chosen(items: Sequence[Item], only: Sequence[str], *, peers: bool) -> list[I
     return [item for item in items if item.id in ids]
 
 
-def _plots(report: Report, folder: Path, name: str) -> list[Path]:
+def _plots(report: Report, stem: Path) -> list[Path]:
     try:
         from .plots import draw
     except ImportError as error:
         _say(f"no plots: {error}; they need the dependency group `bench`: uv sync --group bench")
         return []
-    return draw(report, folder / name)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    return draw(report, stem)
 
 
 def _say(line: str) -> None:
@@ -81,6 +85,10 @@ def _parser() -> argparse.ArgumentParser:
         "--peers", action=argparse.BooleanOptionalAction, default=True, help="other systems too, installed if need be"
     )
     parser.add_argument("--plots", action=argparse.BooleanOptionalAction, default=True, help="draw the plots")
+    parser.add_argument("--images", type=Path, help="folder of the plots (default: as --out)")
+    parser.add_argument(
+        "--again", type=Path, metavar="JSON", help="measure nothing: tables and plots of an earlier run"
+    )
     parser.add_argument("--out", type=Path, default=LOCAL, help="folder of the results (default: results/local)")
     parser.add_argument("--name", help="name of the result files (default: the date)")
     return parser

@@ -13,7 +13,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +51,10 @@ PEERS = {
 }
 
 
-def python_of(name: str, say: Callable[[str], None]) -> Path:
+def python_of(name: str, say: Callable[[str], None], *, peers: Mapping[str, Peer] = PEERS, home: Path = HOME) -> Path:
     """The Python of a peer's environment, made if need be. UnavailableError if it cannot be had."""
-    peer = PEERS[name]
-    folder = HOME / name
+    peer = peers[name]
+    folder = home / name
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     written = folder / "pins.json"
     if written.exists() and python.exists() and json.loads(written.read_text(encoding="utf-8")) == list(peer.pins):
@@ -95,7 +95,6 @@ def _step(command: Sequence[str]) -> None:
             capture_output=True,
             text=True,
             timeout=INSTALL_LIMIT_S,
-            cwd=HOME,
             check=False,
         )
     except subprocess.TimeoutExpired as error:

@@ -23,6 +23,14 @@ class Report:
     run: Run
     repetitions: int
 
+    @classmethod
+    def read(cls, path: Path, items: Sequence[Item]) -> Report:
+        """A run that was written, with the rows and targets as they are now. What is gone since is left out."""
+        given = json.loads(path.read_text(encoding="utf-8"))
+        about = given["machine"]
+        run = Run(given["records"], given["failed"], given["unavailable"], about["interrupted"])
+        return cls(about["machine"], items, run, about["repetitions"])
+
     @property
     def rows(self) -> list[Row]:
         """The rows, without the probes."""
