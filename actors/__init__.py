@@ -7,6 +7,7 @@ system ─ guardian of all ─┬─ cell: mailbox, restarts, timers, watchers �
 
 from .actor import Actor, maybe_await
 from .clock import Clock, LoopClock, is_virtual
+from .dispatcher import Stepper
 from .errors import (
     ActorCancelledError,
     ActorEscalatedError,
@@ -66,6 +67,7 @@ __all__ = [
     "Rng",
     "Stall",
     "StallWatch",
+    "Stepper",
     "Stop",
     "SystemRng",
     "Terminated",

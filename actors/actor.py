@@ -28,6 +28,7 @@ from .timers import Timer
 
 if TYPE_CHECKING:
     from .cell import Cell
+    from .dispatcher import Stepper
     from .ref import Ref
     from .system import ActorSystem
 
@@ -112,6 +113,10 @@ class Actor:
     def stop(self) -> None:
         """End in order, after what has been accepted."""
         self._cell.ref.stop()
+
+    def stepper(self, step: Callable[[], None]) -> Stepper:
+        """For an actor with a `run` of its own: what `mailbox.wait_steps` makes ready (see dispatcher.py)."""
+        return self._cell.stepper(step)
 
     async def run(self) -> None:
         """The message loop. Ends after `Stop`; what it raises is decided by the guardian."""

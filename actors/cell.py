@@ -24,10 +24,12 @@ import asyncio
 import enum
 import logging
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from .actor import Actor, maybe_await
 from .deathwatch import DeathWatch
+from .dispatcher import Stepper
 from .errors import ActorCancelledError, AiostormError, AskFailedError, KillTimeoutError, MailboxClosedError
 from .mailbox import Mailbox
 from .maker import Maker, kind_of
@@ -85,12 +87,13 @@ class Cell:
         self._begun = False
         self._cancelled: asyncio.CancelledError | None = None
         self._reaper: Reaper | None = None
+        self._context = copy_context()
         self._task: asyncio.Task[None]
         self._maker = Maker(self, actor)
 
     def start(self) -> None:
         """Begin to live. Apart from the making: an eager task factory runs the first step right here."""
-        self._task = self.system.guard(self._run(), name=self.path)
+        self._task = self.system.guard(self._run(), name=self.path, context=self._context)
         self._task.add_done_callback(self._never_began)
 
     # -- what the actor asks for -------------------------------------------------------------------------------------
@@ -143,6 +146,11 @@ class Cell:
         # its first step would not run at all: it looks at `killed` when it begins.
         if self._begun and self._phase in (_Phase.LIVING, _Phase.LAST):
             self._task.cancel()
+
+    def stepper(self, step: Callable[[], None]) -> Stepper:
+        """For `Mailbox.wait_steps`: the actor's asyncio task is the one that waits there."""
+        waits = self.mailbox.takes_steps
+        return Stepper(self.system.dispatcher, self.loop, self._task, self._context, waits, step)
 
     def concerns(self, message: ChildEscalated) -> bool:
         """Is it about a child of this incarnation? The last one took its children with it."""

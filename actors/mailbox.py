@@ -8,6 +8,8 @@ times cheaper than `asyncio.Queue`, which makes a future for every wait on eithe
 2. A sender that waits ends in one of three ways: accepted, refused (the mailbox has closed), cancelled. Only one that
    is cancelled in the very step in which it was accepted does not learn which it was.
 3. Everything happens in the reader's event loop: another thread goes through `loop.call_soon_threadsafe`.
+4. While the reader waits in `wait_steps`, data does not wake it but makes its step ready (see dispatcher.py). A control
+   message and `nudge` wake it as ever.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from .dispatcher import Stepper
 from .errors import MailboxClosedError
 from .lanes import Lanes
 
@@ -22,7 +25,7 @@ from .lanes import Lanes
 class Mailbox(Lanes):
     """The bounded inbox of one actor. `loop` is the loop its reader runs in."""
 
-    __slots__ = ("_loop", "_reader", "_waiter")
+    __slots__ = ("_loop", "_reader", "_stepper", "_waiter")
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class Mailbox(Lanes):
         self._loop = loop or asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
         self._reader: str | None = None
+        self._stepper: Stepper | None = None
 
     def claim(self, reader: str) -> None:
         """Be the mailbox of one actor and no other: two readers would steal each other's wake-ups."""
@@ -65,6 +69,23 @@ class Mailbox(Lanes):
         finally:
             self._waiter = None
 
+    async def wait_steps(self, stepper: Stepper, *, ready: bool) -> None:
+        """Wait for a control message or `nudge`; data makes the stepper ready. `ready`: it is already.
+
+        Only the reader may call it.
+        """
+        self._stepper = stepper
+        if ready:
+            stepper.ready()
+        try:
+            await self.wait_nudge()
+        finally:
+            self._stepper = None
+
+    def takes_steps(self) -> bool:
+        """Does the reader sleep in `wait_steps`, with nothing on its way to wake it?"""
+        return self._stepper is not None and self._waiter is not None and not self._waiter.done()
+
     @property
     def reader_waits(self) -> bool:
         """Does the reader sleep, with nothing on its way to wake it?"""
@@ -85,10 +106,23 @@ class Mailbox(Lanes):
             self._close_gate(fill, weight)
         self.fill = fill
         self._data.append((weight, item))
+        if self._stepper is not None:
+            self._stepper.ready()
+            return True
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
         return True
+
+    def post(self, item: Any) -> None:
+        """See Lanes. (Inlined too.)"""
+        if self.late is not None:
+            self.late(item)
+            return
+        self._control.append(item)
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     async def _put_slowly(self, item: Any, weight: int) -> None:
         if self.closed:
@@ -104,7 +138,10 @@ class Mailbox(Lanes):
             raise
 
     def _arrived(self) -> None:
-        self.nudge()
+        if self._stepper is None:
+            self.nudge()
+        else:
+            self._stepper.ready()
 
 
 class _Parcel:

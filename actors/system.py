@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,6 +23,7 @@ from .actor import Actor
 from .cell import Cell
 from .clock import Clock, LoopClock
 from .deadlines import Deadlines
+from .dispatcher import Dispatcher
 from .errors import ActorEscalatedError, KillTimeoutError, MailboxClosedError
 from .mailbox import Mailbox
 from .messages import DeadLetter
@@ -88,6 +90,7 @@ class ActorSystem:
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self.ask_deadlines: Deadlines | None = None
+        self.dispatcher: Dispatcher
         self._tasks: set[asyncio.Task[Any]] = set()
         self._given_up: set[asyncio.Task[Any]] = set()
         self._root: Cell | None = None
@@ -116,6 +119,7 @@ class ActorSystem:
         if self._root is not None:
             raise RuntimeError("the actor system was started already")
         self._loop = asyncio.get_running_loop()
+        self.dispatcher = Dispatcher(self._loop, self.clock.stopwatch)
         if self.ask_timeout_s is not None:
             self.ask_deadlines = Deadlines(self._loop, self.ask_timeout_s, time_out)
         self._root = Cell(
@@ -138,9 +142,9 @@ class ActorSystem:
             raise MailboxClosedError(f"the actor system {self.name!r} is stopping: it takes no new actors")
         return self._root.spawn(actor, name, policy=policy, mailbox=mailbox)
 
-    def guard(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+    def guard(self, work: Coroutine[Any, Any, Any], *, name: str, context: Context | None = None) -> asyncio.Task[Any]:
         """Run a coroutine as an asyncio task that is held until it ends and whose exception is never lost."""
-        task = self.loop.create_task(work, name=name)
+        task = self.loop.create_task(work, name=name, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Coroutine
 from typing import Any
 
-from ..actors import EMPTY, Question, Stop, Timer
+from ..actors import EMPTY, Question, Stepper, Stop, Timer
 from ..topology import (
     SYSTEM_COMPONENT,
     TICK_STREAM,
@@ -33,17 +34,10 @@ from ..topology import (
     TupleBatch,
 )
 from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector, TaskCollector, settle
-from .drive import is_cancelled
+from .drive import is_cancelled, resume
 from .environment import Environment
-from .executors import (
-    BasicExecutor,
-    BatchExecutor,
-    Executor,
-    FunctionExecutor,
-    RichExecutor,
-    RowFailedError,
-    function_as_execute,
-)
+from .executors import BasicExecutor, BatchExecutor, Executor, RichExecutor, RowFailedError
+from .function_executor import FunctionExecutor, function_as_execute
 from .reports import describe
 from .task import TaskActor
 
@@ -57,6 +51,9 @@ class BoltTask(TaskActor):
         super().__init__(env, task, spec, config)
         self._inbox: deque[Segment] = deque()
         self._start = 0  # rows of the first segment that are executed already
+        self._stopwatch = env.clock.stopwatch
+        self._turn_s = config.turn_max_ms / 1000
+        self._turn_tuples = config.turn_max_tuples
         self._slice = 1  # rows between two looks at the clock; follows the time a row takes
         self._held: set[Segment] = set()
         self._held_sweep = 64  # so many, and those that are done by now are taken out
@@ -66,6 +63,10 @@ class BoltTask(TaskActor):
         self._suspended = False
         self._flush_soon: asyncio.Handle | None = None
         self._stopping = False
+        self._open_turn: Coroutine[Any, Any, None] | None = None  # begun in a step, and come to wait for `_waited`
+        self._waited: Any = None
+        self._raised: BaseException | None = None
+        self._stepper: Stepper
         self._tick_origin = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, TICK_FIELDS)
 
     @property
@@ -96,21 +97,24 @@ class BoltTask(TaskActor):
     async def run(self) -> None:
         """The loop; see the module."""
         mailbox = self.mailbox
+        self._stepper = self.stepper(self._step)
         while True:
             while (message := mailbox.take_control()) is not EMPTY:
                 await self._control(message)
             if self.emitter.dirty:  # from user code that ran outside of a turn, or lost segments
                 self.emitter.flush()
-            if self.outbox.blocked:
+            blocked, work = self.outbox.blocked, bool(self._inbox or mailbox.has_data)
+            if self._stopping and not (blocked or work):
+                return
+            if not (blocked or work):
+                self.env.on_quiet()
+            if self._executor.plain and self._thread is None:
+                await self._wait_steps(ready=work and not blocked)
+            elif blocked or not work:
                 await mailbox.wait_nudge()
-            elif self._inbox or mailbox.has_data:
+            else:
                 await self._turn()
                 await asyncio.sleep(0)
-            elif self._stopping:
-                return
-            else:
-                self.env.on_quiet()
-                await mailbox.wait_nudge()
 
     async def stopped(self) -> None:
         """The task ends."""
@@ -119,11 +123,64 @@ class BoltTask(TaskActor):
         for segment in self._inbox:
             self.dead_letter(segment)
 
+    # -- turns outside of the asyncio task ---------------------------------------------------------------------------
+
+    async def _wait_steps(self, *, ready: bool) -> None:
+        """Sleep while steps do the work. What a step could not finish, this asyncio task does."""
+        thrown: asyncio.CancelledError | None = None
+        try:
+            await self.mailbox.wait_steps(self._stepper, ready=ready)
+        except asyncio.CancelledError as cancelled:
+            if self._open_turn is None:
+                raise
+            thrown = cancelled  # perhaps it is meant for what user code waits for in that turn
+        turn, self._open_turn = self._open_turn, None
+        if turn is not None:
+            await resume(turn, self._waited, thrown)
+        if self._raised is not None:
+            error, self._raised = self._raised, None
+            raise error
+
+    def _step(self) -> None:
+        """A turn, called by the dispatcher. Mostly it comes to its end without having to wait."""
+        mailbox = self.mailbox
+        if self.outbox.blocked:
+            return  # `_on_room` makes it ready again
+        if self._inbox or mailbox.has_data:
+            turn = self._turn()
+            try:
+                self._waited = turn.send(None)
+            except StopIteration:
+                pass
+            except BaseException as error:
+                self._raised = error
+                mailbox.nudge()
+                return
+            else:
+                self._open_turn = turn
+                mailbox.nudge()
+                return
+        if self.outbox.blocked > 0:
+            return
+        if self._inbox or mailbox.has_data:
+            self._stepper.ready()
+        elif self._stopping:
+            mailbox.nudge()
+        else:
+            self.env.on_quiet()
+
+    def _on_room(self) -> None:
+        if self.mailbox.takes_steps():
+            self._stepper.ready()
+        else:
+            self.mailbox.nudge()
+
     # -- a turn ------------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> None:
-        if not self._inbox:
-            self._inbox.extend(self.mailbox.take_batch(self.config.turn_max_tuples))
+        inbox = self._inbox
+        if not inbox:
+            inbox.extend(self.mailbox.take_batch(self._turn_tuples))
         self._working = True
         try:
             if isinstance(self._executor, BatchExecutor):
@@ -136,32 +193,41 @@ class BoltTask(TaskActor):
                 self.emitter.flush()
 
     async def _run_slices(self, executor: Executor) -> None:
-        stopwatch = self.env.clock.stopwatch
-        begun_s = stopwatch()
-        limit_s = self.config.turn_max_ms / 1000
-        while self._inbox:
-            segment = self._inbox[0]
-            start = self._start
-            stop = min(len(segment.items), start + self._slice)
+        stopwatch, inbox, limit_s = self._stopwatch, self._inbox, self._turn_s
+        begun_s = last_s = stopwatch()
+        while inbox:
+            segment = inbox[0]
+            start, length = self._start, len(segment.items)
+            stop = start + self._slice
             if executor.hold_open:
                 self._held.add(segment)
             # Moved on before the rows are executed: after a failure the next instance goes on behind them.
-            self._start = stop
-            if stop == len(segment.items):
-                self._inbox.popleft()
+            if stop < length:
+                self._start = stop
+            else:
+                stop = length
+                inbox.popleft()
                 self._start = 0
-            slice_s = stopwatch()
             failed = 0
             try:
-                failed = await self._execute(executor, segment, start, stop)
+                if self._thread is None:
+                    failed = await executor.run(segment, start, stop)
+                else:
+                    failed = await self._run_in_thread(executor, segment, start, stop)
             except RowFailedError as error:
                 self._rich_failed(segment, start, stop, error)
             self._executed(executor, segment, stop - start, failed)
-            used_s = stopwatch() - slice_s
+            now_s = stopwatch()
+            used_s = now_s - last_s
             self.counters.execute_s += used_s
-            self._adapt(stop - start, used_s, limit_s)
-            if slice_s + used_s - begun_s > limit_s:
+            # So many rows that a slice takes about half of a turn: a slow bolt gives the loop back after few.
+            if used_s * 2 > limit_s:
+                self._slice = max(1, int((stop - start) * limit_s / (2 * used_s)))
+            elif stop - start == self._slice:
+                self._slice = min(self._slice * 2, self._turn_tuples)
+            if now_s - begun_s > limit_s:
                 return
+            last_s = now_s
 
     async def _run_batch(self, executor: BatchExecutor) -> None:
         segments = list(self._inbox)
@@ -189,10 +255,8 @@ class BoltTask(TaskActor):
         if not executor.hold_open:
             self.counters.acked -= failed
 
-    async def _execute(self, executor: Executor, segment: Segment, start: int, stop: int) -> int:
-        if self._thread is not None:
-            return int(await self.in_thread(lambda: _without_waiting(executor.run(segment, start, stop))))
-        return await executor.run(segment, start, stop)
+    async def _run_in_thread(self, executor: Executor, segment: Segment, start: int, stop: int) -> int:
+        return int(await self.in_thread(lambda: _without_waiting(executor.run(segment, start, stop))))
 
     def _executed(self, executor: Executor, segment: Segment, count: int, failed: int) -> None:
         counters = self.counters
@@ -208,13 +272,6 @@ class BoltTask(TaskActor):
         segment.open -= count
         if not segment.open:
             self.emitter.done(segment)
-
-    def _adapt(self, count: int, used_s: float, limit_s: float) -> None:
-        """So many rows that a slice takes about half of a turn: a slow bolt gives the loop back after few."""
-        if used_s * 2 > limit_s:
-            self._slice = max(1, int(count * limit_s / (2 * used_s)))
-        elif count == self._slice:
-            self._slice = min(self._slice * 2, self.config.turn_max_tuples)
 
     # -- control -----------------------------------------------------------------------------------------------------
 

@@ -42,6 +42,30 @@ def drive(work: Coroutine[Any, Any, Any], on_suspend: Callable[[], None]) -> Gen
             step, argument = work.throw, error
 
 
+@types.coroutine
+def resume(
+    work: Coroutine[Any, Any, Any], waited: Any, thrown: BaseException | None = None
+) -> Generator[Any, Any, Any]:
+    """Go on, in this asyncio task, with a coroutine that was begun outside of it and has come to wait for `waited`.
+
+    `thrown` has come instead.
+    """
+    step: Callable[[Any], Any] = work.send
+    argument: Any = None
+    while True:
+        try:
+            if thrown is not None:
+                raise thrown
+            argument = yield waited
+            step = work.send
+        except BaseException as error:
+            step, argument, thrown = work.throw, error, None
+        try:
+            waited = step(argument)
+        except StopIteration as end:
+            return end.value
+
+
 async def finish(value: Any, on_suspend: Callable[[], None]) -> Any:
     """What a user method gave back: driven if it was `async def`."""
     if inspect.iscoroutine(value):

@@ -1,0 +1,104 @@
+"""Dispatcher: turns of ready actors, several in one callback of the event loop.
+
+An asyncio task costs a round of the loop each time it is woken. An actor whose work seldom waits (a bolt of plain
+functions) can do without: it names a step, and while its asyncio task sleeps, an arrival in its mailbox makes the step
+ready. Ready steps run in the order in which they became ready. What one sends may make the next one ready, so a tuple
+goes through a whole chain of bolts in one round.
+
+    offer ─► ready ─► [ step, step, step ] ─► the loop: sockets, timers, asyncio tasks ─► [ step … ]
+                      for TURN_S, or MAX_STEPS
+
+1. A step runs as the actor's own asyncio task would: in its context, and as `asyncio.current_task()`. It is never
+   called within another, and not while that task is awake.
+2. Others get the loop after `TURN_S` seconds or `MAX_STEPS` steps, whichever is first.
+3. A step must not raise: what it cannot finish it leaves to the actor's asyncio task.
+
+Akka: the dispatcher and its throughput setting. To run as a task is what asyncio documents for tasks of other makers
+("Extending": `_enter_task`, `_leave_task`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.tasks import _enter_task, _leave_task  # documented under asyncio's "Extending"
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from typing import Final
+
+TURN_S: Final = 0.002
+"""After so long others get the loop."""
+MAX_STEPS: Final = 64
+"""After so many steps they do, whatever the clock says: in virtual time it stands still."""
+
+
+class Dispatcher:
+    """The ready steps of one event loop. `stopwatch` gives seconds, for measuring how long steps take."""
+
+    __slots__ = ("_handle", "_loop", "_ready", "_stopwatch")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, stopwatch: Callable[[], float]) -> None:
+        self._loop = loop
+        self._stopwatch = stopwatch
+        self._ready: deque[Stepper] = deque()
+        self._handle: asyncio.Handle | None = None
+
+    def ready(self, stepper: Stepper) -> None:
+        """Call it soon."""
+        self._ready.append(stepper)
+        if self._handle is None:
+            self._handle = self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        ready = self._ready
+        stopwatch = self._stopwatch
+        until_s = stopwatch() + TURN_S
+        try:
+            for _ in range(MAX_STEPS):
+                ready.popleft().call()
+                if not ready or stopwatch() >= until_s:
+                    return
+        finally:  # also when a step was left by a KeyboardInterrupt
+            self._handle = self._loop.call_soon(self._run) if ready else None
+
+
+class Stepper:
+    """One actor's step. `waits` says whether its asyncio task still sleeps: else the step is not its to take.
+
+    `queued`: it is ready, and has not been called since.
+    """
+
+    __slots__ = ("_context", "_dispatcher", "_loop", "_step", "_task", "_waits", "queued")
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        loop: asyncio.AbstractEventLoop,
+        task: asyncio.Task[None],
+        context: Context,
+        waits: Callable[[], bool],
+        step: Callable[[], None],
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._loop = loop
+        self._task = task
+        self._context = context
+        self._waits = waits
+        self._step = step
+        self.queued = False
+
+    def ready(self) -> None:
+        """There is something to do: call it soon, once."""
+        if not self.queued:
+            self.queued = True
+            self._dispatcher.ready(self)
+
+    def call(self) -> None:
+        """Take the step, as the actor's asyncio task."""
+        self.queued = False
+        if self._waits():
+            _enter_task(self._loop, self._task)
+            try:
+                self._context.run(self._step)
+            finally:
+                _leave_task(self._loop, self._task)

@@ -1,0 +1,251 @@
+"""Function executor: `@bolt` functions, the lean path. A row in is the arguments, a result a value or a tuple of them.
+
+1. No Tuple objects, and no Python between the rows where it can be helped: `map` calls the function, a list takes what
+   it returns.
+2. What a call has emitted before it raised is not sent, if it is still in the buffer; the other rows go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from itertools import islice, repeat, starmap
+from operator import length_hint
+from typing import Any, Final
+
+from ..topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
+from .collectors import BasicTaskCollector, branch_of
+from .drive import drive
+from .emitter import Emitter
+from .executors import Executor, Fail
+from .outbox import Outbox
+
+RESULTS_CHUNK: Final = 4096
+"""A generator's results are taken this many at a time: after each chunk they are sent and find room."""
+
+
+class FunctionExecutor(Executor):
+    """Function bolts: the lean path. A row in is the arguments; a result is a value, or a tuple of them."""
+
+    def __init__(self, bolt: FunctionBolt, emitter: Emitter, outbox: Outbox, fail: Fail) -> None:
+        self._fn = bolt.fn
+        self._emitter = emitter
+        self._outbox = outbox
+        self._fail = fail
+        self._stream = emitter.streams.get(DEFAULT_STREAM)
+        self._arity = self._stream.arity if self._stream is not None else -1
+        self._single = self._arity == 1
+        self._generates = bolt.style == "generator"
+        self._async = bolt.is_async
+        self.may_wait = not bolt.blocking
+        self.plain = not bolt.is_async
+
+    async def run(self, segment: Segment, start: int, stop: int) -> int:
+        """See Executor."""
+        if self._stream is None and not self._generates and not self._async:
+            return self._run_sink(segment, start, stop)
+        marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
+        if marks is None:
+            marks = repeat(None, stop) if self._generates or self._async else None
+        elif start or stop < len(segment.items):
+            marks = marks[start:stop]
+        if self._async:
+            return await self._run_async(segment, start, stop, marks)
+        if self._generates:
+            return await self._run_generator(segment, start, stop, marks)
+        return self._run_function(segment, start, stop, marks)
+
+    def _calls(self, segment: Segment, start: int, stop: int) -> tuple[Iterator[Any], Iterator[Any]]:
+        """Items, and what the function returns for each: unpacked and called in C.
+
+        A call that raises ends a loop over the results; both iterators then stand behind its item.
+        """
+        left = iter(segment.items if stop - start == len(segment.items) else segment.items[start:stop])
+        return left, map(self._fn, left) if segment.origin.bare else starmap(self._fn, left)
+
+    def _run_function(self, segment: Segment, start: int, stop: int, marks: Sequence[Any] | None) -> int:
+        """A plain function: one result an item, or none."""
+        failed = 0
+        out, out_marks = self._buffer(segment)
+        _, calls = self._calls(segment, start, stop)
+        at = start
+        while at < stop:  # once, unless a call raises
+            raised: Exception | None = None
+            results: list[Any] = []
+            try:
+                results.extend(calls)  # what came before an error stays in the list
+            except Exception as error:
+                raised = error
+            done = at + len(results)
+            failed += self._keep(segment, at, results, marks and marks[at - start : done - start], out, out_marks)
+            if raised is not None:
+                failed += 1
+                self._fail(segment, done, raised)
+            at = done + 1
+        return failed
+
+    def _keep(
+        self,
+        segment: Segment,
+        at: int,
+        results: list[Any],
+        marks: Sequence[Any] | None,
+        out: list[Any],
+        out_marks: list[Any],
+    ) -> int:
+        """Put the results of rows from `at` on into the buffer, without those that are None. How many were refused."""
+        if self._single:
+            for result in results:
+                if result is None:
+                    break
+            else:  # the common case: all of them, as they are
+                out += results
+                if marks is not None:
+                    out_marks += marks
+                return 0
+        failed = 0
+        single, arity = self._single, self._arity
+        for offset, result in enumerate(results, at):
+            if result is not None:
+                try:
+                    plain = single or (type(result) is tuple and len(result) == arity)
+                    out.append(result if plain else self._item(result))
+                    if marks is not None:
+                        out_marks.append(marks[offset - at])
+                except Exception as error:
+                    failed += 1
+                    self._fail(segment, offset, error)
+        return failed
+
+    async def _run_generator(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
+        failed = 0
+        single = self._single
+        out, out_marks = self._buffer(segment)
+        extend, before = out.extend, len(out)
+        left, calls = self._calls(segment, start, stop)
+        marked = zip(marks, calls)  # noqa: B905 - the hot path; the mark first, so that it goes with an item that raises
+        while True:
+            try:
+                for mark, results in marked:
+                    chunk = islice(results, RESULTS_CHUNK)
+                    extend(chunk if single else map(self._item, chunk))
+                    made = len(out) - before
+                    if made:
+                        out_marks += repeat(mark, made)
+                        before += made
+                        if made == RESULTS_CHUNK:
+                            offset = stop - length_hint(left) - 1
+                            failed += await self._rest(segment, offset, results, mark)
+                            out, out_marks = self._buffer(segment)
+                            extend, before = out.extend, len(out)
+                return failed
+            except Exception as error:
+                del out[before:]
+                failed += 1
+                self._fail(segment, stop - length_hint(left) - 1, error)
+
+    def _run_sink(self, segment: Segment, start: int, stop: int) -> int:
+        """A plain function that emits nothing: no marks, no buffers."""
+        failed = 0
+        left, results = self._calls(segment, start, stop)
+        while True:
+            try:
+                for result in results:
+                    if result is not None:
+                        self._item(result)  # raises: there is nowhere to emit it
+                return failed
+            except Exception as error:
+                failed += 1
+                self._fail(segment, stop - length_hint(left) - 1, error)
+
+    async def _run_async(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
+        failed = 0
+        for offset, mark in zip(range(start, stop), marks):  # noqa: B905
+            try:
+                result = self._fn(*segment.row(offset))
+                await drive(self._collect(result, segment, mark), self._emitter.flush)
+            except Exception as error:
+                failed += 1
+                self._fail(segment, offset, error)
+        return failed
+
+    async def tick(self, segment: Segment) -> None:
+        """A function knows no ticks."""
+
+    def _buffer(self, segment: Segment) -> tuple[list[Any], list[Any]]:
+        if self._stream is None:
+            return [], []
+        return branch_of(self._emitter, segment).buffer(self._stream)
+
+    async def _rest(self, segment: Segment, offset: int, results: Iterator[Any], mark: Any) -> int:
+        """The results of one row beyond the first chunk, with room between chunks. 1 if it failed, else 0."""
+        try:
+            while True:
+                await self._find_room()
+                out, out_marks = self._buffer(segment)
+                before = len(out)
+                out.extend(map(self._item, islice(results, RESULTS_CHUNK)))
+                out_marks.extend(repeat(mark, len(out) - before))
+                if len(out) - before < RESULTS_CHUNK:
+                    return 0
+        except Exception as error:
+            out, out_marks = self._buffer(segment)
+            del out[len(out_marks) :]
+            self._fail(segment, offset, error)
+            return 1
+
+    async def _find_room(self) -> None:
+        if self.may_wait:
+            self._emitter.flush()
+            await self._outbox.room()
+
+    async def _collect(self, result: Any, segment: Segment, mark: Any) -> None:
+        """Await an async function's results. Each suspension flushes, so the buffer is looked up for every result."""
+        if not self._generates:
+            value = await result
+            if value is not None:
+                self._append(segment, value, mark)
+            return
+        results: AsyncIterator[Any] = result
+        async for value in results:
+            if self._append(segment, value, mark) >= RESULTS_CHUNK:
+                await self._find_room()
+
+    def _append(self, segment: Segment, value: Any, mark: Any) -> int:
+        item = self._item(value)
+        out, out_marks = self._buffer(segment)
+        out.append(item)
+        out_marks.append(mark)
+        return len(out)
+
+    def _item(self, value: Any) -> Any:
+        """A result as it travels: the value itself with one declared field, else a checked row."""
+        if self._single:
+            return value
+        if self._stream is None:
+            raise EmitError(f"{self._emitter.name} returned {value!r:.200} but declares no outputs: @bolt(outputs=…)")
+        return self._emitter.row(value, DEFAULT_STREAM)[1]  # several fields: the row
+
+
+def function_as_execute(bolt: FunctionBolt, *, single: bool) -> Callable[[Tuple, BasicTaskCollector], Any]:
+    """A function bolt with Tuple objects, for a task with hooks: `execute(tup, collector)`."""
+
+    async def execute(tup: Tuple, collector: BasicTaskCollector) -> None:
+        result = bolt.fn(*tup.values)
+        if bolt.style != "generator":
+            value = await result if bolt.is_async else result
+            if value is not None:
+                collector.emit((value,) if single else value)
+            return
+        made = 0
+        async for value in result if bolt.is_async else _each(result):
+            collector.emit((value,) if single else value)
+            made += 1
+            if made % RESULTS_CHUNK == 0 and not bolt.blocking:
+                await collector.drain()
+
+    return execute
+
+
+async def _each(values: Iterable[Any]) -> AsyncIterator[Any]:
+    for value in values:
+        yield value

@@ -1,0 +1,80 @@
+"""Turns that begin outside of the asyncio task: user code does not notice, and what has to wait goes on inside."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from aiostorm import BasicBolt, Config, LocalCluster, bolt
+from aiostorm.testing import FixedSpout, Recorder, SimClock
+
+from .parts import Gate, Notes, Numbers, line, rows
+
+
+async def test_a_plain_method_that_returns_a_coroutine_may_wait_with_a_timeout(local_cluster: LocalCluster) -> None:
+    """The timeout cancels the asyncio task; the task takes that for what it is."""
+
+    class Waits(BasicBolt):
+        outputs = "n"
+
+        def execute(self, tup: Any, collector: Any) -> Coroutine[Any, Any, None]:
+            return self.wait(tup["n"], collector)
+
+        async def wait(self, n: int, collector: Any) -> None:
+            async with asyncio.timeout(0 if n % 3 == 0 else 1):
+                await asyncio.sleep(5 if n % 2 else 0.5)
+            collector.emit((n,))
+
+    source, sink = Numbers(12), Recorder()
+    running = await local_cluster.submit("t", line(source, waits=Waits(), sink=sink))
+    await running.wait_finished()
+    kept = [n for n in range(12) if n % 3 and not n % 2]
+    assert sorted(sink.values) == rows(kept)
+    assert sorted(source.acked) == kept
+    assert {n: failure.error for n, failure in source.failed.items()} == {
+        n: "TimeoutError" for n in range(12) if n not in kept
+    }
+
+
+async def test_prepare_and_execute_see_one_task_and_one_context(local_cluster: LocalCluster) -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
+    seen = Notes()
+
+    class Looks(BasicBolt):
+        def prepare(self, context: Any) -> None:
+            variable.set(f"task {context.task_id}")
+            self.task = asyncio.current_task()
+
+        def execute(self, tup: Any, collector: Any) -> None:
+            seen.append((variable.get(), asyncio.current_task() is self.task is not None))
+
+    running = await local_cluster.submit("t", line(Numbers(3), looks=Looks))
+    await running.wait_finished()
+    assert len(set(seen)) == 1
+    assert seen[0][0].startswith("task ")
+    assert seen[0][1]
+    assert variable.get() == "none"
+
+
+async def test_a_turn_that_waits_for_room_is_ended_by_a_kill(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    """A generator has given more than its targets take; the turn waits for room that never comes."""
+    gate, given = Gate(), Notes()
+
+    @bolt(outputs="n")
+    def many(n: int) -> Iterator[int]:
+        for number in range(100_000):
+            given.append(number)
+            yield number
+
+    class Stuck(BasicBolt):
+        async def execute(self, tup: Any, collector: Any) -> None:
+            await gate.wait()
+
+    source = FixedSpout(rows(range(2)), "n")
+    running = await local_cluster.submit("t", line(source, many=many, stuck=Stuck()), Config(message_timeout_s=1000))
+    await sim_clock.advance(100)
+    assert 0 < len(given) < 20_000
+    await running.kill(0)
+    assert not source.acked
