@@ -44,7 +44,9 @@ class Tree:
 
     __slots__ = ("attempts", "emissions", "emitted_s", "ids", "open", "since_s")
 
-    def __init__(self, ids: Sequence[Any], emissions: list[Emission] | None, attempts: int, emitted_s: float) -> None:
+    def __init__(
+        self, ids: Sequence[Any], emissions: Sequence[Emission] | None, attempts: int, emitted_s: float
+    ) -> None:
         self.ids: tuple[Any, ...] = tuple(ids)
         self.emissions = emissions
         self.attempts = attempts
@@ -83,7 +85,9 @@ class Pending:
     def __len__(self) -> int:
         return len(self._trees)
 
-    def add(self, root: int, ids: Sequence[Any], emissions: list[Emission] | None, attempts: int, now_s: float) -> None:
+    def add(
+        self, root: int, ids: Sequence[Any], emissions: Sequence[Emission] | None, attempts: int, now_s: float
+    ) -> None:
         """A tree was emitted: message ids by index; `emissions` parallel to them, or None.
 
         ValueError for a root that is pending: the other tree would be forgotten. (Ask `root in pending` first: of 64

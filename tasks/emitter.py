@@ -18,7 +18,7 @@ Storm makes an edge per tuple and target (depart: semantics.md, section 2).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..acker import Acks, IdSource
 from ..actors import Mailbox
@@ -82,6 +82,11 @@ class Branch:
     def __init__(self, root: int) -> None:
         self.root = root
         self.buffers: dict[tuple[OutStream, int | None], tuple[list[Any], list[Any]]] = {}
+
+    def put(self, stream: OutStream, items: list[Any]) -> None:
+        """All items of a stream at once, each of a message of its own: marked 0, 1, 2, …"""
+        # Read only from here on; a range takes no memory.
+        self.buffers[stream, None] = (items, cast("list[Any]", range(len(items))))
 
     def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
         """The items (see OutStream.item) and marks to append to; always both."""
@@ -175,23 +180,25 @@ class Emitter:
 
     def seal(self, branch: Branch) -> None:
         """Turn a branch into segments and send them; adds their edges to `xors`."""
-        sent = 0
+        root = branch.root
+        sent = emitted = 0
         for (stream, target), (items, marks) in branch.buffers.items():
-            self.counters.emitted += len(items)
+            emitted += len(items)
             if self.on_emit is not None:
                 for item in items:
                     self.on_emit(stream.row(item), stream.origin.stream)
-            tracked = None if branch.root == UNTRACKED else marks
+            tracked = None if root == UNTRACKED else marks
             if target is not None:
-                sent += self._send(stream.outlets[target], stream.origin, items, tracked, branch.root)
+                sent += self._send(stream.outlets[target], stream.origin, items, tracked, root)
                 continue
             for route in stream.routes:
                 try:
                     shares = route.split(items, tracked)
                 except Exception:
-                    shares = self._split_by_row(route, stream, items, tracked, branch.root)
+                    shares = self._split_by_row(route, stream, items, tracked, root)
                 for to, share, share_marks in shares:
-                    sent += self._send(route.outlets[to], stream.origin, share, share_marks, branch.root)
+                    sent += self._send(route.outlets[to], stream.origin, share, share_marks, root)
+        self.counters.emitted += emitted
         self.counters.transferred += sent
 
     def _split_by_row(
@@ -214,7 +221,7 @@ class Emitter:
     ) -> int:
         count = len(items)
         piece = outlet.max_piece
-        if count <= piece:
+        if count <= piece or outlet.fits(count):
             outlet.send(self._segment(origin, items, marks, root))
             return count
         for start in range(0, count, piece):

@@ -89,12 +89,14 @@ class Fates:
                     arguments += (settled.emission.values if settled.emission is not None else (),)
                 await self._task.tell("ack", self._spout.ack, *arguments)
             return
-        ack = self._spout.ack
-        for message_id in tree.open_ids():
+        left = iter(tree.open_ids())
+        results = map(self._spout.ack, left)  # called from C; a call that raises ends the loop, and it begins again
+        while True:
             try:
-                result = ack(message_id)
-                if result is not None:
-                    await awaited(result)
+                for result in results:
+                    if result is not None:
+                        await awaited(result)
+                return
             except Exception as error:
                 self._task.report("ack", error)
 

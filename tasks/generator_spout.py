@@ -6,12 +6,16 @@ again, so the framework replays its tracked messages (`topology.max.retries`, he
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from itertools import islice
+from typing import Any, Final
 
 from ..topology import FunctionSpout, Spout, TopologyContext
 
 GENERATOR_MAX_RETRIES = 3
+
+CHUNK: Final = 64
+"""Items are taken from a plain generator this many at a time, fewer if one of them takes long."""
 
 
 class GeneratorSpout(Spout):
@@ -19,7 +23,9 @@ class GeneratorSpout(Spout):
 
     def __init__(self, function: FunctionSpout, arity: int) -> None:
         self._function = function
+        self._arity = arity
         self._single = arity == 1
+        self._chunk = 1
         self._number = 0
         self._collector: Any = None
         self._items: Iterator[Any] = iter(())
@@ -42,6 +48,43 @@ class GeneratorSpout(Spout):
             self._emit(item)
             return
         self._collector.finish()
+
+    @property
+    def gives_chunks(self) -> bool:
+        """Can `turn` be used instead of `next_tuple`?"""
+        return not (self._function.is_async or self._function.blocking) and bool(self._collector.takes_chunks)
+
+    def turn(self, most: int, limit_s: float, stopwatch: Callable[[], float]) -> None:
+        """Emit the next items: at most so many, for about so many seconds. What the generator raises is raised."""
+        begun_s = last_s = stopwatch()
+        while most > 0 and last_s - begun_s < limit_s:
+            wanted = min(most, self._chunk)
+            items: list[Any] = []
+            try:
+                items.extend(islice(self._items, wanted))  # what came before an error stays in the list
+            finally:
+                self._emit_chunk(items)
+            if len(items) < wanted:
+                self._collector.finish()
+                return
+            most -= wanted
+            now_s = stopwatch()
+            if (now_s - last_s) * 4 > limit_s:
+                self._chunk = max(1, self._chunk // 2)
+            elif wanted == self._chunk:
+                self._chunk = min(2 * wanted, CHUNK)
+            last_s = now_s
+
+    def _emit_chunk(self, items: list[Any]) -> None:
+        if not items:
+            return
+        arity = self._arity
+        if not self._single and not all(type(item) is tuple and len(item) == arity for item in items):
+            for item in items:  # one of them is a list, or an error that names it
+                self._emit(item)
+            return
+        number, self._number = self._number, self._number + len(items)
+        self._collector.emit_chunk(items, number if self._function.tracked else None)
 
     async def _next_async(self) -> None:
         if self._async_items is None:

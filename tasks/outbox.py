@@ -32,6 +32,11 @@ class Outlet:
         self._parked = False
         self.max_piece = mailbox.max_piece
 
+    def fits(self, count: int) -> bool:
+        """Is there room for so many tuples right now? More than `max_piece` need not be cut then."""
+        mailbox = self._mailbox
+        return not self._parked and mailbox.gate_open and mailbox.fill + count <= mailbox.capacity
+
     def send(self, segment: Segment) -> None:
         """Send now if there is room, else when there is; never waits."""
         if self._parked:

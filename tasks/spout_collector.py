@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from ..acker import Emission, IdSource, Init, Pending, Retries, Settled, Tree
 from ..actors import Mailbox
@@ -67,8 +67,12 @@ class SpoutTaskCollector(TaskCollector):
         self._default = default if plain else None
         self._arity = default.arity if default is not None and plain else -1
         self._bare = self._arity == 1
+        # The open tree's items on the default stream. As long as it has no others (`_mixed`), marks and emissions
+        # follow from them: they are made when the tree is sealed, or not at all.
         self._items: list[Any] = []
         self._marks: list[Any] = []
+        self._mixed = False
+        self._loose: list[Any] | None = None  # items without a message id that wait for the turn's end
 
     @property
     def open_messages(self) -> int:
@@ -82,26 +86,47 @@ class SpoutTaskCollector(TaskCollector):
 
     def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple; tracked if it has a message id."""
-        if (
-            stream == DEFAULT_STREAM
-            and type(values) is tuple
-            and len(values) == self._arity
-            and message_id is not None
-            and not self._suspects
-        ):
-            if self._branch is None:
-                self._open_tree()
+        if stream == DEFAULT_STREAM and type(values) is tuple and len(values) == self._arity and not self._suspects:
+            if message_id is None:
+                (self._loose if self._loose is not None else self._open_loose()).append(
+                    values[0] if self._bare else values
+                )
+                self.emitted += 1
+                return
             ids = self._open_ids
+            if not ids:
+                self._open_tree()
+            elif self._mixed:
+                self._mix(values)
             self._items.append(values[0] if self._bare else values)
-            self._marks.append(len(ids))
             ids.append(message_id)
-            if self._keep_values:
-                self._open_emissions.append(Emission(values, DEFAULT_STREAM))
             self.emitted += 1
             if len(ids) >= self._tree_max:
                 self._seal_tree(0)
             return
         self._emit(values, message_id, stream, None)
+
+    @property
+    def takes_chunks(self) -> bool:
+        """Can `emit_chunk` be used?"""
+        return self._default is not None
+
+    def emit_chunk(self, items: list[Any], first_id: int | None) -> None:
+        """Emit checked items of the default stream, as they travel; message ids from `first_id` on, None: untracked."""
+        self.emitted += len(items)
+        if first_id is None:
+            (self._loose if self._loose is not None else self._open_loose()).extend(items)
+            return
+        done = 0
+        while done < len(items):
+            if not self._open_ids:
+                self._open_tree()
+            part = items[done : done + self._tree_max - len(self._open_ids)]
+            self._items += part
+            self._open_ids += range(first_id + done, first_id + done + len(part))
+            done += len(part)
+            if len(self._open_ids) >= self._tree_max:
+                self._seal_tree(0)
 
     def emit_direct(
         self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
@@ -151,6 +176,7 @@ class SpoutTaskCollector(TaskCollector):
     def flush(self) -> None:
         """Seal the open tree, tell the ackers, send."""
         self._seal_tree(0)
+        self._loose = None
         if self._inits:
             self._post_inits()
         if self._emitter.dirty:
@@ -162,9 +188,7 @@ class SpoutTaskCollector(TaskCollector):
         if message_id is None:
             self.emitted += 1
             self._seal_tree(0)  # what was emitted before goes out before
-            items, marks = self._emitter.branch(UNTRACKED).buffer(out, task)
-            items.append(out.item(row))
-            marks.append(None)
+            self._emitter.branch(UNTRACKED).buffer(out, task)[0].append(out.item(row))
             return
         self.emitted += 1
         emission = Emission(row, stream, task) if self._keep_values else None
@@ -183,40 +207,77 @@ class SpoutTaskCollector(TaskCollector):
             if len(self._open_ids) >= self._tree_max:
                 self._seal_tree(0)
 
+    def _open_loose(self) -> list[Any]:
+        """Where items of the default stream without a message id go."""
+        assert self._default is not None  # noqa: S101 - for the type checker: the lean path is closed without it
+        self._seal_tree(0)  # what was emitted before goes out before
+        self._loose = self._emitter.branch(UNTRACKED).buffer(self._default)[0]
+        return self._loose
+
     def _open_tree(self) -> Branch:
         """Begin a tree. Without ackers it has no root: nothing is tracked, and it is settled when it is sealed."""
         self._branch = branch = Branch(self._ids.take() if self._ackers else UNTRACKED)
-        if self._default is not None:
-            self._items, self._marks = branch.buffer(self._default)
+        self._items = []
+        self._mixed = False
+        self._loose = None  # what comes after this tree goes out after it
         return branch
 
     def _track(self, out: OutStream, task: int | None, row: Row, message_id: Any, emission: Emission | None) -> None:
-        items, marks = (self._branch or self._open_tree()).buffer(out, task)
+        """A message that goes another way than most: on another stream, to one task, again."""
+        branch = self._branch or self._open_tree()
+        if not self._mixed:
+            self._begin_mix(branch)
+        items, marks = branch.buffer(out, task)
         items.append(out.item(row))
         marks.append(len(self._open_ids))
         self._open_ids.append(message_id)
         if emission is not None:
             self._open_emissions.append(emission)
 
+    def _begin_mix(self, branch: Branch) -> None:
+        """The open tree gets marks and emissions of its own."""
+        self._mixed = True
+        if self._default is not None:
+            kept = self._items
+            self._items, self._marks = branch.buffer(self._default)
+            self._items += kept
+            self._marks += range(len(kept))
+            if self._keep_values:
+                self._open_emissions += KeptValues(kept, self._bare)
+
+    def _mix(self, values: Row) -> None:
+        """The next item of the default stream is in a mixed tree."""
+        self._marks.append(len(self._open_ids))
+        if self._keep_values:
+            self._open_emissions.append(Emission(values, DEFAULT_STREAM))
+
     def _seal_tree(self, failures: int) -> None:
         branch = self._branch
         if branch is None:
             return
         ids, self._open_ids = self._open_ids, []
-        emissions, self._open_emissions = self._open_emissions, []
-        self._branch = None
-        self._emitter.counters.trees += 1
-        self._emitter.seal_branches()
+        emissions: Sequence[Emission] | None = None
+        if self._mixed:
+            emissions, self._open_emissions = self._open_emissions or None, []
+        else:
+            assert self._default is not None  # noqa: S101 - for the type checker: only `_track` knows other streams
+            branch.put(self._default, self._items)
+            if self._keep_values:
+                emissions = KeptValues(self._items, self._bare)
+        self._branch = self._loose = None
+        emitter = self._emitter
+        emitter.counters.trees += 1
+        emitter.seal_branches()
         root = branch.root
         if root == UNTRACKED:
-            self._emitter.seal(branch)
-            self.settled_at_once.append(Tree(ids, emissions or None, failures, self._monotonic()))
+            emitter.seal(branch)
+            self.settled_at_once.append(Tree(ids, emissions, failures, self._monotonic()))
             return
-        self._pending.add(root, ids, emissions or None, failures, self._monotonic())
-        self._emitter.seal(branch)
+        self._pending.add(root, ids, emissions, failures, self._monotonic())
+        emitter.seal(branch)
         # The edges of a tree's first segments go with its INIT, not with a turn's acks. No edge (a custom grouping that
         # chose nobody, or no consumer any more) is a complete tree: the ledger says so.
-        self._inits.append((root, self._emitter.xors.pop(root, 0)))
+        self._inits.append((root, emitter.xors.pop(root, 0)))
 
     def _post_inits(self) -> None:
         inits, self._inits = self._inits, []
@@ -228,6 +289,29 @@ class SpoutTaskCollector(TaskCollector):
                 mine = [item for item in inits if item[0] % len(ackers) == i]
                 if mine:
                     mailbox.post(Init(self._task_id, mine))
+
+
+class KeptValues(Sequence[Emission]):
+    """The emissions of a tree whose messages all went to the default stream: made from its items when asked for."""
+
+    __slots__ = ("_bare", "_items")
+
+    def __init__(self, items: Sequence[Any], bare: bool) -> None:
+        self._items = items
+        self._bare = bare
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, at: int) -> Emission: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Emission]: ...
+    def __getitem__(self, at: int | slice) -> Emission | list[Emission]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        item = self._items[at]
+        return Emission((item,) if self._bare else item, DEFAULT_STREAM)
 
 
 class ThreadedSpoutCollector:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from typing import Any
+from typing import Any, Final, cast
 
 from ..acker import EXPIRY_STEPS, Emission, Pending, Retries, Verdicts
 from ..actors import (
@@ -57,6 +57,9 @@ class Deactivate:
 
 _SWEEP = object()
 
+CALLS_PER_LOOK: Final = 16
+"""Calls of `next_tuple` between two looks at the clock, if they were short so far."""
+
 
 class SpoutTask(TaskActor):
     """One task of a spout."""
@@ -70,6 +73,9 @@ class SpoutTask(TaskActor):
         self._limit = config.max_spout_pending
         # One tree a turn; a few small ones, since a turn has its own price.
         self._turn_messages = config.turn_max_tuples
+        self._stopwatch = env.clock.stopwatch
+        self._stride = 1
+        self._gives_chunks = False
         self._replays: deque[tuple[Any, Emission, int]] = deque()
         self._bell = Bell()
         self._mouth: asyncio.Task[None] | None = None
@@ -172,6 +178,7 @@ class SpoutTask(TaskActor):
         context = self.context()
         await self.open_component(component.open, context, given)
         self._take_over()
+        self._gives_chunks = isinstance(component, GeneratorSpout) and component.gives_chunks
         self.use_hooks(context)
         self._fates = Fates(self, component, self._collector, self._pending, self._retries, self._replays)
         self.is_ready()
@@ -277,27 +284,45 @@ class SpoutTask(TaskActor):
             finally:
                 self._take_over()  # also what it emitted before it raised
             return collector.emitted > begun
-        next_tuple, stopwatch = self._spout.next_tuple, self.env.clock.stopwatch
-        most = begun + self._turn_messages
+        most = self._turn_messages
         if self._limit is not None:
-            most = min(most, collector.emitted + self._room())
+            most = min(most, self._room())
+        if self._gives_chunks:
+            if not collector.finished and most > 0:
+                cast(GeneratorSpout, self._spout).turn(most, self.config.turn_max_ms / 1000, self._stopwatch)
+        else:
+            await self._call_next_tuple(collector.emitted + most)
+        return collector.emitted > begun
+
+    async def _call_next_tuple(self, most: int) -> None:
+        """Until so many have been emitted in all, a call emits nothing, or the time is over."""
+        collector, outbox, next_tuple, stopwatch = self._collector, self.outbox, self._spout.next_tuple, self._stopwatch
         until_s = stopwatch() + self.config.turn_max_ms / 1000
         now = collector.emitted
-        while now < most and not collector.finished and self._active and not self.outbox.blocked:
-            before = now
+        calls = 0
+        while now < most and not collector.finished and self._active and not outbox.blocked:
             result = next_tuple()
             if result is not None:
                 if inspect.iscoroutine(result):
                     await drive(result, self._suspended)
-                    self.suspended_since_s = None
+                    if self.suspended_since_s is not None:  # its source had it wait: what came is sent at once
+                        self.suspended_since_s = None
+                        return
                 else:
                     await finish(result, self._suspended)
                 if self._room() <= 0:  # while it was suspended, what it had emitted was sent and may be settled
-                    break
-            now = collector.emitted
-            if now == before or stopwatch() >= until_s:
-                break
-        return collector.emitted > begun
+                    return
+            before, now = now, collector.emitted
+            if now == before:
+                return
+            calls += 1
+            if calls >= self._stride:  # a look at the clock costs as much as a short call
+                calls = 0
+                now_s = stopwatch()
+                if now_s >= until_s:
+                    self._stride = 1
+                    return
+                self._stride = min(2 * self._stride, CALLS_PER_LOOK)
 
     def _turn_in_thread(self) -> None:
         threaded = self._threaded
