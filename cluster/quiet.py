@@ -33,6 +33,7 @@ class QuietWatch:
         self._monotonic = monotonic
         self._waiting: dict[asyncio.Future[None], tuple[bool, float]] = {}
         self._soon: asyncio.Handle | None = None
+        self._loop = asyncio.get_running_loop()
 
     def notify(self) -> None:
         """Something may have become quiet. Looks once all that runs now has run, and only then wakes somebody.
@@ -40,7 +41,7 @@ class QuietWatch:
         Tasks rest often, topologies seldom: a look is cheaper than a task that wakes up to look.
         """
         if self._waiting and self._soon is None:
-            self._soon = asyncio.get_running_loop().call_soon(self._look_for_all)
+            self._soon = self._loop.call_soon(self._look_for_all)
 
     def wake(self) -> None:
         """Something is broken or over: whoever waits must hear of it."""
