@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from aiostorm import (
@@ -19,6 +19,7 @@ from aiostorm import (
     TopologyContext,
     Tuple,
     bolt,
+    spout,
 )
 
 from ..cells import Outcome, WrongResultError
@@ -79,17 +80,26 @@ def identities(
     *,
     style: str = "functions",
     guarantee: str = "at least once",
+    source: str = "class",
     loop: str = "uvloop",
     config: dict[str, Any] | None = None,
 ) -> Outcome:
-    """One run."""
+    """One run. `source` is "class" or "generator" (`@spout`, whose failed messages the framework replays)."""
     end = Total()
-    numbers = Numbers(size, guarantee == "at least once")
+    tracked = guarantee == "at least once"
+    numbers = Numbers(size, tracked)
+
+    @spout(outputs="number", tracked=tracked)
+    def generated() -> Iterator[int]:
+        yield from range(size)
+
     middle, last = _bolts(style, end)
-    watch = run_in(loop, _run(numbers, middle, last, Config(**(config or {}))))
+    given = generated if source == "generator" else lambda: numbers
+    watch, metrics = run_in(loop, _run(given, middle, last, Config(**(config or {}))))
     check(size, end.count, end.total)
-    if numbers.tracked and (numbers.acked, numbers.failed) != (size, 0):
-        raise WrongResultError(f"{numbers.acked} acked, {numbers.failed} failed; {size} were emitted")
+    heard = (metrics.acked, metrics.failed) if source == "generator" else (numbers.acked, numbers.failed)
+    if tracked and heard != (size, 0):
+        raise WrongResultError(f"{heard[0]} acked, {heard[1]} failed; {size} were emitted")
     return Outcome(size, watch.wall_s, watch.cpu_s)
 
 
@@ -104,9 +114,9 @@ def _bolts(style: str, end: Total) -> tuple[Component | Callable[[], Component],
     return identity, add
 
 
-async def _run(numbers: Numbers, middle: Any, last: Any, config: Config) -> Stopwatch:
+async def _run(numbers: Any, middle: Any, last: Any, config: Config) -> tuple[Stopwatch, Any]:
     builder = TopologyBuilder()
-    builder.set_spout("numbers", lambda: numbers)
+    builder.set_spout("numbers", numbers)
     builder.set_bolt("first", middle).shuffle_grouping("numbers")
     builder.set_bolt("second", middle).shuffle_grouping("first")
     builder.set_bolt("third", last).shuffle_grouping("second")
@@ -114,4 +124,4 @@ async def _run(numbers: Numbers, middle: Any, last: Any, config: Config) -> Stop
         with Stopwatch() as watch:
             running = await cluster.submit("w3", builder.create_topology(), config)
             await running.wait_finished()
-        return watch
+        return watch, running.metrics()["numbers"]
