@@ -35,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     paths: list[Path] = [] if given.again else list(report.write(given.out, name))
     if given.plots:
         paths += _plots(report, given.images / name if given.images else given.out / name)
+    if given.page:
+        report.into_page(given.page)
+        paths.append(given.page)
     print(report.markdown())
     _say("written: " + ", ".join(map(str, paths)))
     for row, reason in report.run.failed.items():
@@ -85,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         "--peers", action=argparse.BooleanOptionalAction, default=True, help="other systems too, installed if need be"
     )
     parser.add_argument("--plots", action=argparse.BooleanOptionalAction, default=True, help="draw the plots")
+    parser.add_argument("--page", type=Path, help="a page whose tables are replaced, as docs/performance.md")
     parser.add_argument("--images", type=Path, help="folder of the plots (default: as --out)")
     parser.add_argument(
         "--again", type=Path, metavar="JSON", help="measure nothing: tables and plots of an earlier run"

@@ -13,6 +13,8 @@ from .cells import Item, Probe, Row
 from .findings import Compared, Finding, Probed, compared, findings, probed
 from .harness import Run
 
+BEGIN, END = "<!-- tables of a run -->", "<!-- end of the tables -->"
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -106,6 +108,15 @@ class Report:
         for path, text in zip(paths, (self.json(), self.markdown()), strict=True):
             path.write_text(text, encoding="utf-8")
         return paths
+
+    def into_page(self, page: Path) -> None:
+        """Put the tables into a page, between its two marks. ValueError for a page without them."""
+        text = page.read_text(encoding="utf-8")
+        before, begin, rest = text.partition(BEGIN)
+        _, end, after = rest.partition(END)
+        if not (begin and end):
+            raise ValueError(f"{page}: the tables go between the lines {BEGIN} and {END}, which are not there")
+        page.write_text(f"{before}{begin}\n\n{self.markdown()}\n{end}{after}", encoding="utf-8")
 
 
 def _where(machine: Mapping[str, Any], repetitions: int) -> str:

@@ -46,7 +46,7 @@ def _w1() -> Iterator[Row]:
     for peer, style, guarantee, size, options in (
         ("bytewax", "batch operators", NONE, 50_000, {"style": "batches"}),
         ("bytewax", "flat_map, count_final", NONE, 50_000, {"style": "operators"}),
-        ("bytewax", "batch operators", "recovery, epochs of 1 s", 50_000, {"style": "batches", "recovery": True}),
+        ("bytewax", "batch operators", "recovery, epochs of 1 s", 150_000, {"style": "batches", "recovery": True}),
         ("pathway", "Python connector, groupby", NONE, 50_000, {}),
         ("pathway", "Python connector, groupby", "persistence", 50_000, {"persistence": True}),
         ("xoscar", "actors, batch", NONE, 20_000, {"batched": True, **loop}),

@@ -6,7 +6,7 @@ what a batch holds of one word at once. (A batch of 5,000 sentences, a tenth of 
 fast, one of 100 1.2 times slower, one of 1, the default, 2.2 times.)
 
 `recovery=True`: the state of every word that has changed goes to recovery partitions (SQLite) at the end of each epoch
-of a second (the default is ten, longer than a run), and the source's offset with it.
+of a second (the default is ten), and the source's offset with it. Such a run must last longer than an epoch.
 """
 
 from __future__ import annotations

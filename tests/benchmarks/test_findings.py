@@ -9,7 +9,7 @@ import pytest
 from benchmarks.cells import Cell, Figure, Probe, Row
 from benchmarks.findings import compared, findings, probed, ratio_of
 from benchmarks.harness import Run
-from benchmarks.report import Report
+from benchmarks.report import BEGIN, END, Report
 from benchmarks.w9 import Sample, figures, rates
 
 CELL = Cell("module", "function")
@@ -94,6 +94,18 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
     report = Report(MACHINE, [OURS, PEER], run, 3)
     path, _ = report.write(tmp_path, "r")
     assert Report.read(path, [OURS, PEER]) == report
+
+
+def test_tables_are_put_into_a_page_and_replaced_there(tmp_path):
+    report = Report(MACHINE, [OURS], Run({"w1/ours": [record((10, 6, 10))]}), 1)
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    report.into_page(page)
+    report.into_page(page)
+    assert page.read_text(encoding="utf-8") == f"before\n{BEGIN}\n\n{report.markdown()}\n{END}\nafter\n"
+    page.write_text("no marks", encoding="utf-8")
+    with pytest.raises(ValueError, match="which are not there"):
+        report.into_page(page)
 
 
 def test_a_steady_run_is_judged_by_its_last_third():
