@@ -14,8 +14,9 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from ..actors import ActorSystem, Clock, Decision, Rng
-from ..topology import Config, Topology
+from ..actors import ActorSystem, Clock, DeadLetter, Decision, Rng
+from ..tasks import describe
+from ..topology import Config, Segment, Topology
 from .running_topology import RunningTopology
 
 log = logging.getLogger("aiostorm.cluster")
@@ -31,7 +32,12 @@ class LocalCluster:
         self._config = config
         self._system = ActorSystem("local", clock=clock, rng=rng)
         self._system.on_failure = self._task_failed
+        self._system.dead_letters.listener = self._not_executed
+        self._dead_letters = 0
         self._topologies: dict[str, RunningTopology] = {}
+        self._failed: list[RunningTopology] = []
+        self._runs = False
+        self._has_ended = False
 
     @property
     def topologies(self) -> Mapping[str, RunningTopology]:
@@ -40,16 +46,26 @@ class LocalCluster:
 
     @property
     def dead_letters(self) -> int:
-        """Accepted messages that were never processed (of topologies stopped at once)."""
-        return self._system.dead_letters.count
+        """Segments that a task had accepted and did not execute to their end (of topologies stopped at once).
+
+        A segment is what one task sent another in one turn. What was in execution counts; acks and orders do not.
+        """
+        return self._dead_letters
 
     async def submit(
         self, name: str, topology: Topology, config: Config | Mapping[str, Any] | None = None
     ) -> RunningTopology:
         """Start a topology; returns when all its components are open and its spouts may emit.
 
-        ValueError if a topology of that name runs; TopologyFailedError if a component cannot be opened.
+        ValueError for a name that runs already or cannot be used; ConfigError and TopologyError for what is seen to be
+        wrong before anything starts; TopologyFailedError if a component cannot be opened; TopologyKilledError if it is
+        killed meanwhile. Then, and if it is cancelled, nothing of the topology is left.
         """
+        if not self._runs:
+            ended = "the cluster has ended" if self._has_ended else "the cluster does not run yet"
+            raise RuntimeError(f"{ended}: submit within `async with LocalCluster() as cluster`")
+        if not name or "/" in name:
+            raise ValueError(f"a topology's name is not empty and has no '/': {name!r}")
         if name in self._topologies:
             raise ValueError(f"a topology named {name!r} is running: kill it first, or choose another name")
         settings = Config()
@@ -63,12 +79,22 @@ class LocalCluster:
     async def start(self) -> None:
         """`async with` does this."""
         await self._system.start()
+        self._runs = True
 
     async def stop(self, *, drain: bool = True) -> None:
-        """End every topology, drained or at once, and everything that was started."""
-        for running in list(self._topologies.values()):
-            await running.kill(None if drain else 0)
-        await self._system.stop(drain=drain)
+        """End every topology, drained or at once, and everything that was started.
+
+        Cancelled while it drains, it ends what is left at once, and is done with that before the cancel goes on.
+        """
+        self._has_ended = self._has_ended or self._runs
+        self._runs = False
+        drained = False
+        try:
+            for running in list(self._topologies.values()):
+                await running.end(None if drain else 0)
+            drained = drain
+        finally:
+            await self._system.stop(drain=drained)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -77,23 +103,28 @@ class LocalCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        failed = [r for r in self._topologies.values() if r.unreported_failure]
         await self.stop(drain=error is None)
         if error is None:
-            for running in failed:
-                await running.wait_ended()
+            for running in self._failed:
+                if running.unreported_failure:
+                    await running.wait_ended()
             if self._system.failure is not None:
                 raise self._system.failure
 
     def _forget(self, name: str) -> None:
         """Killed: the name is free again. A failed topology stays until it is killed, so that it can be asked why."""
-        self._topologies.pop(name, None)
+        running = self._topologies.pop(name, None)
+        if running is not None and running.unreported_failure:
+            self._failed.append(running)
+
+    def _not_executed(self, letter: DeadLetter) -> None:
+        self._dead_letters += isinstance(letter.message, Segment)
 
     def _task_failed(self, path: str, error: BaseException, decision: Decision) -> None:
         log.warning(
-            "%s failed (%r): %s%s",
+            "%s failed (%s): %s%s",
             path.lstrip("/"),
-            error,
+            describe(error),
             decision.directive.value,
             f" in {decision.delay_s:g} s" if decision.delay_s else "",
         )

@@ -16,6 +16,9 @@ from collections.abc import Callable, Sequence
 from ..actors import Mailbox
 from ..tasks import BoltTask, SpoutTask
 
+SOON_S = 0.001
+"""What is ready now has run after so long: an acker has read its mailbox, a spout has got what it waits for."""
+
 
 class QuietWatch:
     """Waits for a running topology to become idle or finished."""
@@ -31,7 +34,7 @@ class QuietWatch:
         self._bolts = bolts
         self._ackers = ackers
         self._monotonic = monotonic
-        self._waiting: dict[asyncio.Future[None], tuple[bool, float]] = {}
+        self._waiting: dict[asyncio.Future[None], tuple[bool, float, float]] = {}
         self._soon: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -51,19 +54,22 @@ class QuietWatch:
 
     def _look_for_all(self) -> None:
         self._soon = None
-        for changed, (finished, quiet_s) in self._waiting.items():
-            if not changed.done() and self._look(finished=finished, quiet_s=quiet_s) is not None:
+        for changed, (finished, quiet_s, begun_s) in self._waiting.items():
+            if changed.done():
+                continue
+            if self._look(finished=finished, quiet_s=quiet_s, begun_s=begun_s) is not None:
                 changed.set_result(None)
 
     async def wait(self, *, finished: bool, quiet_s: float, broken: Callable[[], None]) -> None:
         """Wait until it is idle (or finished). `broken` raises if it never will be."""
+        begun_s = self._monotonic()
         while True:
             broken()
-            recheck_s = self._look(finished=finished, quiet_s=quiet_s)
+            recheck_s = self._look(finished=finished, quiet_s=quiet_s, begun_s=begun_s)
             if recheck_s is not None and recheck_s <= 0:
                 return
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting[changed] = (finished, quiet_s)
+            self._waiting[changed] = (finished, quiet_s, begun_s)
             try:
                 async with asyncio.timeout(recheck_s):
                     await changed
@@ -72,7 +78,7 @@ class QuietWatch:
             finally:
                 del self._waiting[changed]
 
-    def _look(self, *, finished: bool, quiet_s: float) -> float | None:
+    def _look(self, *, finished: bool, quiet_s: float, begun_s: float) -> float | None:
         """0: quiet now; a number: look again in so many seconds; None: when something changes."""
         recheck_s = 0.0  # the spouts first: as long as one is busy, nobody need ask the others
         for spout in self._spouts:
@@ -83,9 +89,12 @@ class QuietWatch:
             since_s = spout.waits_since_s
             if since_s is None or finished:
                 return None
-            recheck_s = max(recheck_s, since_s + quiet_s - self._monotonic())
-        if any(box.has_control or box.has_data for box in self._ackers):
-            return None
+            now_s = self._monotonic()
+            recheck_s = max(recheck_s, since_s + quiet_s - now_s)
+            if quiet_s:  # what it waits for may be there since a moment ago
+                recheck_s = max(recheck_s, begun_s + SOON_S - now_s)
         if not all(bolt.is_quiet for bolt in self._bolts):
             return None
+        if any(box.has_control or box.has_data for box in self._ackers):
+            return max(recheck_s, SOON_S)  # what it reads may lead to nothing, and then it tells nobody
         return recheck_s

@@ -2,9 +2,10 @@
 
 from .bolt_task import BoltTask
 from .environment import Environment
+from .hooks import load_hooks
 from .reports import ErrorLog, ErrorReport, describe
-from .spout_task import Activate, Deactivate, SpoutTask
-from .task import GetResult, TaskActor
+from .spout_task import SpoutTask
+from .task import Activate, Deactivate, GetResult, TaskActor
 
 __all__ = [
     "Activate",
@@ -17,4 +18,5 @@ __all__ = [
     "SpoutTask",
     "TaskActor",
     "describe",
+    "load_hooks",
 ]

@@ -216,6 +216,9 @@ class BoltTask(TaskActor):
                     failed = await self._run_in_thread(executor, segment, start, stop)
             except RowFailedError as error:
                 self._rich_failed(segment, start, stop, error)
+            except asyncio.CancelledError:
+                self._interrupted([segment])
+                raise
             self._executed(executor, segment, stop - start, failed)
             now_s = stopwatch()
             used_s = now_s - last_s
@@ -246,6 +249,9 @@ class BoltTask(TaskActor):
             self.report("execute_batch", error.__cause__ or error, TupleBatch(segments))
             self._fail_held(error.__cause__ or error)
             raise (error.__cause__ or error) from None
+        except asyncio.CancelledError:
+            self._interrupted(segments)
+            raise
         used_s = self.env.clock.stopwatch() - begun_s
         self.counters.execute_s += used_s
         if self.hook_calls is not None:
@@ -272,6 +278,11 @@ class BoltTask(TaskActor):
         segment.open -= count
         if not segment.open:
             self.emitter.done(segment)
+
+    def _interrupted(self, segments: list[Segment]) -> None:
+        """Killed in the middle of them: they were not executed to their end, so they are dead letters too."""
+        waiting = {id(segment) for segment in self._inbox}
+        self._inbox.extendleft(segment for segment in reversed(segments) if id(segment) not in waiting)
 
     # -- control -----------------------------------------------------------------------------------------------------
 

@@ -48,7 +48,8 @@ class TaskCollector:
         """Show an error without failing anything."""
         self._report(error)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """EmitError once the task has ended (for the framework)."""
         if self.closed:
             raise EmitError(f"{self._emitter.name} emits after it was closed: the tuple would be lost")
 
@@ -111,7 +112,7 @@ class BasicTaskCollector(TaskCollector):
             self._rows, self._marks = branch.buffer(self._default)
 
     def _emit(self, values: Any, stream: str, task: int | None) -> None:
-        self._check_open()
+        self.check_open()
         out, row = self._emitter.row(values, stream, direct_to=task)
         if self._branch is None:
             self._rows.append(row)  # raises
@@ -177,7 +178,7 @@ class BoltTaskCollector(TaskCollector):
         self._on_ack = hook
 
     def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:
-        self._check_open()
+        self.check_open()
         out, row = self._emitter.row(values, stream, direct_to=task)
         root, mark = lineage_of(anchors)
         items, marks = self._emitter.branch(root).buffer(out, task)
@@ -222,7 +223,7 @@ class BasicBatchCollector(TaskCollector):
         self._emit(values, anchors, stream, task)
 
     def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:
-        self._check_open()
+        self.check_open()
         out, row = self._emitter.row(values, stream, direct_to=task)
         root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
         items, marks = self._emitter.branch(root).buffer(out, task)

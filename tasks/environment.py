@@ -14,18 +14,20 @@ from ..actors import Clock, Mailbox, Rng
 from ..topology import (
     ComponentSpec,
     Config,
-    EmitError,
     Fields,
+    Grouping,
     GroupingContext,
     Origin,
     Plan,
     StreamId,
+    Subscription,
     TaskSpec,
     Topology,
+    TopologyError,
 )
 from .emitter import OutStream, Route
 from .outbox import Outbox
-from .reports import ErrorLog
+from .reports import ErrorLog, describe
 
 
 def _nothing() -> None:
@@ -63,8 +65,11 @@ class Environment:
             for stream, declared in spec.outputs.items()
         }
 
-    def out_streams(self, task: TaskSpec, spec: ComponentSpec, outbox: Outbox) -> dict[str, OutStream]:
-        """The declared streams of a task, wired to the mailboxes of their consumers."""
+    def out_streams(self, task: TaskSpec, spec: ComponentSpec, config: Config, outbox: Outbox) -> dict[str, OutStream]:
+        """The declared streams of a task, wired to the mailboxes of their consumers.
+
+        TopologyError if a custom grouping cannot be prepared.
+        """
         streams: dict[str, OutStream] = {}
         for name, declared in spec.outputs.items():
             source = StreamId(spec.id, name)
@@ -84,29 +89,19 @@ class Environment:
             for subscription in subscriptions:
                 targets = self.plan.tasks_of[subscription.consumer]
                 never_waits = (source, subscription.consumer) in self.plan.feedback
-                grouping = subscription.make()
-                try:
-                    grouping.prepare(
-                        GroupingContext(
-                            component=spec.id,
-                            task_id=task.task_id,
-                            consumer=subscription.consumer,
-                            fields=declared.fields,
-                            rng=self.rng.generator(),
-                            is_high=self.is_high,
-                            local=frozenset(targets),
-                            same_node=frozenset(targets),
-                            cache_keys=self.config.routing_cache_keys,
-                            shared=self.grouping_memory,
-                        ),
-                        source,
-                        targets,
-                    )
-                except Exception as error:
-                    raise EmitError(
-                        f"the {subscription.kind} grouping of {spec.id!r} for {subscription.consumer!r} cannot be "
-                        f"prepared: {error!r}"
-                    ) from error
+                context = GroupingContext(
+                    component=spec.id,
+                    task_id=task.task_id,
+                    consumer=subscription.consumer,
+                    fields=declared.fields,
+                    rng=self.rng.generator(),
+                    is_high=self.is_high,
+                    local=frozenset(targets),
+                    same_node=frozenset(targets),
+                    cache_keys=config.routing_cache_keys,
+                    shared=self.grouping_memory,
+                )
+                grouping = _prepared(subscription, context, targets)
                 outlets = {t: outbox.outlet(t, self.mailboxes[t], never_waits=never_waits) for t in targets}
                 routes.append(Route(grouping.split_values if origin.bare else grouping.split, outlets))
             streams[name] = OutStream(origin, False, routes)
@@ -115,3 +110,16 @@ class Environment:
     def is_high(self, target: int) -> bool:
         """Is a task's mailbox past its high mark?"""
         return self.mailboxes[target].is_high
+
+
+def _prepared(subscription: Subscription, context: GroupingContext, targets: Sequence[int]) -> Grouping:
+    grouping = subscription.make()
+    try:
+        grouping.prepare(context, subscription.source, targets)
+    except Exception as error:
+        problem = (
+            f"bolt {subscription.consumer!r}: its {subscription.kind} grouping of stream "
+            f"{subscription.source.stream!r} of {subscription.source.component!r} cannot be prepared: {describe(error)}"
+        )
+        raise TopologyError([problem]) from error
+    return grouping

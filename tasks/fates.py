@@ -39,7 +39,7 @@ class Fates:
         self._pending = pending
         self._retries = retries
         self._replays = replays
-        self._hears_acks = type(spout).ack not in (Spout.ack, AckValueSpout.ack)
+        self.hears_acks = type(spout).ack not in (Spout.ack, AckValueSpout.ack)
 
     async def judge(self, verdict: Verdict) -> None:
         """Hear a verdict."""
@@ -80,7 +80,7 @@ class Fates:
                 self._retries.settled(message_id)
                 if self._task.hook_calls is not None:
                     self._task.hook_calls.call("spout_ack", message_id, self._task.task.task_id, latency_s)
-        if not self._hears_acks:
+        if not self.hears_acks:
             return
         if self._task.blocks or isinstance(self._spout, AckValueSpout):
             for settled in tree.settled():

@@ -183,7 +183,7 @@ class SpoutTaskCollector(TaskCollector):
             self._emitter.flush()
 
     def _emit(self, values: Any, message_id: Any, stream: str, task: int | None) -> None:
-        self._check_open()
+        self.check_open()
         out, row = self._emitter.row(values, stream, direct_to=task)
         if message_id is None:
             self.emitted += 1
@@ -317,32 +317,54 @@ class KeptValues(Sequence[Emission]):
 class ThreadedSpoutCollector:
     """For blocking spouts, whose methods run in a thread: emits are checked there and taken over in the loop.
 
-    The loop may take over while the thread emits (the ears hear a verdict): both ends of a deque are safe for that.
+    The loop takes over whenever it comes to it, also while the thread goes on (it may block in `next_tuple` for long):
+    both ends of a deque are safe for that. `arrived` is called in the loop when there is something to take over.
     """
 
-    def __init__(self, collector: SpoutTaskCollector, emitter: Emitter, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        collector: SpoutTaskCollector,
+        emitter: Emitter,
+        loop: asyncio.AbstractEventLoop,
+        arrived: Callable[[], None],
+    ) -> None:
         self._collector = collector
         self._emitter = emitter
         self._loop = loop
+        self._arrived = arrived
         self._emits: deque[tuple[Row, Any, str, int | None]] = deque()
-        self.emitted = 0
-        self.finished = False
+        self._emitted = 0
+        self._finished = False
+
+    @property
+    def waiting(self) -> int:
+        """Emits that the loop has not taken over yet."""
+        return len(self._emits)
+
+    # -- in the thread -----------------------------------------------------------------------------------------------
+
+    def turn(self, next_tuple: Callable[[], Any], most: int, over: Callable[[], bool]) -> None:
+        """Ask for tuples until there are `most`, there are none, or the turn's time is over."""
+        enough = self._emitted + most
+        while not self._finished and not self._collector.finished:
+            before = self._emitted
+            next_tuple()
+            if self._emitted == before or self._emitted >= enough or over():
+                return
 
     def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple; tracked if it has a message id."""
-        self._emits.append((self._emitter.row(values, stream)[1], message_id, stream, None))
-        self.emitted += 1
+        self._put(self._emitter.row(values, stream)[1], message_id, stream, None)
 
     def emit_direct(
         self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit to one task."""
-        self._emits.append((self._emitter.row(values, stream, direct_to=task)[1], message_id, stream, task))
-        self.emitted += 1
+        self._put(self._emitter.row(values, stream, direct_to=task)[1], message_id, stream, task)
 
     def finish(self) -> None:
         """Nothing more to emit."""
-        self.finished = True
+        self._finished = True
 
     def wake(self) -> None:
         """There is something new: call `next_tuple` now instead of after the wait. From any thread."""
@@ -355,10 +377,20 @@ class ThreadedSpoutCollector:
         """Show an error without failing anything."""
         self._loop.call_soon_threadsafe(self._collector.report_error, error)
 
-    def take_over(self) -> None:
-        """In the loop: do what the thread has asked for so far."""
-        finished = self.finished  # looked at before the emits that came before it
+    def _put(self, row: Row, message_id: Any, stream: str, task: int | None) -> None:
+        self._collector.check_open()
+        self._emitted += 1
+        self._emits.append((row, message_id, stream, task))
+        if len(self._emits) == 1:
+            self._loop.call_soon_threadsafe(self._arrived)
+
+    # -- in the loop -------------------------------------------------------------------------------------------------
+
+    def take_over(self) -> bool:
+        """Do what the thread has asked for so far. Was there anything?"""
+        finished = self._finished  # looked at before the emits that came before it
         emits = self._emits
+        taken = bool(emits)
         while emits:
             row, message_id, stream, task = emits.popleft()
             if task is None:
@@ -367,3 +399,4 @@ class ThreadedSpoutCollector:
                 self._collector.emit_direct(task, row, message_id, stream)
         if finished and not self._collector.finished:
             self._collector.finish()
+        return taken

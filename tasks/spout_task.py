@@ -9,7 +9,7 @@ the while, or a spout that waits would starve its own topology.
 1. `next_tuple` is not called while inactive, at `topology.max.spout.pending` open messages, while anything waits for
    room downstream, while an async `ack` or `fail` runs, or after `finish`.
 2. A turn ends after `topology.turn.max.tuples` messages or `topology.turn.max.ms`, when a call emits nothing, or when
-   it really suspends; what was emitted is sent then.
+   it really suspends; what was emitted is sent then. What a thread emits is sent as it comes, though its call goes on.
 3. A call that emits nothing is followed by a wait, from `topology.sleep.spout.wait.strategy.time.ms`, doubling to
    `topology.spout.wait.max.ms`; a verdict, an activation or `collector.wake()` ends it at once.
 4. A spout that raises in `next_tuple` is called again after the policy's backoff, on the same instance: a new one would
@@ -41,19 +41,7 @@ from .environment import Environment
 from .fates import Fates
 from .generator_spout import GENERATOR_MAX_RETRIES, GeneratorSpout
 from .spout_collector import SpoutTaskCollector, ThreadedSpoutCollector
-from .task import TaskActor
-
-
-class Activate:
-    """To a spout task: begin (or go on) emitting."""
-
-
-class Deactivate:
-    """To a spout task: emit nothing new. `end=True`: for good, so a `next_tuple` that waits is cancelled."""
-
-    def __init__(self, *, end: bool = False) -> None:
-        self.end = end
-
+from .task import Activate, Deactivate, TaskActor
 
 _SWEEP = object()
 
@@ -122,11 +110,12 @@ class SpoutTask(TaskActor):
     def waits_since_s(self) -> float | None:
         """Since when `next_tuple` has been suspended with nothing in hand; None if it is not.
 
-        Only of a class: a generator that waits has not said that it is exhausted.
+        Only of a class: a generator that waits has not said that it is exhausted. Not of a thread that was told to end:
+        it cannot be cancelled, so it must come back.
         """
-        if self._nothing_in_hand and not isinstance(self._spout, GeneratorSpout):
-            return self.suspended_since_s
-        return None
+        if not self._nothing_in_hand or isinstance(self._spout, GeneratorSpout):
+            return None
+        return None if self._threaded is not None and self._ended else self.suspended_since_s
 
     @property
     def _nothing_in_hand(self) -> bool:
@@ -138,6 +127,8 @@ class SpoutTask(TaskActor):
             or self.outbox.blocked
             or box.has_control
             or self._collector.dirty
+            or self._collector.settled_at_once
+            or (self._threaded is not None and self._threaded.waiting)
         )
 
     def open_messages(self) -> list[Any]:
@@ -174,7 +165,8 @@ class SpoutTask(TaskActor):
         )
         given: Any = self._collector
         if self._thread is not None:
-            given = self._threaded = ThreadedSpoutCollector(self._collector, self.emitter, asyncio.get_running_loop())
+            loop = asyncio.get_running_loop()
+            given = self._threaded = ThreadedSpoutCollector(self._collector, self.emitter, loop, self._arrived)
         context = self.context()
         await self.open_component(component.open, context, given)
         self._take_over()
@@ -201,6 +193,9 @@ class SpoutTask(TaskActor):
                 if self._mouth_error is not None:
                     raise self._mouth_error
                 self._send()  # emitted by user code outside of next_tuple (in `fail`, say), or lost on the way
+                if self._collector.settled_at_once:  # of a next_tuple that is suspended, and may be for hours
+                    heard = True
+                    await self._settle_at_once()
                 if heard:
                     # Not quiet before it was asked again: what it heard of may be a failure that it wants to replay.
                     self._resting = False
@@ -214,9 +209,13 @@ class SpoutTask(TaskActor):
 
     async def stopped(self) -> None:
         """The task ends."""
-        await self.end_component("close")
-        if self.ready.done():
-            self._collector.close()
+        try:
+            await self.end_component("close")
+        finally:  # a kill does not wait for a thread for ever
+            if self.ready.done():
+                self._take_over()  # what a thread emitted in its last call: nobody else will send it
+                self._collector.flush()
+                self._collector.close()
 
     # -- the mouth ---------------------------------------------------------------------------------------------------
 
@@ -279,10 +278,7 @@ class SpoutTask(TaskActor):
             collector.replay(*self._replays.popleft())
             begun -= 1
         if self._threaded is not None:
-            try:
-                await self.in_thread(self._turn_in_thread)
-            finally:
-                self._take_over()  # also what it emitted before it raised
+            await self._turn_in_thread(self._threaded)
             return collector.emitted > begun
         most = self._turn_messages
         if self._limit is not None:
@@ -324,24 +320,35 @@ class SpoutTask(TaskActor):
                     return
                 self._stride = min(2 * self._stride, CALLS_PER_LOOK)
 
-    def _turn_in_thread(self) -> None:
-        threaded = self._threaded
-        assert threaded is not None  # noqa: S101 - for the type checker
-        begun = threaded.emitted
+    async def _turn_in_thread(self, threaded: ThreadedSpoutCollector) -> None:
         most = min(self._turn_messages, self._room())
         if most <= 0:  # replays have taken the room
             return
-        until_s = self.env.clock.stopwatch() + self.config.turn_max_ms / 1000
-        while not threaded.finished and not self._collector.finished:
-            before = threaded.emitted
-            self._spout.next_tuple()
-            now = threaded.emitted
-            if now == before or now - begun >= most or self.env.clock.stopwatch() >= until_s:
-                return
+        next_tuple, stopwatch = self._spout.next_tuple, self.env.clock.stopwatch
+        until_s = stopwatch() + self.config.turn_max_ms / 1000
+
+        def over() -> bool:  # asked in the thread
+            return self._hearing or not self._active or bool(self.outbox.blocked) or stopwatch() >= until_s
+
+        self.suspended_since_s = self.env.clock.monotonic()
+        self.env.on_quiet()
+        try:
+            await self.in_thread(lambda: threaded.turn(next_tuple, most, over))
+        finally:
+            self._take_over()  # also what it emitted before it raised
+
+    def _arrived(self) -> None:
+        """The thread has emitted something, and may block for long before it comes back: it goes out now."""
+        if self._mouth is None:  # the thread may outlive the task
+            return
+        self._take_over()
+        self._send()
+        if self._collector.settled_at_once and not self._fates.hears_acks:
+            self.mailbox.nudge()  # the thread need not be asked to count them
 
     def _take_over(self) -> None:
-        if self._threaded is not None:
-            self._threaded.take_over()
+        if self._threaded is not None and self._threaded.take_over() and self.suspended_since_s is not None:
+            self.suspended_since_s = self.env.clock.monotonic()
 
     def _suspended(self) -> None:
         """`next_tuple` really suspends: send what it has emitted."""
@@ -349,6 +356,8 @@ class SpoutTask(TaskActor):
             self.suspended_since_s = self.env.clock.monotonic()
             self.env.on_quiet()
         self._send()
+        if self._collector.settled_at_once:
+            self.mailbox.nudge()  # the ears will tell it
 
     async def _rest(self) -> None:
         """The last turn emitted nothing: wait a little, a little longer each time."""
@@ -359,6 +368,7 @@ class SpoutTask(TaskActor):
             self._wait_ms = min(self._wait_ms * 2, self.config.spout_wait_max_ms)
 
     def _new_tuples(self) -> None:
+        self._resting = False  # not quiet before it was asked
         self._wait_ms = self.config.spout_wait_ms
         self._bell.ring()
         if not self._hearing:
@@ -396,7 +406,7 @@ class SpoutTask(TaskActor):
         elif kind is Deactivate:
             if message.end:
                 self._ended = True
-                if self.suspended_since_s is not None:
+                if self.suspended_since_s is not None and self._threaded is None:
                     await self._silence()
             if self._active:
                 self._active = False
@@ -407,6 +417,13 @@ class SpoutTask(TaskActor):
             raise TypeError(f"a spout task does not understand {message!r}")
         self._take_over()
         await self._fates.settle_at_once()
+
+    async def _settle_at_once(self) -> None:
+        self._hearing = True
+        try:
+            await self._fates.settle_at_once()
+        finally:
+            self._hearing = False
 
     # -- deadlines ---------------------------------------------------------------------------------------------------
 

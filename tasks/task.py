@@ -29,6 +29,17 @@ class GetResult:
     """Ask a task for its component's `result()`; by Question, on the control lane."""
 
 
+class Activate:
+    """To a spout task: begin (or go on) emitting."""
+
+
+class Deactivate:
+    """To a spout task: emit nothing new. `end=True`: for good, so a `next_tuple` that waits is cancelled."""
+
+    def __init__(self, *, end: bool = False) -> None:
+        self.end = end
+
+
 class TaskActor(Actor):
     """Base of spout and bolt tasks. `ready` is done when the component is open or prepared for the first time."""
 
@@ -42,7 +53,12 @@ class TaskActor(Actor):
         self.name = f"component {task.component!r} (task {task.task_id})"
         self.outbox = Outbox(self._on_room, self._lost)
         self.emitter = Emitter(
-            self.name, env.out_streams(task, spec, self.outbox), env.ids(), env.ackers, self.counters, self._refused
+            self.name,
+            env.out_streams(task, spec, config, self.outbox),
+            env.ids(),
+            env.ackers,
+            self.counters,
+            self._refused,
         )
         self.hooks: list[TaskHook] = []
         self.hook_calls: HookCalls | None = None

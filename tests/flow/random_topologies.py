@@ -335,8 +335,8 @@ async def run(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64)) -> Model:
         # Ownerless rows (a restart's late acks) go with the timeout; the rest must be gone already.
         await asyncio.sleep(config.message_timeout_s * 1.2)
         await running.wait_idle()
-        for task_id, ref in running._refs.items():
-            box = running._mailboxes[task_id]
+        for task_id, ref in running._crew.refs.items():
+            box = running._crew.mailboxes[task_id]
             actor = ref._cell._actor
             if box.fill or box.parked or not box.gate_open or box.has_control or box.has_data:
                 model.problems.append(f"{ref.path}: {box.fill=} {box.parked=} {box.gate_open=}")

@@ -285,3 +285,24 @@ async def test_a_slow_task_among_several_gets_less(local_cluster: LocalCluster, 
     executed = [task.executed for task in running.metrics()["bolt"].tasks]
     assert sum(executed) == 500
     assert executed[0] < 50
+
+
+async def test_stop_gets_through_while_data_is_blocked(sim_clock: SimClock) -> None:
+    """Draining gives up after its time, then every task ends, the blocked ones included."""
+    gate = Gate()
+
+    async def stuck(tup: Any, collector: Any) -> None:
+        await gate.wait()
+
+    def on(tup: Any, collector: Any) -> None:
+        collector.emit(tup.values)
+
+    begun_s = sim_clock.monotonic()
+    async with LocalCluster() as cluster:
+        config = Config(mailbox_capacity_tuples=1, graceful_stop_s=2)
+        running = await cluster.submit("t", line(Numbers(100), a=Does(on, "n"), b=Does(on, "n"), c=Does(stuck)), config)
+        await sim_clock.advance(1)
+        await running.kill(5)
+        # 5 s of draining, then 2 s for all of them to stop in order.
+        assert sim_clock.monotonic() - begun_s <= 1 + 5 + 2 + 0.1
+        assert cluster.dead_letters > 0

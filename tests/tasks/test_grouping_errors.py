@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm import Grouping, LocalCluster, Spout, TopologyBuilder, TopologyFailedError
+from aiostorm import Grouping, LocalCluster, Spout, TopologyBuilder, TopologyError
 from aiostorm.testing import FeederSpout, Recorder
 
 from .parts import Does, DoesRich
@@ -168,6 +168,6 @@ async def test_a_grouping_that_cannot_be_prepared_fails_the_submit_and_leaves_no
     builder.set_spout("spout", FeederSpout("n"))
     builder.set_bolt("sink", Recorder()).custom_grouping("spout", Broken())
     async with LocalCluster() as cluster:
-        with pytest.raises(TopologyFailedError, match=r"'spout'.*'sink'.*no map of the targets"):
+        with pytest.raises(TopologyError, match=r"'sink': its custom grouping .* of 'spout' .* no map of the targets"):
             await cluster.submit("t", builder.create_topology())
         assert not cluster.topologies

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm import BasicBolt, Bolt, Config, LocalCluster, TaskHook, TopologyBuilder, bolt
+from aiostorm import BasicBolt, Bolt, Config, ConfigError, LocalCluster, TaskHook, TopologyBuilder, bolt
 from aiostorm.testing import FixedSpout, Recorder
 
 from .parts import Does, DoesRich, Notes, Numbers, line, rows
@@ -181,6 +181,23 @@ async def test_a_hook_of_one_task_only(local_cluster: LocalCluster) -> None:
     await running.wait_finished()
     assert {note[-1] for note in SEEN if note[1] == "bolt_execute"} == {2}
     assert len([note for note in SEEN if note[1] == "bolt_execute"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("no_such_module:Hook", "no_such_module"),
+        (f"{__name__}:Nothing", "Nothing"),
+        (f"{__name__}:NoHook", "NoHook"),
+        ("nonsense", "nonsense"),
+    ],
+)
+async def test_a_hook_that_cannot_be_loaded_is_refused_at_submit(
+    local_cluster: LocalCluster, name: str, says: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"topology\.auto\.task\.hooks.*{says}"):
+        await local_cluster.submit("t", line(Numbers(1), sink=Recorder()), Config(auto_task_hooks=[name]))
+    assert not local_cluster.topologies
 
 
 async def test_a_hook_is_named_with_a_dot_too(local_cluster: LocalCluster) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm import Config, LocalCluster, Spout, State, TopologyFailedError, spout
+from aiostorm import Config, LocalCluster, Spout, State, TopologyFailedError, TopologyKilledError, spout
 from aiostorm.testing import Recorder, SimClock
 
 from .parts import DoesRich, Gate, Notes, Numbers, line
@@ -215,3 +215,37 @@ async def test_results_of_spouts(local_cluster: LocalCluster) -> None:
     running = await local_cluster.submit("t", line(Counts(4), sink=Recorder()))
     await running.wait_finished()
     assert await running.results() == {"spout": [4]}
+
+
+@pytest.mark.parametrize("config", [{"acker_executors": 0}, {"max_spout_pending": 5}])
+async def test_what_is_acked_at_once_is_acked_while_next_tuple_waits(
+    local_cluster: LocalCluster, sim_clock: SimClock, config: dict[str, Any]
+) -> None:
+    class Unread(Queued):
+        outputs = {"default": "n", "unread": "n"}  # noqa: RUF012
+
+        async def next_tuple(self) -> None:
+            item = await self.queues[0].get()
+            self.collector.emit((item,), message_id=item, stream="unread")
+            item = await self.queues[0].get()
+
+    source = Unread()
+    running = await local_cluster.submit("t", line(source, hold=DoesRich()), Config(**config))
+    source.queues[0].put_nowait(7)
+    await sim_clock.settle()
+    assert source.heard == [7]
+    await running.wait_idle()
+
+
+async def test_a_spout_that_was_drained_stays_silent(local_cluster: LocalCluster) -> None:
+    source, sink = Life(count=100_000), Recorder()
+    running = await local_cluster.submit("t", line(source, sink=sink), Config(max_spout_pending=10))
+    await sink.wait(10)
+    await running.drain()
+    asked = source.calls.count("next_tuple")
+    assert running.metrics().pending == 0
+    with pytest.raises(TopologyKilledError, match="was drained"):
+        await running.activate()
+    await asyncio.sleep(10)
+    assert source.calls.count("next_tuple") == asked
+    assert await running.results() == {}

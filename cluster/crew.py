@@ -1,0 +1,196 @@
+"""Crew: the tasks of one running topology: made, started and ended in order.
+
+    made ─► guardian, ackers ─► bolts prepared ─► spouts opened … spouts stop ─► bolts, source to sink ─► ackers
+
+1. Bolts are prepared before any spout is opened.
+2. Tasks stop in the order of the stream, all of a component at once; each processes what it has accepted. All have
+   `topology.graceful.stop.secs` together, however many components there are: then what is left is killed.
+3. A task that gives up is told to `gave_up`; the others go on until somebody ends them.
+4. Once the end has begun nothing new is started.
+
+Storm: the executors of a worker (Worker.java); one worker here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..acker import AckerActor, Verdicts
+from ..actors import Actor, ActorEscalatedError, ActorSystem, Directive, Mailbox, Ref, RestartPolicy
+from ..tasks import BoltTask, Environment, ErrorLog, SpoutTask, TaskActor, load_hooks
+from ..topology import ACKER_COMPONENT, Config, Topology, component_config, make_plan
+
+log = logging.getLogger("aiostorm.cluster")
+
+
+class Crew:
+    """Makes the tasks; raises ConfigError or TopologyError for what can be seen to be wrong before anything runs."""
+
+    def __init__(
+        self,
+        system: ActorSystem,
+        name: str,
+        topology: Topology,
+        config: Config,
+        *,
+        on_quiet: Callable[[], None],
+        gave_up: Callable[[str, BaseException], None],
+    ) -> None:
+        self.plan = make_plan(topology, config)
+        self.configs = {c: component_config(config, spec.config) for c, spec in topology.components.items()}
+        self.errors = ErrorLog(name)
+        self.mailboxes = {
+            task.task_id: _mailbox(self.configs.get(task.component, config), system) for task in self.plan.tasks
+        }
+        self.acker_ids = self.plan.tasks_of.get(ACKER_COMPONENT, ())
+        self.ackers = [self.mailboxes[task_id] for task_id in self.acker_ids]
+        self.refs: dict[int, Ref] = {}
+        self.spouts: list[SpoutTask] = []
+        self.bolts: list[BoltTask] = []
+        self._name = name
+        self._config = config
+        self._system = system
+        self._guardian = _Guardian(gave_up)
+        self._root: Ref | None = None
+        self._ending = False
+        for own in self.configs.values():
+            load_hooks(own)
+        self._make_tasks(topology, on_quiet)
+
+    @property
+    def tasks(self) -> Iterator[TaskActor]:
+        """The tasks of all components: spouts, then bolts."""
+        yield from self.spouts
+        yield from self.bolts
+
+    async def start(self, ended: asyncio.Future[None]) -> None:
+        """Returns when every component is prepared or open, or when `ended` is done or the end has begun."""
+        self._root = self._system.spawn(self._guardian, self._name, policy=_ESCALATE, mailbox=_small(self._system))
+        await asyncio.wait((self._guardian.up, ended), return_when=asyncio.FIRST_COMPLETED)
+        if self._ending or ended.done():
+            return
+        timeout_s = self._config.message_timeout_s if self._config.enable_message_timeouts else None
+        for task_id in self.acker_ids:
+            self._spawn(ACKER_COMPONENT, task_id, AckerActor(timeout_s, self._deliver), self._config)
+        await self._start(self.bolts, ended)
+        await self._start(self.spouts, ended)
+
+    async def stop(self) -> None:
+        """End in order."""
+        self._ending = True
+        spouts = [spout.task.task_id for spout in self.spouts]
+        stages = (spouts, *(self.plan.tasks_of[bolt] for bolt in self.plan.order), self.acker_ids)
+        limit_s = self._config.graceful_stop_s
+        try:
+            async with asyncio.timeout(limit_s):
+                for stage in stages:
+                    await self._stop([self.refs[task_id] for task_id in stage if task_id in self.refs])
+        except TimeoutError:
+            late = ", ".join(ref.path.rpartition("/")[2] for ref in self.refs.values() if ref.is_alive)
+            log.warning("topology %s did not stop in %g s: killed %s", self._name, limit_s, late)
+        await self.kill()
+
+    async def kill(self) -> None:
+        """End all at once."""
+        self.doom()
+        if self._root is not None:
+            await self._root.wait_terminated()
+
+    def doom(self) -> None:
+        """The same without waiting for it."""
+        self._ending = True
+        if self._root is not None:
+            self._root.kill()
+
+    def post(self, task: TaskActor, message: object) -> None:
+        """Put a message on a task's control lane."""
+        self.mailboxes[task.task.task_id].post(message)
+
+    def post_to_spouts(self, make: Callable[[], object]) -> None:
+        """Put a message of its own on the control lane of each spout task."""
+        for spout in self.spouts:
+            self.post(spout, make())
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _make_tasks(self, topology: Topology, on_quiet: Callable[[], None]) -> None:
+        env = Environment(
+            name=self._name,
+            topology=topology,
+            plan=self.plan,
+            config=self._config,
+            clock=self._system.clock,
+            rng=self._system.rng,
+            errors=self.errors,
+            mailboxes=self.mailboxes,
+            ackers=self.ackers,
+            on_quiet=on_quiet,
+        )
+        for task in self.plan.tasks:
+            spec = topology.components.get(task.component)
+            if spec is None:
+                continue
+            if spec.kind == "spout":
+                self.spouts.append(SpoutTask(env, task, spec, self.configs[spec.id]))
+            else:
+                self.bolts.append(BoltTask(env, task, spec, self.configs[spec.id]))
+
+    async def _start(self, tasks: Sequence[TaskActor], ended: asyncio.Future[None]) -> None:
+        if self._ending or ended.done():
+            return
+        for task in tasks:
+            self._spawn(task.task.component, task.task.task_id, task, task.config)
+        for task in tasks:
+            await asyncio.wait((task.ready, ended), return_when=asyncio.FIRST_COMPLETED)
+
+    def _spawn(self, component: str, task_id: int, actor: Actor, config: Config) -> None:
+        policy = RestartPolicy(
+            config.restart_max,
+            config.restart_window_s,
+            tuple(config.restart_backoff_s),
+            decide=lambda e: Directive.ESCALATE if isinstance(e, ActorEscalatedError) else Directive.RESTART,
+        )
+        self.refs[task_id] = self._guardian.spawn(
+            actor, f"{component}[{task_id}]", policy=policy, mailbox=self.mailboxes[task_id]
+        )
+
+    def _deliver(self, spout_task: int, verdicts: Verdicts) -> None:
+        self.mailboxes[spout_task].post(verdicts)
+
+    async def _stop(self, refs: Sequence[Ref]) -> None:
+        for ref in refs:
+            ref.stop()
+        for ref in refs:
+            await ref.wait_terminated()
+
+
+class _Guardian(Actor):
+    """Parent of a topology's tasks."""
+
+    def __init__(self, gave_up: Callable[[str, BaseException], None]) -> None:
+        self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._gave_up = gave_up
+
+    def started(self) -> None:
+        if not self.up.done():
+            self.up.set_result(None)
+
+    def receive(self, message: Any) -> None:
+        raise TypeError(f"the guardian of a topology takes no messages: {message!r}")
+
+    def child_escalated(self, ref: Ref, error: BaseException) -> None:
+        self._gave_up(ref.path, error)
+
+
+_ESCALATE = RestartPolicy(decide=lambda error: Directive.ESCALATE)
+
+
+def _mailbox(config: Config, system: ActorSystem) -> Mailbox:
+    return Mailbox(config.mailbox_capacity_tuples, config.mailbox_high_mark, config.mailbox_low_mark, loop=system.loop)
+
+
+def _small(system: ActorSystem) -> Mailbox:
+    return Mailbox(1, loop=system.loop)

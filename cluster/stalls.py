@@ -1,0 +1,54 @@
+"""Stalls: which user code of a running topology has blocked the event loop, and for how long.
+
+1. Each component has a limit of its own (`topology.stall.report.secs`; 0: never). There is one watching thread for each
+   limit, nearly always one in all.
+2. A topology reports the stalls of its own tasks: another's, or the program's own, are not its business.
+3. The last `KEPT` are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+
+from ..actors import Stall, StallWatch
+
+log = logging.getLogger("aiostorm.cluster")
+
+KEPT = 200
+
+
+class StallReports:
+    """Watches the running loop from `start` to `stop`. `limits_s`: component → seconds."""
+
+    def __init__(self, topology: str, limits_s: Mapping[str, float]) -> None:
+        self._path = f"/{topology}/"
+        self._limits_s = limits_s
+        self._watches: list[StallWatch] = []
+        self._last: deque[Stall] = deque(maxlen=KEPT)
+
+    @property
+    def last(self) -> list[Stall]:
+        """The last stalls, oldest first."""
+        return list(self._last)
+
+    def start(self) -> None:
+        """Begin; does nothing in virtual time."""
+        for limit_s in sorted({limit_s for limit_s in self._limits_s.values() if limit_s > 0}):
+            watch = StallWatch(limit_s, partial(self._stalled, limit_s))
+            self._watches.append(watch)
+            watch.start()
+
+    def stop(self) -> None:
+        """End."""
+        while self._watches:
+            self._watches.pop().stop()
+
+    def _stalled(self, limit_s: float, stall: Stall) -> None:
+        """In the watching thread."""
+        component = stall.task.removeprefix(self._path).partition("[")[0]
+        if stall.task.startswith(self._path) and self._limits_s.get(component) == limit_s:
+            self._last.append(stall)
+            log.error("%s", stall)

@@ -1,0 +1,1 @@
+"""What is counted, and that the counts agree with one another."""

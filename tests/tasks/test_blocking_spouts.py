@@ -1,0 +1,177 @@
+"""Spouts whose methods block, in a thread: what they emit goes out at once, and what they hear waits for the thread."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from typing import Any
+
+import pytest
+
+from aiostorm import Config, EmitError, LocalCluster, Spout
+from aiostorm.testing import Recorder, SimClock
+
+from .parts import DoesRich, Notes, line
+
+
+class Takes(Spout):
+    """Blocks until its queue has something; 0 is nothing."""
+
+    outputs = "n"
+    blocking = True
+
+    def __init__(self, items: queue.Queue[int], *, tracked: bool = True) -> None:
+        self.items, self.tracked = items, tracked
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Takes:
+        return self
+
+    def open(self, context: Any, collector: Any) -> None:
+        self.collector = collector
+
+    def next_tuple(self) -> None:
+        n = self.items.get()
+        if n:
+            self.collector.emit((n,), message_id=n if self.tracked else None)
+
+
+@pytest.mark.sockets
+async def test_what_a_blocking_spout_emits_is_sent_though_its_next_call_blocks() -> None:
+    """In real time: the thread waits in the second call; the first tuple must not wait with it."""
+    items: queue.Queue[int] = queue.Queue()
+
+    class Blocks(Spout):
+        outputs = "n"
+        blocking = True
+        heard = Notes()
+
+        def open(self, context: Any, collector: Any) -> None:
+            self.collector = collector
+
+        def next_tuple(self) -> None:
+            n = items.get()
+            self.collector.emit((n,), message_id=n)
+            if n == 3:
+                self.collector.finish()
+
+        def ack(self, message_id: Any) -> None:
+            self.heard.append(message_id)
+
+    async with LocalCluster() as cluster:
+        sink = Recorder()
+        running = await cluster.submit("t", line(Blocks, sink=sink))
+        try:
+            for n in (1, 2):
+                items.put(n)
+                await sink.wait(n, timeout_s=5)
+        finally:
+            items.put(3)
+        await running.wait_finished(5)
+        assert sorted(Blocks.heard) == [1, 2, 3]
+
+
+@pytest.mark.sockets
+async def test_a_blocking_spout_that_waits_is_idle_after_a_while() -> None:
+    items: queue.Queue[int] = queue.Queue()
+
+    class Blocks(Spout):
+        outputs = "n"
+        blocking = True
+
+        def open(self, context: Any, collector: Any) -> None:
+            self.collector = collector
+
+        def next_tuple(self) -> None:
+            n = items.get()
+            if n:
+                self.collector.emit((n,), message_id=n)
+
+    async with LocalCluster() as cluster:
+        sink = Recorder()
+        running = await cluster.submit("t", line(Blocks, sink=sink))
+        try:
+            items.put(1)
+            await running.wait_idle(5, quiet_s=0.1)
+            assert sink.values == [(1,)]
+            # It cannot be cancelled: the drain waits until its thread comes back.
+            with pytest.raises(TimeoutError):
+                await running.drain(0.1)
+        finally:
+            items.put(0)
+        await running.drain(5)
+
+
+@pytest.mark.sockets
+async def test_what_is_settled_at_once_is_counted_while_the_thread_blocks() -> None:
+    items: queue.Queue[int] = queue.Queue()
+    async with LocalCluster() as cluster:
+        sink = Recorder()
+        running = await cluster.submit("t", line(Takes(items), sink=sink), Config(acker_executors=0))
+        try:
+            items.put(1)
+            await running.wait_idle(5, quiet_s=0.05)
+            assert (running.metrics()["spout"].acked, sink.values) == (1, [(1,)])
+        finally:
+            items.put(0)
+
+
+async def test_the_limit_is_looked_at_between_two_calls(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    """One call may go over it, as with every spout: what it has emitted is sent."""
+
+    class Threes(Spout):
+        outputs = "n"
+        blocking = True
+        calls = Notes()
+
+        def open(self, context: Any, collector: Any) -> None:
+            self.collector = collector
+
+        def next_tuple(self) -> None:
+            self.calls.append("next_tuple")
+            for n in range(3):
+                self.collector.emit((n,), message_id=n)
+
+    hold = DoesRich()
+    running = await local_cluster.submit("t", line(Threes, hold=hold), Config(max_spout_pending=4))
+    await sim_clock.advance(1)
+    assert (len(Threes.calls), running.metrics().pending, len(hold.held)) == (2, 6, 6)
+    for tup in hold.held[:2]:
+        hold.collectors[0].ack(tup)
+    await sim_clock.advance(1)
+    assert len(Threes.calls) == 2
+    for tup in hold.held[2:6]:
+        hold.collectors[0].ack(tup)
+    await sim_clock.advance(1)
+    assert running.metrics().pending == 6
+
+
+@pytest.mark.sockets
+async def test_what_the_last_call_emits_is_sent_though_the_spout_is_stopping() -> None:
+    """The thread cannot be interrupted: the stop waits for it, and takes what it still emits, untracked tuples too."""
+    items: queue.Queue[int] = queue.Queue()
+    async with LocalCluster() as cluster:
+        sink = Recorder()
+        running = await cluster.submit("t", line(Takes(items, tracked=False), sink=sink), Config(graceful_stop_s=5))
+        items.put(1)
+        await sink.wait(1, timeout_s=5)
+        asyncio.get_running_loop().call_later(0.2, items.put, 2)
+        await running.kill(0.1)
+        assert sink.values == [(1,), (2,)]
+        assert cluster.dead_letters == 0
+
+
+async def test_an_emit_after_the_end_is_an_error_in_the_thread(local_cluster: LocalCluster) -> None:
+    collectors = Notes()
+
+    class Keeps(Takes):
+        def open(self, context: Any, collector: Any) -> None:
+            super().open(context, collector)
+            collectors.append(collector)
+
+    items: queue.Queue[int] = queue.Queue()
+    items.put(1)
+    running = await local_cluster.submit("t", line(lambda: Keeps(items), sink=Recorder()), Config(max_spout_pending=1))
+    items.put(0)
+    await running.kill()
+    with pytest.raises(EmitError, match="emits after it was closed"):
+        await asyncio.to_thread(collectors[0].emit, (1,), 1)
