@@ -21,7 +21,7 @@ from typing import Any
 
 from .errors import UnhashableKeyError
 from .groupings import DealtMarks, Grouping, GroupingContext, Share, share_each
-from .keys import canonical_bytes, hash_bytes, stable_hash
+from .keys import is_long, stable_hash, value_hash
 from .streams import StreamId
 from .tuples import Row
 
@@ -40,10 +40,9 @@ class _Memory(dict[Any, Any]):
         self._single = single
 
     def __missing__(self, key: Any) -> Any:
-        encoded = canonical_bytes((key,) if self._single else key)
-        found = self._compute(hash_bytes(encoded))
+        found = self._compute(value_hash(key) if self._single else stable_hash(key))
         # The limit counts keys, so long ones are left out: 65,536 documents as keys would be gigabytes.
-        if len(encoded) <= _LONG_KEY_BYTES:
+        if not is_long(key, _LONG_KEY_BYTES):
             if len(self) >= self._limit:
                 self.clear()
             self[key] = found
@@ -118,7 +117,7 @@ class KeyedGrouping(Grouping):
 def _culprit(value: Any) -> tuple[Any] | None:
     """The value (in a tuple of one) that is to blame if this one has no stable hash."""
     try:
-        canonical_bytes(value)
+        value_hash(value)
         hash(value)
     except UnhashableKeyError as error:
         return (error.culprit,)

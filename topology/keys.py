@@ -1,30 +1,39 @@
 """Stable hash: values that are equal in Python hash equally, in every process and on every machine.
 
-Python's own `hash` of a string differs between processes, so it cannot say which task owns a key. Here a value is
-written as canonical bytes, and the bytes are hashed with BLAKE2b (64 bit).
+Python's own `hash` of a string differs between processes, so it cannot say which task owns a key. Here a value becomes
+a 64-bit number in steps that NumPy can take for a whole column at once (columns.py): whatever is changed here must be
+changed there, and the numbers say where state is kept.
 
-1. Equal values have equal bytes: a grouping remembers keys in a dict, where `1`, `True` and `1.0` are one key.
-2. The bytes depend on the value only: not on the process, the hash seed, the platform or the time zone of the machine.
-3. What has no such bytes is refused, never guessed: a list, dict, set or plain object as a key is an error.
-4. Different values nearly always have different bytes. Where they do not (marked ≈), they share a task and no more.
+1. Equal values have equal hashes: a grouping remembers keys in a dict, where `1`, `True` and `1.0` are one key.
+2. The hash depends on the value only: not on the process, the hash seed, the platform or the time zone of the machine.
+3. What has no such hash is refused, never guessed: a list, dict, set or plain object as a key is an error.
+4. Different values nearly always have different hashes. Where they do not (marked ≈), they share a task and no more.
 
-| value | written as |
+| value | hashed as |
 |---|---|
 | None | itself |
 | int, bool, float, Decimal, Fraction, complex | the number: 1 = True = 1.0 = Decimal("1.00") = 1+0j; -0.0 = 0 |
-| … beyond 64 bit or not whole | its residue modulo 2^61 - 1, as Python's numeric hash has it ≈ |
+| … beyond 61 bit or not whole | its residue modulo 2^61 - 1, as Python's numeric hash has it ≈ |
 | NaN of any type | one key; infinities by sign |
 | str; bytes | UTF-8; the bytes. "a" and b"a" are two keys |
 | datetime with a zone | the instant: 12:00+00:00 = 14:00+02:00 (as Python compares, `fold` is left out) |
 | datetime without a zone, date, time, timedelta | each a kind of its own |
 | UUID | its 128 bits |
 | tuple, NamedTuple | its items: Point(1, 2) = (1, 2), as in Python |
-| frozenset | its items in the order of their bytes |
+| frozenset | its items in the order of their hashes |
 | Enum that is also a str, int, … | its value |
 | other Enum | class name and member name ≈ |
 | frozen dataclass | class name and the fields that its `==` compares ≈ |
-| numpy scalar | `.item()` |
+| numpy scalar | `.item()`; times in microseconds, what is finer is cut off ≈ |
 | subclass of the above with an `==` of its own; bytearray, memoryview, list, dict, set, anything else | refused |
+
+    number, microseconds ─▶ + seed of the kind ─────────────────────────────────▶ mix ─▶ 64 bits
+    text, bytes ≤ 40     ─▶ seed + length ─▶ fold each 8 bytes (little end) ────▶ mix
+    text, bytes longer   ─▶ BLAKE2b
+    several values       ─▶ seed + count ─▶ fold the hash of each ──────────────▶ mix
+
+`mix` is the finaliser of splitmix64 (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014): one to one, and every bit of the
+number decides every bit of the result, so `% n` is even over numbers in sequence too.
 
 Storm: FieldsGrouping uses Arrays.deepHashCode of the values, which for a class without hashCode differs between
 workers without a word (depart).
@@ -38,187 +47,260 @@ import decimal
 import enum
 import fractions
 import hashlib
+import struct
+import sys
 import uuid
 from collections.abc import Callable, Iterable
-from functools import reduce
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from .errors import UnhashableKeyError
 
-_PRIME = (1 << 61) - 1
-_EXACT = 1 << 64
+PRIME: Final = (1 << 61) - 1
+MASK: Final = (1 << 64) - 1
+LONG_BYTES: Final = 40
+"""Text and bytes beyond this are hashed with BLAKE2b: in Python that is cheaper than a step for every word."""
+
+# Each kind begins at a number of its own (the first 64 bits of BLAKE2b of its name), so that 1 and a date of day 1 do
+# not meet.
+
+
+def _seed(kind: str) -> int:
+    return int.from_bytes(hashlib.blake2b(kind.encode(), digest_size=8).digest(), "little")
+
+
+NUMBER: Final = _seed("number")
+TEXT: Final = _seed("text")
+BYTES: Final = _seed("bytes")
+NAIVE: Final = _seed("datetime")
+INSTANT: Final = _seed("instant")
+DATE: Final = _seed("date")
+TIME: Final = _seed("time")
+ZONED_TIME: Final = _seed("time with a zone")
+DURATION: Final = _seed("timedelta")
+SEVERAL: Final = _seed("tuple")
+_SET = _seed("frozenset")
+_ENUM = _seed("enum")
+_DATACLASS = _seed("dataclass")
+_COMPLEX = _seed("complex")
+_UUID = _seed("uuid")
+
+FOLD: Final = 0x9FB21C651E98DF25
+MIX_1: Final = 0xBF58476D1CE4E5B9
+MIX_2: Final = 0x94D049BB133111EB
+
+
+def mix(number: int) -> int:
+    """64 bits from a number, of which the low 64 bits count (in two's complement)."""
+    number &= MASK
+    number = (number ^ (number >> 30)) * MIX_1 & MASK
+    number = (number ^ (number >> 27)) * MIX_2 & MASK
+    return number ^ (number >> 31)
+
+
+NONE: Final = mix(_seed("none"))
+NAN: Final = mix(_seed("nan"))
+INFINITY: Final = mix(_seed("infinity"))
+MINUS_INFINITY: Final = mix(_seed("minus infinity"))
+
 _EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.toordinal()
 _MICROSECOND = dt.timedelta(microseconds=1)
+_WORDS = [struct.Struct(f"<{count}Q") for count in range(LONG_BYTES // 8 + 1)]
 
 
 def stable_hash(values: tuple[Any, ...]) -> int:
-    """64 bits from a row of values. UnhashableKeyError for a value that has no stable hash."""
-    return hash_bytes(canonical_bytes(values))
+    """64 bits from a row of values; one alone hashes as itself. UnhashableKeyError for what has no stable hash."""
+    if len(values) == 1:
+        return value_hash(values[0])
+    state = SEVERAL + len(values)
+    for value in values:  # `fold`, without its list
+        state = (state ^ (_HASHERS.get(type(value)) or _hasher_for(value))(value)) * FOLD & MASK
+        state ^= state >> 32
+    return mix(state)
 
 
-def hash_bytes(encoded: bytes) -> int:
-    """64 bits from canonical bytes."""
-    return int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "big")
+def value_hash(value: Any) -> int:
+    """64 bits from one value; UnhashableKeyError where there are none."""
+    hasher = _HASHERS.get(type(value)) or _hasher_for(value)
+    return hasher(value)
 
 
-def canonical_bytes(value: Any) -> bytes:
-    """The bytes that stand for a value; UnhashableKeyError where there are none."""
-    encode = _ENCODERS.get(type(value)) or _encoder_for(value)
-    return encode(value)
+def fold(seed: int, hashes: list[int]) -> int:
+    """64 bits from several, in their order."""
+    state = seed + len(hashes)
+    for word in hashes:
+        state = (state ^ word) * FOLD & MASK
+        state ^= state >> 32
+    return mix(state)
 
 
-def _frame(tag: bytes, body: bytes) -> bytes:
-    return b"%b%d:%b" % (tag, len(body), body)
+def is_long(key: Any, limit_bytes: int) -> bool:
+    """Does a key hold more than about so much? Only what can be large is counted."""
+    return _size(key) > limit_bytes
 
 
-def _items(tag: bytes, parts: Iterable[bytes]) -> bytes:
-    return _frame(tag, b"".join(parts))
+def _size(value: Any) -> int:
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, int):
+        return value.bit_length() >> 3
+    if isinstance(value, tuple | frozenset):
+        return sum(map(_size, value))
+    if dataclasses.is_dataclass(value):
+        return sum(_size(getattr(value, field.name)) for field in dataclasses.fields(value))
+    return 0
 
 
-# Numbers. Whole numbers below 64 bit are written exactly. Everything else is written as Python's numeric hash has it,
-# with the modulus fixed, since on a 32-bit build Python's own is smaller. Writing the others exactly as well would be
-# simpler, but Decimal("1E+1000000") would then be a million digits long.
+def _data(seed: int, data: bytes) -> int:
+    """Text or bytes."""
+    length = len(data)
+    if length > LONG_BYTES:
+        key = seed.to_bytes(8, "little")
+        return int.from_bytes(hashlib.blake2b(data, digest_size=8, key=key).digest(), "little")
+    state = seed + length
+    if length <= 8:
+        words: tuple[int, ...] = (int.from_bytes(data, "little"),) if length else ()
+    else:
+        count = (length + 7) >> 3
+        words = _WORDS[count].unpack(data.ljust(count << 3, b"\0"))
+    for word in words:
+        state = (state ^ word) * FOLD & MASK
+        state ^= state >> 32
+    return mix(state)
 
 
-def _whole(number: int) -> bytes:
-    if -_EXACT < number < _EXACT:
-        return b"n%d;" % number
-    return _residue(number, 1)
+def _text(value: str) -> int:
+    return _data(TEXT, str.encode(value, "utf-8", "surrogatepass"))
 
 
-def _residue(numerator: int, denominator: int) -> bytes:
-    inverse = pow(denominator, _PRIME - 2, _PRIME)
-    code = abs(numerator) % _PRIME * inverse % _PRIME if inverse else _PRIME
-    return b"m-%d;" % code if numerator < 0 else b"m%d;" % code
+# Numbers. Python's numeric hash is the same for equal numbers of all types, fast, and the same in every process: a
+# residue modulo a prime, with the number's sign. On a 32-bit build the prime is another; there it is computed here.
 
 
-def _ratio(number: fractions.Fraction | float) -> bytes:
-    numerator, denominator = number.as_integer_ratio()
-    return _whole(numerator) if denominator == 1 else _residue(numerator, denominator)
+def _residue(number: Any) -> int:
+    """What `hash` gives where its modulus is 2^61 - 1 (but -1 for -1, of which Python makes -2)."""
+    if isinstance(number, decimal.Decimal):
+        _, digits, exponent = number.as_tuple()
+        coefficient = 0
+        for digit in digits:
+            coefficient = (coefficient * 10 + digit) % PRIME
+        code = coefficient * pow(10, int(exponent), PRIME) % PRIME
+    else:
+        numerator, denominator = number.as_integer_ratio()
+        inverse = pow(denominator, PRIME - 2, PRIME)
+        code = abs(numerator) % PRIME * inverse % PRIME if inverse else 314159
+    return -code if number < 0 else code
 
 
-def _float(number: float) -> bytes:
+_native: Callable[[Any], int] = hash if sys.hash_info.modulus == PRIME else _residue
+
+
+def _number(number: Any, residue: Callable[[Any], int] = _native) -> int:
+    code = residue(number)
+    if code == -2 and number == -1:  # Python keeps -1 for "error"; -1 and -2 are two keys here
+        code = -1
+    return mix(code + NUMBER)
+
+
+def _float(number: float, residue: Callable[[Any], int] = _native) -> int:
     if number != number:
-        return b"nan;"
+        return NAN
     if number in (float("inf"), float("-inf")):
-        return b"inf;" if number > 0 else b"-inf;"
-    return _ratio(number)
+        return INFINITY if number > 0 else MINUS_INFINITY
+    return _number(number, residue)
 
 
-def _decimal(number: decimal.Decimal) -> bytes:
+def _decimal(number: decimal.Decimal, residue: Callable[[Any], int] = _native) -> int:
     if number.is_snan():
         raise UnhashableKeyError(number)  # Python cannot hash it either
     if number.is_nan():
-        return b"nan;"
+        return NAN
     if number.is_infinite():
-        return b"-inf;" if number.is_signed() else b"inf;"
-    if not number:
-        return _whole(0)
-    sign, digits, exponent = number.as_tuple()
-    coefficient = reduce(lambda sofar, digit: sofar * 10 + digit, digits, 0)  # int(str) refuses 4,300 digits
-    if not isinstance(exponent, int):  # a letter, for what was handled above
-        raise UnhashableKeyError(number)
-    if exponent < 0:
-        # 1.00 is whole. Digits to strip are at most the digits there are.
-        while exponent < 0 and coefficient % 10 == 0:
-            coefficient //= 10
-            exponent += 1
-    if sign:
-        coefficient = -coefficient
-    if exponent < 0:
-        return _residue_of_power(coefficient, exponent)
-    if number.adjusted() <= 20:
-        return _whole(coefficient * 10**exponent)
-    return _residue_of_power(coefficient, exponent)
+        return MINUS_INFINITY if number.is_signed() else INFINITY
+    return _number(number, residue)
 
 
-def _residue_of_power(coefficient: int, exponent: int) -> bytes:
-    """The residue of coefficient · 10^exponent, without writing that number out."""
-    if exponent >= 0:
-        power = pow(10, exponent, _PRIME)
-        return _residue(coefficient * power, 1)
-    return _residue(coefficient, pow(10, -exponent, _PRIME))
-
-
-def _complex(number: complex) -> bytes:
+def _complex(number: complex) -> int:
     if number != number:
-        return b"nan;"
+        return NAN
     if number.imag == 0:
         return _float(number.real)
-    return _items(b"c", (_float(number.real), _float(number.imag)))
-
-
-def _text(value: str) -> bytes:
-    return _frame(b"s", value.encode("utf-8", "surrogatepass"))
+    return fold(_COMPLEX, [_float(number.real), _float(number.imag)])
 
 
 def _microseconds(delta: dt.timedelta) -> int:
     return delta // _MICROSECOND
 
 
-def _datetime(value: dt.datetime) -> bytes:
+def _datetime(value: dt.datetime) -> int:
     plain = value.replace(tzinfo=None, fold=0)
     # Python hashes and (within one zone) compares without fold, so the two 02:30 of an autumn night are one key.
     offset = value.replace(fold=0).utcoffset()
     if offset is None:
-        return b"dn%d;" % _microseconds(plain - _EPOCH)
-    return b"da%d;" % (_microseconds(plain - _EPOCH) - _microseconds(offset))
+        return mix(NAIVE + _microseconds(plain - _EPOCH))
+    return mix(INSTANT + _microseconds(plain - _EPOCH) - _microseconds(offset))
 
 
-def _time(value: dt.time) -> bytes:
+def _time(value: dt.time) -> int:
     of_day = ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
     offset = value.replace(fold=0).utcoffset()
     if offset is None:
-        return b"tn%d;" % of_day
-    return b"ta%d;" % (of_day - _microseconds(offset))
+        return mix(TIME + of_day)
+    return mix(ZONED_TIME + of_day - _microseconds(offset))
 
 
-def _enum(member: enum.Enum) -> bytes:
+def _enum(member: enum.Enum) -> int:
     name: str | None = member.name  # None for some combined flags
     name = name if name is not None else repr(member.value)
-    return _items(b"e", (_text(type(member).__qualname__), _text(name)))
+    return fold(_ENUM, [_text(type(member).__qualname__), _text(name)])
 
 
-def _dataclass(value: Any) -> bytes:
+def _dataclass(value: Any) -> int:
     # Without the module: the same class is `__main__.Key` in one process and `app.Key` in another.
-    compared = (getattr(value, field.name) for field in dataclasses.fields(value) if field.compare)
-    return _items(b"k", (_text(type(value).__qualname__), *map(canonical_bytes, compared)))
+    compared: Iterable[Any] = (getattr(value, field.name) for field in dataclasses.fields(value) if field.compare)
+    return fold(_DATACLASS, [_text(type(value).__qualname__), *map(value_hash, compared)])
 
 
-_ENCODERS: dict[type, Callable[[Any], bytes]] = {
-    type(None): lambda _: b"0;",
-    bool: lambda value: b"n1;" if value else b"n0;",
-    int: _whole,
+_HASHERS: dict[type, Callable[[Any], int]] = {
+    type(None): lambda _: NONE,
+    bool: _number,
+    int: _number,
     float: _float,
     complex: _complex,
     decimal.Decimal: _decimal,
-    fractions.Fraction: _ratio,
+    fractions.Fraction: _number,
     str: _text,
-    bytes: lambda value: _frame(b"b", value),
-    tuple: lambda value: _items(b"(", map(canonical_bytes, value)),
-    frozenset: lambda value: _items(b"{", sorted(map(canonical_bytes, value))),
+    bytes: lambda value: _data(BYTES, value),
+    tuple: lambda value: fold(SEVERAL, [value_hash(item) for item in value]),
+    frozenset: lambda value: fold(_SET, sorted(map(value_hash, value))),
     dt.datetime: _datetime,
-    dt.date: lambda value: b"dd%d;" % value.toordinal(),
+    dt.date: lambda value: mix(DATE + value.toordinal() - _EPOCH_DAY),
     dt.time: _time,
-    dt.timedelta: lambda value: b"td%d;" % _microseconds(value),
-    uuid.UUID: lambda value: _frame(b"u", value.bytes),
+    dt.timedelta: lambda value: mix(DURATION + _microseconds(value)),
+    uuid.UUID: lambda value: _data(_UUID, value.bytes),
 }
 
 
-def _encoder_for(value: Any) -> Callable[[Any], bytes]:
-    """The encoder of a value whose type is not in the table itself."""
+def _hasher_for(value: Any) -> Callable[[Any], int]:
+    """The hasher of a value whose type is not in the table itself."""
     kind = type(value)
     for base in kind.__mro__[1:]:
         if base.__name__ == "generic" and base.__module__ == "numpy":
             return _numpy
     equals: Any = kind.__eq__
     for base in kind.__mro__[1:]:
-        encode = _ENCODERS.get(base)
-        if encode is not None:
-            # A subclass that compares in its own way may call values with different bytes equal.
+        hasher = _HASHERS.get(base)
+        if hasher is not None:
+            # A subclass that compares in its own way may call values with different hashes equal.
             if equals is not base.__eq__:
                 raise UnhashableKeyError(value)
-            return encode
+            if hasher in (_number, _float, _decimal) and _native is hash:
+                # Not a `__hash__` of the subclass: an Enum's is of its name.
+                native: Any = base.__hash__
+                hashes_as: Any = hasher
+                return partial(hashes_as, residue=native)
+            return hasher
     if isinstance(value, enum.Enum) and equals is object.__eq__:
         return _enum
     if dataclasses.is_dataclass(kind) and _compares_by_fields(kind):
@@ -232,7 +314,7 @@ def _compares_by_fields(kind: Any) -> bool:
     return bool(kind.__dataclass_params__.frozen) and code is not None and code.co_filename == "<string>"
 
 
-def _numpy(value: Any) -> bytes:
+def _numpy(value: Any) -> int:
     if value.dtype.kind == "M":  # datetime64: nanoseconds would come out as int, coarser units as datetime
         value = value.astype("datetime64[us]")
     elif value.dtype.kind == "m":
@@ -245,4 +327,4 @@ def _numpy(value: Any) -> bytes:
             plain = complex(plain)
         else:
             raise UnhashableKeyError(value)
-    return canonical_bytes(plain)
+    return value_hash(plain)

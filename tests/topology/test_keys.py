@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import decimal
 import enum
+import importlib
 import os
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def test_every_nan_is_one_key() -> None:
 
 DIFFERENT: list[Any] = [
     None,
-    0, 1, -1, -2, 2**61 - 1, 2**61, 2**64, 0.1, Decimal("0.1"), Fraction(1, 3), 1j, "", "a", "1", b"", b"a", b"1",
+    0, 1, -1, -2, 2**60, 2**61 - 2, 2**64, 0.1, Decimal("0.1"), Fraction(1, 3), 1j, "", "a", "1", b"", b"a", b"1",
     (), (1,), ((1,),), (1, 2), (2, 1), ("a", "bc"), ("ab", "c"), ("a", "b", "c"), frozenset(), frozenset([1]),
     frozenset([(1,)]), dt.date(2026, 1, 1), dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, tzinfo=UTC), dt.time(0),
     dt.time(0, tzinfo=UTC),
@@ -110,9 +111,10 @@ def test_equal_drawn_values_hash_equally(pair: tuple[Any, Any]) -> None:
     if first == second:
         assert stable_hash((first,)) == stable_hash((second,))
     else:
-        # Not promised, but a collision in a run of this size means that the encoding has lost something.
-        same_nan = "nan" in repr(pair).lower()
-        assert same_nan or stable_hash((first,)) != stable_hash((second,))
+        # Not promised, but a collision in a run of this size means that the hash has lost something. Numbers with one
+        # residue are one: Python's own hash says so too.
+        same = "nan" in repr(pair).lower() or hash(first) == hash(second)
+        assert same or stable_hash((first,)) != stable_hash((second,))
 
 
 @given(st.fractions() | st.floats(allow_nan=False, allow_infinity=False).map(Fraction) | st.integers().map(Fraction))
@@ -161,14 +163,15 @@ def test_hashes_are_the_same_in_other_processes_with_other_hash_seeds() -> None:
 
 
 PINNED = [
-    ((None,), 0xC6E67577DD60F679),
-    ((1,), 0xF2EF2158FB71299A),
-    ((-2.5,), 0x11A84173654722F5),
-    ((10**40,), 0x01A8B180623BFC57),
-    (("word",), 0x68558ACD5AE46554),
-    ((b"word",), 0x91D8189928EC558C),
-    (("a", (1, frozenset(["x", "y"]))), 0x483EC7DC0426FD0C),
-    ((dt.datetime(2026, 1, 1, 12, tzinfo=UTC),), 0xFBAE3A45E8273A19),
+    ((None,), 0x4F5AB4C349823D1A),
+    ((1,), 0x62F1AA925595CFB2),
+    ((-2.5,), 0xF213CD90996CEE73),
+    ((10**40,), 0x51F5771536F0122F),
+    (("word",), 0x15FB90617D4D12E8),
+    ((b"word",), 0x46D87A4B4BFB2883),
+    (("a", (1, frozenset(["x", "y"]))), 0x463246E579BF6CE8),
+    ((dt.datetime(2026, 1, 1, 12, tzinfo=UTC),), 0xEAF995ECB89F5BFF),
+    (("a text of more than forty bytes, hashed another way",), 0x490D25F0F42C546A),
 ]
 
 
@@ -176,6 +179,16 @@ PINNED = [
 def test_hashes_do_not_change_between_versions(key: tuple[Any, ...], expected: int) -> None:
     """State is kept where these numbers say: another number is a migration, not a refactoring."""
     assert stable_hash(key) == expected
+
+
+@given(st.integers() | st.fractions() | st.decimals(allow_nan=False, allow_infinity=False)
+       | st.floats(allow_nan=False, allow_infinity=False))  # fmt: skip
+@example(Fraction(1, 2**61 - 1))
+@example(Decimal("-1E+1000000"))
+def test_the_residue_is_the_same_where_python_has_another_modulus(number: Any) -> None:
+    residue: Any = importlib.import_module("aiostorm.topology.keys")._residue
+    if sys.hash_info.modulus == 2**61 - 1:
+        assert residue(number) == (-1 if number == -1 else hash(number))
 
 
 class Cold(str):
