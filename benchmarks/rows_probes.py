@@ -71,7 +71,6 @@ def _memory() -> Iterator[Probe]:
                 Figure("tracking", "bytes/tree", at_most=200.0 if tree == 1 else None),
                 Figure("tracking of a message", "bytes/message", at_most=200.0),
                 Figure("allocated", "bytes/tree"),
-                Figure("resident", "bytes/tree"),
             ),
             note="beside ids and values of the user; tracking: spout and acker, without what the bolt's task holds",
         )
