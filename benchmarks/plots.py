@@ -195,7 +195,7 @@ def _w9(report: Report) -> Any:
         fill.plot(at_s, [sample.fill / record["capacity"] for sample in samples], color=OURS, linewidth=0.7)
     runs = f"{len(records)} run{'s' if len(records) > 1 else ''}"
     rate.set(title=f"W9, a bolt that is ten times slower than its spout: its rate, {runs}", ylabel="share of own rate")
-    rate.set_ylim(0, 1.25)
+    rate.set_ylim(0, max(1.25, rate.get_ylim()[1]))
     rate.legend(loc="lower right", ncols=2)
     memory.set(title="Memory of the process", ylabel="resident, MB", ylim=(0, 1.25 * memory.get_ylim()[1]))
     fill.set(title="Mailbox of the bolt", ylabel="share that is full", xlabel="seconds", ylim=(0, 1.05))

@@ -97,7 +97,7 @@ def steady(size: int, *, loop: str = "uvloop") -> Outcome:
     own = own_rate(service_s)
     numbers, bottleneck = Numbers(), Bottleneck(service_s)
     watch, samples, capacity = run_in(loop, _steady(numbers, bottleneck, size / 1_000))
-    own = (own + own_rate(service_s)) / 2
+    own = max(own, own_rate(service_s))
     numbers.check(bottleneck.done)
     return Outcome(
         bottleneck.done,
