@@ -2,7 +2,7 @@
 
     rows ──► harness ──► child: limit, subject, limit, subject, limit, … ──► oracle ──► ratios
                ▲  a fresh process each, rows interleaved                         │
-               └──────────────── repetitions ◄───────────────────────────────────┘   ──► JSON, Markdown
+               └──────────────── repetitions ◄───────────────────────────────────┘   ──► JSON, Markdown, plots
 
 1. Every figure that is compared is a ratio of runs in one process, a second or less apart: a subject over the mean of
    the limits before and after it. A machine that becomes faster or slower on the way changes both sides alike.
@@ -11,7 +11,10 @@
 4. A row says which guarantee is on, the style of the bolts, the size of a tree and the event loop.
 5. Limits, oracles and the child need the standard library only: a peer is measured by the same child with the Python of
    an environment of its own.
+6. What fails, and what cannot be installed, is reported with its reason, and stops nothing else.
 
-Files: `w*.py` a workload (its input, its oracle, its limits); `adapters/` one file per subject and workload, imported
-by nobody but the child; `rows.py` what is measured against what.
+Files, by what they know: `cells.py` what can be measured; `w*.py` a workload (its input, its oracle, its limits);
+`adapters/` one file per subject, imported by nobody but the child; `rows*.py` what is measured against what;
+`environments.py`, `children.py`, `child.py`, `harness.py` how it is run; `findings.py`, `tables.py`, `report.py`,
+`plots.py` what it comes to.
 """

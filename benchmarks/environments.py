@@ -10,10 +10,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,11 +62,10 @@ def python_of(name: str, say: Callable[[str], None], *, peers: Mapping[str, Peer
         return python
     uv = _uv()
     reasons = []
-    for version in (sys.executable, *PYTHONS):
-        shown = "this Python" if version == sys.executable else f"Python {version}"
+    for shown, base in interpreters():
         say(f"{name}: installing {', '.join(peer.pins)} for {shown}, in {INSTALL_LIMIT_S:g} s at most")
         try:
-            _make(uv, folder, version, python, peer)
+            _make(uv, folder, base, python, peer)
         except _StepError as error:
             say(f"{name}: not for {shown}: {error}")
             reasons.append(f"{shown}: {error}")
@@ -75,14 +75,37 @@ def python_of(name: str, say: Callable[[str], None], *, peers: Mapping[str, Peer
     raise UnavailableError("; ".join(reasons))
 
 
+def interpreters() -> Iterator[tuple[str, str]]:
+    """(name, program): the Python that runs, then what there is of `PYTHONS` and really starts.
+
+    A shim of pyenv does not start while its version is not selected, so pyenv's own folder is looked into as well.
+    """
+    yield "this Python", sys.executable
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    for version in PYTHONS:
+        found = (shutil.which(f"python{version}"), *sorted(map(str, root.glob(f"versions/{version}.*/bin/python"))))
+        for program in filter(None, found):
+            if program != sys.executable and _starts(program):
+                yield f"Python {version}", program
+                break
+
+
+def _starts(program: str) -> bool:
+    try:
+        done = subprocess.run([program, "-c", ""], capture_output=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
 class _StepError(Exception):
     """One step of making an environment failed."""
 
 
-def _make(uv: Sequence[str], folder: Path, version: str, python: Path, peer: Peer) -> None:
+def _make(uv: Sequence[str], folder: Path, base: str, python: Path, peer: Peer) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _step([*uv, "venv", "--quiet", "--no-project", "--no-python-downloads", "--python", version, str(folder)])
+    _step([*uv, "venv", "--quiet", "--no-project", "--no-python-downloads", "--python", base, str(folder)])
     _step([*uv, "pip", "install", "--quiet", "--python", str(python), *peer.pins])
     _step([str(python), "-c", f"import {peer.module}"])
 

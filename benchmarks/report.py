@@ -66,7 +66,7 @@ class Report:
         found = self.findings()
         yield from tables.of_rows(found)
         yield from tables.of_curve(self.rows, self.run)
-        yield from tables.of_peers(found, self.compared())
+        yield from tables.of_peers(found, self.compared(), self._other_pythons())
         yield from tables.of_probes(self.probed())
         yield from tables.of_missing(self.run)
         disturbed = sum(finding.disturbed for finding in found)
@@ -76,6 +76,11 @@ class Report:
                 f"\nIn {disturbed} of {rounds} rounds the limits before and after the subject differed by more than a "
                 "quarter: something else was using the machine. They count all the same."
             )
+
+    def _other_pythons(self) -> dict[str, str]:
+        """Row id → the version of Python it ran on, where that is not ours."""
+        ran = {row.id: records[-1].get("python") for row in self.rows if (records := self.run.of(row))}
+        return {name: python for name, python in ran.items() if python and python not in self.machine["python"]}
 
     def json(self) -> str:
         """Machine, findings, rows and every record; one item a line."""

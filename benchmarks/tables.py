@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .cells import Row
 from .findings import Compared, Finding, Probed, Spread, findings, subject_of
@@ -64,10 +64,12 @@ def of_curve(rows: Iterable[Row], run: Run) -> Iterator[str]:
         yield from table("W1 by size of tree and turn: throughput, and latency from emit to ack", columns, cells)
 
 
-def of_peers(found: Iterable[Finding], compared: Iterable[Compared]) -> Iterator[str]:
-    """Ours against every peer."""
+def of_peers(found: Iterable[Finding], compared: Iterable[Compared], pythons: Mapping[str, str]) -> Iterator[str]:
+    """Ours against every peer. `pythons`: row id → version, of rows that ran on another Python than ours."""
     times = {(one.row.id, one.metric): one for one in compared}
-    cells = [_peer_cells(one, times.get((one.row.id, one.metric))) for one in found if one.row.ours]
+    cells = [
+        _peer_cells(one, times.get((one.row.id, one.metric)), pythons.get(one.row.id)) for one in found if one.row.ours
+    ]
     if cells:
         columns = (
             "workload",
@@ -126,11 +128,11 @@ def _cells(finding: Finding) -> list[str]:
     ]
 
 
-def _peer_cells(finding: Finding, times: Compared | None) -> list[str]:
+def _peer_cells(finding: Finding, times: Compared | None, python: str | None) -> list[str]:
     row, rate = finding.row, finding.metric == "rate"
     return [
         f"{row.workload.upper()} {row.labels['what'] if rate else finding.metric}",
-        row.labels["peer"],
+        row.labels["peer"] + (f" (Python {python})" if python else ""),
         row.labels["style"],
         row.labels["guarantee"],
         row.labels["loop"],
