@@ -90,10 +90,10 @@ def test_what_failed_and_what_is_not_there_is_in_the_tables_with_its_reason():
 
 
 def test_a_peer_on_another_python_says_so():
-    records = {"w1/ours": [record((10, 6, 10))], "w1/peer": [{**record((10, 2, 10)), "python": "4.0.1"}]}
+    records = {"w1/ours": [record((8, 4, 8))], "w1/peer": [{**record((8, 1, 8)), "python": "4.0.1"}]}
     markdown = Report(MACHINE, [OURS, PEER], Run(records), 1).markdown()
     assert "| Peer 1 (Python 4.0.1) |" in markdown
-    assert "| **3.00** | 3.00 – 3.00 | ≥ 3 met |" in markdown
+    assert "| **4.00** | 4.00 – 4.00 | ≥ 3 met |" in markdown
 
 
 def test_a_report_is_read_as_it_was_written(tmp_path):
