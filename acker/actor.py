@@ -67,13 +67,14 @@ class AckerActor(Actor):
         A new instance has none; the spouts' own deadlines then fail those trees.
         """
         self._timer = None
+        self._monotonic = self.system.clock.monotonic
         self._arm()
 
     def receive(self, message: Any) -> None:
         """Post in the ledger, deliver what follows."""
         out: list[tuple[int, Verdict]] = []
         try:
-            self._post(message, self.system.clock.monotonic(), out)
+            self._post(message, self._monotonic(), out)
         finally:  # what was decided before an error was decided
             if out:
                 self._send(out)

@@ -47,7 +47,7 @@ class Tree:
     def __init__(
         self, ids: Sequence[Any], emissions: Sequence[Emission] | None, attempts: int, emitted_s: float
     ) -> None:
-        self.ids: tuple[Any, ...] = tuple(ids)
+        self.ids: Sequence[Any] = ids if type(ids) is range else tuple(ids)
         self.emissions = emissions
         self.attempts = attempts
         self.emitted_s = self.since_s = emitted_s

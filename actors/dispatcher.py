@@ -33,24 +33,23 @@ MAX_STEPS: Final = 64
 
 
 class Dispatcher:
-    """The ready steps of one event loop. `stopwatch` gives seconds, for measuring how long steps take."""
+    """The ready steps of one event loop, in `queue`. `stopwatch` gives seconds, for measuring how long steps take."""
 
-    __slots__ = ("_handle", "_loop", "_ready", "_stopwatch")
+    __slots__ = ("_loop", "_stopwatch", "queue", "scheduled")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, stopwatch: Callable[[], float]) -> None:
         self._loop = loop
         self._stopwatch = stopwatch
-        self._ready: deque[Stepper] = deque()
-        self._handle: asyncio.Handle | None = None
+        self.queue: deque[Stepper] = deque()
+        self.scheduled = False
 
-    def ready(self, stepper: Stepper) -> None:
-        """Call it soon."""
-        self._ready.append(stepper)
-        if self._handle is None:
-            self._handle = self._loop.call_soon(self._run)
+    def schedule(self) -> None:
+        """Something is ready."""
+        self.scheduled = True
+        self._loop.call_soon(self._run)
 
     def _run(self) -> None:
-        ready = self._ready
+        ready = self.queue
         stopwatch = self._stopwatch
         until_s = stopwatch() + TURN_S
         try:
@@ -59,7 +58,9 @@ class Dispatcher:
                 if not ready or stopwatch() >= until_s:
                     return
         finally:  # also when a step was left by a KeyboardInterrupt
-            self._handle = self._loop.call_soon(self._run) if ready else None
+            self.scheduled = False
+            if ready:
+                self.schedule()
 
 
 class Stepper:
@@ -91,7 +92,10 @@ class Stepper:
         """There is something to do: call it soon, once."""
         if not self.queued:
             self.queued = True
-            self._dispatcher.ready(self)
+            dispatcher = self._dispatcher
+            dispatcher.queue.append(self)
+            if not dispatcher.scheduled:
+                dispatcher.schedule()
 
     def call(self) -> None:
         """Take the step, as the actor's asyncio task."""

@@ -57,7 +57,9 @@ class BoltTask(TaskActor):
         self._slice = 1  # rows between two looks at the clock; follows the time a row takes
         self._held: set[Segment] = set()
         self._held_sweep = 64  # so many, and those that are done by now are taken out
+        self._box = env.mailboxes[task.task_id]
         self._executor: Executor
+        self._batches: BatchExecutor | None
         self._collectors: list[TaskCollector] = []
         self._working = False
         self._suspended = False
@@ -90,6 +92,7 @@ class BoltTask(TaskActor):
             await self.open_component(component.prepare, context)
         self.use_hooks(context)
         self._executor = self._choose_executor(component, collector)
+        self._batches = self._executor if isinstance(self._executor, BatchExecutor) else None
         if self.config.tick_tuple_freq_s is not None:
             self.every(self.config.tick_tuple_freq_s, TICK_STREAM)
         self.is_ready()
@@ -143,10 +146,10 @@ class BoltTask(TaskActor):
 
     def _step(self) -> None:
         """A turn, called by the dispatcher. Mostly it comes to its end without having to wait."""
-        mailbox = self.mailbox
+        box = self._box
         if self.outbox.blocked:
             return  # `_on_room` makes it ready again
-        if self._inbox or mailbox.has_data:
+        if self._inbox or box.fill:
             turn = self._turn()
             try:
                 self._waited = turn.send(None)
@@ -154,37 +157,37 @@ class BoltTask(TaskActor):
                 pass
             except BaseException as error:
                 self._raised = error
-                mailbox.nudge()
+                box.nudge()
                 return
             else:
                 self._open_turn = turn
-                mailbox.nudge()
+                box.nudge()
                 return
         if self.outbox.blocked > 0:
             return
-        if self._inbox or mailbox.has_data:
+        if self._inbox or box.fill:
             self._stepper.ready()
         elif self._stopping:
-            mailbox.nudge()
+            box.nudge()
         else:
             self.env.on_quiet()
 
     def _on_room(self) -> None:
-        if self.mailbox.takes_steps():
+        if self._box.takes_steps():
             self._stepper.ready()
         else:
-            self.mailbox.nudge()
+            self._box.nudge()
 
     # -- a turn ------------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> None:
         inbox = self._inbox
         if not inbox:
-            inbox.extend(self.mailbox.take_batch(self._turn_tuples))
+            inbox.extend(self._box.take_batch(self._turn_tuples))
         self._working = True
         try:
-            if isinstance(self._executor, BatchExecutor):
-                await self._run_batch(self._executor)
+            if self._batches is not None:
+                await self._run_batch(self._batches)
             else:
                 await self._run_slices(self._executor)
         finally:
@@ -211,7 +214,8 @@ class BoltTask(TaskActor):
             failed = 0
             try:
                 if self._thread is None:
-                    failed = await executor.run(segment, start, stop)
+                    ran = executor.run(segment, start, stop)
+                    failed = ran if isinstance(ran, int) else await ran
                 else:
                     failed = await self._run_in_thread(executor, segment, start, stop)
             except RowFailedError as error:
@@ -262,7 +266,11 @@ class BoltTask(TaskActor):
             self.counters.acked -= failed
 
     async def _run_in_thread(self, executor: Executor, segment: Segment, start: int, stop: int) -> int:
-        return int(await self.in_thread(lambda: _without_waiting(executor.run(segment, start, stop))))
+        def work() -> int:
+            ran = executor.run(segment, start, stop)
+            return ran if isinstance(ran, int) else _without_waiting(ran)
+
+        return int(await self.in_thread(work))
 
     def _executed(self, executor: Executor, segment: Segment, count: int, failed: int) -> None:
         counters = self.counters

@@ -66,6 +66,12 @@ def resume(
             return end.value
 
 
+@types.coroutine
+def pause() -> Generator[None, None, None]:
+    """Others get the loop. (`asyncio.sleep(0)`, two calls less.)"""
+    yield
+
+
 async def finish(value: Any, on_suspend: Callable[[], None]) -> Any:
     """What a user method gave back: driven if it was `async def`."""
     if inspect.iscoroutine(value):

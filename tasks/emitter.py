@@ -18,7 +18,8 @@ Storm makes an edge per tuple and target (depart: semantics.md, section 2).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from itertools import repeat
+from typing import Any, Final
 
 from ..acker import Acks, IdSource
 from ..actors import Mailbox
@@ -74,25 +75,35 @@ class OutStream:
 class Branch:
     """Rows of one root, by stream (and target task, when direct).
 
-    Each has its mark: its message index, or with several anchors its lineage pairs.
+    Each has its mark: its message index, or with several anchors its lineage pairs. Nearly always all rows go to one
+    stream: `items` and `marks` are its, `others` has further ones.
     """
 
-    __slots__ = ("buffers", "root")
+    __slots__ = ("_lent", "items", "marks", "others", "root", "stream")
 
-    def __init__(self, root: int) -> None:
+    def __init__(
+        self, root: int, stream: OutStream | None = None, items: Any = (), marks: Sequence[Any] | None = None
+    ) -> None:
         self.root = root
-        self.buffers: dict[tuple[OutStream, int | None], tuple[list[Any], list[Any]]] = {}
-
-    def put(self, stream: OutStream, items: list[Any]) -> None:
-        """All items of a stream at once, each of a message of its own: marked 0, 1, 2, …"""
-        # Read only from here on; a range takes no memory.
-        self.buffers[stream, None] = (items, cast("list[Any]", range(len(items))))
+        self.stream = stream
+        self.items: list[Any] = items
+        self.marks: Any = marks
+        self.others: dict[tuple[OutStream, int | None], tuple[list[Any], list[Any]]] = {}
+        self._lent = stream is not None  # the marks are somebody else's: copied before anything is added
 
     def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
         """The items (see OutStream.item) and marks to append to; always both."""
-        found = self.buffers.get((stream, target))
+        if target is None:
+            if self.stream is None:
+                self.stream, self.items, self.marks = stream, [], []
+            if self.stream is stream:
+                if self._lent:
+                    self._lent = False
+                    self.marks = list(self.marks) if self.marks is not None else [None] * len(self.items)
+                return self.items, self.marks
+        found = self.others.get((stream, target))
         if found is None:
-            found = self.buffers[stream, target] = ([], [])
+            found = self.others[stream, target] = ([], [])
         return found
 
 
@@ -155,6 +166,16 @@ class Emitter:
         self._branches.append(found)
         return found
 
+    def add(self, root: int, stream: OutStream, items: list[Any], marks: Sequence[Any] | None) -> None:
+        """Rows of one root, several at once. The items are given, the marks (None: untracked) are lent."""
+        branches = self._branches
+        if branches and branches[-1].root == root:
+            own_items, own_marks = branches[-1].buffer(stream)
+            own_items += items
+            own_marks += marks if marks is not None else repeat(None, len(items))
+        else:
+            branches.append(Branch(root, stream, items, marks))
+
     def done(self, segment: Segment) -> None:
         """Every row of a received segment is acked or failed: its edge is done."""
         xors = self.xors
@@ -167,7 +188,8 @@ class Emitter:
 
     def flush(self) -> None:
         """End the turn: seal every branch, post to the ackers, send. Never waits (see Outbox.blocked)."""
-        self.seal_branches()
+        if self._branches:
+            self.seal_branches()
         if self.xors or self.failures or self.resets:
             self._post()
 
@@ -180,26 +202,32 @@ class Emitter:
 
     def seal(self, branch: Branch) -> None:
         """Turn a branch into segments and send them; adds their edges to `xors`."""
-        root = branch.root
-        sent = emitted = 0
-        for (stream, target), (items, marks) in branch.buffers.items():
-            emitted += len(items)
-            if self.on_emit is not None:
-                for item in items:
-                    self.on_emit(stream.row(item), stream.origin.stream)
-            tracked = None if root == UNTRACKED else marks
-            if target is not None:
-                sent += self._send(stream.outlets[target], stream.origin, items, tracked, root)
-                continue
-            for route in stream.routes:
-                try:
-                    shares = route.split(items, tracked)
-                except Exception:
-                    shares = self._split_by_row(route, stream, items, tracked, root)
-                for to, share, share_marks in shares:
-                    sent += self._send(route.outlets[to], stream.origin, share, share_marks, root)
-        self.counters.emitted += emitted
-        self.counters.transferred += sent
+        if branch.stream is not None and branch.items:
+            self._seal_rows(branch.root, branch.stream, None, branch.items, branch.marks)
+        for (stream, target), (items, marks) in branch.others.items():
+            self._seal_rows(branch.root, stream, target, items, marks)
+
+    def _seal_rows(
+        self, root: int, stream: OutStream, target: int | None, items: Sequence[Any], marks: Sequence[Any] | None
+    ) -> None:
+        counters, origin = self.counters, stream.origin
+        counters.emitted += len(items)
+        if self.on_emit is not None:
+            for item in items:
+                self.on_emit(stream.row(item), origin.stream)
+        if root == UNTRACKED:
+            marks = None
+        if target is not None:
+            counters.transferred += self._send(stream.outlets[target], origin, items, marks, root)
+            return
+        for route in stream.routes:
+            try:
+                shares = route.split(items, marks)
+            except Exception:
+                shares = self._split_by_row(route, stream, items, marks, root)
+            outlets = route.outlets
+            for to, share, share_marks in shares:
+                counters.transferred += self._send(outlets[to], origin, share, share_marks, root)
 
     def _split_by_row(
         self, route: Route, stream: OutStream, items: Sequence[Any], marks: Sequence[Any] | None, root: int

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import Any
 
@@ -43,12 +43,12 @@ class Executor(ABC):
     """User code is no `async def`: a turn seldom has to wait, so it need not begin in the asyncio task."""
 
     @abstractmethod
-    async def run(self, segment: Segment, start: int, stop: int) -> int:
-        """Execute rows [start, stop); how many of them failed."""
+    def run(self, segment: Segment, start: int, stop: int) -> int | Awaitable[int]:
+        """Execute rows [start, stop); how many of them failed. To be awaited where it is not done at once."""
 
+    @abstractmethod
     async def tick(self, segment: Segment) -> None:
         """Execute a tick tuple."""
-        await self.run(segment, 0, 1)
 
 
 class BasicExecutor(Executor):

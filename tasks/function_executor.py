@@ -7,15 +7,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat, starmap
 from operator import length_hint
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
 from .collectors import BasicTaskCollector, branch_of
 from .drive import drive
-from .emitter import Emitter
+from .emitter import MANY, Emitter, OutStream
 from .executors import Executor, Fail
 from .outbox import Outbox
 
@@ -34,25 +34,26 @@ class FunctionExecutor(Executor):
         self._stream = emitter.streams.get(DEFAULT_STREAM)
         self._arity = self._stream.arity if self._stream is not None else -1
         self._single = self._arity == 1
-        self._generates = bolt.style == "generator"
         self._async = bolt.is_async
+        self._generates = bolt.style == "generator"
+        self._direct: Callable[[Segment, int, int], int] | None = None
+        if not (self._async or self._generates):
+            self._direct = self._run_sink if self._stream is None else self._run_function
         self.may_wait = not bolt.blocking
         self.plain = not bolt.is_async
 
-    async def run(self, segment: Segment, start: int, stop: int) -> int:
+    def run(self, segment: Segment, start: int, stop: int) -> int | Awaitable[int]:
         """See Executor."""
-        if self._stream is None and not self._generates and not self._async:
-            return self._run_sink(segment, start, stop)
+        if self._direct is not None:
+            return self._direct(segment, start, stop)
         marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
         if marks is None:
-            marks = repeat(None, stop) if self._generates or self._async else None
+            marks = repeat(None, stop)
         elif start or stop < len(segment.items):
             marks = marks[start:stop]
         if self._async:
-            return await self._run_async(segment, start, stop, marks)
-        if self._generates:
-            return await self._run_generator(segment, start, stop, marks)
-        return self._run_function(segment, start, stop, marks)
+            return self._run_async(segment, start, stop, marks)
+        return self._run_generator(segment, start, stop, marks)
 
     def _calls(self, segment: Segment, start: int, stop: int) -> tuple[Iterator[Any], Iterator[Any]]:
         """Items, and what the function returns for each: unpacked and called in C.
@@ -62,59 +63,62 @@ class FunctionExecutor(Executor):
         left = iter(segment.items if stop - start == len(segment.items) else segment.items[start:stop])
         return left, map(self._fn, left) if segment.origin.bare else starmap(self._fn, left)
 
-    def _run_function(self, segment: Segment, start: int, stop: int, marks: Sequence[Any] | None) -> int:
+    def _run_function(self, segment: Segment, start: int, stop: int) -> int:
         """A plain function: one result an item, or none."""
-        failed = 0
-        out, out_marks = self._buffer(segment)
+        marks: Sequence[Any] | None
+        if segment.lineage is not None:
+            root, marks = MANY, segment.lineage.pairs
+        else:
+            root, marks = segment.root, segment.indices
         _, calls = self._calls(segment, start, stop)
-        at = start
+        failed, at = 0, start
         while at < stop:  # once, unless a call raises
             raised: Exception | None = None
-            results: list[Any] = []
+            items: list[Any] = []
             try:
-                results.extend(calls)  # what came before an error stays in the list
+                items.extend(calls)  # what came before an error stays in the list
             except Exception as error:
                 raised = error
-            done = at + len(results)
-            failed += self._keep(segment, at, results, marks and marks[at - start : done - start], out, out_marks)
+            end = at + len(items)
+            own = marks if marks is None or (at == 0 and end == len(segment.items)) else marks[at:end]
+            if not self._are_items(items):
+                items, own, refused = self._checked(segment, at, items, own)
+                failed += refused
+            if items:
+                self._emitter.add(root, cast(OutStream, self._stream), items, own)
             if raised is not None:
                 failed += 1
-                self._fail(segment, done, raised)
-            at = done + 1
+                self._fail(segment, end, raised)
+            at = end + 1
         return failed
 
-    def _keep(
-        self,
-        segment: Segment,
-        at: int,
-        results: list[Any],
-        marks: Sequence[Any] | None,
-        out: list[Any],
-        out_marks: list[Any],
-    ) -> int:
-        """Put the results of rows from `at` on into the buffer, without those that are None. How many were refused."""
+    def _are_items(self, results: list[Any]) -> bool:
+        """The common case: each result can travel as it is."""
         if self._single:
-            for result in results:
+            for result in results:  # noqa: SIM110 - a loop is faster than a generator
                 if result is None:
-                    break
-            else:  # the common case: all of them, as they are
-                out += results
-                if marks is not None:
-                    out_marks += marks
-                return 0
-        failed = 0
-        single, arity = self._single, self._arity
-        for offset, result in enumerate(results, at):
+                    return False
+            return True
+        arity = self._arity
+        return all([type(result) is tuple and len(result) == arity for result in results])  # noqa: C419 - faster
+
+    def _checked(
+        self, segment: Segment, at: int, results: list[Any], marks: Sequence[Any] | None
+    ) -> tuple[list[Any], list[Any] | None, int]:
+        """What is left of results of rows from `at` on: without those that are None; those that are wrong fail."""
+        items: list[Any] = []
+        own: list[Any] = []
+        refused = 0
+        for offset, (result, mark) in enumerate(zip(results, marks if marks is not None else repeat(None)), at):  # noqa: B905
             if result is not None:
                 try:
-                    plain = single or (type(result) is tuple and len(result) == arity)
-                    out.append(result if plain else self._item(result))
-                    if marks is not None:
-                        out_marks.append(marks[offset - at])
+                    items.append(self._item(result))
                 except Exception as error:
-                    failed += 1
+                    refused += 1
                     self._fail(segment, offset, error)
-        return failed
+                else:
+                    own.append(mark)
+        return items, own if marks is not None else None, refused
 
     async def _run_generator(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
         failed = 0

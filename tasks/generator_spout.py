@@ -14,7 +14,7 @@ from ..topology import FunctionSpout, Spout, TopologyContext
 
 GENERATOR_MAX_RETRIES = 3
 
-CHUNK: Final = 64
+CHUNK: Final = 256
 """Items are taken from a plain generator this many at a time, fewer if one of them takes long."""
 
 

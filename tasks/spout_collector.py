@@ -67,11 +67,10 @@ class SpoutTaskCollector(TaskCollector):
         self._default = default if plain else None
         self._arity = default.arity if default is not None and plain else -1
         self._bare = self._arity == 1
-        # The open tree's items on the default stream. As long as it has no others (`_mixed`), marks and emissions
+        # The open tree's items on the default stream. As long as it has no others (and no branch), marks and emissions
         # follow from them: they are made when the tree is sealed, or not at all.
         self._items: list[Any] = []
         self._marks: list[Any] = []
-        self._mixed = False
         self._loose: list[Any] | None = None  # items without a message id that wait for the turn's end
 
     @property
@@ -96,7 +95,7 @@ class SpoutTaskCollector(TaskCollector):
             ids = self._open_ids
             if not ids:
                 self._open_tree()
-            elif self._mixed:
+            elif self._branch is not None:
                 self._mix(values)
             self._items.append(values[0] if self._bare else values)
             ids.append(message_id)
@@ -117,16 +116,20 @@ class SpoutTaskCollector(TaskCollector):
         if first_id is None:
             (self._loose if self._loose is not None else self._open_loose()).extend(items)
             return
-        done = 0
+        done, tree_max = 0, self._tree_max
         while done < len(items):
-            if not self._open_ids:
-                self._open_tree()
-            part = items[done : done + self._tree_max - len(self._open_ids)]
-            self._items += part
-            self._open_ids += range(first_id + done, first_id + done + len(part))
+            if not self._open_ids and len(items) - done >= tree_max:  # a full tree, whose ids need not be written out
+                part = items[done : done + tree_max] if len(items) > tree_max else items
+                self._send_tree(part, range(first_id + done, first_id + done + tree_max))
+            else:
+                if not self._open_ids:
+                    self._open_tree()
+                part = items[done : done + tree_max - len(self._open_ids)]
+                self._items += part
+                self._open_ids += range(first_id + done, first_id + done + len(part))
+                if len(self._open_ids) >= tree_max:
+                    self._seal_tree(0)
             done += len(part)
-            if len(self._open_ids) >= self._tree_max:
-                self._seal_tree(0)
 
     def emit_direct(
         self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
@@ -179,8 +182,7 @@ class SpoutTaskCollector(TaskCollector):
         self._loose = None
         if self._inits:
             self._post_inits()
-        if self._emitter.dirty:
-            self._emitter.flush()
+        self._emitter.flush()
 
     def _emit(self, values: Any, message_id: Any, stream: str, task: int | None) -> None:
         self.check_open()
@@ -214,19 +216,23 @@ class SpoutTaskCollector(TaskCollector):
         self._loose = self._emitter.branch(UNTRACKED).buffer(self._default)[0]
         return self._loose
 
-    def _open_tree(self) -> Branch:
-        """Begin a tree. Without ackers it has no root: nothing is tracked, and it is settled when it is sealed."""
-        self._branch = branch = Branch(self._ids.take() if self._ackers else UNTRACKED)
+    def _open_tree(self) -> None:
+        """Begin a tree."""
         self._items = []
-        self._mixed = False
+        self._branch = None
         self._loose = None  # what comes after this tree goes out after it
-        return branch
+
+    def _root(self) -> int:
+        """Without ackers a tree has no root: nothing is tracked, and it is settled when it is sealed."""
+        return self._ids.take() if self._ackers else UNTRACKED
 
     def _track(self, out: OutStream, task: int | None, row: Row, message_id: Any, emission: Emission | None) -> None:
         """A message that goes another way than most: on another stream, to one task, again."""
-        branch = self._branch or self._open_tree()
-        if not self._mixed:
-            self._begin_mix(branch)
+        if not self._open_ids:
+            self._open_tree()
+        branch = self._branch
+        if branch is None:
+            branch = self._branch = self._begin_mix()
         items, marks = branch.buffer(out, task)
         items.append(out.item(row))
         marks.append(len(self._open_ids))
@@ -234,9 +240,9 @@ class SpoutTaskCollector(TaskCollector):
         if emission is not None:
             self._open_emissions.append(emission)
 
-    def _begin_mix(self, branch: Branch) -> None:
-        """The open tree gets marks and emissions of its own."""
-        self._mixed = True
+    def _begin_mix(self) -> Branch:
+        """The open tree gets a branch, with marks and emissions of its own."""
+        branch = Branch(self._root())
         if self._default is not None:
             kept = self._items
             self._items, self._marks = branch.buffer(self._default)
@@ -244,6 +250,7 @@ class SpoutTaskCollector(TaskCollector):
             self._marks += range(len(kept))
             if self._keep_values:
                 self._open_emissions += KeptValues(kept, self._bare)
+        return branch
 
     def _mix(self, values: Row) -> None:
         """The next item of the default stream is in a mixed tree."""
@@ -252,22 +259,27 @@ class SpoutTaskCollector(TaskCollector):
             self._open_emissions.append(Emission(values, DEFAULT_STREAM))
 
     def _seal_tree(self, failures: int) -> None:
-        branch = self._branch
-        if branch is None:
+        ids = self._open_ids
+        if not ids:
             return
-        ids, self._open_ids = self._open_ids, []
-        emissions: Sequence[Emission] | None = None
-        if self._mixed:
-            emissions, self._open_emissions = self._open_emissions or None, []
+        self._open_ids = []
+        branch, self._branch = self._branch, None
+        if branch is None:
+            self._send_tree(self._items, ids)
         else:
-            assert self._default is not None  # noqa: S101 - for the type checker: only `_track` knows other streams
-            branch.put(self._default, self._items)
-            if self._keep_values:
-                emissions = KeptValues(self._items, self._bare)
-        self._branch = self._loose = None
+            emissions, self._open_emissions = self._open_emissions, []
+            self._send(branch, ids, emissions or None, failures)
+
+    def _send_tree(self, items: list[Any], ids: Sequence[Any]) -> None:
+        """A tree of new messages that all go to the default stream."""
+        branch = Branch(self._root(), self._default, items, range(len(ids)))
+        self._send(branch, ids, KeptValues(items, self._bare) if self._keep_values else None, 0)
+
+    def _send(self, branch: Branch, ids: Sequence[Any], emissions: Sequence[Emission] | None, failures: int) -> None:
+        self._loose = None
         emitter = self._emitter
         emitter.counters.trees += 1
-        emitter.seal_branches()
+        emitter.seal_branches()  # what was emitted before goes out before
         root = branch.root
         if root == UNTRACKED:
             emitter.seal(branch)

@@ -36,7 +36,7 @@ from ..actors import (
 )
 from ..topology import AckValueSpout, ComponentSpec, Config, FailValueSpout, FunctionSpout, Spout, TaskSpec
 from .bell import Bell
-from .drive import drive, finish
+from .drive import drive, finish, pause
 from .environment import Environment
 from .fates import Fates
 from .generator_spout import GENERATOR_MAX_RETRIES, GeneratorSpout
@@ -236,13 +236,14 @@ class SpoutTask(TaskActor):
                     failed = error
                 self.suspended_since_s = None
                 self._send()
-                await self._fates.settle_at_once()
+                if self._collector.settled_at_once:
+                    await self._fates.settle_at_once()
                 if failed is not None:
                     self.report("next_tuple", failed)
                     await self._back_off(failed)
                 elif emitted:
                     self._wait_ms = self.config.spout_wait_ms
-                    await asyncio.sleep(0)
+                    await pause()
                 else:
                     await self._rest()
         except Exception as error:
@@ -253,7 +254,8 @@ class SpoutTask(TaskActor):
         """What was emitted so far goes out; its deadlines are watched from now on."""
         if self._collector.dirty:
             self._collector.flush()
-        self._arm_sweep()
+        if self._sweep is None:
+            self._arm_sweep()
 
     def _may_emit(self) -> bool:
         return (

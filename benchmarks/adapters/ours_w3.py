@@ -109,7 +109,8 @@ def _bolts(style: str, end: Total) -> tuple[Component | Callable[[], Component],
 
     @bolt
     def add(number: int) -> None:
-        end.execute(number)
+        end.count += 1
+        end.total += number
 
     return identity, add
 
