@@ -181,7 +181,10 @@ class Lanes:
         return item
 
     def take_batch(self, limit: int) -> list[Any]:
-        """Data messages until their weight reaches `limit` (the last may go over)."""
+        """Data messages until their weight reaches `limit`.
+
+        A message is never cut: the last may go over, by less than its own weight.
+        """
         data = self._data
         batch: list[Any] = []
         taken = 0

@@ -314,3 +314,16 @@ def test_a_sender_without_pieces_is_passed_over() -> None:
     assert lanes.take() == "first"
     assert lanes.take() == (2, 1)
     assert lanes.parked == 0
+
+
+@given(weights=st.lists(st.integers(1, 12), min_size=1, max_size=12), limit=st.integers(1, 40))
+def test_a_batch_ends_when_the_limit_is_reached(weights: list[int], limit: int) -> None:
+    """It has as few messages as reach the limit, whole: only the last may go over. Or all there are."""
+    lanes = Lanes(capacity=1000)
+    for weight in weights:
+        assert lanes.offer(weight, weight)
+    batch = lanes.take_batch(limit)
+    assert batch == weights[: len(batch)]
+    assert sum(batch) >= limit or batch == weights
+    assert sum(batch[:-1]) < limit
+    assert lanes.fill == sum(weights[len(batch) :])

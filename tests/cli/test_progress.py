@@ -155,12 +155,15 @@ class Terminal:
     def __init__(self, *arguments: str, **env: str) -> None:
         import pty
 
+        inherited = {
+            name: value for name, value in os.environ.items() if name != "NO_COLOR"
+        }  # each test says for itself
         self._mine, theirs = pty.openpty()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "aiostorm", *arguments],
             stdout=subprocess.PIPE,
             stderr=theirs,
-            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "110", **env},
+            env={**inherited, "TERM": "xterm-256color", "COLUMNS": "110", **env},
         )
         os.close(theirs)
         self.seen = ""
