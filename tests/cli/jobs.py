@@ -339,7 +339,7 @@ def stuck_thread() -> Topology:
             _under_way()
             threading.Event().wait()
 
-    return endless(Stuck, Config(message_timeout_s=1.0, graceful_stop_s=1.0, max_spout_pending=20))
+    return endless(Stuck, Config(message_timeout_s=0.2, graceful_stop_s=0.2, max_spout_pending=20))
 
 
 def _under_way() -> None:

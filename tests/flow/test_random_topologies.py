@@ -22,9 +22,14 @@ _spec.loader.exec_module(random_topologies)
 
 SEEDS = 1000
 CHUNK = 50
+QUICK = 100
+"""So many run on other Pythons too."""
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(first, marks=[pytest.mark.slow] if first >= QUICK else []) for first in range(0, SEEDS, CHUNK)],
+)
 def test_every_message_is_settled_exactly_once(first: int) -> None:
     logging.disable(logging.CRITICAL)  # bolts fail on purpose, tens of thousands of times
     try:
