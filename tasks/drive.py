@@ -97,6 +97,11 @@ def check_cancel(cancelled: asyncio.CancelledError) -> None:
         raise AwaitCancelledError("what it awaited was cancelled, and not by the framework") from cancelled
 
 
+def ran_out() -> RuntimeError:
+    """What a call raised that ended a loop over `map`: a StopIteration (`next(lines)`) looks like its end there."""
+    return RuntimeError("it raised StopIteration: an iterator that it asked has no more")
+
+
 def is_cancelled() -> bool:
     """Has somebody cancelled the current task?"""
     task = asyncio.current_task()

@@ -11,12 +11,13 @@ An error in what the spout is told is reported and changes nothing: the message 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ..acker import Emission, Fate, Pending, Retries, Settled, Tree, Verdict, VerdictKind
 from ..topology import AckValueSpout, Failure, FailValueSpout, Spout
-from .drive import awaited
+from .drive import awaited, ran_out
 from .spout_collector import SpoutTaskCollector
 from .task import TaskActor
 
@@ -89,16 +90,30 @@ class Fates:
                     arguments += (settled.emission.values if settled.emission is not None else (),)
                 await self._task.tell("ack", self._spout.ack, *arguments)
             return
-        left = iter(tree.open_ids())
-        results = map(self._spout.ack, left)  # called from C; a call that raises ends the loop, and it begins again
-        while True:
+        await self._tell_acks(tree.open_ids())
+
+    async def _tell_acks(self, ids: Sequence[Any]) -> None:
+        acks = map(self._spout.ack, ids)  # called from C; a call that raises ends the loop, and it begins again
+        told = 0
+        while told < len(ids):
+            raised: Exception
             try:
-                for result in results:
+                for result in acks:
+                    told += 1
                     if result is not None:
-                        await awaited(result)
-                return
+                        await self._finish_ack(result)
+                raised = ran_out()
             except Exception as error:
-                self._task.report("ack", error)
+                raised = error
+            if told < len(ids):
+                told += 1
+                self._task.report("ack", raised)
+
+    async def _finish_ack(self, result: Any) -> None:
+        try:
+            await awaited(result)
+        except Exception as error:
+            self._task.report("ack", error)
 
     async def _failed(self, settled: Settled) -> None:
         self._task.counters.failed += 1

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from ..topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
 from .collectors import BasicTaskCollector, branch_of
-from .drive import drive
+from .drive import drive, ran_out
 from .emitter import MANY, Emitter, OutStream
 from .executors import Executor, Fail
 from .outbox import Outbox
@@ -80,6 +80,8 @@ class FunctionExecutor(Executor):
             except Exception as error:
                 raised = error
             end = at + len(items)
+            if end < stop and raised is None:
+                raised = ran_out()
             own = marks if marks is None or (at == 0 and end == len(segment.items)) else marks[at:end]
             if not self._are_items(items):
                 items, own, refused = self._checked(segment, at, items, own)
@@ -149,17 +151,25 @@ class FunctionExecutor(Executor):
 
     def _run_sink(self, segment: Segment, start: int, stop: int) -> int:
         """A plain function that emits nothing: no marks, no buffers."""
-        failed = 0
-        left, results = self._calls(segment, start, stop)
-        while True:
+        _, calls = self._calls(segment, start, stop)
+        failed, at = 0, start
+        while at < stop:  # once, unless a call raises
+            raised: Exception | None = None
+            results: list[Any] = []
             try:
-                for result in results:
-                    if result is not None:
-                        self._item(result)  # raises: there is nowhere to emit it
-                return failed
+                results.extend(calls)
             except Exception as error:
+                raised = error
+            end = at + len(results)
+            if end < stop and raised is None:
+                raised = ran_out()
+            if [result for result in results if result is not None]:
+                failed += self._checked(segment, at, results, None)[2]  # all are wrong: there is nowhere to emit them
+            if raised is not None:
                 failed += 1
-                self._fail(segment, stop - length_hint(left) - 1, error)
+                self._fail(segment, end, raised)
+            at = end + 1
+        return failed
 
     async def _run_async(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
         failed = 0
