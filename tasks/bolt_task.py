@@ -121,10 +121,12 @@ class BoltTask(TaskActor):
 
     async def stopped(self) -> None:
         """The task ends."""
-        await self.end_component("cleanup")
-        self._close_collectors()
-        for segment in self._inbox:
-            self.dead_letter(segment)
+        try:
+            await self.end_component("cleanup")
+        finally:  # also if the cleanup hangs and is cut short
+            self._close_collectors()
+            for segment in self._inbox:
+                self.dead_letter(segment)
 
     # -- turns outside of the asyncio task ---------------------------------------------------------------------------
 
@@ -173,7 +175,7 @@ class BoltTask(TaskActor):
             self.env.on_quiet()
 
     def _on_room(self) -> None:
-        if self._box.takes_steps():
+        if self._box.takes_steps() and not self.emitter.dirty:  # dirty: lost segments, which no turn need come to send
             self._stepper.ready()
         else:
             self._box.nudge()

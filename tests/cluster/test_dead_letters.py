@@ -72,6 +72,19 @@ async def test_what_was_in_execution_is_a_dead_letter(sim_clock: SimClock, kind:
         assert cluster.dead_letters == 5 - done
 
 
+async def test_a_cleanup_that_hangs_hides_no_dead_letters(sim_clock: SimClock) -> None:
+    class Hangs(Basic):
+        async def cleanup(self) -> None:
+            await asyncio.Event().wait()
+
+    source = Numbers(5)
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("t", line(source, bolt=Hangs()), Config(acker_tree_max_messages=1))
+        await sim_clock.advance(1)
+        await running.kill(0)
+        assert cluster.dead_letters == 5 - len(source.acked) > 0
+
+
 async def test_orders_and_verdicts_are_no_dead_letters(local_cluster: LocalCluster) -> None:
     """Killed before it has read anything that it was told."""
     running = await local_cluster.submit("t", line(Numbers(5), sink=Recorder()))
