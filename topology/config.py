@@ -84,7 +84,7 @@ class Config(BaseModel):
         ge=0,
     )
     acker_tree_max_messages: Count = _setting(
-        64,
+        256,
         "Messages of one turn that may share a tuple tree; 1 is Storm's grain.",
         "topology.acker.tree.max.messages",
         ge=1,
