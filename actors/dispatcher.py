@@ -12,6 +12,7 @@ goes through a whole chain of bolts in one round.
    called within another, and not while that task is awake.
 2. Others get the loop after `TURN_S` seconds or `MAX_STEPS` steps, whichever is first.
 3. A step must not raise: what it cannot finish it leaves to the actor's asyncio task.
+4. What can wait until the data is through (telling the ackers) is done at the end of the round, before the loop goes on.
 
 Akka: the dispatcher and its throughput setting. To run as a task is what asyncio documents for tasks of other makers
 ("Extending": `_enter_task`, `_leave_task`).
@@ -35,13 +36,20 @@ MAX_STEPS: Final = 64
 class Dispatcher:
     """The ready steps of one event loop, in `queue`. `stopwatch` gives seconds, for measuring how long steps take."""
 
-    __slots__ = ("_loop", "_stopwatch", "queue", "scheduled")
+    __slots__ = ("_after", "_loop", "_stopwatch", "queue", "scheduled")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, stopwatch: Callable[[], float]) -> None:
         self._loop = loop
         self._stopwatch = stopwatch
         self.queue: deque[Stepper] = deque()
         self.scheduled = False
+        self._after: list[Callable[[], None]] = []
+
+    def after_round(self, work: Callable[[], None]) -> None:
+        """Call it at the end of this round, or of the next. It must not raise."""
+        self._after.append(work)
+        if not self.scheduled:
+            self.schedule()
 
     def schedule(self) -> None:
         """Something is ready."""
@@ -49,17 +57,22 @@ class Dispatcher:
         self._loop.call_soon(self._run)
 
     def _run(self) -> None:
-        ready = self.queue
-        stopwatch = self._stopwatch
+        queue, stopwatch = self.queue, self._stopwatch
         until_s = stopwatch() + TURN_S
         try:
             for _ in range(MAX_STEPS):
-                ready.popleft().call()
-                if not ready or stopwatch() >= until_s:
+                if not queue:
+                    return
+                queue.popleft().call()
+                if stopwatch() >= until_s:
                     return
         finally:  # also when a step was left by a KeyboardInterrupt
+            if self._after:
+                after, self._after = self._after, []
+                for work in after:
+                    work()
             self.scheduled = False
-            if ready:
+            if queue:
                 self.schedule()
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ..actors import EMPTY, Question, Stepper, Stop, Timer
@@ -68,7 +68,9 @@ class BoltTask(TaskActor):
         self._open_turn: Coroutine[Any, Any, None] | None = None  # begun in a step, and come to wait for `_waited`
         self._waited: Any = None
         self._raised: BaseException | None = None
+        self._in_step = False
         self._stepper: Stepper
+        self._after_round: Callable[[Callable[[], None]], None]
         self._tick_origin = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, TICK_FIELDS)
 
     @property
@@ -101,6 +103,7 @@ class BoltTask(TaskActor):
         """The loop; see the module."""
         mailbox = self.mailbox
         self._stepper = self.stepper(self._step)
+        self._after_round = self.system.dispatcher.after_round
         while True:
             while (message := mailbox.take_control()) is not EMPTY:
                 await self._control(message)
@@ -153,6 +156,7 @@ class BoltTask(TaskActor):
             return  # `_on_room` makes it ready again
         if self._inbox or box.fill:
             turn = self._turn()
+            self._in_step = True
             try:
                 self._waited = turn.send(None)
             except StopIteration:
@@ -165,6 +169,8 @@ class BoltTask(TaskActor):
                 self._open_turn = turn
                 box.nudge()
                 return
+            finally:
+                self._in_step = False
         if self.outbox.blocked > 0:
             return
         if self._inbox or box.fill:
@@ -194,7 +200,10 @@ class BoltTask(TaskActor):
                 await self._run_slices(self._executor)
         finally:
             self._working = self._suspended = False
-            if self._thread is None or not is_cancelled():  # killed: its thread may still be emitting
+            if self._in_step:  # the data first; the ackers hear of it when it is through
+                self.emitter.seal_branches()
+                self._after_round(self.emitter.post)
+            elif self._thread is None or not is_cancelled():  # killed: its thread may still be emitting
                 self.emitter.flush()
 
     async def _run_slices(self, executor: Executor) -> None:

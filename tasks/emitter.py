@@ -187,16 +187,21 @@ class Emitter:
             xors[root] = xors.get(root, 0) ^ segment.edge
 
     def flush(self) -> None:
-        """End the turn: seal every branch, post to the ackers, send. Never waits (see Outbox.blocked)."""
+        """End the turn: seal every branch, send, post to the ackers. Never waits (see Outbox.blocked)."""
         if self._branches:
             self.seal_branches()
+        self.post()
+
+    def post(self) -> None:
+        """Tell the ackers what was done and made, if anything was."""
         if self.xors or self.failures or self.resets:
             self._post()
 
     def seal_branches(self) -> None:
         """Send what was emitted, in the order in which it was."""
-        if self._branches:
-            branches, self._branches = self._branches, []
+        branches = self._branches
+        if branches:
+            self._branches = []
             for branch in branches:
                 self.seal(branch)
 
@@ -204,8 +209,9 @@ class Emitter:
         """Turn a branch into segments and send them; adds their edges to `xors`."""
         if branch.stream is not None and branch.items:
             self._seal_rows(branch.root, branch.stream, None, branch.items, branch.marks)
-        for (stream, target), (items, marks) in branch.others.items():
-            self._seal_rows(branch.root, stream, target, items, marks)
+        if branch.others:
+            for (stream, target), (items, marks) in branch.others.items():
+                self._seal_rows(branch.root, stream, target, items, marks)
 
     def _seal_rows(
         self, root: int, stream: OutStream, target: int | None, items: Sequence[Any], marks: Sequence[Any] | None
@@ -218,7 +224,7 @@ class Emitter:
         if root == UNTRACKED:
             marks = None
         if target is not None:
-            counters.transferred += self._send(stream.outlets[target], origin, items, marks, root)
+            self._send(stream.outlets[target], origin, items, marks, root)
             return
         for route in stream.routes:
             try:
@@ -227,7 +233,7 @@ class Emitter:
                 shares = self._split_by_row(route, stream, items, marks, root)
             outlets = route.outlets
             for to, share, share_marks in shares:
-                counters.transferred += self._send(outlets[to], origin, share, share_marks, root)
+                self._send(outlets[to], origin, share, share_marks, root)
 
     def _split_by_row(
         self, route: Route, stream: OutStream, items: Sequence[Any], marks: Sequence[Any] | None, root: int
@@ -246,16 +252,16 @@ class Emitter:
 
     def _send(
         self, outlet: Outlet, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int
-    ) -> int:
+    ) -> None:
         count = len(items)
+        self.counters.transferred += count
         piece = outlet.max_piece
         if count <= piece or outlet.fits(count):
             outlet.send(self._segment(origin, items, marks, root))
-            return count
+            return
         for start in range(0, count, piece):
             part = None if marks is None else marks[start : start + piece]
             outlet.send(self._segment(origin, items[start : start + piece], part, root))
-        return count
 
     def _segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
         if marks is None:

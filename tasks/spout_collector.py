@@ -42,6 +42,7 @@ class SpoutTaskCollector(TaskCollector):
         tree_max: int,
         monotonic: Callable[[], float],
         wake: Callable[[], None],
+        after_round: Callable[[Callable[[], None]], None],
     ) -> None:
         super().__init__(emitter, outbox, report)
         self.emitted = 0
@@ -57,6 +58,8 @@ class SpoutTaskCollector(TaskCollector):
         self._tree_max = tree_max
         self._monotonic = monotonic
         self._wake = wake
+        self._after_round = after_round  # the ackers hear of trees when the data is on its way
+        self._posting = False
         self._open_ids: list[Any] = []
         self._open_emissions: list[Emission] = []
         self._branch: Branch | None = None
@@ -180,8 +183,9 @@ class SpoutTaskCollector(TaskCollector):
         """Seal the open tree, tell the ackers, send."""
         self._seal_tree(0)
         self._loose = None
-        if self._inits:
-            self._post_inits()
+        if self._inits and not self._posting:
+            self._posting = True
+            self._after_round(self._post_inits)
         self._emitter.flush()
 
     def _emit(self, values: Any, message_id: Any, stream: str, task: int | None) -> None:
@@ -292,6 +296,7 @@ class SpoutTaskCollector(TaskCollector):
         self._inits.append((root, emitter.xors.pop(root, 0)))
 
     def _post_inits(self) -> None:
+        self._posting = False
         inits, self._inits = self._inits, []
         ackers = self._ackers
         if len(ackers) == 1:

@@ -162,6 +162,7 @@ class SpoutTask(TaskActor):
             tree_max=self.config.acker_tree_max_messages,
             monotonic=self.env.clock.monotonic,
             wake=self._new_tuples,
+            after_round=self.system.dispatcher.after_round,
         )
         given: Any = self._collector
         if self._thread is not None:
