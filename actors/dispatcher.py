@@ -12,7 +12,7 @@ goes through a whole chain of bolts in one round.
    called within another, and not while that task is awake.
 2. Others get the loop after `TURN_S` seconds or `MAX_STEPS` steps, whichever is first.
 3. A step must not raise: what it cannot finish it leaves to the actor's asyncio task.
-4. What can wait until the data is through (telling the ackers) is done at the end of the round, before the loop goes on.
+4. What can wait until the data is through (telling the ackers) is done at the end of the round.
 
 Akka: the dispatcher and its throughput setting. To run as a task is what asyncio documents for tasks of other makers
 ("Extending": `_enter_task`, `_leave_task`).
