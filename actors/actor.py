@@ -17,12 +17,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from .errors import ActorEscalatedError
 from .lanes import EMPTY
 from .mailbox import Mailbox
-from .messages import ChildEscalated, Question, Stop
+from .messages import Begun, ChildEscalated, Question, Stop
 from .policy import RestartPolicy
 from .timers import Timer
 
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 TURN_MESSAGES = 128
 """Messages received before other actors get the loop."""
+
+
+_OURS: Final = frozenset({type(EMPTY), Question, Stop, Timer, ChildEscalated})
+"""What a mailbox gives that is no message for `receive`."""
 
 
 class _NoCell:
@@ -121,35 +125,49 @@ class Actor:
     async def run(self) -> None:
         """The message loop. Ends after `Stop`; what it raises is decided by the guardian."""
         cell = self._cell
+        cell.answer = None if inspect.iscoroutinefunction(self.receive) else self._answer_at_once
+        try:
+            await self._receive_all(cell)
+        finally:
+            cell.answer = None
+
+    async def _receive_all(self, cell: Cell) -> None:
         mailbox = cell.mailbox
         while True:
             for _ in range(TURN_MESSAGES):
                 message = mailbox.take()
-                if message is EMPTY:
-                    if cell.stop_asked or cell.killed:  # killed, and still here: user code has swallowed the cancel
-                        return
-                    await mailbox.wait_nudge()
-                    break
-                kind = type(message)
-                if kind is Question:
-                    later = self._answer(message)
-                    if later is not None:
-                        await later
-                elif kind is Stop:
-                    mailbox.close(f"actor {cell.path} is stopping")
-                    cell.stop_asked = True  # outlives this incarnation
-                elif kind is Timer:
-                    if message.received():
-                        await self._handle(message.message)
-                elif kind is ChildEscalated:
-                    if cell.concerns(message):
-                        await maybe_await(self.child_escalated(message.ref, message.error))
-                else:
-                    handled = self.receive(message)
+                if type(message) not in _OURS:
+                    handled = self.receive(message)  # looked up each time: an actor may become another
                     if handled is not None and inspect.isawaitable(handled):
                         await handled
+                elif message is not EMPTY:
+                    await self._obey(cell, message)
+                elif cell.stop_asked or cell.killed:  # killed, and still here: user code has swallowed the cancel
+                    return
+                else:
+                    await mailbox.wait_nudge()
+                    if cell.raised is not None:
+                        error, cell.raised = cell.raised, None
+                        raise error
+                    break
             else:
                 await asyncio.sleep(0)  # there may be more: others first
+
+    async def _obey(self, cell: Cell, message: Any) -> None:
+        """Handle what is not the user's own."""
+        kind = type(message)
+        if kind is Question:
+            later = self._answer(message)
+            if later is not None:
+                await later
+        elif kind is Stop:
+            cell.mailbox.close(f"actor {cell.path} is stopping")
+            cell.stop_asked = True  # outlives this incarnation
+        elif kind is Timer:
+            if message.received():
+                await self._handle(message.message)
+        elif cell.concerns(message):
+            await maybe_await(self.child_escalated(message.ref, message.error))
 
     async def _handle(self, message: Any) -> Any:
         return await maybe_await(self.receive(message))
@@ -157,6 +175,8 @@ class Actor:
     def _answer(self, question: Question) -> Awaitable[None] | None:
         """Handle a question. What is left to await, if `receive` is async: most answers need no coroutine."""
         reply = question.reply
+        if type(question.message) is Begun:
+            return self._answer_later(question.message.value, reply)
         try:
             value = self.receive(question.message)
             if value is not None and inspect.isawaitable(value):
@@ -167,6 +187,16 @@ class Actor:
         if not reply.done():  # if it is, the asker has given up: the work may still matter, the reply does not
             reply.set_result(value)
         return None
+
+    def _answer_at_once(self, message: Any) -> Any:
+        """Answer in the step of whoever asks, as this actor's asyncio task: it sleeps, its mailbox is empty."""
+        try:
+            return self._cell.as_task(self.receive, message)
+        except BaseException as error:
+            # As if it had been received: the guardian decides, the asker hears that it failed.
+            self._cell.raised = error
+            self._cell.mailbox.nudge()
+            raise self._cell.refusal(error) from error
 
     async def _answer_later(self, value: Awaitable[Any], reply: asyncio.Future[Any]) -> None:
         try:

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any
 
 from .actor import Actor, maybe_await
 from .deathwatch import DeathWatch
-from .dispatcher import Stepper
+from .dispatcher import Stepper, call_as
 from .errors import ActorCancelledError, AiostormError, AskFailedError, KillTimeoutError, MailboxClosedError
 from .mailbox import Mailbox
 from .maker import Maker, kind_of
-from .messages import ChildEscalated, DeadLetter, Question, Stop, Terminated
+from .messages import Begun, ChildEscalated, DeadLetter, Question, Stop, Terminated
 from .policy import Decision, Directive, FailureHistory, RestartPolicy
 from .reaper import Reaper, where
 from .ref import Ref
@@ -77,6 +77,9 @@ class Cell:
         self.error: BaseException | None = None
         self.killed = False
         self.stop_asked = False
+        self.answer: Callable[[Any], Any] | None = None  # while its actor may answer at once, see Ref.ask
+        self.answered = 0  # so often in a row
+        self.raised: BaseException | None = None  # by an answer at once; its asyncio task raises it
         self.ref = Ref(self)
         self.deathwatch = DeathWatch(self.ref, mailbox)
         self._actor: Actor | None = None
@@ -146,6 +149,10 @@ class Cell:
         # its first step would not run at all: it looks at `killed` when it begins.
         if self._begun and self._phase in (_Phase.LIVING, _Phase.LAST):
             self._task.cancel()
+
+    def as_task(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        """Call a function in the step of another asyncio task, as the actor's own, in its context."""
+        return call_as(self.loop, self._task, self._context, function, argument)
 
     def stepper(self, step: Callable[[], None]) -> Stepper:
         """For `Mailbox.wait_steps`: the actor's asyncio task is the one that waits there."""
@@ -373,6 +380,9 @@ class Cell:
             if not message.reply.done():
                 message.reply.set_exception(MailboxClosedError(f"actor {self.path} stopped before it answered"))
             message = message.message
+            if isinstance(message, Begun):
+                message.close()
+                message = message.message
         if isinstance(message, ChildEscalated) and not self.killed:
             self.system.fail(message.ref.path, message.error)
         elif not isinstance(message, Stop | Terminated | Timer | ChildEscalated):

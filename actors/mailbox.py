@@ -19,7 +19,7 @@ from typing import Any
 
 from .dispatcher import Stepper
 from .errors import MailboxClosedError
-from .lanes import Lanes
+from .lanes import EMPTY, Lanes
 
 
 class Mailbox(Lanes):
@@ -113,6 +113,18 @@ class Mailbox(Lanes):
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
         return True
+
+    def take(self) -> Any:
+        """See Lanes. (Inlined too.)"""
+        if self._control:
+            return self._control.popleft()
+        if not self._data:
+            return EMPTY
+        weight, item = self._data.popleft()
+        self.fill -= weight
+        if not self.gate_open and self.fill <= self.low:
+            self._open()
+        return item
 
     def post(self, item: Any) -> None:
         """See Lanes. (Inlined too.)"""

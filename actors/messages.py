@@ -42,6 +42,19 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """In the place of a question's message: `receive` was called with it, and what it gave back is to be awaited."""
+
+    message: Any
+    value: Any
+
+    def close(self) -> None:
+        """Nobody will."""
+        if asyncio.iscoroutine(self.value):
+            self.value.close()
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetter:
     """A message that was accepted and never processed. `reason` says why."""
 
