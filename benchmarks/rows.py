@@ -33,7 +33,7 @@ _W1_TARGETS = {("functions", AT_LEAST): {"rate": 0.30}, ("functions", AT_MOST): 
 
 def all_items() -> list[Item]:
     """Every row and probe, in the order of the tables."""
-    items = [*_w1(), *_w1_duels(), *_w3(), *_w4(), *_w6(), *_curve(), *peer_rows(), *probes()]
+    items = [*_w1(), *_w1_duels(), *_w3(), *_w4(), *_w6(), *_w7(), *_curve(), *peer_rows(), *probes()]
     ids = [item.id for item in items]
     assert len(set(ids)) == len(ids), f"two rows with one name: {sorted(ids)}"
     return items
@@ -195,3 +195,21 @@ def _w6() -> Iterator[Row]:
             targets={"p50": 1.5, "p99": 2.0} if (style, guarantee) == ("functions", AT_LEAST) else {},
             labels=_labels(style, guarantee, 1, loop),
         )
+
+
+# -- W7 ----------------------------------------------------------------------------------------------------------------
+
+
+def _w7() -> Iterator[Row]:
+    """Columns against pyarrow on the whole table, and against rows."""
+
+    def cell(**options: Any) -> Cell:
+        return Cell("benchmarks.adapters.ours_w7", "filter_group_count", options)
+
+    limit = Cell("benchmarks.w7", "whole_table")
+    for guarantee in (AT_LEAST, AT_MOST):
+        labels = {**_labels("columns", guarantee, 1), "what": "rate"}
+        ours = cell(guarantee=guarantee)
+        yield Row("w7", f"columns, {guarantee}", ours, limit, "one table", "rows", 2_000_000, labels=labels)
+    labels = {**_labels("columns", AT_LEAST, 1), "what": "rate"}
+    yield Row("w7", "columns against rows", cell(), cell(style="rows"), "bolts of rows", "rows", 400_000, labels=labels)

@@ -24,20 +24,21 @@ from ..topology import (
     TICK_STREAM,
     BasicBolt,
     Bolt,
+    ColumnRows,
+    ColumnsError,
     ComponentSpec,
     Config,
     Fields,
-    FunctionBolt,
     Origin,
     Segment,
     TaskSpec,
     TupleBatch,
 )
-from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector, TaskCollector, settle
+from .choice import Tools, choose_executor
+from .collectors import BoltTaskCollector, TaskCollector, settle
 from .drive import is_cancelled, resume
 from .environment import Environment
-from .executors import BasicExecutor, BatchExecutor, Executor, RichExecutor, RowFailedError
-from .function_executor import FunctionExecutor, function_as_execute
+from .executors import BatchExecutor, Executor, RowFailedError
 from .reports import describe
 from .task import TaskActor
 
@@ -93,7 +94,9 @@ class BoltTask(TaskActor):
         elif isinstance(component, BasicBolt):
             await self.open_component(component.prepare, context)
         self.use_hooks(context)
-        self._executor = self._choose_executor(component, collector)
+        fails = (self._fail_row, self._fail_segment)
+        tools = Tools(self.emitter, self.outbox, self._report, self._suspend, *fails, self.hook_calls)
+        self._executor = choose_executor(component, tools, collector, self._collectors, self.task.task_id)
         self._batches = self._executor if isinstance(self._executor, BatchExecutor) else None
         if self.config.tick_tuple_freq_s is not None:
             self.every(self.config.tick_tuple_freq_s, TICK_STREAM)
@@ -231,6 +234,11 @@ class BoltTask(TaskActor):
                     failed = await self._run_in_thread(executor, segment, start, stop)
             except RowFailedError as error:
                 self._rich_failed(segment, start, stop, error)
+            except ColumnsError as error:
+                if stop < length:
+                    inbox.popleft()
+                    self._start = 0
+                stop, failed = length, self._unreadable(executor, segment, error) - start
             except asyncio.CancelledError:
                 self._interrupted([segment])
                 raise
@@ -352,6 +360,27 @@ class BoltTask(TaskActor):
         if self.hook_calls is not None and self._executor.hold_open:
             self.hook_calls.call("bolt_fail", tup, self.task.task_id)
 
+    def _fail_segment(self, segment: Segment, error: BaseException) -> None:
+        """All rows of a segment failed. A batch of columns is one message: one report, one failure."""
+        count = len(segment.items)
+        if not isinstance(segment.items, ColumnRows):
+            for offset in range(count):
+                self._fail_row(segment, offset, error)
+            return
+        self.counters.failed += count
+        self.report("execute", error, TupleBatch([segment]))
+        failure = self.failure(error)
+        self.emitter.failures += [(root, index, failure) for root, index in segment.messages]
+
+    def _unreadable(self, executor: Executor, segment: Segment, error: ColumnsError) -> int:
+        """A bolt that takes rows got columns that cannot be made rows: all fail. How many."""
+        self._fail_segment(segment, error)
+        if executor.hold_open:
+            for offset in range(len(segment.items)):
+                settle(segment, offset)
+            self.emitter.done(segment)
+        return len(segment.items)
+
     def _rich_failed(self, segment: Segment, start: int, stop: int, error: RowFailedError) -> None:
         """A rich bolt raised: put back what it did not get to, fail what it had, let the guardian decide."""
         cause = error.__cause__ or error
@@ -384,30 +413,6 @@ class BoltTask(TaskActor):
                 self.emitter.done(segment)
         if keep is not None:
             self._held.add(keep)
-
-    def _choose_executor(self, component: Any, rich: BoltTaskCollector) -> Executor:
-        hooks, emitter, fail = self.hook_calls, self.emitter, self._fail_row
-        if isinstance(component, FunctionBolt):
-            if hooks is None:
-                return FunctionExecutor(component, emitter, self.outbox, fail)
-            basic = BasicTaskCollector(emitter, self.outbox, self._report)
-            default = emitter.streams.get("default")
-            execute = function_as_execute(component, single=default is not None and default.arity == 1)
-            return BasicExecutor(execute, basic, fail, lambda collector: None, hooks)
-        if hooks is not None and isinstance(component, Bolt):
-            calls = hooks
-            rich.on_ack(lambda tup: calls.call("bolt_ack", tup, self.task.task_id))
-        if callable(getattr(component, "execute_batch", None)):
-            if isinstance(component, Bolt):
-                return BatchExecutor(component, rich, self._suspend, fail)
-            batches = BasicBatchCollector(emitter, self.outbox, self._report)
-            self._collectors.append(batches)
-            return BatchExecutor(component, batches, self._suspend, fail)
-        if isinstance(component, Bolt):
-            return RichExecutor(component, self._suspend, hooks)
-        basic = BasicTaskCollector(emitter, self.outbox, self._report)
-        self._collectors.append(basic)
-        return BasicExecutor(component.execute, basic, fail, getattr(component, "on_tick", None), hooks)
 
     def _close_collectors(self) -> None:
         """The instance is gone: what it still emits, from asyncio tasks of its own, is an error."""

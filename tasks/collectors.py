@@ -101,6 +101,18 @@ class BasicTaskCollector(TaskCollector):
         """Emit to one task."""
         self._emit(values, stream, task)
 
+    def emit_arrow(self, batch: Any, stream: str = DEFAULT_STREAM, *, task: int | None = None) -> None:
+        """Emit a RecordBatch, anchored to the tuple being executed."""
+        self.check_open()
+        out, rows = self._emitter.columns(batch, stream, direct_to=task)
+        if self._branch is None:
+            self._rows.append(batch)  # raises
+            return
+        root = self._branch.root
+        mark = None if self._source_marks is None else self._source_marks[self.offset]
+        self._emitter.put_columns(root, out, task, rows, mark)
+        self._enter(self._emitter.branch(root))  # what comes after the batch goes out after it
+
     async def drain(self) -> None:
         """Send what was emitted so far and wait until it has found room."""
         self.suspend()
@@ -150,6 +162,16 @@ class BoltTaskCollector(TaskCollector):
         """Emit to one task, as a child of its anchors."""
         self._emit(values, anchors, stream, task)
 
+    def emit_arrow(
+        self, batch: Any, anchors: Anchors = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
+    ) -> None:
+        """Emit a RecordBatch, as a child of its anchors."""
+        self.check_open()
+        out, rows = self._emitter.columns(batch, stream, direct_to=task)
+        root, mark = lineage_of(anchors)
+        self._emitter.put_columns(root, out, task, rows, mark)
+        self._wake()
+
     def ack(self, tup: Tuple) -> None:
         """The tuple has been processed. Twice, or after `fail`, is harmless."""
         if settle(tup.segment, tup.offset):
@@ -191,7 +213,7 @@ _THE_BATCH: Any = object()
 
 
 class BasicBatchCollector(TaskCollector):
-    """For `execute_batch` of a basic bolt: an emit is a child of the whole batch, unless it names its anchors.
+    """For `execute_batch` and `execute_arrow`: an emit is a child of the whole batch, unless it names its anchors.
 
     A tuple anchored to the batch fails all messages of it; `anchors=tup` says which one it really comes from.
     """
@@ -222,6 +244,15 @@ class BasicBatchCollector(TaskCollector):
         """Emit to one task."""
         self._emit(values, anchors, stream, task)
 
+    def emit_arrow(
+        self, batch: Any, stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH, task: int | None = None
+    ) -> None:
+        """Emit a RecordBatch, anchored to the batch being executed or to `anchors` (None: untracked)."""
+        self.check_open()
+        out, rows = self._emitter.columns(batch, stream, direct_to=task)
+        root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
+        self._emitter.put_columns(root, out, task, rows, mark)
+
     def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:
         self.check_open()
         out, row = self._emitter.row(values, stream, direct_to=task)
@@ -237,8 +268,7 @@ class BasicBatchCollector(TaskCollector):
                 f"it executes. Emit before execute_batch returns, or use Bolt, which names its anchors"
             )
         if self._lineage is None:
-            batch = self._batch
-            self._lineage = joined(pair for s in batch for i in range(len(s.items)) for pair in s.pairs_of(i))
+            self._lineage = joined(pair for segment in self._batch for pair in segment.messages)
         return self._lineage
 
 

@@ -10,7 +10,8 @@
 2. An edge is XORed into the turn's number of its root when it is made; the input's edge when its last row is done. The
    acker gets one number per root and turn, and never sees a root complete before the children are in.
 3. Rows with several anchors share the branch `MANY`: their segments have one edge per root (Lineage).
-4. A segment weighs no more than its target's `max_piece`.
+4. A segment weighs no more than its target's `max_piece`. One of columns is never cut: it weighs what fits (outbox.py).
+5. A batch of columns has a branch of its own, in the order of the emits, and one mark for all of its rows.
 
 Storm makes an edge per tuple and target (depart: semantics.md, section 2).
 """
@@ -24,7 +25,19 @@ from typing import Any, Final
 from ..acker import Acks, IdSource
 from ..actors import Mailbox
 from ..metrics import TaskCounters
-from ..topology import EmitError, Lineage, Origin, Row, Segment, Share
+from ..topology import (
+    ColumnRows,
+    EmitError,
+    Grouping,
+    Lineage,
+    Origin,
+    Row,
+    Same,
+    Segment,
+    Share,
+    column_rows,
+    split_columns,
+)
 from .outbox import Outlet
 
 UNTRACKED: Final = 0
@@ -36,11 +49,17 @@ Split = Callable[[Sequence[Any], Sequence[Any] | None], list[Share]]
 class Route:
     """One consumer of a stream: how rows are split over its tasks, and an outlet to each."""
 
-    __slots__ = ("outlets", "split")
+    __slots__ = ("grouping", "outlets", "split")
 
-    def __init__(self, split: Split, outlets: dict[int, Outlet]) -> None:
-        self.split = split
+    def __init__(self, grouping: Grouping, bare: bool, outlets: dict[int, Outlet]) -> None:
+        self.grouping = grouping
+        self.split: Split = grouping.split_values if bare else grouping.split
         self.outlets = outlets
+
+    def split_columns(self, rows: Any, marks: Any) -> list[Share]:
+        """The same for a batch of columns (ColumnRows), whose rows have one mark (Same)."""
+        shares = split_columns(self.grouping, rows)
+        return [(to, share, None if marks is None else Same(marks.mark, len(share))) for to, share in shares]
 
 
 class OutStream:
@@ -88,8 +107,16 @@ class Branch:
         self.stream = stream
         self.items: list[Any] = items
         self.marks: Any = marks
-        self.others: dict[tuple[OutStream, int | None], tuple[list[Any], list[Any]]] = {}
+        self.others: dict[tuple[OutStream, int | None], tuple[Any, Any]] = {}
         self._lent = stream is not None  # the marks are somebody else's: copied before anything is added
+
+    @classmethod
+    def of_columns(cls, root: int, stream: OutStream, target: int | None, rows: ColumnRows, mark: Any) -> Branch:
+        """A batch of columns, and the mark of all its rows. An empty one is nothing to send."""
+        branch = cls(root)
+        if len(rows):
+            branch.others[stream, target] = (rows, Same(mark, len(rows)))
+        return branch
 
     def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
         """The items (see OutStream.item) and marks to append to; always both."""
@@ -176,6 +203,10 @@ class Emitter:
         else:
             branches.append(Branch(root, stream, items, marks))
 
+    def put_columns(self, root: int, stream: OutStream, target: int | None, rows: ColumnRows, mark: Any) -> None:
+        """A batch of columns, behind what was emitted before. What is emitted next goes into another branch."""
+        self._branches += [Branch.of_columns(root, stream, target, rows, mark), Branch(root)]
+
     def done(self, segment: Segment) -> None:
         """Every row of a received segment is acked or failed: its edge is done."""
         xors = self.xors
@@ -219,36 +250,49 @@ class Emitter:
         counters, origin = self.counters, stream.origin
         counters.emitted += len(items)
         if self.on_emit is not None:
-            for item in items:
+            for item in items.shown() if isinstance(items, ColumnRows) else items:
                 self.on_emit(stream.row(item), origin.stream)
         if root == UNTRACKED:
             marks = None
         if target is not None:
             self._send(stream.outlets[target], origin, items, marks, root)
             return
+        columns = type(items) is ColumnRows
         for route in stream.routes:
             try:
-                shares = route.split(items, marks)
-            except Exception:
-                shares = self._split_by_row(route, stream, items, marks, root)
+                shares = (route.split_columns if columns else route.split)(items, marks)
+            except Exception as error:
+                shares = self._split_by_row(route, stream, items, marks, root, error)
             outlets = route.outlets
             for to, share, share_marks in shares:
                 self._send(outlets[to], origin, share, share_marks, root)
 
     def _split_by_row(
-        self, route: Route, stream: OutStream, items: Sequence[Any], marks: Sequence[Any] | None, root: int
+        self,
+        route: Route,
+        stream: OutStream,
+        items: Sequence[Any],
+        marks: Sequence[Any] | None,
+        root: int,
+        error: Exception,
     ) -> list[Share]:
         """A grouping refused a batch: find the rows it refuses, fail their messages, let the others go their way."""
+        if isinstance(items, ColumnRows):  # one message: it fails as a whole
+            self._refuse(error, (items.batch,), stream, marks and marks[0], root)
+            return []
         shares: list[Share] = []
         for i, item in enumerate(items):
             try:
                 shares += route.split([item], None if marks is None else [marks[i]])
-            except Exception as error:
-                failure = self.refused(error, stream.row(item), stream.origin.stream)
-                if marks is not None:
-                    pairs = marks[i] if root == MANY else ((root, marks[i]),)
-                    self.failures += [(anchor, index, failure) for anchor, index in pairs]
+            except Exception as refusal:
+                self._refuse(refusal, stream.row(item), stream, None if marks is None else marks[i], root)
         return shares
+
+    def _refuse(self, error: Exception, row: Row, stream: OutStream, mark: Any, root: int) -> None:
+        failure = self.refused(error, row, stream.origin.stream)
+        if mark is not None:
+            pairs = mark if root == MANY else ((root, mark),)
+            self.failures += [(anchor, index, failure) for anchor, index in pairs]
 
     def _send(
         self, outlet: Outlet, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int
@@ -256,7 +300,7 @@ class Emitter:
         count = len(items)
         self.counters.transferred += count
         piece = outlet.max_piece
-        if count <= piece or outlet.fits(count):
+        if count <= piece or outlet.fits(count) or type(items) is ColumnRows:
             outlet.send(self._segment(origin, items, marks, root))
             return
         for start in range(0, count, piece):
@@ -272,7 +316,8 @@ class Emitter:
             xors[root] = xors.get(root, 0) ^ edge
             return Segment(origin, items, root, edge, marks)
         edges: dict[int, int] = {}
-        for pairs in {id(pairs): pairs for pairs in marks}.values():  # rows of one batch share their anchors
+        each = (marks.mark,) if isinstance(marks, Same) else marks
+        for pairs in {id(pairs): pairs for pairs in each}.values():  # rows of one batch share their anchors
             for anchor, _ in pairs:
                 if anchor not in edges:
                     edge = edges[anchor] = self._ids.take()
@@ -300,10 +345,7 @@ class Emitter:
 
     def row(self, values: Any, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, Row]:
         """The declared stream and the row, or an EmitError that says what to do."""
-        out = self.streams.get(stream)
-        if out is None:
-            declared = ", ".join(s for s in self.streams if not s.startswith("__")) or "none"
-            raise EmitError(f"{self.name} emits on stream {stream!r}, which it does not declare (declared: {declared})")
+        out = self._declared(stream)
         if isinstance(values, str | bytes) or not isinstance(values, tuple | list):
             raise EmitError(
                 f"{self.name} emits {values!r:.200} on stream {stream!r}: a tuple or list of values is needed; "
@@ -315,6 +357,23 @@ class Emitter:
                 f"{self.name} emits {len(row)} values on stream {stream!r}, which has {out.arity} fields "
                 f"({', '.join(out.origin.fields)}): {row!r:.200}"
             )
+        self._check_direct(out, stream, direct_to)
+        return out, row
+
+    def columns(self, batch: Any, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, ColumnRows]:
+        """The same for a RecordBatch."""
+        out = self._declared(stream)
+        self._check_direct(out, stream, direct_to)
+        return out, column_rows(batch, out.origin, self.name)
+
+    def _declared(self, stream: str) -> OutStream:
+        out = self.streams.get(stream)
+        if out is None:
+            declared = ", ".join(s for s in self.streams if not s.startswith("__")) or "none"
+            raise EmitError(f"{self.name} emits on stream {stream!r}, which it does not declare (declared: {declared})")
+        return out
+
+    def _check_direct(self, out: OutStream, stream: str, direct_to: int | None) -> None:
         if direct_to is None:
             if out.direct:
                 raise EmitError(f"stream {stream!r} of {self.name} is direct: use emit_direct(task, values)")
@@ -325,4 +384,3 @@ class Emitter:
             raise EmitError(
                 f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (takers: {known})"
             )
-        return out, row

@@ -103,7 +103,7 @@ class Environment:
                 )
                 grouping = _prepared(subscription, context, targets)
                 outlets = {t: outbox.outlet(t, self.mailboxes[t], never_waits=never_waits) for t in targets}
-                routes.append(Route(grouping.split_values if origin.bare else grouping.split, outlets))
+                routes.append(Route(grouping, origin.bare, outlets))
             streams[name] = OutStream(origin, False, routes)
         return streams
 

@@ -4,6 +4,7 @@
     BasicExecutor     BasicBolt.execute(tup, collector)
     RichExecutor      Bolt.execute(tup)
     BatchExecutor     execute_batch(tuples[, collector])
+    ArrowExecutor     execute_arrow(batch, collector)      (arrow_executor.py)
 
 1. `run` executes rows [start, stop) of a segment in order and returns how many failed. It suspends only where user code
    does, or where one row's results are so many that they must find room first.
@@ -32,6 +33,7 @@ from .drive import finish
 from .hooks import HookCalls
 
 Fail = Callable[[Segment, int, BaseException], None]
+FailSegment = Callable[[Segment, BaseException], None]
 
 
 class Executor(ABC):
@@ -162,14 +164,16 @@ class RichExecutor(Executor):
 class BatchExecutor(Executor):
     """Bolts with `execute_batch`. Basic: the whole batch is acked, or failed if it raises. Rich: acks by itself."""
 
+    method = "execute_batch"
+
     def __init__(
         self,
         bolt: BasicBolt | Bolt,
         collector: BasicBatchCollector | BoltTaskCollector,
         suspend: Callable[[], None],
-        fail: Fail,
+        fail: FailSegment,
     ) -> None:
-        self._execute: Callable[..., Any] = bolt.execute_batch  # type: ignore[union-attr]
+        self._execute: Callable[..., Any] = getattr(bolt, self.method)
         self.plain = not inspect.iscoroutinefunction(self._execute)
         # A rich bolt got its collector in `prepare` and may leave it out here.
         takes = len(inspect.signature(self._execute).parameters)
@@ -191,12 +195,9 @@ class BatchExecutor(Executor):
         except Exception as error:
             if self.hold_open:
                 raise RowFailedError(-1) from error
-            failed = 0
             for segment in segments:
-                for offset in range(len(segment.items)):
-                    self._fail(segment, offset, error)
-                    failed += 1
-            return failed
+                self._fail(segment, error)
+            return sum(len(segment.items) for segment in segments)
         return 0
 
     async def tick(self, segment: Segment) -> None:

@@ -6,11 +6,12 @@ again, so the framework replays its tracked messages (`topology.max.retries`, he
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from ..topology import FunctionSpout, Spout, TopologyContext
+from ..topology import FunctionSpout, Spout, TopologyContext, is_batch
 
 GENERATOR_MAX_RETRIES = 3
 
@@ -63,9 +64,12 @@ class GeneratorSpout(Spout):
             try:
                 items.extend(islice(self._items, wanted))  # what came before an error stays in the list
             finally:
-                self._emit_chunk(items)
+                columns = self._emit_chunk(items)
             if len(items) < wanted:
                 self._collector.finish()
+                return
+            if columns:  # a batch of columns is a turn
+                self._chunk = 1
                 return
             most -= wanted
             now_s = stopwatch()
@@ -75,16 +79,19 @@ class GeneratorSpout(Spout):
                 self._chunk = min(2 * wanted, CHUNK)
             last_s = now_s
 
-    def _emit_chunk(self, items: list[Any]) -> None:
+    def _emit_chunk(self, items: list[Any]) -> bool:
+        """Emit rows or values at once. True if there were batches of columns among them."""
         if not items:
-            return
+            return False
         arity = self._arity
-        if not self._single and not all(type(item) is tuple and len(item) == arity for item in items):
-            for item in items:  # one of them is a list, or an error that names it
+        columns = "pyarrow" in sys.modules and any(map(is_batch, items))
+        if columns or (not self._single and not all(type(item) is tuple and len(item) == arity for item in items)):
+            for item in items:  # one of them is a batch, a list, or an error that names it
                 self._emit(item)
-            return
+            return columns
         number, self._number = self._number, self._number + len(items)
         self._collector.emit_chunk(items, number if self._function.tracked else None)
+        return False
 
     async def _next_async(self) -> None:
         if self._async_items is None:
@@ -99,8 +106,11 @@ class GeneratorSpout(Spout):
     def _emit(self, item: Any) -> None:
         number = self._number
         self._number = number + 1
-        row = (item,) if self._single else item
-        self._collector.emit(row, message_id=number if self._function.tracked else None)
+        message_id = number if self._function.tracked else None
+        if is_batch(item):
+            self._collector.emit_arrow(item, message_id)
+        else:
+            self._collector.emit((item,) if self._single else item, message_id)
 
     def close(self) -> Any:
         """End the generator: its `finally` blocks run. (Not `async def`: a blocking one ends in its thread.)"""

@@ -6,6 +6,8 @@ has room: the task is blocked as long as any of its outlets is parked, and is to
 1. Order is kept per target.
 2. An outlet on a feedback edge (inside a cycle) never waits: that is what keeps cycles from deadlock. What it adds is
    bounded by what is pending at the spouts.
+3. A segment weighs its rows. One of columns weighs `max_piece` at the most: a batch of a million rows fits too, and a
+   mailbox holds no more of such batches than pieces.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..actors import Mailbox, MailboxClosedError
-from ..topology import Segment
+from ..topology import ColumnRows, Segment
 
 
 class Outlet:
@@ -41,7 +43,7 @@ class Outlet:
         """Send now if there is room, else when there is; never waits."""
         if self._parked:
             self._ready.append(segment)
-        elif not self._mailbox.offer(segment, len(segment.items)):
+        elif not self._mailbox.offer(segment, self._weight(segment)):
             self._send_later(segment)
 
     def next_piece(self) -> tuple[Any, int] | None:
@@ -49,7 +51,7 @@ class Outlet:
         if not self._ready:
             return None
         segment = self._ready.popleft()
-        return segment, len(segment.items)
+        return segment, self._weight(segment)
 
     def has_more(self) -> bool:
         """Parked: is there more? When not, the outlet is free again."""
@@ -65,8 +67,13 @@ class Outlet:
         self._ready.clear()
         self._release()
 
+    def _weight(self, segment: Segment) -> int:
+        items = segment.items
+        count = len(items)
+        return self.max_piece if count > self.max_piece and type(items) is ColumnRows else count
+
     def _send_later(self, segment: Segment) -> None:
-        if self._never_waits and self._mailbox.force(segment, len(segment.items)):
+        if self._never_waits and self._mailbox.force(segment, self._weight(segment)):
             return
         if self._mailbox.closed:
             self._outbox.lost(segment, MailboxClosedError("the target task has ended"))

@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any
 
 from ..acker import Emission, IdSource, Init, Pending, Retries, Settled, Tree
 from ..actors import Mailbox
-from ..topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, Failure, Row
+from ..topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, ColumnRows, Failure, Row, is_batch
 from .collectors import TaskCollector
 from .emitter import UNTRACKED, Branch, Emitter, OutStream
+from .kept_values import KeptValues
 from .outbox import Outbox
 
 
@@ -140,6 +141,25 @@ class SpoutTaskCollector(TaskCollector):
         """Emit to one task."""
         self._emit(values, message_id, stream, task)
 
+    def emit_arrow(
+        self, batch: Any, message_id: Any = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
+    ) -> None:
+        """Emit a RecordBatch: one message, in a tree of its own."""
+        self.check_open()
+        out, rows = self._emitter.columns(batch, stream, direct_to=task)
+        self.emitted += 1
+        failures = self._retries.failures_of(message_id) if self._suspects and message_id is not None else 0
+        if message_id is not None and (failures or out.consumed):
+            self._emitter.counters.replayed += bool(failures)
+            self._track_columns(out, task, rows, message_id, failures)
+            return
+        self._seal_tree(0)  # what was emitted before goes out before
+        self._emitter.put_columns(UNTRACKED, out, task, rows, None)
+        self._loose = None
+        if message_id is not None:
+            emissions = [Emission(rows.batch, stream, task)] if self._keep_values else None
+            self.settled_at_once.append(Tree([message_id], emissions, 0, self._monotonic()))
+
     def close(self) -> None:
         """From now on an emit is an error."""
         self.closed = True
@@ -163,6 +183,10 @@ class SpoutTaskCollector(TaskCollector):
         """Emit a message again, in a tree of its own."""
         self._emitter.counters.replayed += 1
         out = self._emitter.streams[emission.stream]
+        if is_batch(emission.values):
+            rows = ColumnRows(emission.values, out.bare)
+            self._track_columns(out, emission.direct, rows, message_id, failures)
+            return
         self._seal_tree(0)
         self._track(out, emission.direct, emission.values, message_id, emission)
         self._seal_tree(failures)
@@ -244,6 +268,14 @@ class SpoutTaskCollector(TaskCollector):
         if emission is not None:
             self._open_emissions.append(emission)
 
+    def _track_columns(
+        self, out: OutStream, task: int | None, rows: ColumnRows, message_id: Any, failures: int
+    ) -> None:
+        """A batch of columns, in a tree of its own."""
+        self._seal_tree(0)
+        emissions = [Emission(rows.batch, out.origin.stream, task)] if self._keep_values else None
+        self._send(Branch.of_columns(self._root(), out, task, rows, 0), [message_id], emissions, failures)
+
     def _begin_mix(self) -> Branch:
         """The open tree gets a branch, with marks and emissions of its own."""
         branch = Branch(self._root())
@@ -308,29 +340,6 @@ class SpoutTaskCollector(TaskCollector):
                     mailbox.post(Init(self._task_id, mine))
 
 
-class KeptValues(Sequence[Emission]):
-    """The emissions of a tree whose messages all went to the default stream: made from its items when asked for."""
-
-    __slots__ = ("_bare", "_items")
-
-    def __init__(self, items: Sequence[Any], bare: bool) -> None:
-        self._items = items
-        self._bare = bare
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @overload
-    def __getitem__(self, at: int) -> Emission: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Emission]: ...
-    def __getitem__(self, at: int | slice) -> Emission | list[Emission]:
-        if isinstance(at, slice):
-            return [self[i] for i in range(*at.indices(len(self)))]
-        item = self._items[at]
-        return Emission((item,) if self._bare else item, DEFAULT_STREAM)
-
-
 class ThreadedSpoutCollector:
     """For blocking spouts, whose methods run in a thread: emits are checked there and taken over in the loop.
 
@@ -379,6 +388,12 @@ class ThreadedSpoutCollector:
         """Emit to one task."""
         self._put(self._emitter.row(values, stream, direct_to=task)[1], message_id, stream, task)
 
+    def emit_arrow(
+        self, batch: Any, message_id: Any = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
+    ) -> None:
+        """Emit a RecordBatch: one message."""
+        self._put(self._emitter.columns(batch, stream, direct_to=task)[1].batch, message_id, stream, task)
+
     def finish(self) -> None:
         """Nothing more to emit."""
         self._finished = True
@@ -410,7 +425,9 @@ class ThreadedSpoutCollector:
         taken = bool(emits)
         while emits:
             row, message_id, stream, task = emits.popleft()
-            if task is None:
+            if is_batch(row):
+                self._collector.emit_arrow(row, message_id, stream, task=task)
+            elif task is None:
                 self._collector.emit(row, message_id, stream)
             else:
                 self._collector.emit_direct(task, row, message_id, stream)

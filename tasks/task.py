@@ -227,8 +227,7 @@ class TaskActor(Actor):
     def _lost(self, segment: Segment, error: MailboxClosedError) -> None:
         """A target ended before it took the segment: the messages in it fail, at once if anybody still listens."""
         failure = self.failure(f"the target task has ended: {error}")
-        for offset in range(len(segment.items)):
-            self.emitter.failures += [(root, index, failure) for root, index in segment.pairs_of(offset)]
+        self.emitter.failures += [(root, index, failure) for root, index in segment.messages]
         self.emitter.done(segment)
 
     def dead_letter(self, segment: Segment) -> None:

@@ -1,6 +1,7 @@
 """The nouns: what a topology is made of, checked and frozen, and nothing that runs."""
 
 from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
+from .columns import ColumnRows, Same, batch_of, column_rows, is_batch, split_columns
 from .components import (
     AckValueSpout,
     BasicBolt,
@@ -17,7 +18,7 @@ from .components import (
     TopologyContext,
 )
 from .config import Config, component_config
-from .errors import ConfigError, EmitError, TopologyError, UnhashableKeyError
+from .errors import ColumnsError, ConfigError, EmitError, TopologyError, UnhashableKeyError
 from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout, bolt, spout
 from .groupings import (
@@ -66,6 +67,8 @@ __all__ = [
     "Bolt",
     "BoltCollector",
     "BoltDeclarer",
+    "ColumnRows",
+    "ColumnsError",
     "Component",
     "ComponentSpec",
     "Config",
@@ -93,6 +96,7 @@ __all__ = [
     "PartialKeyGrouping",
     "Plan",
     "Row",
+    "Same",
     "Segment",
     "Share",
     "ShuffleGrouping",
@@ -111,13 +115,17 @@ __all__ = [
     "Tuple",
     "TupleBatch",
     "UnhashableKeyError",
+    "batch_of",
     "bolt",
+    "column_rows",
     "component_config",
     "direct",
+    "is_batch",
     "make_plan",
     "never",
     "share_each",
     "share_out",
+    "split_columns",
     "spout",
     "stable_hash",
 ]

@@ -101,6 +101,15 @@ class SpoutCollector(Protocol):
         """Emit to one task of a component that subscribed with direct grouping."""
         ...
 
+    def emit_arrow(
+        self, batch: Any, message_id: Any = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
+    ) -> None:
+        """Emit a pyarrow.RecordBatch whose columns are the stream's fields: one message, one tree.
+
+        `task`: to this task only, on a direct stream.
+        """
+        ...
+
     async def drain(self) -> None:
         """Send what was emitted so far and wait until it has found room."""
         ...
@@ -127,6 +136,10 @@ class BasicCollector(Protocol):
 
     def emit_direct(self, task: int, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
         """Emit to one task of a component that subscribed with direct grouping."""
+        ...
+
+    def emit_arrow(self, batch: Any, stream: str = DEFAULT_STREAM, *, task: int | None = None) -> None:
+        """Emit a pyarrow.RecordBatch, anchored to what is being executed."""
         ...
 
     async def drain(self) -> None:
@@ -158,6 +171,17 @@ class BoltCollector(Protocol):
         stream: str = DEFAULT_STREAM,
     ) -> None:
         """Emit to one task of a component that subscribed with direct grouping."""
+        ...
+
+    def emit_arrow(
+        self,
+        batch: Any,
+        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = None,
+        stream: str = DEFAULT_STREAM,
+        *,
+        task: int | None = None,
+    ) -> None:
+        """Emit a pyarrow.RecordBatch, as a child of `anchors`."""
         ...
 
     def ack(self, tup: Tuple) -> None:
@@ -261,7 +285,8 @@ class BasicBolt(Component):
     def execute(self, tup: Tuple, collector: BasicCollector) -> Any:
         """Process one tuple. Define `execute_batch(tuples, collector)` instead to be handed a whole batch.
 
-        `on_tick(collector)`, if defined, is called for ticks. In a batch, emits name their anchors, as in a `Bolt`.
+        Or define `execute_arrow(batch, collector)` to be handed a pyarrow.RecordBatch: columns as they were emitted, or
+        made of rows. `on_tick(collector)`, if defined, is called for ticks. In a batch, emits may name their anchors.
         """
         raise NotImplementedError(f"{type(self).__name__} must define execute or execute_batch")
 

@@ -37,6 +37,10 @@ class EmitError(AiostormError):
     row: int | None = None
 
 
+class ColumnsError(EmitError):
+    """Columns that cannot be made rows, rows that cannot be made columns, or no pyarrow to do either."""
+
+
 class UnhashableKeyError(EmitError):
     """A grouping key whose value cannot be hashed the same way on every machine; `culprit` is the value to blame."""
 

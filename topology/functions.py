@@ -11,7 +11,8 @@
 3. A function spout is called once per task; what it yields is emitted, and when it ends the task is finished. If it
    needs one argument, that is the `TopologyContext`.
 4. What is decorated stays callable as the plain function.
-5. A function component emits on its default stream only. For several streams write a `BasicBolt` or a `Spout`.
+5. A function spout may yield a pyarrow.RecordBatch: it is one message. A function bolt with `arrow=True` takes one.
+6. A function component emits on its default stream only. For several streams write a `BasicBolt` or a `Spout`.
 
 Arguments of a run go through a closure or `functools.partial`, since a component is made without arguments:
 
@@ -67,8 +68,22 @@ class FunctionBolt(_FunctionComponent):
     """A bolt made of a function of the input's values: see `bolt`.
 
     `fn` is the function, `style` "function" or "generator", `is_async` whether it is `async def`. `min_args` and
-    `max_args` say how many values it takes (`max_args` is None for `*args`).
+    `max_args` say how many values it takes (`max_args` is None for `*args`). `arrow`: it takes a RecordBatch instead.
     """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        outputs: Outputs,
+        blocking: bool,
+        config: Mapping[str, Any],
+        arrow: bool = False,
+    ) -> None:
+        super().__init__(fn, outputs, blocking, config)
+        self.arrow = arrow
+        if arrow and not self.accepts(1):
+            problem = f"@bolt(arrow=True) function {self.name!r} must take one argument, the pyarrow.RecordBatch"
+            raise TopologyError([problem])
 
     def accepts(self, count: int) -> bool:
         """True if the function can be called with `count` values."""
@@ -107,18 +122,26 @@ def bolt(
     outputs: Outputs = None,
     blocking: bool = False,
     config: Mapping[str, Any] | None = None,
+    arrow: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionBolt]: ...
-def bolt(*fields: Any, outputs: Outputs = None, blocking: bool = False, config: Mapping[str, Any] | None = None) -> Any:
+def bolt(
+    *fields: Any,
+    outputs: Outputs = None,
+    blocking: bool = False,
+    config: Mapping[str, Any] | None = None,
+    arrow: bool = False,
+) -> Any:
     """Make a bolt of a function, generator, async function or async generator of the input's values.
 
     `@bolt("word", "count")`, `@bolt(outputs="word")`, or bare `@bolt` for one that emits nothing. `blocking`: call it
-    in a thread of the task's own. `config`: settings of this component only. Raises TopologyError for a function that
-    cannot be called with values alone.
+    in a thread of the task's own. `config`: settings of this component only. `arrow`: the function takes a
+    pyarrow.RecordBatch and gives one, None, or an iterator of them. Raises TopologyError for a function that cannot be
+    called with values alone.
     """
     if len(fields) == 1 and outputs is None and _is_function(fields[0]):
         return FunctionBolt(fields[0], None, blocking, config or {})
     declared = _outputs("bolt", fields, outputs)
-    return lambda fn: FunctionBolt(fn, declared, blocking, config or {})
+    return lambda fn: FunctionBolt(fn, declared, blocking, config or {}, arrow)
 
 
 @overload

@@ -73,6 +73,10 @@ class KeyedGrouping(Grouping):
     def _compute(self, hashed: int) -> Any:
         """What to remember of a key, from its hash."""
 
+    def places(self, hashes: Any) -> Any:
+        """The places of the targets of many hashes (an array of uint64), as int64."""
+        return self._compute(hashes).astype("int64")
+
     def _lookup(self, rows: Sequence[Row]) -> list[Any]:
         """What is remembered of each row's key."""
         try:
@@ -104,14 +108,15 @@ class KeyedGrouping(Grouping):
             for name, value in zip(self.key_fields, (key,) if self._single else key, strict=True):
                 culprit = _culprit(value)
                 if culprit is not None:
-                    error = UnhashableKeyError(
-                        culprit[0],
-                        f"field {name!r} of stream {self.stream.stream!r} of {self.stream.component!r}, a key of "
-                        f"{self.context.consumer!r},",
-                    )
+                    error = self.refusal(name, culprit[0])
                     error.row = i
                     return error
         return None
+
+    def refusal(self, name: str, culprit: object) -> UnhashableKeyError:
+        """The error that names this field, and the value to blame."""
+        where = f"field {name!r} of stream {self.stream.stream!r} of {self.stream.component!r}, a key of"
+        return UnhashableKeyError(culprit, f"{where} {self.context.consumer!r},")
 
 
 def _culprit(value: Any) -> tuple[Any] | None:
@@ -219,23 +224,28 @@ class PartialKeyGrouping(KeyedGrouping):
     def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
         """Start counting at zero."""
         super().prepare(context, stream, targets)
-        self._used = dict.fromkeys(self.targets, 0)
+        self.used = dict.fromkeys(self.targets, 0)
 
     def _compute(self, hashed: int) -> tuple[int, int]:
         """The two candidates; distinct when there is more than one target."""
+        if len(self.targets) == 1:
+            return (self.targets[0], self.targets[0])
+        first, second = self.candidates(hashed)
+        return (self.targets[first], self.targets[second])
+
+    def candidates(self, hashed: Any) -> tuple[Any, Any]:
+        """The places of the two candidates of a hash (or of each of an array of them), of more than one target."""
         count = len(self.targets)
         first = hashed % count
-        if count == 1:
-            return (self.targets[0], self.targets[0])
-        second = (hashed // count) % (count - 1)
-        return (self.targets[first], self.targets[second + (second >= first)])
+        second = hashed // count % (count - 1)
+        return first, second + (second >= first)
 
     def choose(self, values: Row) -> Sequence[int]:
         """The less used of the two candidates."""
         return (self._pick(*self._lookup_one((values,))),)
 
     def _pick(self, first: int, second: int) -> int:
-        used = self._used
+        used = self.used
         target = first if used[first] <= used[second] else second
         used[target] += 1
         return target
@@ -247,7 +257,7 @@ class PartialKeyGrouping(KeyedGrouping):
         if len(self.targets) == 1:
             self._lookup(rows)  # as in FieldsGrouping: a bad key must not pass
             return [(self.targets[0], rows, marks)] if rows else []
-        used = self._used
+        used = self.used
         chosen = []
         for first, second in self._lookup(rows):
             target = first if used[first] <= used[second] else second

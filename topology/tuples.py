@@ -4,7 +4,8 @@ A *segment* is the rows of one root that one task sent to another in one turn. I
 that makes tracking nearly free (docs/semantics.md, section 2). A *tuple* is what user code sees of one row.
 
 1. The items of a segment are never changed once it has been sent: several segments may share one list. An item is a
-   row; on a stream of one field it is the bare value (`Origin.bare`), which saves a tuple per item.
+   row; on a stream of one field it is the bare value (`Origin.bare`), which saves a tuple per item. A batch of columns
+   travels as `ColumnRows`, which makes its rows when they are asked for (columns.py).
 2. `root == 0 and lineage is None` means untracked.
 3. A row has one (root, index) pair in the common case (`root`, `indices`), or several (`lineage`) when it has several
    anchors. Never both.
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
+from .columns import ColumnRows, Same
 from .fields import Fields
 
 Row = tuple[Any, ...]
@@ -89,6 +91,8 @@ class Segment:
     @property
     def rows(self) -> Sequence[Row]:
         """The values of each tuple."""
+        if type(self.items) is ColumnRows:
+            return list(zip(self.items.items)) if self.origin.bare else self.items.items
         return list(zip(self.items)) if self.origin.bare else self.items
 
     def row(self, offset: int) -> Row:
@@ -99,6 +103,17 @@ class Segment:
     def tuple_at(self, offset: int) -> Tuple:
         """One row as user code sees it."""
         return Tuple(self.row(offset), self, offset)
+
+    @property
+    def messages(self) -> Sequence[tuple[int, int]]:
+        """The (root, message index) pairs of all rows, each once; empty when untracked."""
+        if self.lineage is not None:
+            pairs = self.lineage.pairs
+            return pairs.mark if isinstance(pairs, Same) else list(dict.fromkeys(pair for of in pairs for pair in of))
+        if not self.root or self.indices is None:
+            return ()
+        indices = (self.indices.mark,) if isinstance(self.indices, Same) else dict.fromkeys(self.indices)
+        return [(self.root, index) for index in indices]
 
     def pairs_of(self, offset: int) -> tuple[tuple[int, int], ...]:
         """The (root, message index) pairs of one row; empty when untracked."""

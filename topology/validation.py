@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _METHODS = {
     "spout": ("open", "next_tuple", "ack", "fail", "activate", "deactivate", "close"),
-    "bolt": ("prepare", "execute", "execute_batch", "cleanup"),
+    "bolt": ("prepare", "execute", "execute_batch", "execute_arrow", "cleanup"),
 }
 
 
@@ -189,8 +189,12 @@ def _missing_methods(component: Component, name: str) -> list[str]:
     if isinstance(component, Spout):
         return [f"{name} defines no next_tuple"] if _inherits(component, "next_tuple", Spout) else []
     base = Bolt if isinstance(component, Bolt) else BasicBolt
-    if _inherits(component, "execute", base) and not hasattr(component, "execute_batch"):
-        return [f"{name} defines neither execute nor execute_batch"]
+    if base is Bolt and hasattr(component, "execute_arrow"):
+        return [f"{name} defines execute_arrow, which only a BasicBolt can: there is no Tuple in it to ack"]
+    if _inherits(component, "execute", base) and not (
+        hasattr(component, "execute_batch") or hasattr(component, "execute_arrow")
+    ):
+        return [f"{name} defines neither execute nor execute_batch (nor execute_arrow)"]
     return []
 
 
@@ -269,7 +273,7 @@ def _check_subscription(subscription: Subscription, decl: StreamDecl, consumer: 
     problems += [f"no field {name!r}{_hint(name, decl.fields)}" for name in subscription.fields if name not in names]
     if len(set(map(str, subscription.fields))) < len(subscription.fields):
         problems.append("a field is named twice")
-    if isinstance(consumer, FunctionBolt) and not consumer.accepts(len(decl.fields)):
+    if isinstance(consumer, FunctionBolt) and not consumer.arrow and not consumer.accepts(len(decl.fields)):
         takes = (
             f"{consumer.min_args}"
             if consumer.min_args == consumer.max_args

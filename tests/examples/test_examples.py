@@ -32,6 +32,11 @@ SAID = {
     ],
     "embed_asyncio": ["cellar    14.5", "kitchen   24.5", "roof       9.5", "readings processed: 300"],
     "embed_aiohttp": ["POST /lines 204", "GET /top 200 [['be', 2], ['to', 2], ['or', 1], ['not', 1]]"],
+    "columns": [
+        "524288 payments in 64 batches, all acked",
+        "5243 large ones by 97 users; tasks that counted: 4",
+        "the largest: 999",
+    ],
     "failures": [
         "apples: done",
         "bread: done",

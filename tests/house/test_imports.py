@@ -22,6 +22,7 @@ HEAVY = (
     "hypothesis",
     "pyspark",
     "numpy",
+    "pyarrow",
 )
 
 
@@ -42,6 +43,33 @@ def test_pytest_plugin_loads_nothing_heavy():
     allowed = {"pytest"}
     loaded = _loaded_after("import aiostorm.testing.plugin") & (set(HEAVY) - allowed)
     assert not loaded, f"the pytest plugin loads {sorted(loaded)}: import it in the fixture that needs it"
+
+
+def test_an_ordinary_topology_runs_without_columns():
+    script = """
+import asyncio
+import aiostorm
+
+@aiostorm.spout("n")
+def numbers():
+    yield from range(3)
+
+@aiostorm.bolt
+def swallow(n):
+    pass
+
+async def main():
+    builder = aiostorm.TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("swallow", swallow).fields_grouping("numbers", "n")
+    async with aiostorm.LocalCluster() as cluster:
+        running = await cluster.submit("t", builder.create_topology())
+        await running.wait_idle()
+
+asyncio.run(main())
+"""
+    loaded = _loaded_after(script) & {"numpy", "pyarrow"}
+    assert not loaded, f"a topology that emits no columns loads {sorted(loaded)}"
 
 
 def test_help_loads_no_web_server():

@@ -57,6 +57,15 @@ async def test_an_unhashable_key_from_a_spout_fails_its_message_only(local_clust
     assert running.metrics()["spout"].errors == 1
 
 
+async def test_a_message_that_is_alone_in_its_tree_fails_too(local_cluster: LocalCluster) -> None:
+    feeder = FeederSpout("n", "key")
+    await local_cluster.submit("t", keyed(feeder, None, Recorder()))
+    await feeder.feed_all([(5, [5])])
+    await feeder.idle()
+    assert list(feeder.failed) == [0]
+    assert not feeder.acked
+
+
 async def test_an_unhashable_key_of_an_untracked_tuple_is_reported(local_cluster: LocalCluster) -> None:
     class Untracked(Spout):
         outputs = ("n", "key")

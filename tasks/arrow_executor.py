@@ -1,0 +1,66 @@
+"""Arrow executor: `execute_arrow(batch, collector)` of a basic bolt, and `@bolt(arrow=True)` functions.
+
+    segment of columns ─▶ its RecordBatch ─┐
+    segment of rows ────▶ made one ────────┴▶ execute_arrow ─▶ emit_arrow / emit, children of the whole segment
+
+1. Each segment is one call: what it emits is anchored to all messages of that segment and to no other.
+2. A call that raises fails the messages of its segment; the other segments go on.
+3. Ticks go to `on_tick`. A bolt without one hears of none, since a tick is no batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any
+
+from ..topology import BasicBolt, FunctionBolt, Segment, batch_of
+from .executors import BatchExecutor
+
+
+class ArrowExecutor(BatchExecutor):
+    """Basic bolts that take columns."""
+
+    method = "execute_arrow"
+
+    async def run_batch(self, segments: list[Segment]) -> int:
+        """Execute segments, one call each; how many rows failed."""
+        failed = 0
+        for segment in segments:
+            try:
+                batch = batch_of(segment.items, segment.origin)
+                await self._call(self._execute, [segment], batch, *self._arguments)
+            except Exception as error:
+                failed += len(segment.items)
+                self._fail(segment, error)
+        return failed
+
+    async def tick(self, segment: Segment) -> None:
+        """See the module."""
+        if self._on_tick is not None:
+            await super().tick(segment)
+
+
+class ArrowFunction(BasicBolt):
+    """A bolt around an `arrow=True` function: RecordBatch in; RecordBatch, None, or an iterator of them out."""
+
+    def __init__(self, bolt: FunctionBolt) -> None:
+        self._bolt = bolt
+
+    async def execute_arrow(self, batch: Any, collector: Any) -> None:
+        """Call the function and emit what it gives. Between two batches of an iterator there is time to find room."""
+        bolt = self._bolt
+        result = bolt.fn(batch)
+        if bolt.is_async and bolt.style == "function":
+            result = await result
+        if isinstance(result, Iterator | list | AsyncIterator):
+            async for made in result if isinstance(result, AsyncIterator) else _each(result):
+                collector.emit_arrow(made)
+                if not bolt.blocking:
+                    await collector.drain()
+        elif result is not None:
+            collector.emit_arrow(result)  # says so if it is no RecordBatch
+
+
+async def _each(batches: Iterable[Any]) -> AsyncIterator[Any]:
+    for batch in batches:
+        yield batch

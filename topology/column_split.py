@@ -1,0 +1,161 @@
+"""Record batches: checked, split by a grouping, made of rows and into rows. The half of columns.py that needs pyarrow.
+
+| grouping | a batch is |
+|---|---|
+| fields, key range | split by the hash of its columns: each row goes where it would go alone |
+| partial key | split by key: rows of one pair of candidates go to the less used of the two, until both are level |
+| shuffle, local or shuffle, local first, none | not split: whole batches are dealt in turn (depart: even by batches) |
+| all, global | not split |
+| custom | made rows for the grouping, and split as it chooses |
+
+1. A share's rows are in the order in which they were given; nothing is lost, nothing doubled (all: one copy a target).
+2. A batch that is not split is handed on as it is; the shares of one that is split are slices of one sorted copy.
+3. Python sees rows only where a user's grouping or a row bolt asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as _pyarrow  # noqa: ICN001 - see below
+
+from .column_keys import Hashes, hash_column, hash_rows
+from .errors import ColumnsError, EmitError, UnhashableKeyError
+from .groupings import AllGrouping, GlobalGrouping, Grouping
+from .keyed import KeyedGrouping, PartialKeyGrouping
+from .shuffles import LocalFirstGrouping, NoneGrouping, ShuffleGrouping
+from .tuples import Origin
+
+# pyarrow has no types of its own.
+pa: Any = _pyarrow
+Share = tuple[int, Any]
+Places = np.ndarray[Any, np.dtype[np.int64]]
+
+_WHOLE = (AllGrouping, GlobalGrouping, LocalFirstGrouping, NoneGrouping, ShuffleGrouping)
+
+
+def split(grouping: Grouping, batch: Any) -> list[Share]:
+    """One share for each target that gets rows. What the grouping raises is raised."""
+    if not batch.num_rows:
+        return []
+    if isinstance(grouping, _WHOLE):
+        return [(target, batch) for target, _, _ in grouping.split([()], None)]
+    if isinstance(grouping, KeyedGrouping):
+        hashes = _hashes(grouping, batch)
+        count = len(grouping.targets)
+        if count == 1:  # the keys were hashed all the same: a bad one must not pass for want of a choice
+            return [(grouping.targets[0], batch)]
+        places = _less_used(grouping, hashes) if isinstance(grouping, PartialKeyGrouping) else grouping.places(hashes)
+        return _dealt(batch, places, grouping.targets)
+    shares = grouping.split(rows_of(batch, False), range(batch.num_rows))
+    return [(target, batch.take(pa.array(list(places or ()), pa.int64()))) for target, _, places in shares]
+
+
+def _dealt(batch: Any, places: Places, targets: Sequence[int]) -> list[Share]:
+    """Slices of the batch, sorted by target. A small integer type makes the sort linear."""
+    counts = np.bincount(places, minlength=len(targets))
+    filled = np.flatnonzero(counts)
+    if len(filled) == 1:
+        return [(targets[int(filled[0])], batch)]
+    kind = np.uint8 if len(targets) <= 256 else np.uint16 if len(targets) <= 65_536 else np.int64
+    dealt = batch.take(pa.array(np.argsort(places.astype(kind), kind="stable")))
+    begins = np.concatenate(([0], np.cumsum(counts)))
+    return [(targets[at], dealt.slice(int(begins[at]), int(counts[at]))) for at in filled.tolist()]
+
+
+def _hashes(grouping: KeyedGrouping, batch: Any) -> Hashes:
+    columns = [batch.column(name) for name in grouping.key_fields]
+    try:
+        return hash_rows(columns)
+    except UnhashableKeyError:
+        for name, column in zip(grouping.key_fields, columns, strict=True):
+            try:
+                hash_column(column)
+            except UnhashableKeyError as error:
+                raise grouping.refusal(name, error.culprit) from error
+        raise
+
+
+def _less_used(grouping: PartialKeyGrouping, hashes: Hashes) -> Places:
+    """For each row the place of its target: the rows of a pair of candidates are dealt so that both end level."""
+    count, used, targets = len(grouping.targets), grouping.used, grouping.targets
+    firsts, seconds = grouping.candidates(hashes)
+    pairs = firsts.astype(np.int64) * count + seconds.astype(np.int64)
+    order = np.argsort(pairs, kind="stable")
+    distinct, begins = np.unique(pairs[order], return_index=True)
+    places = np.empty(len(hashes), np.int64)
+    for pair, rows in zip(distinct.tolist(), np.split(order, begins[1:]), strict=True):
+        first, second = divmod(pair, count)
+        one, other = targets[first], targets[second]
+        # Level, with a tie to the first; no fewer than none, no more than all.
+        ahead = min(max((used[other] - used[one] + len(rows) + 1) // 2, 0), len(rows))
+        places[rows[:ahead]], places[rows[ahead:]] = first, second
+        used[one] += ahead
+        used[other] += len(rows) - ahead
+    return places
+
+
+# -- rows and batches --------------------------------------------------------------------------------------------------
+
+
+def fitted(batch: Any, origin: Origin, emitter: str) -> Any:
+    """The batch with the stream's fields as its columns, in their order. EmitError that says what to do."""
+    if not isinstance(batch, pa.RecordBatch):
+        hint = "emit each of table.to_batches()" if isinstance(batch, pa.Table) else "for rows use emit"
+        raise EmitError(
+            f"{emitter} emits {type(batch).__qualname__} as columns: emit_arrow takes a RecordBatch; {hint}"
+        )
+    fields = list(origin.fields)
+    names = batch.schema.names
+    if names == fields:
+        return batch
+    for field in fields:
+        if names.count(field) != 1:
+            times = "no column" if field not in names else f"{names.count(field)} columns"
+            raise EmitError(
+                f"{emitter} emits a batch with {times} {field!r} on stream {origin.stream!r}, whose fields are "
+                f"{', '.join(fields)} (its columns: {', '.join(names) or 'none'}): name the columns as the fields "
+                f"(batch.rename_columns), or declare other outputs"
+            )
+    return batch.select(fields)
+
+
+def rows_of(batch: Any, bare: bool) -> list[Any]:
+    """The rows of a batch, or bare values of its only column. ColumnsError for what Python has no value for."""
+    columns = [_values(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+    if bare:
+        return columns[0]
+    return list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
+
+
+def _values(name: str, column: Any) -> list[Any]:
+    kind, types = column.type, pa.types
+    try:
+        if types.is_temporal(kind) and getattr(kind, "unit", "") == "ns":
+            # What pyarrow gives depends on whether pandas is there: rows are the same everywhere.
+            micros = pa.timestamp("us", kind.tz) if types.is_timestamp(kind) else None
+            column = column.cast(micros or (pa.duration("us") if types.is_duration(kind) else pa.time64("us")))
+        values: list[Any] = column.to_pylist()
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise ColumnsError(
+            f"field {name!r} ({kind}) cannot be made rows: {error}; cast the column before it is emitted (to "
+            "microseconds, say: column.cast(…, safe=False)), or read it with execute_arrow"
+        ) from error
+    return values
+
+
+def batch_from_rows(items: Sequence[Any], origin: Origin) -> Any:
+    """A batch of rows (or bare values); types are what Arrow infers from the values of this batch."""
+    columns = [items] if origin.bare else list(zip(*items, strict=True))
+    arrays = []
+    for name, values in zip(origin.fields, columns, strict=True):
+        try:
+            arrays.append(pa.array(list(values)))
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+            raise ColumnsError(
+                f"field {name!r} of stream {origin.stream!r} of {origin.component!r} cannot be made a column for "
+                f"execute_arrow: {error}; emit values of one type, or emit_arrow a batch with a schema"
+            ) from error
+    return pa.RecordBatch.from_arrays(arrays, names=list(origin.fields))
