@@ -205,9 +205,14 @@ class BoltTask(TaskActor):
             self._working = self._suspended = False
             if self._in_step:  # the data first; the ackers hear of it when it is through
                 self.emitter.seal_branches()
-                self._after_round(self.emitter.post)
+                self._after_round(self._post)
             elif self._thread is None or not is_cancelled():  # killed: its thread may still be emitting
                 self.emitter.flush()
+
+    def _post(self) -> None:
+        self.emitter.post()
+        if not (self._inbox or self._box.has_data):
+            self.env.on_quiet()  # not before: what was to be posted kept it from being quiet
 
     async def _run_slices(self, executor: Executor) -> None:
         stopwatch, inbox, limit_s = self._stopwatch, self._inbox, self._turn_s
