@@ -211,7 +211,7 @@ class BoltTask(TaskActor):
 
     def _post(self) -> None:
         self.emitter.post()
-        if not (self._inbox or self._box.has_data):
+        if self._raised is None and not (self._inbox or self._box.has_data):
             self.env.on_quiet()  # not before: what was to be posted kept it from being quiet
 
     async def _run_slices(self, executor: Executor) -> None:
@@ -242,8 +242,7 @@ class BoltTask(TaskActor):
             except ColumnsError as error:
                 if stop < length:
                     inbox.popleft()
-                    self._start = 0
-                stop, failed = length, self._unreadable(executor, segment, error) - start
+                stop, self._start, failed = length, 0, self._unreadable(executor, segment, error)
             except asyncio.CancelledError:
                 self._interrupted([segment])
                 raise
@@ -367,22 +366,19 @@ class BoltTask(TaskActor):
 
     def _fail_segment(self, segment: Segment, error: BaseException) -> None:
         """All rows of a segment failed. A batch of columns is one message: one report, one failure."""
-        count = len(segment.items)
         if not isinstance(segment.items, ColumnRows):
-            for offset in range(count):
+            for offset in range(len(segment.items)):
                 self._fail_row(segment, offset, error)
             return
-        self.counters.failed += count
+        self.counters.failed += len(segment.items)
         self.report("execute", error, TupleBatch([segment]))
-        failure = self.failure(error)
-        self.emitter.failures += [(root, index, failure) for root, index in segment.messages]
+        self.emitter.failures += [(*message, self.failure(error)) for message in segment.messages]
 
     def _unreadable(self, executor: Executor, segment: Segment, error: ColumnsError) -> int:
         """A bolt that takes rows got columns that cannot be made rows: all fail. How many."""
         self._fail_segment(segment, error)
         if executor.hold_open:
-            for offset in range(len(segment.items)):
-                settle(segment, offset)
+            segment.open = 0
             self.emitter.done(segment)
         return len(segment.items)
 
