@@ -60,7 +60,9 @@ def _dealt(batch: Any, places: Places, targets: Sequence[int]) -> list[Share]:
     if len(filled) == 1:
         return [(targets[int(filled[0])], batch)]
     kind = np.uint8 if len(targets) <= 256 else np.uint16 if len(targets) <= 65_536 else np.int64
-    dealt = batch.take(pa.array(np.argsort(places.astype(kind), kind="stable")))
+    order = np.argsort(places.astype(kind), kind="stable").astype(np.int64)
+    # Without a copy, and without pa.array, which looks for pandas each time.
+    dealt = batch.take(pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)]))
     begins = np.concatenate(([0], np.cumsum(counts)))
     return [(targets[at], dealt.slice(int(begins[at]), int(counts[at]))) for at in filled.tolist()]
 
