@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         AckValueSpout,
         BasicBolt,
         BasicCollector,
+        BatchCollector,
         Bolt,
         BoltCollector,
         Component,
@@ -78,10 +79,10 @@ _ROOMS = {
     "running",
     "metrics": "ComponentMetrics TaskMetrics TopologyMetrics",
     "tasks": "ErrorReport",
-    "topology": "DEAD_LETTER_STREAM DEFAULT_STREAM AckValueSpout BasicBolt BasicCollector Bolt BoltCollector Component "
-    "Config ConfigError EmitError Failure FailValueSpout Fields Grouping GroupingContext Spout SpoutCollector StreamId "
-    "TaskHook Topology TopologyBuilder TopologyContext TopologyError Tuple TupleBatch UnhashableKeyError bolt direct "
-    "spout",
+    "topology": "DEAD_LETTER_STREAM DEFAULT_STREAM AckValueSpout BasicBolt BasicCollector BatchCollector Bolt "
+    "BoltCollector Component Config ConfigError EmitError Failure FailValueSpout Fields Grouping GroupingContext Spout "
+    "SpoutCollector StreamId TaskHook Topology TopologyBuilder TopologyContext TopologyError Tuple TupleBatch "
+    "UnhashableKeyError bolt direct spout",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
@@ -97,6 +98,7 @@ __all__ = [
     "AskTimeoutError",
     "BasicBolt",
     "BasicCollector",
+    "BatchCollector",
     "Bolt",
     "BoltCollector",
     "Component",

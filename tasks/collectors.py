@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
-from ..topology import DEFAULT_STREAM, EmitError, Row, Segment, Tuple
-from .emitter import MANY, UNTRACKED, Branch, Emitter
+from ..topology import DEFAULT_STREAM, EmitError, Row, Same, Segment, Tuple
+from .emitter import MANY, UNTRACKED, Branch, Emitter, OutStream
 from .outbox import Outbox
 
 Anchors = Tuple | list[Tuple] | tuple[Tuple, ...] | None
@@ -261,6 +262,36 @@ class BasicBatchCollector(TaskCollector):
         items.append(out.item(row))
         marks.append(mark)
 
+    def emit_rows(self, rows: Iterable[Row], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH) -> None:
+        """Emit many tuples at once."""
+        out = self._declared(stream)
+        items = list(rows)
+        arity = out.arity
+        if not all([type(row) is tuple and len(row) == arity for row in items]):  # noqa: C419 - faster
+            items = [self._emitter.row(row, stream)[1] for row in items]  # lists, or an error that names the row
+        self._emit_items(out, [row[0] for row in items] if out.bare else items, anchors)
+
+    def emit_column(
+        self, values: Iterable[Any], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH
+    ) -> None:
+        """Emit many tuples of one value each."""
+        out = self._declared(stream)
+        if not out.bare:
+            raise EmitError(
+                f"{self._emitter.name} emits a column on stream {stream!r}, which has {out.arity} fields "
+                f"({', '.join(out.origin.fields)}): use emit_rows"
+            )
+        self._emit_items(out, list(values), anchors)
+
+    def _declared(self, stream: str) -> OutStream:
+        self.check_open()
+        return self._emitter.declared(stream)
+
+    def _emit_items(self, out: OutStream, items: list[Any], anchors: Anchors) -> None:
+        root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
+        if items:
+            self._emitter.add(root, out, items, None if root == UNTRACKED else Same(mark, len(items)))
+
     def _batch_lineage(self) -> tuple[int, Any]:
         if self._batch is None:
             raise EmitError(
@@ -268,7 +299,7 @@ class BasicBatchCollector(TaskCollector):
                 f"it executes. Emit before execute_batch returns, or use Bolt, which names its anchors"
             )
         if self._lineage is None:
-            self._lineage = joined(pair for segment in self._batch for pair in segment.messages)
+            self._lineage = joined(chain.from_iterable([segment.messages for segment in self._batch]))
         return self._lineage
 
 

@@ -316,8 +316,9 @@ class Emitter:
             xors[root] = xors.get(root, 0) ^ edge
             return Segment(origin, items, root, edge, marks)
         edges: dict[int, int] = {}
-        each = (marks.mark,) if isinstance(marks, Same) else marks
-        for pairs in {id(pairs): pairs for pairs in each}.values():  # rows of one batch share their anchors
+        # Rows of one batch share their anchors.
+        distinct = (marks.mark,) if isinstance(marks, Same) else {id(pairs): pairs for pairs in marks}.values()
+        for pairs in distinct:
             for anchor, _ in pairs:
                 if anchor not in edges:
                     edge = edges[anchor] = self._ids.take()
@@ -345,7 +346,7 @@ class Emitter:
 
     def row(self, values: Any, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, Row]:
         """The declared stream and the row, or an EmitError that says what to do."""
-        out = self._declared(stream)
+        out = self._stream(stream)
         if isinstance(values, str | bytes) or not isinstance(values, tuple | list):
             raise EmitError(
                 f"{self.name} emits {values!r:.200} on stream {stream!r}: a tuple or list of values is needed; "
@@ -362,11 +363,11 @@ class Emitter:
 
     def columns(self, batch: Any, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, ColumnRows]:
         """The same for a RecordBatch."""
-        out = self._declared(stream)
+        out = self._stream(stream)
         self._check_direct(out, stream, direct_to)
         return out, column_rows(batch, out.origin, self.name)
 
-    def _declared(self, stream: str) -> OutStream:
+    def _stream(self, stream: str) -> OutStream:
         out = self.streams.get(stream)
         if out is None:
             declared = ", ".join(s for s in self.streams if not s.startswith("__")) or "none"
@@ -384,3 +385,9 @@ class Emitter:
             raise EmitError(
                 f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (takers: {known})"
             )
+
+    def declared(self, stream: str) -> OutStream:
+        """A declared stream that is not direct, or an EmitError that says what to do."""
+        out = self._stream(stream)
+        self._check_direct(out, stream, None)
+        return out

@@ -6,7 +6,7 @@ snake_case.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -151,6 +151,40 @@ class BasicCollector(Protocol):
         ...
 
 
+class BatchCollector(BasicCollector, Protocol):
+    """What `execute_batch` of a basic bolt emits into: anchored to the whole batch, unless `anchors` names tuples."""
+
+    def emit(
+        self,
+        values: Row | list[Any],
+        stream: str = DEFAULT_STREAM,
+        *,
+        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = ...,
+    ) -> None:
+        """Emit one tuple."""
+        ...
+
+    def emit_rows(
+        self,
+        rows: Iterable[Row],
+        stream: str = DEFAULT_STREAM,
+        *,
+        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = ...,
+    ) -> None:
+        """Emit many tuples: as `emit` for each, at a fraction of its cost."""
+        ...
+
+    def emit_column(
+        self,
+        values: Iterable[Any],
+        stream: str = DEFAULT_STREAM,
+        *,
+        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = ...,
+    ) -> None:
+        """Emit many tuples of one value each, on a stream of one field."""
+        ...
+
+
 class BoltCollector(Protocol):
     """What a (rich) bolt emits into, acks and fails with."""
 
@@ -286,7 +320,8 @@ class BasicBolt(Component):
         """Process one tuple. Define `execute_batch(tuples, collector)` instead to be handed a whole batch.
 
         Or define `execute_arrow(batch, collector)` to be handed a pyarrow.RecordBatch: columns as they were emitted, or
-        made of rows. `on_tick(collector)`, if defined, is called for ticks. In a batch, emits may name their anchors.
+        made of rows. `on_tick(collector)`, if defined, is called for ticks. See BatchCollector for what a batch emits
+        into.
         """
         raise NotImplementedError(f"{type(self).__name__} must define execute or execute_batch")
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
+from .columns import Same
 from .errors import UnhashableKeyError
 from .groupings import DealtMarks, Grouping, GroupingContext, Share, share_each
 from .keys import is_long, stable_hash, value_hash
@@ -165,6 +166,8 @@ class FieldsGrouping(KeyedGrouping):
             append[place](item)
         if marks is None:
             return [(targets[i], share, None) for i, share in enumerate(shares) if share]
+        if isinstance(marks, Same):
+            return [(targets[i], share, marks[: len(share)]) for i, share in enumerate(shares) if share]
         dealt = DealtMarks(marks, places, len(targets))
         return [(targets[i], share, dealt.share(i)) for i, share in enumerate(shares) if share]
 

@@ -16,6 +16,7 @@ Storm: org.apache.storm.tuple.TupleImpl; the segment is ours (depart).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any, overload
 
 from .columns import ColumnRows, Same
@@ -113,7 +114,7 @@ class Segment:
         if not self.root or self.indices is None:
             return ()
         indices = (self.indices.mark,) if isinstance(self.indices, Same) else dict.fromkeys(self.indices)
-        return [(self.root, index) for index in indices]
+        return list(zip(repeat(self.root), indices))
 
     def pairs_of(self, offset: int) -> tuple[tuple[int, int], ...]:
         """The (root, message index) pairs of one row; empty when untracked."""

@@ -4,7 +4,7 @@ Guarantees: "at least once": each sentence has a message id, and every one must 
 sentences without message ids. "no ackers": message ids, and `topology.acker.executors` 0, so they are acked at once.
 
 Styles of the bolts: "functions" (`@bolt`), "classes" (`BasicBolt`, a Tuple for each input), "rich" (`Bolt`, which
-anchors and acks by itself), "batches" (a function splits, a `BasicBolt` with `execute_batch` counts).
+anchors and acks by itself), "batches" (`BasicBolt`s with `execute_batch`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from aiostorm import (
     BasicBolt,
     BasicCollector,
+    BatchCollector,
     Bolt,
     BoltCollector,
     Component,
@@ -136,11 +137,18 @@ class RichCount(Bolt):
         self.collector.ack(tup)
 
 
+class BatchSplit(BasicBolt):
+    outputs = Fields("word")
+
+    def execute_batch(self, tuples: TupleBatch, collector: BatchCollector) -> None:
+        collector.emit_column([word for sentence in tuples.column("sentence") for word in sentence.split()])
+
+
 class BatchCount(BasicBolt):
     def __init__(self, counts: dict[str, int]) -> None:
         self.counts = counts
 
-    def execute_batch(self, tuples: TupleBatch, collector: BasicCollector) -> None:
+    def execute_batch(self, tuples: TupleBatch, collector: BatchCollector) -> None:
         counts = self.counts
         for word in tuples.column("word"):
             counts[word] = counts.get(word, 0) + 1
@@ -160,7 +168,7 @@ STYLES: dict[str, tuple[Component | Callable[[], Component], Callable[[dict[str,
     "functions": (split, function_count),
     "classes": (Split, Count),
     "rich": (RichSplit, RichCount),
-    "batches": (split, BatchCount),
+    "batches": (BatchSplit, BatchCount),
 }
 
 

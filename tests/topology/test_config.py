@@ -79,7 +79,7 @@ def test_each_name_of_a_field_sets_it(field: str) -> None:
 def test_the_defaults() -> None:
     config = Config()
     assert (config.max_spout_pending, config.message_timeout_s, config.workers) == (None, 30.0, 1)
-    assert (config.mailbox_capacity_tuples, config.turn_max_tuples, config.acker_tree_max_messages) == (1024, 256, 64)
+    assert (config.mailbox_capacity_tuples, config.turn_max_tuples, config.acker_tree_max_messages) == (1024, 256, 256)
     assert config.restart_backoff_s == (0, 0.2, 1, 5)
     assert config.source_of("workers") == "default"
     with pytest.raises(KeyError, match="no setting 'wrkers'"):
