@@ -1,7 +1,8 @@
 """Peers: what other systems make of W1, W4 and W6, each against the same limit, by the same child and oracle.
 
 1. A peer is measured in its fastest idiomatic form, with batches where it offers them; where its own examples do
-   without, that form has a row as well. Each adapter says what it does.
+   without, that form has a row as well. Each adapter says what it does. Ours is measured in its fastest form, too: with
+   batches, and at least once.
 2. The guarantee that is on is part of the row. Nearly all have none.
 3. The limit of W1 has the size of ours, whatever the peer's. Limits with queues run on the standard library's loop,
    which every environment has.
@@ -17,7 +18,7 @@ from .environments import PEERS
 
 NONE = "none"
 _OURS = {
-    "w1": "w1/functions, at least once",
+    "w1": "w1/batches, at least once",
     "ask": "w4/ask, as peers",
     "tell": "w4/tell, as peers",
     "w6": "w6/functions, at least once, asyncio",

@@ -8,7 +8,7 @@ from .cells import Cell, Figure, Probe
 
 MEMORY = "memory"
 REPLAY = "replay"
-_TREES = ((1, 30_000), (64, 3_000))
+_TREES = ((1, 30_000), (256, 1_000))
 """Messages of a tree; how many trees are held open."""
 
 

@@ -177,16 +177,19 @@ def word_count(
     *,
     style: str = "functions",
     guarantee: str = "at least once",
-    source: str = "class",
+    source: str = "",
     loop: str = "uvloop",
     config: dict[str, Any] | None = None,
     timed: bool = False,
 ) -> Outcome:
     """One run. `source` is "class" or "generator" (`@spout`, whose failed messages the framework replays).
 
+    Without one it is a generator for functions and batches, and a class for classes and rich bolts.
+
     `timed`: with the latencies from emit to ack, under full load: most of them is waiting in mailboxes.
     """
     given = corpus(size)
+    source = source or ("class" if timed or style in ("classes", "rich") else "generator")
     tables: list[dict[str, int]] = []
     sentences = (Timed if timed else Sentences)(given.sentences, guarantee != "at most once")
     topology = _topology(style, sentences, source, tables)

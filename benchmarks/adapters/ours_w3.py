@@ -80,11 +80,12 @@ def identities(
     *,
     style: str = "functions",
     guarantee: str = "at least once",
-    source: str = "class",
+    source: str = "",
     loop: str = "uvloop",
     config: dict[str, Any] | None = None,
 ) -> Outcome:
-    """One run. `source` is "class" or "generator" (`@spout`, whose failed messages the framework replays)."""
+    """One run. `source` is "class" or "generator", as in ours_w1; without one it is that of the style."""
+    source = source or ("class" if style == "classes" else "generator")
     end = Total()
     tracked = guarantee == "at least once"
     numbers = Numbers(size, tracked)

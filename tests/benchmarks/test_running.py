@@ -70,7 +70,7 @@ def test_every_cell_exists():
 def test_a_peer_brings_the_row_of_ours_that_it_is_compared_with():
     items = all_items()
     picked = [item.id for item in chosen(items, ["w1/streamz"], peers=True)]
-    assert picked == ["w1/functions, at least once", "w1/streamz, map, flatten, sink"]
+    assert picked == ["w1/batches, at least once", "w1/streamz, map, flatten, sink"]
     assert not any(item.subject.env for item in chosen(items, [], peers=False))
     assert _counterparts(items) <= {item.id for item in items}
 
