@@ -8,8 +8,8 @@ deadlock rule).
     fill <= low: the gate opens           opening: parked senders are pulled from, one piece each in turn
 
 1. `fill` is the sum of the weights of the data that is in. It never exceeds `capacity`: the gate alone decides, and no
-   piece weighs more than the room above the high mark (`max_piece`; a heavier one is an error of the sender). Only
-   `force` (edges inside a cycle) may go over.
+   piece weighs more than the room above the high mark (`max_piece`). A heavier one is an error of the sender, unless it
+   has looked, and all of it fits. Only `force` (edges inside a cycle) may go over.
 2. Senders are parked only while the gate is closed, so nobody overtakes one that is parked.
 3. Parked senders are served in turn, one piece each; pieces of one sender stay in order.
 4. Nothing accepted is lost: it is taken, or handed out by `remove_all`. What is posted after the end goes to `late`.
