@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from ..topology import BasicBolt, FunctionBolt, Segment, batch_of
+from .drive import USER_ERRORS, blamed
 from .executors import BatchExecutor
 
 
@@ -29,9 +30,10 @@ class ArrowExecutor(BatchExecutor):
             try:
                 batch = batch_of(segment.items, segment.origin)
                 await self._call(self._execute, [segment], batch, *self._arguments)
-            except Exception as error:
+            except USER_ERRORS as error:
+                cause = blamed(error)
                 failed += len(segment.items)
-                self._fail(segment, error)
+                self._fail(segment, cause)
         return failed
 
     async def tick(self, segment: Segment) -> None:

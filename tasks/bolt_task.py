@@ -36,7 +36,7 @@ from ..topology import (
 )
 from .choice import Tools, choose_executor
 from .collectors import BoltTaskCollector, TaskCollector, settle
-from .drive import is_cancelled, resume
+from .drive import USER_ERRORS, blamed, is_cancelled, resume
 from .environment import Environment
 from .executors import BatchExecutor, Executor, RowFailedError
 from .reports import describe
@@ -339,7 +339,8 @@ class BoltTask(TaskActor):
                 await self.in_thread(lambda: _without_waiting(self._executor.tick(segment)))
             else:
                 await self._executor.tick(segment)
-        except Exception as error:
+        except USER_ERRORS as raised:
+            error = blamed(raised)
             cause = error.__cause__ if isinstance(error, RowFailedError) and error.__cause__ is not None else error
             self.report("a tick", cause)
             # A turn may have been cut short: what the instance has not seen yet, it does not hold.

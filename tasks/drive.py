@@ -2,8 +2,8 @@
 
 1. A turn ends when user code suspends: what it has emitted is sent then, not when it resumes. So nothing waits in
    a buffer while a spout awaits its socket, and no timer is needed to fill or flush a batch.
-2. A CancelledError that nobody sent to this task is an error of user code: something that it awaited was cancelled. It
-   must not pass for the end of the task.
+2. A CancelledError that nobody sent to this task is an error of user code: something that it awaited was cancelled, or
+   it asked a cancelled future for its result. It must not pass for the end of the task.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import asyncio
 import inspect
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any
+from typing import Any, Final
 
 from ..actors import AiostormError
+
+USER_ERRORS: Final = (Exception, asyncio.CancelledError)
+"""What a call of user code is caught with, and `blamed` looks at: a plain `def` can raise a CancelledError too."""
 
 
 class AwaitCancelledError(AiostormError):
@@ -50,6 +53,9 @@ def resume(
 
     `thrown` has come instead.
     """
+    # A cancel goes to what is waited for, as asyncio's own does: a task of the user's must not be left behind.
+    if thrown is not None and asyncio.isfuture(waited) and waited.cancel(*thrown.args):
+        thrown = None
     step: Callable[[Any], Any] = work.send
     argument: Any = None
     while True:
@@ -97,12 +103,26 @@ def check_cancel(cancelled: asyncio.CancelledError) -> None:
         raise AwaitCancelledError("what it awaited was cancelled, and not by the framework") from cancelled
 
 
+def blamed(error: BaseException) -> Exception:
+    """What user code raised, as an error of its own. Raised again if it is a cancel meant for this task."""
+    if isinstance(error, Exception):
+        return error
+    if is_cancelled():
+        raise error
+    found = AwaitCancelledError("it raised CancelledError, and nobody had cancelled the task")
+    found.__cause__ = error
+    return found
+
+
 def ran_out() -> RuntimeError:
     """What a call raised that ended a loop over `map`: a StopIteration (`next(lines)`) looks like its end there."""
     return RuntimeError("it raised StopIteration: an iterator that it asked has no more")
 
 
 def is_cancelled() -> bool:
-    """Has somebody cancelled the current task?"""
-    task = asyncio.current_task()
+    """Has somebody cancelled the current task? In a component's thread there is none."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
     return task is not None and task.cancelling() > 0

@@ -38,6 +38,7 @@ from ..topology import (
     column_rows,
     split_columns,
 )
+from .drive import USER_ERRORS, blamed
 from .outbox import Outlet
 
 UNTRACKED: Final = 0
@@ -261,8 +262,8 @@ class Emitter:
         for route in stream.routes:
             try:
                 shares = (route.split_columns if columns else route.split)(items, marks)
-            except Exception as error:
-                shares = self._split_by_row(route, stream, items, marks, root, error)
+            except USER_ERRORS as error:
+                shares = self._split_by_row(route, stream, items, marks, root, blamed(error))
             outlets = route.outlets
             for to, share, share_marks in shares:
                 self._send(outlets[to], origin, share, share_marks, root)
@@ -284,8 +285,8 @@ class Emitter:
         for i, item in enumerate(items):
             try:
                 shares += route.split([item], None if marks is None else [marks[i]])
-            except Exception as refusal:
-                self._refuse(refusal, stream.row(item), stream, None if marks is None else marks[i], root)
+            except USER_ERRORS as refusal:
+                self._refuse(blamed(refusal), stream.row(item), stream, None if marks is None else marks[i], root)
         return shares
 
     def _refuse(self, error: Exception, row: Row, stream: OutStream, mark: Any, root: int) -> None:

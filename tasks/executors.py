@@ -29,7 +29,7 @@ from ..topology import (
     TupleBatch,
 )
 from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector
-from .drive import finish
+from .drive import USER_ERRORS, blamed, finish
 from .hooks import HookCalls
 
 Fail = Callable[[Segment, int, BaseException], None]
@@ -87,9 +87,10 @@ class BasicExecutor(Executor):
                     result = execute(Tuple((item,) if bare else item, segment, offset), collector)
                     if result is not None:
                         await finish(result, collector.suspend)
-                except Exception as error:
+                except USER_ERRORS as error:
+                    cause = blamed(error)
                     failed += 1
-                    self._fail(segment, offset, error)
+                    self._fail(segment, offset, cause)
             return failed
         finally:
             collector.leave()
@@ -104,10 +105,11 @@ class BasicExecutor(Executor):
             acked = True
             try:
                 await finish(self._execute(tup, collector), collector.suspend)
-            except Exception as error:
+            except USER_ERRORS as error:
+                cause = blamed(error)
                 failed += 1
                 acked = False
-                self._fail(segment, offset, error)
+                self._fail(segment, offset, cause)
             hooks.executed(tup, begun_s, acked=acked)
         return failed
 
@@ -119,8 +121,8 @@ class BasicExecutor(Executor):
         self._collector.enter(segment)
         try:
             await finish(self._on_tick(self._collector), self._collector.suspend)
-        except Exception as error:
-            self._fail(segment, 0, error)
+        except USER_ERRORS as error:
+            self._fail(segment, 0, blamed(error))
         finally:
             self._collector.leave()
 
@@ -147,8 +149,8 @@ class RichExecutor(Executor):
                 result = execute(tup)
                 if result is not None:
                     await finish(result, self._suspend)
-            except Exception as error:
-                raise RowFailedError(offset) from error
+            except USER_ERRORS as error:
+                raise RowFailedError(offset) from blamed(error)
             if hooks is not None:
                 hooks.executed(tup, begun_s)
         return 0
@@ -192,7 +194,8 @@ class BatchExecutor(Executor):
         """Execute whole segments as one batch; how many rows failed. A rich bolt's error is raised."""
         try:
             await self._call(self._execute, segments, TupleBatch(segments), *self._arguments)
-        except Exception as error:
+        except USER_ERRORS as raised:
+            error = blamed(raised)
             if self.hold_open:
                 raise RowFailedError(-1) from error
             for segment in segments:

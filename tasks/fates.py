@@ -17,7 +17,7 @@ from typing import Any
 
 from ..acker import Emission, Fate, Pending, Retries, Settled, Tree, Verdict, VerdictKind
 from ..topology import AckValueSpout, Failure, FailValueSpout, Spout
-from .drive import awaited, ran_out
+from .drive import USER_ERRORS, awaited, blamed, ran_out
 from .spout_collector import SpoutTaskCollector
 from .task import TaskActor
 
@@ -103,8 +103,8 @@ class Fates:
                     if result is not None:
                         await self._finish_ack(result)
                 raised = ran_out()
-            except Exception as error:
-                raised = error
+            except USER_ERRORS as error:
+                raised = blamed(error)
             if told < len(ids):
                 told += 1
                 self._task.report("ack", raised)

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from ..topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
 from .collectors import BasicTaskCollector, branch_of
-from .drive import drive, ran_out
+from .drive import USER_ERRORS, blamed, drive, ran_out
 from .emitter import MANY, Emitter, OutStream
 from .executors import Executor, Fail
 from .outbox import Outbox
@@ -77,8 +77,8 @@ class FunctionExecutor(Executor):
             items: list[Any] = []
             try:
                 items.extend(calls)  # what came before an error stays in the list
-            except Exception as error:
-                raised = error
+            except USER_ERRORS as error:
+                raised = blamed(error)
             end = at + len(items)
             if end < stop and raised is None:
                 raised = ran_out()
@@ -144,10 +144,10 @@ class FunctionExecutor(Executor):
                             out, out_marks = self._buffer(segment)
                             extend, before = out.extend, len(out)
                 return failed
-            except Exception as error:
+            except USER_ERRORS as error:
                 del out[before:]
                 failed += 1
-                self._fail(segment, stop - length_hint(left) - 1, error)
+                self._fail(segment, stop - length_hint(left) - 1, blamed(error))
 
     def _run_sink(self, segment: Segment, start: int, stop: int) -> int:
         """A plain function that emits nothing: no marks, no buffers."""
@@ -158,8 +158,8 @@ class FunctionExecutor(Executor):
             results: list[Any] = []
             try:
                 results.extend(calls)
-            except Exception as error:
-                raised = error
+            except USER_ERRORS as error:
+                raised = blamed(error)
             end = at + len(results)
             if end < stop and raised is None:
                 raised = ran_out()
@@ -201,10 +201,10 @@ class FunctionExecutor(Executor):
                 out_marks.extend(repeat(mark, len(out) - before))
                 if len(out) - before < RESULTS_CHUNK:
                     return 0
-        except Exception as error:
+        except USER_ERRORS as error:
             out, out_marks = self._buffer(segment)
             del out[len(out_marks) :]
-            self._fail(segment, offset, error)
+            self._fail(segment, offset, blamed(error))
             return 1
 
     async def _find_room(self) -> None:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from ..topology import Config, ConfigError, Failure, Row, Segment, TaskHook, TopologyContext, Tuple
+from .drive import USER_ERRORS, blamed
 
 log = logging.getLogger("aiostorm.debug")
 
@@ -38,8 +39,8 @@ class HookCalls:
         for hook in self._hooks:
             try:
                 getattr(hook, name)(*arguments)
-            except Exception as error:
-                self._report(error)
+            except USER_ERRORS as error:
+                self._report(blamed(error))
 
     def emitted(self, row: Row, stream: str) -> None:
         """A row was emitted."""

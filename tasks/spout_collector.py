@@ -129,6 +129,8 @@ class SpoutTaskCollector(TaskCollector):
                 if not self._open_ids:
                     self._open_tree()
                 part = items[done : done + tree_max - len(self._open_ids)]
+                if self._branch is not None:  # rows before them went the long way
+                    self._mix_chunk(part)
                 self._items += part
                 self._open_ids += range(first_id + done, first_id + done + len(part))
                 if len(self._open_ids) >= tree_max:
@@ -293,6 +295,13 @@ class SpoutTaskCollector(TaskCollector):
         self._marks.append(len(self._open_ids))
         if self._keep_values:
             self._open_emissions.append(Emission(values, DEFAULT_STREAM))
+
+    def _mix_chunk(self, items: list[Any]) -> None:
+        """The next items of the default stream are in a mixed tree."""
+        begin = len(self._open_ids)
+        self._marks += range(begin, begin + len(items))
+        if self._keep_values:
+            self._open_emissions += KeptValues(items, self._bare)
 
     def _seal_tree(self, failures: int) -> None:
         ids = self._open_ids

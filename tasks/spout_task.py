@@ -36,7 +36,7 @@ from ..actors import (
 )
 from ..topology import AckValueSpout, ComponentSpec, Config, FailValueSpout, FunctionSpout, Spout, TaskSpec
 from .bell import Bell
-from .drive import drive, finish, pause
+from .drive import USER_ERRORS, blamed, drive, finish, pause
 from .environment import Environment
 from .fates import Fates
 from .generator_spout import GENERATOR_MAX_RETRIES, GeneratorSpout
@@ -233,8 +233,8 @@ class SpoutTask(TaskActor):
                 emitted = False
                 try:
                     emitted = await self._turn()
-                except Exception as error:
-                    failed = error
+                except USER_ERRORS as error:
+                    failed = blamed(error)
                 self.suspended_since_s = None
                 self._send()
                 if self._collector.settled_at_once:

@@ -17,7 +17,7 @@ from typing import Any
 from ..actors import Actor, DeadLetter, MailboxClosedError, Question
 from ..metrics import TaskCounters, TaskMetrics
 from ..topology import Component, ComponentSpec, Config, Failure, Row, Segment, TaskHook, TaskSpec, TopologyContext
-from .drive import awaited
+from .drive import AwaitCancelledError, awaited, check_cancel
 from .emitter import Emitter
 from .environment import Environment
 from .hooks import DebugHook, HookCalls, load_hooks
@@ -156,7 +156,11 @@ class TaskActor(Actor):
         """Call a user method: in the task's thread if the component blocks, else here, awaited if it is async."""
         if self._thread is not None:
             return await self.in_thread(lambda: method(*arguments))
-        result = method(*arguments)
+        try:
+            result = method(*arguments)
+        except asyncio.CancelledError as cancelled:
+            check_cancel(cancelled)
+            raise
         if result is not None and inspect.isawaitable(result):
             return await awaited(result)
         return result
@@ -245,8 +249,13 @@ class TaskActor(Actor):
 
 
 def _contained(work: Callable[[], Any]) -> Any:
-    """Run in a thread; a StopIteration (`next(lines)`) cannot leave it: a future that is given one never ends."""
+    """Run in a thread. Two errors cannot leave it as they are.
+
+    A future that is given a StopIteration (`next(lines)`) never ends; a CancelledError would pass for a cancel of ours.
+    """
     try:
         return work()
+    except asyncio.CancelledError as cancelled:
+        raise AwaitCancelledError("it raised CancelledError, and nobody had cancelled the task") from cancelled
     except StopIteration as error:
         raise RuntimeError("a method raised StopIteration: an iterator that it asked has no more") from error
