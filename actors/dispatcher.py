@@ -72,7 +72,7 @@ class Dispatcher:
                 for work in after:
                     work()
             self.scheduled = False
-            if queue:
+            if queue or self._after:
                 self.schedule()
 
 

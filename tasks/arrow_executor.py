@@ -31,9 +31,8 @@ class ArrowExecutor(BatchExecutor):
                 batch = batch_of(segment.items, segment.origin)
                 await self._call(self._execute, [segment], batch, *self._arguments)
             except USER_ERRORS as error:
-                cause = blamed(error)
                 failed += len(segment.items)
-                self._fail(segment, cause)
+                self._fail(segment, blamed(error))
         return failed
 
     async def tick(self, segment: Segment) -> None:

@@ -38,7 +38,7 @@ from .choice import Tools, choose_executor
 from .collectors import BoltTaskCollector, TaskCollector, settle
 from .drive import USER_ERRORS, blamed, is_cancelled, resume
 from .environment import Environment
-from .executors import BatchExecutor, Executor, RowFailedError
+from .executors import BatchExecutor, Executor, RowFailedError, without_waiting
 from .reports import describe
 from .task import TaskActor
 
@@ -78,8 +78,16 @@ class BoltTask(TaskActor):
     def is_quiet(self) -> bool:
         """See TaskActor."""
         box = self.env.mailboxes[self.task.task_id]
-        return not (
-            self._working or self._inbox or self.outbox.blocked or box.has_data or box.has_control or self.emitter.dirty
+        return (
+            not (
+                self._working
+                or self._inbox
+                or self.outbox.blocked
+                or box.has_data
+                or box.has_control
+                or self.emitter.dirty
+            )
+            and self._raised is None
         )
 
     async def started(self) -> None:
@@ -146,11 +154,15 @@ class BoltTask(TaskActor):
                 raise
             thrown = cancelled  # perhaps it is meant for what user code waits for in that turn
         turn, self._open_turn = self._open_turn, None
+        waited, self._waited = self._waited, None
         if turn is not None:
-            await resume(turn, self._waited, thrown)
+            await resume(turn, waited, thrown)
         if self._raised is not None:
             error, self._raised = self._raised, None
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
 
     def _step(self) -> None:
         """A turn, called by the dispatcher. Mostly it comes to its end without having to wait."""
@@ -161,7 +173,7 @@ class BoltTask(TaskActor):
             turn = self._turn()
             self._in_step = True
             try:
-                self._waited = turn.send(None)
+                waited = turn.send(None)
             except StopIteration:
                 pass
             except BaseException as error:
@@ -169,7 +181,7 @@ class BoltTask(TaskActor):
                 box.nudge()
                 return
             else:
-                self._open_turn = turn
+                self._open_turn, self._waited = turn, waited
                 box.nudge()
                 return
             finally:
@@ -268,7 +280,7 @@ class BoltTask(TaskActor):
         begun_s = self.env.clock.stopwatch()
         try:
             if self._thread is not None:
-                failed = await self.in_thread(lambda: _without_waiting(executor.run_batch(segments)))
+                failed = await self.in_thread(lambda: without_waiting(executor.run_batch(segments)))
             else:
                 failed = await executor.run_batch(segments)
         except RowFailedError as error:
@@ -291,7 +303,7 @@ class BoltTask(TaskActor):
     async def _run_in_thread(self, executor: Executor, segment: Segment, start: int, stop: int) -> int:
         def work() -> int:
             ran = executor.run(segment, start, stop)
-            return ran if isinstance(ran, int) else _without_waiting(ran)
+            return ran if isinstance(ran, int) else without_waiting(ran)
 
         return int(await self.in_thread(work))
 
@@ -336,7 +348,7 @@ class BoltTask(TaskActor):
         self._working = True
         try:
             if self._thread is not None:
-                await self.in_thread(lambda: _without_waiting(self._executor.tick(segment)))
+                await self.in_thread(lambda: without_waiting(self._executor.tick(segment)))
             else:
                 await self._executor.tick(segment)
         except USER_ERRORS as raised:
@@ -439,13 +451,3 @@ class BoltTask(TaskActor):
         self.emitter.flush()
         if not self._working:
             self.mailbox.nudge()  # it may be quiet now, or blocked
-
-
-def _without_waiting(work: Any) -> int:
-    """Run an executor to its end in a thread: its user code is not async, so it never suspends."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return int(end.value or 0)
-    work.close()
-    raise RuntimeError("a blocking component suspended: its methods must be plain `def`")

@@ -88,9 +88,8 @@ class BasicExecutor(Executor):
                     if result is not None:
                         await finish(result, collector.suspend)
                 except USER_ERRORS as error:
-                    cause = blamed(error)
                     failed += 1
-                    self._fail(segment, offset, cause)
+                    self._fail(segment, offset, blamed(error))
             return failed
         finally:
             collector.leave()
@@ -106,10 +105,9 @@ class BasicExecutor(Executor):
             try:
                 await finish(self._execute(tup, collector), collector.suspend)
             except USER_ERRORS as error:
-                cause = blamed(error)
                 failed += 1
                 acked = False
-                self._fail(segment, offset, cause)
+                self._fail(segment, offset, blamed(error))
             hooks.executed(tup, begun_s, acked=acked)
         return failed
 
@@ -194,12 +192,11 @@ class BatchExecutor(Executor):
         """Execute whole segments as one batch; how many rows failed. A rich bolt's error is raised."""
         try:
             await self._call(self._execute, segments, TupleBatch(segments), *self._arguments)
-        except USER_ERRORS as raised:
-            error = blamed(raised)
+        except USER_ERRORS as error:
             if self.hold_open:
-                raise RowFailedError(-1) from error
+                raise RowFailedError(-1) from blamed(error)
             for segment in segments:
-                self._fail(segment, error)
+                self._fail(segment, blamed(error))
             return sum(len(segment.items) for segment in segments)
         return 0
 
@@ -229,3 +226,13 @@ class RowFailedError(Exception):
     def __init__(self, offset: int) -> None:
         super().__init__(offset)
         self.offset = offset
+
+
+def without_waiting(work: Any) -> int:
+    """Run an executor to its end in a thread: its user code is not async, so it never suspends."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return int(end.value or 0)
+    work.close()
+    raise RuntimeError("a blocking component suspended: its methods must be plain `def`")

@@ -108,6 +108,7 @@ class Fates:
             if told < len(ids):
                 told += 1
                 self._task.report("ack", raised)
+            del raised  # its traceback holds this frame
 
     async def _finish_ack(self, result: Any) -> None:
         try:

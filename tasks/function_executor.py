@@ -91,6 +91,7 @@ class FunctionExecutor(Executor):
             if raised is not None:
                 failed += 1
                 self._fail(segment, end, raised)
+                raised = None  # its traceback holds this frame, and with it the segment
             at = end + 1
         return failed
 
@@ -168,6 +169,7 @@ class FunctionExecutor(Executor):
             if raised is not None:
                 failed += 1
                 self._fail(segment, end, raised)
+                raised = None  # its traceback holds this frame, and with it the segment
             at = end + 1
         return failed
 

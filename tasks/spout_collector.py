@@ -209,6 +209,7 @@ class SpoutTaskCollector(TaskCollector):
         """Seal the open tree, tell the ackers, send."""
         self._seal_tree(0)
         self._loose = None
+        self._items, self._marks = [], []  # a spout at rest keeps no values
         if self._inits and not self._posting:
             self._posting = True
             self._after_round(self._post_inits)

@@ -123,3 +123,19 @@ async def test_a_step_that_is_ready_when_its_actor_is_killed_does_not_run() -> N
         await ref.wait_terminated()
         assert not taken
         assert [letter.message for letter in system.dead_letters.last] == ["data"]
+
+
+async def test_what_waits_for_the_end_of_a_round_runs_in_this_one_or_in_the_next() -> None:
+    told: list[str] = []
+
+    def first() -> None:
+        told.append("first")
+        system.dispatcher.after_round(lambda: told.append("second"))
+
+    async with ActorSystem() as system:
+        system.dispatcher.after_round(first)
+        assert not told
+        await asyncio.sleep(0)
+        assert told == ["first"]
+        await asyncio.sleep(0)
+        assert told == ["first", "second"]
