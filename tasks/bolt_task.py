@@ -77,18 +77,8 @@ class BoltTask(TaskActor):
     @property
     def is_quiet(self) -> bool:
         """See TaskActor."""
-        box = self.env.mailboxes[self.task.task_id]
-        return (
-            not (
-                self._working
-                or self._inbox
-                or self.outbox.blocked
-                or box.has_data
-                or box.has_control
-                or self.emitter.dirty
-            )
-            and self._raised is None
-        )
+        box, busy = self._box, self._working or self._raised is not None
+        return not (busy or self._inbox or self.outbox.blocked or box.has_data or box.has_control or self.emitter.dirty)
 
     async def started(self) -> None:
         """Make, prepare and wire a component: the first, or the next after a failure."""

@@ -1,120 +1,25 @@
-"""Random topologies: any graph, any bolt, any size of queue, drawn from a seed.
+"""Random topologies: any graph, any spout, any bolt, any size of queue, drawn from a seed; random_model.py checks them.
 
-The model that checks them knows nothing of XOR. Every tuple carries the emissions it descends from (spout task, message
-id, attempt); the model notes when each emission is settled and when its tuples are executed:
-
-1. every emission is acked or failed exactly once;
-2. no tuple of an emission is executed after it was acked (an ack before the last leaf would show here);
-3. an emission of which a bolt failed or forgot a tuple is not acked, and only such a one fails;
-4. in the end nothing is pending, in the ledgers, in the mailboxes, parked, or running.
+In the end nothing is pending, in the ledgers, in the mailboxes, parked, or running: also when they are killed at any
+moment (`run_killed`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Coroutine
 from typing import Any
 
-from aiostorm import BasicBolt, Bolt, Config, Failure, LocalCluster, Spout, Topology, TopologyBuilder, bolt
+from aiostorm import BasicBolt, Bolt, Config, LocalCluster, RunningTopology, Topology, TopologyBuilder, bolt
 from aiostorm.acker import AckerActor
 
-Ids = tuple[tuple[str, int, int], ...]
-FIELDS = ("ids", "n", "hops")
+from . import random_model
+from .random_model import FIELDS, Ids, Model, Numbers, generator_spout
 
 
 class BoltFailedError(Exception):
     """Raised by a bolt on purpose."""
-
-
-@dataclass
-class Model:
-    """What happened to each emission."""
-
-    emitted: Counter[tuple[str, int, int]] = field(default_factory=Counter)
-    acked: Counter[tuple[str, int, int]] = field(default_factory=Counter)
-    failed: Counter[tuple[str, int, int]] = field(default_factory=Counter)
-    spoiled: set[tuple[str, int, int]] = field(default_factory=set)
-    problems: list[str] = field(default_factory=list)
-    forgets: bool = False
-    executed: int = 0
-    restarts: int = 0
-
-    def execute(self, who: str, ids: Ids) -> None:
-        self.executed += 1
-        for emission in ids:
-            if self.acked[emission]:
-                self.problems.append(f"{who} executed a tuple of {emission} after its ack")
-
-    def settle(self, emission: tuple[str, int, int], failure: Failure | None) -> None:
-        (self.acked if failure is None else self.failed)[emission] += 1
-        if self.acked[emission] + self.failed[emission] > 1:
-            self.problems.append(f"{emission} was settled twice")
-        if failure is None:
-            if emission in self.spoiled:
-                self.problems.append(f"{emission} was acked though a tuple of it failed")
-        elif failure.reason == "timeout":
-            # A forgotten tuple takes its whole tree with it; without one, nothing may be left hanging.
-            if not self.forgets:
-                self.problems.append(f"{emission} timed out though no bolt forgot a tuple")
-        elif emission not in self.spoiled:
-            self.problems.append(f"{emission} failed though no tuple of it did: {failure}")
-
-    def check(self) -> None:
-        for emission, times in self.emitted.items():
-            if times != 1:
-                self.problems.append(f"{emission} was emitted {times} times under one attempt")
-            if not self.acked[emission] and not self.failed[emission]:
-                self.problems.append(f"{emission} was never settled")
-
-
-class Numbers(Spout):
-    """Emits `count` messages and replays what fails, a few times."""
-
-    outputs = FIELDS
-
-    def __init__(self, model: Model, count: int, rng_seed: int, style: str, max_replays: int) -> None:
-        self.model, self.count, self.seed, self.style, self.max_replays = model, count, rng_seed, style, max_replays
-
-    def __deepcopy__(self, memo: Any) -> Numbers:
-        return Numbers(self.model, self.count, self.seed, self.style, self.max_replays)
-
-    def open(self, context: Any, collector: Any) -> None:
-        self.collector = collector
-        self.name = f"{context.component}[{context.task_id}]"
-        self.rng = random.Random(self.seed * 1000 + context.task_index)
-        self.todo = [(n, 0) for n in range(self.count)]
-
-    def next_tuple(self) -> Any:
-        if self.style == "async" or (self.style == "mixed" and self.rng.random() < 0.3):
-            return self._later()
-        return self._some()
-
-    async def _later(self) -> None:
-        if self.rng.random() < 0.5:
-            await asyncio.sleep(self.rng.choice([0, 0.001, 0.5]))
-        self._some()
-        if self.rng.random() < 0.2:
-            await self.collector.drain()
-            self._some()
-
-    def _some(self) -> None:
-        for _ in range(self.rng.choice([1, 1, 1, 2, 5])):
-            if self.todo:
-                n, attempt = self.todo.pop()
-                emission = (self.name, n, attempt)
-                self.model.emitted[emission] += 1
-                self.collector.emit(((emission,), self.rng.randrange(20), 0), message_id=(n, attempt))
-
-    def ack(self, message_id: Any) -> None:
-        self.model.settle((self.name, *message_id), None)
-
-    def fail(self, message_id: Any, failure: Any) -> None:
-        self.model.settle((self.name, *message_id), failure)
-        n, attempt = message_id
-        if attempt < self.max_replays:
-            self.todo.append((n, attempt + 1))
 
 
 class Spoiler:
@@ -133,6 +38,9 @@ class Spoiler:
 
     def spoil(self, ids: Ids) -> None:
         self.model.spoiled.update(ids)
+
+    def error(self, name: str) -> BaseException:
+        return asyncio.CancelledError() if self.rng.random() < 0.1 else BoltFailedError(name)
 
     def children(self, hops: int) -> list[tuple[int, int]]:
         if hops >= self.max_hops:
@@ -153,7 +61,7 @@ class Basic(BasicBolt):
             collector.emit((ids, n, h))
         if self.spoiler.unlucky(ids):
             self.spoiler.spoil(ids)
-            raise BoltFailedError(self.name)
+            raise self.spoiler.error(self.name)
 
 
 class AsyncBasic(Basic):
@@ -163,6 +71,24 @@ class AsyncBasic(Basic):
         super().execute(tup, collector)
         if self.spoiler.rng.random() < 0.1:
             await collector.drain()
+
+
+class SometimesLater(Basic):
+    """A plain `def` that gives back something to await, now and then: a coroutine, or a task."""
+
+    def execute(self, tup: Any, collector: Any) -> Any:
+        rng = self.spoiler.rng
+        if rng.random() < 0.7:
+            return super().execute(tup, collector)
+        return self._later(tup, collector, rng.choice([None, 0, 0.01]))
+
+    def _later(self, tup: Any, collector: Any, wait_s: float | None) -> Coroutine[Any, Any, None]:
+        async def wait() -> None:
+            if wait_s is not None:
+                await asyncio.get_running_loop().create_task(asyncio.sleep(wait_s))
+            Basic.execute(self, tup, collector)
+
+        return wait()
 
 
 class Rich(Bolt):
@@ -219,9 +145,25 @@ def function_bolt(name: str, spoiler: Spoiler) -> Any:
         spoiler.model.execute(name, ids)
         if spoiler.unlucky(ids):
             spoiler.spoil(ids)
-            raise BoltFailedError(name)
+            raise spoiler.error(name)
         for m, h in spoiler.children(hops):
             yield (ids, m, h)
+
+    return execute
+
+
+def plain_bolt(name: str, spoiler: Spoiler) -> Any:
+    """A function that returns one result, a list now and then, or nothing."""
+
+    @bolt(outputs=list(FIELDS))
+    def execute(ids: Ids, n: int, hops: int) -> Any:
+        spoiler.model.execute(name, ids)
+        if spoiler.unlucky(ids):
+            spoiler.spoil(ids)
+            raise spoiler.error(name)
+        for m, h in spoiler.children(hops)[:1]:
+            return [ids, m, h] if m == 0 else (ids, m, h)
+        return None
 
     return execute
 
@@ -254,26 +196,25 @@ def draw(seed: int, tree_sizes: tuple[int, ...]) -> tuple[Topology, Config, Mode
     rng = random.Random(seed)
     model = Model()
     builder = TopologyBuilder()
-    sources: list[str] = []
-    for i in range(rng.randint(1, 2)):
-        name = f"s{i}"
-        style = rng.choice(["sync", "sync", "async", "mixed"])
-        count = rng.choice([1, 3, 20, 60])
-        builder.set_spout(name, Numbers(model, count, seed + i, style, rng.choice([0, 1, 3])), rng.choice([1, 1, 2]))
-        sources.append(name)
+    random_model.heard_by = model
+    sources = [_add_spout(builder, rng, model, seed, i) for i in range(rng.randint(1, 2))]
     forget = rng.choice([0, 0, 0, 0.02])
     model.forgets = forget > 0
     names = [f"b{i}" for i in range(rng.randint(1, 5))]
     for i, name in enumerate(names):
         spoiler = Spoiler(model, seed * 31 + i, rng.choice([0, 0, 0.02, 0.2]), rng.choice([0, 1, 1, 2, 3]), 4)
-        kind = rng.choice(["basic", "async", "rich", "rich", "function", "batch"])
+        kind = rng.choice(["basic", "async", "rich", "rich", "function", "plain", "later", "batch"])
         made: Any
         if kind == "basic":
             made = Basic(name, spoiler)
         elif kind == "async":
             made = AsyncBasic(name, spoiler)
+        elif kind == "later":
+            made = SometimesLater(name, spoiler)
         elif kind == "function":
             made = function_bolt(name, spoiler)
+        elif kind == "plain":
+            made = plain_bolt(name, spoiler)
         elif kind == "batch":
             made = Batch(name, spoiler)
         else:
@@ -284,10 +225,13 @@ def draw(seed: int, tree_sizes: tuple[int, ...]) -> tuple[Topology, Config, Mode
         subscribed = rng.sample(sources, min(len(sources), rng.choice([1, 1, 2, 3])))
         if rng.random() < 0.15:  # a cycle: the hops bound it
             subscribed.append(rng.choice(names))
+            model.cyclic = True
         if i == 0:
             subscribed = [s for s in subscribed if s in sources] or sources[:1]
         for source in dict.fromkeys(subscribed):
             _subscribe(declarer, rng, source)
+            if source.startswith("s") and rng.random() < 0.5:
+                _subscribe(declarer, rng, source, "side")
         sources.append(name)
     config = Config(
         acker_tree_max_messages=rng.choice(tree_sizes),
@@ -303,33 +247,64 @@ def draw(seed: int, tree_sizes: tuple[int, ...]) -> tuple[Topology, Config, Mode
     return builder.create_topology(), config, model
 
 
-def _subscribe(declarer: Any, rng: random.Random, source: str) -> None:
+def _add_spout(builder: TopologyBuilder, rng: random.Random, model: Model, seed: int, i: int) -> str:
+    count = rng.choice([1, 3, 20, 60])
+    if rng.random() < 0.4:
+        count = rng.choice([count, 300, 600])
+        tracked, lists = rng.random() < 0.8, rng.choice([0, 0, 0.1])
+        made: Any = generator_spout(model, count, seed + i, tracked=tracked, lists=lists)
+        name = f"g{i}"
+    else:
+        style = rng.choice(["sync", "sync", "async", "mixed"])
+        made = Numbers(model, count, seed + i, style, rng.choice([0, 1, 3]), rng.choice([0, 0, 0.2]))
+        name = f"s{i}"
+    builder.set_spout(name, made, rng.choice([1, 1, 2]))
+    return name
+
+
+def _subscribe(declarer: Any, rng: random.Random, source: str, stream: str = "default") -> None:
     kind = rng.choice(["shuffle", "fields", "fields", "all", "global", "none", "partial", "local", "first"])
     match kind:
         case "shuffle":
-            declarer.shuffle_grouping(source)
+            declarer.shuffle_grouping(source, stream=stream)
         case "fields":
-            declarer.fields_grouping(source, "n")
+            declarer.fields_grouping(source, "n", stream=stream)
         case "all":
-            declarer.all_grouping(source)
+            declarer.all_grouping(source, stream=stream)
         case "global":
-            declarer.global_grouping(source)
+            declarer.global_grouping(source, stream=stream)
         case "none":
-            declarer.none_grouping(source)
+            declarer.none_grouping(source, stream=stream)
         case "partial":
-            declarer.partial_key_grouping(source, "n")
+            declarer.partial_key_grouping(source, "n", stream=stream)
         case "local":
-            declarer.local_or_shuffle_grouping(source)
+            declarer.local_or_shuffle_grouping(source, stream=stream)
         case "first":
-            declarer.local_first_grouping(source)
+            declarer.local_first_grouping(source, stream=stream)
 
 
-async def run(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64)) -> Model:
-    """Run one to its end; AssertionError with every problem found."""
+async def _start(cluster: LocalCluster, seed: int, tree_sizes: tuple[int, ...]) -> tuple[RunningTopology, Model]:
     topology, config, model = draw(seed, tree_sizes)
+    factory = getattr(asyncio, "eager_task_factory", None)  # Python 3.12
+    if factory is not None and seed % 5 == 0:
+        asyncio.get_running_loop().set_task_factory(factory)
+    running = await cluster.submit("random", topology, config)
+    model.boxes = list(running._crew.mailboxes.values())
+    return running, model
+
+
+async def run(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256)) -> Model:
+    """Run one to its end; AssertionError with every problem found."""
+    rng = random.Random(~seed)
     tasks_before = asyncio.all_tasks()
     async with LocalCluster() as cluster:
-        running = await cluster.submit("random", topology, config)
+        running, model = await _start(cluster, seed, tree_sizes)
+        config = running.config
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            await _a_while(rng)
+            await running.deactivate()
+            await _a_while(rng)
+            await running.activate()
         await running.wait_idle()
         model.check()
         assert running.metrics().pending == 0, running.pending()
@@ -350,3 +325,30 @@ async def run(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64)) -> Model:
     assert not left, f"leaked: {left}"
     assert not model.problems, "\n".join([f"seed {seed}:", *model.problems[:20]])
     return model
+
+
+async def run_killed(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256)) -> Model:
+    """Run one and kill it somewhere on the way; AssertionError with every problem found."""
+    rng = random.Random(~seed)
+    tasks_before = asyncio.all_tasks()
+    async with LocalCluster() as cluster:
+        running, model = await _start(cluster, seed, tree_sizes)
+        await _a_while(rng)
+        await running.kill(rng.choice([0, 0, 0.01, None]))
+        model.over = True
+        await asyncio.sleep(100)
+        for task in running._crew.bolts:
+            if task._open_turn is not None or task._raised is not None or task._working:
+                model.problems.append(f"{task.name}: {task._open_turn=} {task._raised=} {task._working=}")
+    left = asyncio.all_tasks() - tasks_before
+    assert not left, f"leaked: {left}"
+    assert not model.problems, "\n".join([f"seed {seed}:", *model.problems[:20]])
+    return model
+
+
+async def _a_while(rng: random.Random) -> None:
+    """A few rounds of the loop, or some time."""
+    for _ in range(rng.choice([0, 1, 3, 10, 30])):
+        await asyncio.sleep(0)
+    if rng.random() < 0.3:
+        await asyncio.sleep(rng.choice([0.001, 0.1, 2]))

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
-from pathlib import Path
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from aiostorm.testing import VirtualTimeLoop
 
-_spec = importlib.util.spec_from_file_location("random_topologies", Path(__file__).with_name("random_topologies.py"))
-assert _spec is not None
-assert _spec.loader is not None
-random_topologies = importlib.util.module_from_spec(_spec)
-import sys  # noqa: E402
-
-sys.modules[_spec.name] = random_topologies
-_spec.loader.exec_module(random_topologies)
+from . import random_topologies
 
 SEEDS = 1000
 CHUNK = 50
+KILLED = 100
 QUICK = 100
 """So many run on other Pythons too."""
 
@@ -31,12 +25,23 @@ QUICK = 100
     [pytest.param(first, marks=[pytest.mark.slow] if first >= QUICK else []) for first in range(0, SEEDS, CHUNK)],
 )
 def test_every_message_is_settled_exactly_once(first: int) -> None:
+    assert _executed(random_topologies.run, range(first, first + CHUNK)) > 0
+
+
+@pytest.mark.parametrize(
+    "first", [pytest.param(0), *(pytest.param(first, marks=pytest.mark.slow) for first in range(KILLED, SEEDS, KILLED))]
+)
+def test_a_kill_leaves_nothing_whenever_it_comes(first: int) -> None:
+    assert _executed(random_topologies.run_killed, range(first, first + KILLED)) > 0
+
+
+def _executed(run: Callable[[int], Coroutine[Any, Any, Any]], seeds: range) -> int:
     logging.disable(logging.CRITICAL)  # bolts fail on purpose, tens of thousands of times
     try:
         executed = 0
-        for seed in range(first, first + CHUNK):
+        for seed in seeds:
             with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-                executed += runner.run(random_topologies.run(seed)).executed
-        assert executed > 0
+                executed += runner.run(run(seed)).executed
+        return executed
     finally:
         logging.disable(logging.NOTSET)
