@@ -140,7 +140,9 @@ class BoltTask(TaskActor):
         try:
             await self.mailbox.wait_steps(self._stepper, ready=ready)
         except asyncio.CancelledError as cancelled:
-            if self._open_turn is None:
+            if isinstance(self._raised, Exception):
+                self._raised = None  # it ends anyway, and it was reported
+            if self._open_turn is None and self._raised is None:
                 raise
             thrown = cancelled  # perhaps it is meant for what user code waits for in that turn
         turn, self._open_turn = self._open_turn, None

@@ -250,7 +250,7 @@ def draw(seed: int, tree_sizes: tuple[int, ...]) -> tuple[Topology, Config, Mode
 def _add_spout(builder: TopologyBuilder, rng: random.Random, model: Model, seed: int, i: int) -> str:
     count = rng.choice([1, 3, 20, 60])
     if rng.random() < 0.4:
-        count = rng.choice([count, 300, 600])
+        count = rng.choice([count, 300])
         tracked, lists = rng.random() < 0.8, rng.choice([0, 0, 0.1])
         made: Any = generator_spout(model, count, seed + i, tracked=tracked, lists=lists)
         name = f"g{i}"

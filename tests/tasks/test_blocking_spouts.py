@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import threading
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ class Takes(Spout):
 
     def __init__(self, items: queue.Queue[int], *, tracked: bool = True) -> None:
         self.items, self.tracked = items, tracked
+        self.calls, self.again = 0, threading.Event()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Takes:
         return self
@@ -30,6 +32,9 @@ class Takes(Spout):
         self.collector = collector
 
     def next_tuple(self) -> None:
+        self.calls += 1
+        if self.calls == 2:
+            self.again.set()
         n = self.items.get()
         if n:
             self.collector.emit((n,), message_id=n if self.tracked else None)
@@ -150,10 +155,11 @@ async def test_what_the_last_call_emits_is_sent_though_the_spout_is_stopping() -
     """The thread cannot be interrupted: the stop waits for it, and takes what it still emits, untracked tuples too."""
     items: queue.Queue[int] = queue.Queue()
     async with LocalCluster() as cluster:
-        sink = Recorder()
-        running = await cluster.submit("t", line(Takes(items, tracked=False), sink=sink), Config(graceful_stop_s=5))
+        source, sink = Takes(items, tracked=False), Recorder()
+        running = await cluster.submit("t", line(source, sink=sink), Config(graceful_stop_s=5))
         items.put(1)
         await sink.wait(1, timeout_s=5)
+        await asyncio.to_thread(source.again.wait, 5)  # a kill before it is asked again finds nothing to wait for
         asyncio.get_running_loop().call_later(0.2, items.put, 2)
         await running.kill(0.1)
         assert sink.values == [(1,), (2,)]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import itertools
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-from aiostorm import BasicBolt, Config, LocalCluster, bolt
+import pytest
+
+from aiostorm import BasicBolt, Bolt, Config, LocalCluster, bolt, spout
 from aiostorm.testing import FixedSpout, Recorder, SimClock
 
 from .parts import Gate, Notes, Numbers, line, rows
@@ -78,3 +81,71 @@ async def test_a_turn_that_waits_for_room_is_ended_by_a_kill(local_cluster: Loca
     assert 0 < len(given) < 20_000
     await running.kill(0)
     assert not source.acked
+
+
+async def test_a_kill_that_comes_between_an_error_and_its_report_to_the_guardian(local_cluster: LocalCluster) -> None:
+    """The step has raised, its asyncio task has not woken up yet: the error is reported once and kept nowhere."""
+    raised = Gate()
+
+    class Raises(Bolt):
+        def prepare(self, context: Any, collector: Any) -> None:
+            """Nothing to keep."""
+
+        def execute(self, tup: Any) -> None:
+            raised.open()
+            raise LookupError
+
+    running = await local_cluster.submit("t", line(Numbers(1), raises=Raises))
+    await raised.wait()
+    (task,) = running._crew.bolts
+    assert task._raised is not None
+    assert not task.is_quiet
+    running._crew.doom()
+    await running.kill(0)
+    assert task._raised is None
+    assert [report.error for report in running.errors()] == ["LookupError"]
+
+
+@pytest.mark.sockets
+async def test_timers_and_sockets_are_served_while_a_source_is_always_ready() -> None:
+    """In real time: a chain of bolts that never runs dry, a timer every 5 ms, and an echo over a socket."""
+
+    @spout(outputs="n", tracked=False)
+    def endless() -> Iterator[int]:
+        yield from itertools.count()
+
+    @bolt(outputs="n")
+    def same(n: int) -> int:
+        return n
+
+    @bolt
+    def sink(n: int) -> None:
+        """Nothing to do."""
+
+    loop = asyncio.get_running_loop()
+    late_s: list[float] = []
+    echoes_s: list[float] = []
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while text := await reader.readline():
+            writer.write(text)
+        writer.close()
+
+    async with LocalCluster() as cluster, await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+        running = await cluster.submit("t", line(endless, one=same, two=same, three=same, sink=sink))
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        for _ in range(40):
+            due_s = loop.time() + 0.005
+            await asyncio.sleep(0.005)
+            late_s.append(loop.time() - due_s)
+            begun_s = loop.time()
+            writer.write(b"x\n")
+            await reader.readline()
+            echoes_s.append(loop.time() - begun_s)
+        writer.close()
+        await writer.wait_closed()
+        executed = running.metrics()["sink"].executed
+        await running.kill(0)
+    assert executed > 1000  # it was busy all the while
+    assert sorted(late_s)[20] < 0.05
+    assert sorted(echoes_s)[20] < 0.15  # three rounds of the loop or four
