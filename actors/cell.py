@@ -195,6 +195,7 @@ class Cell:
             raise
         except BaseException as error:  # not an Exception: no policy decides about it
             self.error = thrown = error
+            self._escalate(error)
             self._doom()
         await self._terminate()
         if thrown is not None:

@@ -261,6 +261,8 @@ class _Root(Actor):
         raise TypeError(f"the root of an actor system takes no messages: {message!r}")
 
     def child_escalated(self, ref: Ref, error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            return  # its asyncio task ends with it: that is how the system hears
         failed = ActorEscalatedError(f"{ref.path} gave up: {error!r}")
         failed.__cause__ = error
         self.system.fail(ref.path, failed)

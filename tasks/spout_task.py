@@ -67,7 +67,7 @@ class SpoutTask(TaskActor):
         self._replays: deque[tuple[Any, Emission, int]] = deque()
         self._bell = Bell()
         self._mouth: asyncio.Task[None] | None = None
-        self._mouth_error: Exception | None = None
+        self._mouth_error: BaseException | None = None
         self._active = False
         self._ended = False
         self._hearing = False
@@ -247,7 +247,9 @@ class SpoutTask(TaskActor):
                     await pause()
                 else:
                     await self._rest()
-        except Exception as error:
+        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # the ears pass it on: somebody must hear that nothing is emitted any more
             self._mouth_error = error
             self.mailbox.nudge()
 

@@ -1,0 +1,79 @@
+"""What is no Exception (pytest.fail, say) is nobody's to handle: the topology fails, and whoever waits hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from aiostorm import BasicBolt, Bolt, LocalCluster, TopologyFailedError, bolt, spout
+from aiostorm.testing import Recorder
+
+from .parts import Numbers, line
+
+
+class OutcomeError(BaseException):
+    """As pytest's own: not an Exception."""
+
+
+class Basic(BasicBolt):
+    def execute(self, tup: Any, collector: Any) -> None:
+        raise OutcomeError
+
+
+class Later(BasicBolt):
+    async def execute(self, tup: Any, collector: Any) -> None:
+        raise OutcomeError
+
+
+class Rich(Bolt):
+    def prepare(self, context: Any, collector: Any) -> None:
+        """Nothing to keep."""
+
+    def execute(self, tup: Any) -> None:
+        raise OutcomeError
+
+
+@bolt
+def function(n: int) -> None:
+    raise OutcomeError
+
+
+class Asks(Numbers):
+    def next_tuple(self) -> None:
+        raise OutcomeError
+
+
+class Hears(Numbers):
+    def ack(self, message_id: Any) -> None:
+        raise OutcomeError
+
+
+@spout(outputs="n")
+def generator() -> Iterator[int]:
+    yield 1
+    raise OutcomeError
+
+
+@pytest.mark.parametrize("kind", [Basic, Later, Rich, function], ids=str)
+async def test_in_a_bolt(kind: Any) -> None:
+    await _fails(Numbers(3), kind)
+
+
+@pytest.mark.parametrize("source", [Asks(3), Hears(3), generator], ids=lambda source: type(source).__name__)
+async def test_in_a_spout(source: Any) -> None:
+    await _fails(source, Recorder())
+
+
+async def _fails(source: Any, kind: Any) -> None:
+    with pytest.raises(OutcomeError):
+        await _hears_of_it(source, kind)
+
+
+async def _hears_of_it(source: Any, kind: Any) -> None:
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("t", line(source, bolt=kind))
+        with pytest.raises(TopologyFailedError, match="OutcomeError"):
+            await running.wait_finished(timeout_s=20)
+        await running.kill()
