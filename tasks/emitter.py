@@ -18,7 +18,7 @@ Storm makes an edge per tuple and target (depart: semantics.md, section 2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, Final
 
@@ -144,6 +144,8 @@ class Emitter:
 
     __slots__ = (
         "_ackers",
+        "_batch_pairs",
+        "_batch_roots",
         "_branches",
         "_ids",
         "counters",
@@ -176,6 +178,8 @@ class Emitter:
         self._ids = ids
         self._ackers = ackers
         self._branches: list[Branch] = []
+        self._batch_pairs: Any = None
+        self._batch_roots: tuple[int, ...] = ()
 
     @property
     def dirty(self) -> bool:
@@ -317,14 +321,21 @@ class Emitter:
             xors[root] = xors.get(root, 0) ^ edge
             return Segment(origin, items, root, edge, marks)
         edges: dict[int, int] = {}
-        # Rows of one batch share their anchors.
-        distinct = (marks.mark,) if isinstance(marks, Same) else {id(pairs): pairs for pairs in marks}.values()
-        for pairs in distinct:
-            for anchor, _ in pairs:
-                if anchor not in edges:
-                    edge = edges[anchor] = self._ids.take()
-                    xors[anchor] = xors.get(anchor, 0) ^ edge
+        for anchor in self._anchors(marks):
+            edge = edges[anchor] = self._ids.take()
+            xors[anchor] = xors.get(anchor, 0) ^ edge
         return Segment(origin, items, lineage=Lineage(edges, marks))
+
+    def _anchors(self, marks: Sequence[Any]) -> Iterable[int]:
+        """The roots of rows with several anchors. Rows of one batch share their pairs, and so do its segments."""
+        if not isinstance(marks, Same):
+            return dict.fromkeys(
+                anchor for pairs in {id(pairs): pairs for pairs in marks}.values() for anchor, _ in pairs
+            )
+        if self._batch_pairs is not marks.mark:
+            self._batch_pairs = marks.mark
+            self._batch_roots = tuple(dict.fromkeys([anchor for anchor, _ in marks.mark]))
+        return self._batch_roots
 
     def _post(self) -> None:
         items, self.xors = self.xors, {}
