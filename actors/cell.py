@@ -185,8 +185,6 @@ class Cell:
         except asyncio.CancelledError as cancelled:
             if not self.killed:
                 self._cancelled_outside(cancelled)
-        except GeneratorExit:
-            raise  # the loop was closed under us: nothing can be awaited any more
         except (KeyboardInterrupt, SystemExit) as error:
             # Goes straight through the loop: what is alive then is cancelled by whoever ran it.
             self.error = error
@@ -194,6 +192,8 @@ class Cell:
             self._bury()
             raise
         except BaseException as error:  # not an Exception: no policy decides about it
+            if isinstance(error, GeneratorExit) and asyncio.current_task(self.loop) is not task:
+                raise  # the loop was closed under us: nothing can be awaited any more
             self.error = thrown = error
             self._escalate(error)
             self._doom()

@@ -247,9 +247,11 @@ class SpoutTask(TaskActor):
                     await pause()
                 else:
                     await self._rest()
-        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the ears pass it on: somebody must hear that nothing is emitted any more
+            if isinstance(error, GeneratorExit) and asyncio.current_task(self.system.loop) is not self._mouth:
+                raise  # the loop was closed under us
             self._mouth_error = error
             self.mailbox.nudge()
 

@@ -66,14 +66,40 @@ async def test_in_a_spout(source: Any) -> None:
     await _fails(source, Recorder())
 
 
-async def _fails(source: Any, kind: Any) -> None:
-    with pytest.raises(OutcomeError):
-        await _hears_of_it(source, kind)
+class Closes(BasicBolt):
+    """GeneratorExit is what a coroutine gets when its loop was closed; from user code it means nothing of the kind."""
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        raise GeneratorExit
 
 
-async def _hears_of_it(source: Any, kind: Any) -> None:
+class ClosesLater(BasicBolt):
+    async def execute(self, tup: Any, collector: Any) -> None:
+        raise GeneratorExit
+
+
+class AsksAndCloses(Numbers):
+    def next_tuple(self) -> None:
+        raise GeneratorExit
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [(Numbers(3), Closes), (Numbers(3), ClosesLater), (AsksAndCloses(3), Recorder())],
+    ids=["bolt", "async bolt", "spout"],
+)
+async def test_a_generator_exit_of_the_users_own(source: Any, kind: Any) -> None:
+    await _fails(source, kind, GeneratorExit)
+
+
+async def _fails(source: Any, kind: Any, error: type[BaseException] = OutcomeError) -> None:
+    with pytest.raises(error):
+        await _hears_of_it(source, kind, error.__name__)
+
+
+async def _hears_of_it(source: Any, kind: Any, error: str) -> None:
     async with LocalCluster() as cluster:
         running = await cluster.submit("t", line(source, bolt=kind))
-        with pytest.raises(TopologyFailedError, match="OutcomeError"):
+        with pytest.raises(TopologyFailedError, match=error):
             await running.wait_finished(timeout_s=20)
         await running.kill()
