@@ -6,12 +6,11 @@ again, so the framework replays its tracked messages (`topology.max.retries`, he
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from ..topology import FunctionSpout, Spout, TopologyContext, is_batch
+from ..topology import FunctionSpout, Spout, TopologyContext, has_batches, is_batch
 
 GENERATOR_MAX_RETRIES = 3
 
@@ -84,7 +83,7 @@ class GeneratorSpout(Spout):
         if not items:
             return False
         arity = self._arity
-        columns = "pyarrow" in sys.modules and any(map(is_batch, items))
+        columns = has_batches(items)
         if columns or (not self._single and not all(type(item) is tuple and len(item) == arity for item in items)):
             for item in items:  # one of them is a batch, a list, or an error that names it
                 self._emit(item)

@@ -11,8 +11,6 @@ has failed before gets a tree of its own.
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -348,99 +346,3 @@ class SpoutTaskCollector(TaskCollector):
                 mine = [item for item in inits if item[0] % len(ackers) == i]
                 if mine:
                     mailbox.post(Init(self._task_id, mine))
-
-
-class ThreadedSpoutCollector:
-    """For blocking spouts, whose methods run in a thread: emits are checked there and taken over in the loop.
-
-    The loop takes over whenever it comes to it, also while the thread goes on (it may block in `next_tuple` for long):
-    both ends of a deque are safe for that. `arrived` is called in the loop when there is something to take over.
-    """
-
-    def __init__(
-        self,
-        collector: SpoutTaskCollector,
-        emitter: Emitter,
-        loop: asyncio.AbstractEventLoop,
-        arrived: Callable[[], None],
-    ) -> None:
-        self._collector = collector
-        self._emitter = emitter
-        self._loop = loop
-        self._arrived = arrived
-        self._emits: deque[tuple[Row, Any, str, int | None]] = deque()
-        self._emitted = 0
-        self._finished = False
-
-    @property
-    def waiting(self) -> int:
-        """Emits that the loop has not taken over yet."""
-        return len(self._emits)
-
-    # -- in the thread -----------------------------------------------------------------------------------------------
-
-    def turn(self, next_tuple: Callable[[], Any], most: int, over: Callable[[], bool]) -> None:
-        """Ask for tuples until there are `most`, there are none, or the turn's time is over."""
-        enough = self._emitted + most
-        while not self._finished and not self._collector.finished:
-            before = self._emitted
-            next_tuple()
-            if self._emitted == before or self._emitted >= enough or over():
-                return
-
-    def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
-        """Emit one tuple; tracked if it has a message id."""
-        self._put(self._emitter.row(values, stream)[1], message_id, stream, None)
-
-    def emit_direct(
-        self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
-    ) -> None:
-        """Emit to one task."""
-        self._put(self._emitter.row(values, stream, direct_to=task)[1], message_id, stream, task)
-
-    def emit_arrow(
-        self, batch: Any, message_id: Any = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
-    ) -> None:
-        """Emit a RecordBatch: one message."""
-        self._put(self._emitter.columns(batch, stream, direct_to=task)[1].batch, message_id, stream, task)
-
-    def finish(self) -> None:
-        """Nothing more to emit."""
-        self._finished = True
-
-    def wake(self) -> None:
-        """There is something new: call `next_tuple` now instead of after the wait. From any thread."""
-        self._loop.call_soon_threadsafe(self._collector.wake)
-
-    async def drain(self) -> None:
-        """A blocking spout cannot wait for room within a call: it is called again when there is room."""
-
-    def report_error(self, error: BaseException) -> None:
-        """Show an error without failing anything."""
-        self._loop.call_soon_threadsafe(self._collector.report_error, error)
-
-    def _put(self, row: Row, message_id: Any, stream: str, task: int | None) -> None:
-        self._collector.check_open()
-        self._emitted += 1
-        self._emits.append((row, message_id, stream, task))
-        if len(self._emits) == 1:
-            self._loop.call_soon_threadsafe(self._arrived)
-
-    # -- in the loop -------------------------------------------------------------------------------------------------
-
-    def take_over(self) -> bool:
-        """Do what the thread has asked for so far. Was there anything?"""
-        finished = self._finished  # looked at before the emits that came before it
-        emits = self._emits
-        taken = bool(emits)
-        while emits:
-            row, message_id, stream, task = emits.popleft()
-            if is_batch(row):
-                self._collector.emit_arrow(row, message_id, stream, task=task)
-            elif task is None:
-                self._collector.emit(row, message_id, stream)
-            else:
-                self._collector.emit_direct(task, row, message_id, stream)
-        if finished and not self._collector.finished:
-            self._collector.finish()
-        return taken

@@ -40,8 +40,9 @@ from .drive import USER_ERRORS, blamed, drive, finish, pause
 from .environment import Environment
 from .fates import Fates
 from .generator_spout import GENERATOR_MAX_RETRIES, GeneratorSpout
-from .spout_collector import SpoutTaskCollector, ThreadedSpoutCollector
+from .spout_collector import SpoutTaskCollector
 from .task import Activate, Deactivate, TaskActor
+from .threaded_collector import ThreadedSpoutCollector
 
 _SWEEP = object()
 

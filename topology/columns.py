@@ -14,7 +14,7 @@ Storm has no such thing (depart).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, overload
@@ -30,6 +30,12 @@ def is_batch(value: object) -> bool:
     """Is it a pyarrow.RecordBatch? Imports nothing."""
     arrow = sys.modules.get("pyarrow")
     return arrow is not None and isinstance(value, arrow.RecordBatch)
+
+
+def has_batches(values: Iterable[object]) -> bool:
+    """Is one of them a pyarrow.RecordBatch? The types are gathered in C: this is asked of every chunk of a spout."""
+    arrow = sys.modules.get("pyarrow")
+    return arrow is not None and arrow.RecordBatch in set(map(type, values))
 
 
 class ColumnRows(Sequence[Any]):
