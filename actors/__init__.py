@@ -16,6 +16,7 @@ from .errors import (
     AskTimeoutError,
     KillTimeoutError,
     MailboxClosedError,
+    StoreError,
 )
 from .lanes import EMPTY, Lanes, Parked
 from .loops import loop_factory
@@ -33,12 +34,14 @@ from .policy import (
 from .ref import Ref
 from .rng import Rng, SystemRng
 from .stall import Stall, StallWatch
+from .store import MAX_BLOB_BYTES, Store, check_blob_name
 from .system import ActorSystem, DeadLetters
 from .timers import Timer
 
 __all__ = [
     "EMPTY",
     "ESCALATE_ON_FAILURE",
+    "MAX_BLOB_BYTES",
     "RESUME_ON_FAILURE",
     "STOP_ON_FAILURE",
     "Actor",
@@ -69,9 +72,12 @@ __all__ = [
     "StallWatch",
     "Stepper",
     "Stop",
+    "Store",
+    "StoreError",
     "SystemRng",
     "Terminated",
     "Timer",
+    "check_blob_name",
     "is_virtual",
     "loop_factory",
     "maybe_await",

@@ -32,3 +32,7 @@ class KillTimeoutError(AiostormError, TimeoutError):
 
 class ActorEscalatedError(AiostormError):
     """An actor failed more often than its restart policy allows; `__cause__` is the last failure."""
+
+
+class StoreError(AiostormError):
+    """A store cannot do it: the medium failed, is full, is used by another, or the blob is too large."""
