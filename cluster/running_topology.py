@@ -132,6 +132,16 @@ class RunningTopology:
         async with asyncio.timeout(timeout_s):
             await self._quiet.wait(finished=False, quiet_s=quiet_s, broken=self._check_alive)
 
+    async def wait_still(
+        self, timeout_s: float | None = None, *, quiet_s: float = 1.0, until: Callable[[], bool] | None = None
+    ) -> None:
+        """Wait until nothing moves (and `until()` is true): as `wait_idle`, but messages may be pending.
+
+        They are then held by a bolt, or forgotten: something happens when it acks or fails them, or at their timeout.
+        """
+        async with asyncio.timeout(timeout_s):
+            await self._quiet.wait(finished=False, held=True, until=until, quiet_s=quiet_s, broken=self._check_alive)
+
     async def wait_finished(self, timeout_s: float | None = None) -> None:
         """Wait until every spout has called `collector.finish()` and everything it emitted is done."""
         async with asyncio.timeout(timeout_s):

@@ -3,7 +3,7 @@
     spouts.py    rows that a test scripts ─► spout         virtual_loop.py  a loop whose time jumps
     bolts.py     bolt ─► what a test can look at           clock.py         the hand on it
     complete.py  a whole topology, run to its end          plugin.py        pytest fixtures and marker
-    harness.py   one bolt, run by the real task code
+    harness.py   one bolt, run by the real task code       tracked.py       a running topology: is all acked?
 
 The names here are loaded when they are first used: pytest imports this package in every project that has aiostorm
 installed, and must not pay for a cluster there.
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from .bolts import Recorder
     from .clock import SimClock
     from .complete import CompletedTopology, complete_topology
-    from .errors import DeadlockError, ScriptError, TimeLimitError, WaitTimeoutError
+    from .errors import DeadlockError, NotAckedError, ScriptError, TimeLimitError, WaitTimeoutError
     from .harness import BoltHarness, bolt_harness
     from .spouts import FeederSpout, FixedSpout, FixedTuple
+    from .tracked import FailedMessage, TrackedTopology, track_topology
     from .virtual_loop import VirtualTimeLoop
     from .waiting import pending_tasks
 
@@ -29,38 +30,46 @@ __all__ = [
     "BoltHarness",
     "CompletedTopology",
     "DeadlockError",
+    "FailedMessage",
     "FeederSpout",
     "FixedSpout",
     "FixedTuple",
+    "NotAckedError",
     "Recorder",
     "ScriptError",
     "SimClock",
     "TimeLimitError",
+    "TrackedTopology",
     "VirtualTimeLoop",
     "WaitTimeoutError",
     "assert_multiset_equal",
     "bolt_harness",
     "complete_topology",
     "pending_tasks",
+    "track_topology",
 ]
 
 _HOMES = {
     "BoltHarness": "harness",
     "CompletedTopology": "complete",
     "DeadlockError": "errors",
+    "FailedMessage": "tracked",
     "FeederSpout": "spouts",
     "FixedSpout": "spouts",
     "FixedTuple": "spouts",
+    "NotAckedError": "errors",
     "Recorder": "bolts",
     "ScriptError": "errors",
     "SimClock": "clock",
     "TimeLimitError": "errors",
+    "TrackedTopology": "tracked",
     "VirtualTimeLoop": "virtual_loop",
     "WaitTimeoutError": "errors",
     "assert_multiset_equal": "assertions",
     "bolt_harness": "harness",
     "complete_topology": "complete",
     "pending_tasks": "waiting",
+    "track_topology": "tracked",
 }
 
 

@@ -15,8 +15,9 @@ Storm: Testing.completeTopology, MockedSources, Testing.readTuples. There every 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ..cluster import LocalCluster, RunningTopology
@@ -24,7 +25,6 @@ from ..metrics import TopologyMetrics
 from ..tasks import ErrorReport
 from ..topology import (
     DEFAULT_STREAM,
-    Component,
     ComponentSpec,
     Config,
     Failure,
@@ -37,7 +37,9 @@ from ..topology import (
 )
 from .bolts import Recorder
 from .errors import ScriptError, WaitTimeoutError
+from .hooked import hooked
 from .spouts import WAIT_S, FixedSpout
+from .tracked import open_messages
 
 CAPTURE = "__capture"
 
@@ -118,12 +120,10 @@ async def _wait(running: RunningTopology, sources: Mapping[str, FixedSpout], tim
     try:
         await (running.wait_finished(timeout_s) if all_finish else running.wait_idle(timeout_s))
     except TimeoutError:
-        open_ids = {spout: ids[:10] for spout, ids in running.pending().items() if ids}
         real = [spec.id for spec in running.topology.spouts if spec.id not in sources]
         hint = f"; spouts that were not replaced and may never be quiet: {', '.join(real)}" if real else ""
-        errors = "".join(f"\n  {report}" for report in running.errors()[-5:])
         raise WaitTimeoutError(
-            f"the topology was not done after {timeout_s:g} s; open messages: {open_ids or 'none'}{hint}{errors}"
+            f"the topology was not done after {timeout_s:g} s{hint}; {open_messages(running)}"
         ) from None
 
 
@@ -155,30 +155,12 @@ def _observed(topology: Topology, sources: Mapping[str, FixedSpout], recorder: R
         for name, declared in spec.outputs.items():
             if declared.direct:
                 rows = direct.setdefault(StreamId(spec.id, name), [])
-                spec = replace(spec, template=_hooked(spec, name, rows))
+                spec = hooked(spec, partial(_DirectHook, name, rows))
             else:
                 inputs.append(Subscription(StreamId(spec.id, name), CAPTURE, "global", (), GlobalGrouping))
         components[spec.id] = spec
     components[CAPTURE] = ComponentSpec(CAPTURE, "bolt", recorder, inputs=tuple(inputs))
     return replace(topology, components=components)
-
-
-def _hooked(spec: ComponentSpec, stream: str, rows: list[Row]) -> Callable[[], Component]:
-    """A factory of the same component that attaches a hook before it is opened or prepared."""
-
-    def make() -> Component:
-        component = spec.create()
-        method = "open" if spec.kind == "spout" else "prepare"
-        original: Callable[..., Awaitable[None] | None] = getattr(component, method)
-
-        def with_hook(context: Any, *collector: Any) -> Awaitable[None] | None:
-            context.add_task_hook(_DirectHook(stream, rows))
-            return original(context, *collector)
-
-        setattr(component, method, with_hook)
-        return component
-
-    return make
 
 
 class _DirectHook(TaskHook):

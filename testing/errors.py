@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from ..actors import AiostormError
+
+if TYPE_CHECKING:
+    from .tracked import FailedMessage
 
 
 class DeadlockError(AiostormError):
@@ -15,6 +21,14 @@ class TimeLimitError(AiostormError):
 
 class WaitTimeoutError(AiostormError, TimeoutError):
     """What a test waited for did not happen in time; the message says what did."""
+
+
+class NotAckedError(AiostormError, AssertionError):
+    """Messages failed that a test expected to be acked; `failures` has them, with the reasons."""
+
+    def __init__(self, message: str, failures: Sequence[FailedMessage]) -> None:
+        super().__init__(message)
+        self.failures = list(failures)
 
 
 class ScriptError(AiostormError, ValueError):
