@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .harness import BoltHarness, bolt_harness
     from .spouts import FeederSpout, FixedSpout, FixedTuple
     from .tracked import FailedMessage, TrackedTopology, track_topology
+    from .tuples import make_tuple
     from .virtual_loop import VirtualTimeLoop
     from .waiting import pending_tasks
 
@@ -45,6 +46,7 @@ __all__ = [
     "assert_multiset_equal",
     "bolt_harness",
     "complete_topology",
+    "make_tuple",
     "pending_tasks",
     "track_topology",
 ]
@@ -68,6 +70,7 @@ _HOMES = {
     "assert_multiset_equal": "assertions",
     "bolt_harness": "harness",
     "complete_topology": "complete",
+    "make_tuple": "tuples",
     "pending_tasks": "waiting",
     "track_topology": "tracked",
 }

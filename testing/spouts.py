@@ -7,8 +7,8 @@
 1. The framework copies a component for each of its tasks. The copy of a scripted spout is a view on the *same* script:
    the handle that the test holds, and every task, share it. So parallelism and restarts work, and each row is emitted
    once, by whichever task asks first.
-2. Every row has a message id and is tracked. A message that fails is not emitted again by the spout: that is the
-   test's decision (or `topology.max.retries`, which replays before the spout hears of a failure).
+2. A row has a message id and is tracked, unless it is fed as untracked. A message that fails is not emitted again by
+   the spout: that is the test's decision (or `topology.max.retries`, which replays before the spout hears of it).
 3. `next_tuple` emits one row, so `topology.max.spout.pending` holds exactly. With nothing to emit it returns, and
    `feed` wakes it: an idle feeder costs a virtual loop next to nothing.
 4. A script is for one run: rows that were emitted are gone.
@@ -56,11 +56,16 @@ class Script:
         self.changes = Changes()
         self._next_id = 0
 
-    def add(self, values: Any, message_id: Any, stream: str) -> Any:
-        """Append a row; its message id. ScriptError if it does not fit."""
+    def add(self, values: Any, message_id: Any, stream: str, *, tracked: bool = True) -> Any:
+        """Append a row; its message id (None: it has none). ScriptError if it does not fit."""
         if self.ended:
             raise ScriptError("fed after finish(): the spout's tasks have ended")
         row = self._row(values, stream)
+        if not tracked:
+            if message_id is not None:
+                raise ScriptError(f"message id {message_id!r}: what is not tracked has no message id")
+            self.rows.append((row, None, stream))
+            return None
         if message_id is None:
             while self._next_id in self.open_ids:
                 self._next_id += 1
@@ -196,15 +201,18 @@ class FeederSpout(ScriptedSpout):
         view._capacity_tuples = self._capacity_tuples
         return view
 
-    async def feed(self, values: Any, message_id: Any = None, stream: str = DEFAULT_STREAM) -> Any:
+    async def feed(
+        self, values: Any, message_id: Any = None, stream: str = DEFAULT_STREAM, *, tracked: bool = True
+    ) -> Any:
         """Have one row emitted; returns its message id (0, 1, 2, … unless given).
 
-        `values` is a tuple or list; a stream of one field also takes the value itself. ScriptError if it does not fit.
+        `values` is a tuple or list; a stream of one field also takes the value itself. `tracked=False`: emitted without
+        a message id, so that nobody hears what becomes of it. ScriptError if it does not fit.
         """
         script = self._script
         if len(script.rows) >= self._capacity_tuples:
             await script.changes.until(lambda: len(script.rows) < self._capacity_tuples, None, self._describe)
-        fed = script.add(values, message_id, stream)
+        fed = script.add(values, message_id, stream, tracked=tracked)
         script.wake()
         return fed
 

@@ -16,6 +16,7 @@ from aiostorm.testing import (
     SimClock,
     WaitTimeoutError,
     assert_multiset_equal,
+    make_tuple,
 )
 from aiostorm.topology import BasicBolt, BasicCollector, Config, Fields, Spout, Topology, TopologyBuilder, Tuple, direct
 
@@ -41,6 +42,19 @@ async def test_what_is_fed_comes_out_and_is_acked(local_cluster: LocalCluster) -
     assert feeder.acked == [0, "mine", 1, 2]
     assert feeder.failed == {}
     assert feeder.pending == 0
+
+
+async def test_what_is_fed_untracked_has_no_message_id(local_cluster: LocalCluster) -> None:
+    feeder, recorder = FeederSpout("word"), Recorder(fail_on=lambda tup: tup["word"] == "lost")
+    running = await local_cluster.submit("t", straight(feeder, recorder))
+    assert await feeder.feed("lost", tracked=False) is None
+    assert await feeder.feed("kept", tracked=False) is None
+    assert feeder.pending == 0
+    await running.wait_idle()
+    assert recorder.values == [("kept",)]
+    assert (feeder.acked, feeder.failed, feeder.pending) == ([], {}, 0)
+    with pytest.raises(ScriptError, match="no message id"):
+        await feeder.feed("a", "mine", tracked=False)
 
 
 async def test_what_was_fed_before_the_topology_runs_is_emitted(local_cluster: LocalCluster) -> None:
@@ -278,3 +292,16 @@ def test_multisets(wrap: object) -> None:
     with pytest.raises(AssertionError) as caught:
         assert_multiset_equal([one, two, two], [one, two, three])
     assert str(caught.value) == f"the elements differ:\n  missing: {three!r}\n  unexpected: {two!r}"
+
+
+# -- make_tuple --------------------------------------------------------------------------------------------------------
+
+
+def test_a_tuple_made_by_hand() -> None:
+    tup = make_tuple(("the", 1), ("word", "count"), stream="words", component="split", task=7)
+    assert (tup["word"], tup["count"], tup[0], len(tup)) == ("the", 1, "the", 2)
+    assert (tup.stream, tup.source_component, tup.source_task, tup.is_tick) == ("words", "split", 7, False)
+    assert make_tuple([5], "n").as_dict() == {"n": 5}
+    assert make_tuple((), ()).values == ()
+    with pytest.raises(ScriptError, match="has 1 values; the fields are: a, b"):
+        make_tuple((1,), ("a", "b"))

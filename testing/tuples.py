@@ -1,0 +1,34 @@
+"""Tuples made by hand: for functions of a user's own that take a tuple. A bolt is better tested with `bolt_harness`.
+
+They came in no segment of a running topology and belong to no message.
+
+Storm: Testing.testTuple, MkTupleParam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..topology import DEFAULT_STREAM, Fields, Origin, Segment, Tuple
+from .errors import ScriptError
+
+
+def make_tuple(
+    values: Sequence[Any],
+    fields: str | Iterable[str] | None = None,
+    *,
+    stream: str = DEFAULT_STREAM,
+    component: str = "component",
+    task: int = 1,
+) -> Tuple:
+    """A tuple as a bolt sees it: `make_tuple(("the", 1), ("word", "count"))`.
+
+    Without `fields` they are "field1", "field2", … ScriptError if there are not as many as values.
+    """
+    row = tuple(values)
+    names = Fields(*(f"field{i}" for i in range(1, len(row) + 1))) if fields is None else Fields(fields)
+    if len(names) != len(row):
+        raise ScriptError(f"{row!r:.200} has {len(row)} values; the fields are: {', '.join(names) or '(none)'}")
+    origin = Origin(component, task, stream, names)
+    return Segment(origin, [row[0] if origin.bare else row]).tuple_at(0)
