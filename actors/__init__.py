@@ -7,6 +7,7 @@ system ─ guardian of all ─┬─ cell: mailbox, restarts, timers, watchers �
 
 from .actor import Actor, maybe_await
 from .clock import Clock, LoopClock, is_virtual
+from .directory_store import DirectoryStore
 from .dispatcher import Stepper
 from .errors import (
     ActorCancelledError,
@@ -16,9 +17,11 @@ from .errors import (
     AskTimeoutError,
     KillTimeoutError,
     MailboxClosedError,
+    SpawnError,
     StoreError,
 )
 from .lanes import EMPTY, Lanes, Parked
+from .lifeline import die_with_parent
 from .loops import loop_factory
 from .mailbox import Mailbox
 from .messages import ChildEscalated, DeadLetter, Question, Stop, Terminated
@@ -33,6 +36,7 @@ from .policy import (
 )
 from .ref import Ref
 from .rng import Rng, SystemRng
+from .spawner import Child, ChildLine, PythonSpawner, Spawner
 from .stall import Stall, StallWatch
 from .store import MAX_BLOB_BYTES, Store, check_blob_name
 from .system import ActorSystem, DeadLetters
@@ -51,12 +55,15 @@ __all__ = [
     "AiostormError",
     "AskFailedError",
     "AskTimeoutError",
+    "Child",
     "ChildEscalated",
+    "ChildLine",
     "Clock",
     "DeadLetter",
     "DeadLetters",
     "Decision",
     "Directive",
+    "DirectoryStore",
     "FailureHistory",
     "KillTimeoutError",
     "Lanes",
@@ -64,10 +71,13 @@ __all__ = [
     "Mailbox",
     "MailboxClosedError",
     "Parked",
+    "PythonSpawner",
     "Question",
     "Ref",
     "RestartPolicy",
     "Rng",
+    "SpawnError",
+    "Spawner",
     "Stall",
     "StallWatch",
     "Stepper",
@@ -78,6 +88,7 @@ __all__ = [
     "Terminated",
     "Timer",
     "check_blob_name",
+    "die_with_parent",
     "is_virtual",
     "loop_factory",
     "maybe_await",

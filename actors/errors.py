@@ -36,3 +36,7 @@ class ActorEscalatedError(AiostormError):
 
 class StoreError(AiostormError):
     """A store cannot do it: the medium failed, is full, is used by another, or the blob is too large."""
+
+
+class SpawnError(AiostormError):
+    """A process cannot be started."""

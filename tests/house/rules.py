@@ -17,8 +17,6 @@ from .tables import (
     MACHINES,
     MAX_FILE_LINES,
     MAX_FUNCTION_LINES,
-    SEAM_TYPES,
-    SEAMS,
     TASK_MAKERS,
 )
 
@@ -63,7 +61,7 @@ def no_bare_task(source: Source) -> Iterator[Fault]:
         "(`ActorSystem.guard`)"
     )
     started = [used for used in uses(source) if used[0] in ("asyncio.create_task", "asyncio.ensure_future")]
-    started += [called for called in _calls(source) if called[0] == "asyncio.Task"]
+    started += [called for called in calls(source) if called[0] == "asyncio.Task"]
     for _, line in started:
         yield Fault(source.name, line, message)
     for node in ast.walk(source.tree):
@@ -71,7 +69,7 @@ def no_bare_task(source: Source) -> Iterator[Fault]:
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr == "create_task"
-            and _last_name(node.func.value).endswith("loop")
+            and last_name(node.func.value).endswith("loop")
         ):
             yield Fault(source.name, node.lineno, message)
 
@@ -107,35 +105,6 @@ def machines_are_pure(source: Source) -> Iterator[Fault]:
                 f"a pure machine does not import {module}: pass the time, the chance or the event in as an argument, "
                 "or move the shell to a module of its own (tests/house/tables.py lists the machines)",
             )
-
-
-def seams_only(source: Source) -> Iterator[Fault]:
-    """Time, chance, sockets, processes and threads are touched in few, named modules: a simulation replaces those."""
-    touched = [(dotted, line) for dotted, line in uses(source) if dotted not in SEAM_TYPES]
-    touched += [(dotted, line) for dotted, line in _calls(source) if dotted in SEAM_TYPES]
-    used = {dotted for dotted, _ in uses(source)}
-    touched += [
-        (module, line)
-        for module, line in runtime_imports(source)
-        if not any(name.startswith(module + ".") for name in used)  # what is used is reported where it is used
-    ]
-    skipped = _type_checking_lines(source)
-    for dotted, line in touched:
-        for seam, places in SEAMS.items():
-            if (dotted == seam or dotted.startswith(seam + ".")) and source.name not in places and line not in skipped:
-                yield Fault(
-                    source.name,
-                    line,
-                    f"{dotted}: {seam} is for {', '.join(places) or 'no module so far'} only. Go through the seam "
-                    "(actors' Clock and Rng), or make this module one in tests/house/tables.py and say why",
-                )
-
-
-def _calls(source: Source) -> Iterator[tuple[str, int]]:
-    known = _imported_names(source)
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and (dotted := _dotted(node.func)) and (origin := _origin(dotted, known)):
-            yield origin, node.lineno
 
 
 # -- what nobody does --------------------------------------------------------------------------------------------------
@@ -181,7 +150,7 @@ def no_swallowing(source: Source) -> Iterator[Fault]:
                 yield Fault(source.name, node.lineno, "swallows every exception: handle it, log it or let it pass")
         if (
             isinstance(node, ast.Call)
-            and _last_name(node.func) == "suppress"
+            and last_name(node.func) == "suppress"
             and any(_catches_all(argument) for argument in node.args)
         ):
             yield Fault(source.name, node.lineno, "suppresses every exception: name those that are expected")
@@ -291,9 +260,17 @@ def _absolute_imports(source: Source) -> Iterator[tuple[str, int]]:
 # -- how names are followed --------------------------------------------------------------------------------------------
 
 
+def calls(source: Source) -> Iterator[tuple[str, int]]:
+    """(dotted name, line) of every call of an imported thing."""
+    known = _imported_names(source)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and (dotted := _dotted(node.func)) and (origin := _origin(dotted, known)):
+            yield origin, node.lineno
+
+
 def runtime_imports(source: Source) -> Iterator[tuple[str, int]]:
     """(module, line) of each absolute import that is really run."""
-    skipped = _type_checking_lines(source)
+    skipped = type_checking_lines(source)
     for module, line in _absolute_imports(source):
         if line not in skipped:
             yield module, line
@@ -344,19 +321,21 @@ def _dotted(node: ast.AST) -> str | None:
     return None
 
 
-def _last_name(node: ast.expr) -> str:
+def last_name(node: ast.expr) -> str:
+    """`c` of `a.b.c` and of `a.b.c()`."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
         case ast.Call(func=function):
-            return _last_name(function)
+            return last_name(function)
     return ""
 
 
-def _type_checking_lines(source: Source) -> set[int]:
+def type_checking_lines(source: Source) -> set[int]:
+    """Lines that are never run: words for the type checkers."""
     lines: set[int] = set()
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and last_name(node.test) == "TYPE_CHECKING":
             for step in node.body:
                 lines.update(range(step.lineno, (step.end_lineno or step.lineno) + 1))
     return lines
@@ -377,7 +356,7 @@ def _is_true(node: ast.expr) -> bool:
 def _catches_all(node: ast.expr) -> bool:
     if isinstance(node, ast.Tuple):
         return any(_catches_all(item) for item in node.elts)
-    return _last_name(node) in ("Exception", "BaseException")
+    return last_name(node) in ("Exception", "BaseException")
 
 
 def _does_nothing(step: ast.stmt) -> bool:

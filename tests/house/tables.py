@@ -21,8 +21,12 @@ MACHINES: Final = (
 MACHINE_BANS: Final = ("asyncio", "time", "threading", "concurrent", "socket", "random", "select", "selectors")
 """Imports no machine may have at run time (under TYPE_CHECKING they are only words)."""
 
+PROGRAMS: Final = ("aiostorm/__main__.py", "aiostorm/cli*.py")
+"""The command line is no part of what a simulation runs: it reads the user's files, and shows the time it took."""
+
 SEAMS: Final[dict[str, tuple[str, ...]]] = {
-    # What reaches outside the process, or makes two runs differ → the only modules that touch it.
+    # What reaches outside the process, or makes two runs differ → the only modules that touch it. Patterns.
+    # Time:
     "time": (
         "actors/clock.py",  # the clock itself
         "actors/stall.py",  # a thread that watches real time while the loop is stuck
@@ -31,31 +35,149 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "datetime.datetime.utcnow": (),
     "datetime.datetime.today": (),
     "datetime.date.today": (),
+    # Chance:
     "random": ("actors/rng.py",),
     "secrets": ("actors/rng.py",),
     "os.urandom": ("actors/rng.py",),
-    "uuid.uuid1": (),
-    "uuid.uuid4": (),
+    "os.getrandom": (),
+    "uuid": (),
+    "numpy.random": (),
+    # The network:
     "socket": (),
-    "selectors": ("testing/virtual_loop.py",),  # virtual time looks at what I/O is waited for
+    "socketserver": (),
     "ssl": (),
-    "subprocess": (),
+    "aiohttp": (),
+    "http": (),
+    "urllib.request": (),
+    "asyncio.open_connection": (),
+    "asyncio.open_unix_connection": (),
+    "asyncio.start_server": (),
+    "asyncio.start_unix_server": (),
+    "select": (),
+    "selectors": ("testing/virtual_loop.py",),  # virtual time looks at what I/O is waited for
+    # The disk:
+    "io.open": (),
+    "io.open_code": (),
+    "io.FileIO": (),
+    "codecs.open": (),
+    "tempfile": (),
+    "shutil": (),
+    "sqlite3": (),
+    "dbm": (),
+    "glob": (),
+    "fileinput": (),
+    "mmap": (),
+    "fcntl": ("actors/directory_store.py",),  # one store at a time has a directory
+    "logging.FileHandler": (),
+    "logging.handlers": (),
+    # Processes, and what the system does for one (files and pipes, too):
+    "os": (
+        "actors/directory_store.py",
+        "actors/lifeline.py",
+        "actors/spawner.py",
+        *PROGRAMS,
+    ),
+    "subprocess": ("actors/spawner.py",),
+    "asyncio.create_subprocess_exec": (),
+    "asyncio.create_subprocess_shell": (),
     "multiprocessing": (),
-    "os.fork": (),
-    "threading": ("actors/stall.py",),
+    "concurrent.futures.ProcessPoolExecutor": (),
+    "pty": (),
+    "ctypes": ("actors/lifeline.py",),  # prctl: Python does not give it
+    "signal": (
+        "actors/lifeline.py",
+        "actors/spawner.py",
+        "aiostorm/cli_signals.py",  # Ctrl-C
+    ),
+    # Threads:
+    "threading": (
+        "actors/lifeline.py",  # waits for the parent's end, whatever the loop does
+        "actors/stall.py",
+    ),
     "concurrent.futures": (
+        "actors/directory_store.py",  # the disk is waited for in a thread
         "tasks/task.py",  # components with blocking=True run in threads
         "testing/virtual_loop.py",  # time stands still while a thread works
     ),
 }
 
-SEAM_TYPES: Final = ("random.Random",)
+SEAM_TYPES: Final = ("random.Random", "uuid.UUID")
 """Types of a seam that may be named in annotations anywhere: whoever made the object stood at the seam."""
+
+HARMLESS: Final = (
+    # What belongs to a seam's module and neither reaches out nor differs between two runs on one machine.
+    "os.PathLike",
+    "os.environ",
+    "os.fspath",
+    "os.getpid",
+    "os.name",
+    "os.path.basename",
+    "os.path.dirname",
+    "os.path.isabs",
+    "os.path.join",
+    "os.path.normpath",
+    "os.path.sep",
+    "os.path.splitext",
+    "os.sep",
+    "http.HTTPStatus",
+    "uuid.uuid5",
+)
+
+SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    # What is reached by methods of objects: (names that say so on any object, the only modules that call them).
+    "the network": (
+        (
+            "connect_accepted_socket",
+            "create_connection",
+            "create_datagram_endpoint",
+            "create_server",
+            "create_unix_connection",
+            "create_unix_server",
+            "sock_accept",
+            "sock_connect",
+        ),
+        (),
+    ),
+    "a process": (("subprocess_exec", "subprocess_shell"), ("actors/spawner.py",)),
+    "the disk": (
+        (
+            "hardlink_to",
+            "iterdir",
+            "mkdir",
+            "read_bytes",
+            "read_text",
+            "rglob",
+            "rmdir",
+            "symlink_to",
+            "touch",
+            "unlink",
+            "write_bytes",
+            "write_text",
+        ),
+        (
+            "actors/directory_store.py",
+            "topology/config_layers.py",  # the settings' file, which the user named, before anything runs
+            *PROGRAMS,
+        ),
+    ),
+    "the loop's time": (
+        (),  # `time` called on something that is called a loop
+        (
+            "actors/clock.py",
+            "actors/deadlines.py",  # gives it back to the loop: call_at
+            "testing/*",  # virtual time itself
+            *PROGRAMS,
+        ),
+    ),
+}
+
+PATH_METHODS: Final = ("chmod", "exists", "glob", "is_dir", "is_file", "lstat", "open", "rename", "resolve", "stat")
+"""Methods of paths whose names others have too: they count in files that import pathlib."""
 
 TASK_MAKERS: Final = ("actors",)
 """Rooms that may start asyncio tasks by hand: the guardian lives there."""
 
-LOOP_OWNERS: Final = ("aiostorm/__main__.py", "aiostorm/cli*.py")
+LOOP_OWNERS: Final = PROGRAMS
 """Programs: they may start an event loop. Examples may under `if __name__ == "__main__"`."""
 
 MAX_FILE_LINES: Final = 450

@@ -1,0 +1,308 @@
+"""DirectoryStore: a store whose blobs are files of one directory, that only its owner may read.
+
+    write   temporary file → fsync → rename over the blob          sync   fsync of what was appended to
+    append  to the blob's file, kept open until sync                      fsync of the directory
+
+1. All work is done by one thread of the store's own: the event loop never waits for the disk, and calls take effect in
+   the order in which they were made, also when a caller is cancelled.
+2. The directory has mode 0700, files 0600, whatever the umask allows more; links are not followed.
+3. One store uses a directory at a time: a second one, in this process or another, gets a StoreError (on Windows, where
+   there is no flock, nobody notices).
+4. What a write left behind that was cut short is removed when the directory is opened, at the first call.
+5. A call that fails changes nothing: a full disk is a StoreError, and the store goes on. A failed `sync` ends it.
+6. A blob is the file `<name>.blob`, so neither `.` nor `..` is a file's name. Where the file system takes `A` and `a`
+   for one, so does the store: use lower case.
+
+From: "Files are hard" (what fsync and rename promise); SQLite's and LevelDB's habits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, ParamSpec, TypeVar
+
+from .errors import StoreError
+from .store import MAX_BLOB_BYTES, check_blob_name
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_BLOB: Final = ".blob"
+_TEMPORARY: Final = ".new"
+_LOCK: Final = "lock"
+_MAX_OPEN: Final = 32
+_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+class DirectoryStore:
+    """A directory of blobs (see the module). Nothing is touched before the first call; `close` gives it back."""
+
+    def __init__(self, path: str | os.PathLike[str], *, max_bytes: int = MAX_BLOB_BYTES) -> None:
+        if max_bytes < 1:
+            raise ValueError(f"a blob has room for 1 byte at least: max_bytes={max_bytes}")
+        self.max_bytes = max_bytes
+        self.path = os.path.abspath(path)
+        self._files = _Files(self.path, max_bytes)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="aiostorm-store")
+        self._closed = False
+
+    async def read(self, name: str) -> bytes | None:
+        """The blob; None if there is none."""
+        return await self._do(self._files.read, check_blob_name(name))
+
+    async def write(self, name: str, data: bytes) -> None:
+        """Put `data` in the place of the whole blob, or make it. StoreError above `max_bytes`."""
+        await self._do(self._files.write, check_blob_name(name), bytes(data))
+
+    async def append(self, name: str, data: bytes) -> None:
+        """Put `data` at the end of the blob, or make it. StoreError if it exceeds `max_bytes` then: nothing is done."""
+        await self._do(self._files.append, check_blob_name(name), bytes(data))
+
+    async def remove(self, name: str) -> None:
+        """There is no such blob any more. It need not have been there."""
+        await self._do(self._files.remove, check_blob_name(name))
+
+    async def names(self, prefix: str = "") -> list[str]:
+        """The names that begin so, sorted."""
+        return await self._do(self._files.names, prefix and check_blob_name(prefix))
+
+    async def sync(self) -> None:
+        """Return when all that was done before is durable."""
+        await self._do(self._files.sync)
+
+    async def close(self) -> None:
+        """Give the directory back, after the calls that were made before; it does not sync. Twice is once."""
+        if not self._closed:
+            self._closed = True
+            closing = asyncio.get_running_loop().run_in_executor(self._thread, self._files.close)
+            self._thread.shutdown(wait=False)
+            await asyncio.shield(closing)
+
+    async def _do(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self._closed:
+            raise StoreError(f"the store in {self.path} is closed: make another")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
+
+
+class _Files:
+    """What the store's thread does: blocking, one call at a time."""
+
+    def __init__(self, path: str, max_bytes: int) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._lock_fd: int | None = None
+        self._appended: dict[str, int] = {}  # name → descriptor, until the next sync
+        self._renamed = False  # the directory is to be synced
+        self._broken: str | None = None
+
+    # -- what a store does -------------------------------------------------------------------------------------------
+
+    def read(self, name: str) -> bytes | None:
+        with self._working(f"read {name}"):
+            try:
+                fd = os.open(self._file(name), os.O_RDONLY | _FLAGS)
+            except FileNotFoundError:
+                return None
+            with open(fd, "rb") as file:
+                data = file.read(self._max_bytes + 1)
+        self._check_size(name, len(data))
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        self._check_size(name, len(data))
+        temporary = os.path.join(self._path, name + _TEMPORARY)
+        with self._working(f"write {name}"):
+            try:
+                fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, 0o600)
+                try:
+                    _write_all(fd, data)
+                    _flush(fd)
+                finally:
+                    os.close(fd)
+                self._forget(name)  # before the rename: Windows renames over no file that is open
+                os.replace(temporary, self._file(name))
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                raise
+            self._renamed = True
+
+    def append(self, name: str, data: bytes) -> None:
+        with self._working(f"append to {name}"):
+            fd = self._open_for_append(name)
+            size_bytes = os.fstat(fd).st_size
+            self._check_size(name, size_bytes + len(data))
+            try:
+                _write_all(fd, data)
+            except OSError:
+                self._cut_back(name, fd, size_bytes)
+                raise
+
+    def remove(self, name: str) -> None:
+        with self._working(f"remove {name}"):
+            self._forget(name)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._file(name))
+                self._renamed = True
+
+    def names(self, prefix: str) -> list[str]:
+        with self._working("list the blobs"), os.scandir(self._path) as entries:
+            found = [entry.name.removesuffix(_BLOB) for entry in entries if entry.name.endswith(_BLOB)]
+        return sorted(name for name in found if name.startswith(prefix))
+
+    def sync(self) -> None:
+        with self._working("sync"):
+            try:
+                for name in list(self._appended):
+                    self._settle(name)
+                if self._renamed:
+                    _flush_directory(self._path)
+                    self._renamed = False
+            except OSError as error:
+                self._broken = f"a sync failed ({error}), and what was written since the one before may be lost"
+                raise
+
+    def close(self) -> None:
+        for name in list(self._appended):
+            self._forget(name)
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)  # and with it goes the lock
+            self._lock_fd = None
+
+    # -- how ---------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _working(self, what: str) -> Iterator[None]:
+        if self._broken is not None:
+            raise StoreError(
+                f"{self._path}: {self._broken}. Look at the disk; then open it anew and read what is there"
+            )
+        try:
+            if self._lock_fd is None:
+                self._open()
+            yield
+        except OSError as error:
+            raise StoreError(f"{self._path}: cannot {what}: {_explained(error)}") from error
+
+    def _open(self) -> None:
+        if not os.path.isdir(self._path):
+            os.makedirs(self._path, mode=0o700, exist_ok=True)
+            _flush_directory(os.path.dirname(self._path))  # where the new one is entered
+        if os.stat(self._path).st_mode & 0o077:
+            os.chmod(self._path, 0o700)
+        lock_fd = os.open(os.path.join(self._path, _LOCK), os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+        try:
+            if fcntl is not None:
+                fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with os.scandir(self._path) as entries:
+                leftovers = [entry.path for entry in entries if entry.name.endswith(_TEMPORARY)]
+            for leftover in leftovers:
+                os.unlink(leftover)
+        except BlockingIOError:
+            os.close(lock_fd)
+            raise StoreError(
+                f"{self._path} is in use: another store, here or in another process, has it open. Close that one, or "
+                "give this one a directory of its own"
+            ) from None
+        except OSError:
+            os.close(lock_fd)
+            raise
+        self._lock_fd = lock_fd
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self._path, name + _BLOB)
+
+    def _check_size(self, name: str, size_bytes: int) -> None:
+        if size_bytes > self._max_bytes:
+            raise StoreError(
+                f"{self._path}: the blob {name} would have more than {self._max_bytes:,} bytes: cut it into several, "
+                "or open the store with a larger max_bytes"
+            )
+
+    def _open_for_append(self, name: str) -> int:
+        if name in self._appended:
+            return self._appended[name]
+        if len(self._appended) >= _MAX_OPEN:
+            self._settle_early(next(iter(self._appended)))
+        try:
+            fd = os.open(self._file(name), os.O_WRONLY | os.O_APPEND | _FLAGS)
+        except FileNotFoundError:
+            fd = os.open(self._file(name), os.O_WRONLY | os.O_APPEND | os.O_CREAT | _FLAGS, 0o600)
+            self._renamed = True
+        self._appended[name] = fd
+        return fd
+
+    def _cut_back(self, name: str, fd: int, size_bytes: int) -> None:
+        try:
+            os.ftruncate(fd, size_bytes)
+        except OSError as error:
+            self._broken = f"half of what was appended to {name} is there, and cannot be taken back ({error})"
+
+    def _settle_early(self, name: str) -> None:
+        try:
+            self._settle(name)
+        except OSError as error:
+            self._broken = f"what was appended to {name} may be lost ({error})"
+            raise
+
+    def _settle(self, name: str) -> None:
+        # The descriptor that was written to is the one that hears of a failed write: none is opened anew for the fsync.
+        _flush(self._appended[name])
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        fd = self._appended.pop(name, None)
+        if fd is not None:
+            os.close(fd)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _flush(fd: int) -> None:
+    # On macOS fsync leaves the data in the drive's cache; F_FULLFSYNC does not.
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is None or fcntl is None:
+        os.fsync(fd)
+    else:
+        fcntl.fcntl(fd, full)
+
+
+def _flush_directory(path: str) -> None:
+    if os.name == "nt":
+        return  # no directory can be opened there; a rename is in the journal
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _explained(error: OSError) -> str:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            hint = "the disk is full or the quota is used up: make room, then try again; the blob is as it was"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            hint = "the directory must belong to this user and be writable"
+        case errno.EMFILE | errno.ENFILE:
+            hint = "too many files are open: raise the limit (ulimit -n)"
+        case errno.ELOOP:
+            hint = "a link stands where a file of the store should: remove it"
+        case errno.EIO:
+            hint = "the disk fails: look at the system's log"
+        case _:
+            hint = "the blob is as it was"
+    return f"{error.strerror or error}: {hint}"
