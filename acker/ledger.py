@@ -7,20 +7,24 @@ is zero when, and practically only when, every edge that was made is done.
     bolt ─── ACK(root, done ^ made) ───────┼─► row ──► zero after INIT      ACK      every open message is acked
     bolt ─── FAIL(root, index) ────────────┘       ──► FAIL, INIT seen      FAIL     that message fails, at once
                                                    ──► deadline             EXPIRED  every open message fails
+    (an ACK names the messages that failed before: the others are acked)
 
 1. The three kinds come in any order: what comes before INIT is a stray, which collects, and remembers which messages
    failed. Strays expire too, in silence, also where trees do not: an INIT may never come.
 2. A row ends exactly once: ACK or EXPIRED. What comes for its root afterwards is a stray.
 3. Rows are in the order of their INITs (or resets), so expiry looks only at those that are due.
-4. A row is constant size: a failure is passed on, not kept (only before INIT, at most one per message of the tree).
+4. A row is constant size, but for messages that failed: those are kept, once each, since the ACK at the end names them
+   again. So a verdict FAIL that was lost, or is late, cannot turn a failed message into an acked one.
 5. XOR is not idempotent: one INIT more would turn an unprocessed tree into a success. While a row lives, a second INIT
    is ignored. That is the one rule against repetition that safety needs, for then:
 
    **The row is zero only if every frame of the tree has come.** Let S be the frames that came an odd number of times;
    the others cancel themselves. INIT is in S, once. An edge is in two frames: that of its maker and that of whoever was
    done with it. If the sum over S is zero, then with each frame in S that made an edge, the frame that is done with it
-   is in S too; from INIT on, that leads to every leaf. (Edges are 64 random bits; that other sums vanish by chance has
-   a probability of 2**-64 each.)
+   is in S too; from INIT on, that leads to every leaf, as long as an edge is made in the frame of the edge that it was
+   made of: whoever sends ACKs sees to that (`tasks.account`). A FAIL comes in the frame of the edge that failed, or
+   before and in that frame again. (Edges are 64 random bits; that other sums vanish by chance has a probability of
+   2**-64 each.) Simulated: tests/simulation, where frames of every kind, and segments, are lost one by one.
 
    So, of what a link may repeat: an ACK that comes an even number of times counts as never come: the tree does not
    complete, it expires and is replayed; never a false ACK. An odd number of times counts as once. A repeated FAIL is a
@@ -32,7 +36,8 @@ is zero when, and practically only when, every edge that was made is done.
 
 Storm: org.apache.storm.daemon.Acker. Departures: FAIL before INIT is remembered (JStorm drops it); a FAIL names the
 message within the tree, and does not end the row; expiry is by deadline, not by rotating buckets (theirs fires between
-one and two timeouts).
+one and two timeouts); a lost FAIL is made good by the ACK (theirs is left to the timeout, since they never ack the edge
+of a failed tuple).
 """
 
 from __future__ import annotations
@@ -82,6 +87,16 @@ class _Row:
         self.since_s = since_s
 
 
+class _FailedRow(_Row):
+    """A message of the tree failed: what was said of it is said again at the end."""
+
+    __slots__ = ("failures",)
+
+    def __init__(self, xor: int, owner: int, since_s: float) -> None:
+        super().__init__(xor, owner, since_s)
+        self.failures: dict[int, Any] = {}
+
+
 class _Stray:
     """INIT was not seen."""
 
@@ -122,14 +137,18 @@ class Ledger:
         """A spout task `owner` has emitted the tree of `root`, and the clock runs; `xor` is over its first edges."""
         if root in self._rows:
             return  # repeated
-        if self._strays and (stray := self._strays.pop(root, None)) is not None:
-            xor ^= stray.xor
-            if stray.failures:
-                out += [(owner, Verdict(VerdictKind.FAIL, root, i, failure)) for i, failure in stray.failures.items()]
-        if xor:
+        stray = self._strays.pop(root, None) if self._strays else None
+        if stray is None and xor:
             self._rows[root] = _Row(xor, owner, now_s)
-        else:
-            out.append((owner, Verdict(VerdictKind.ACK, root)))
+            return
+        if stray is not None:
+            xor ^= stray.xor
+        self._rows[root] = _Row(xor, owner, now_s)
+        if stray is not None and stray.failures:
+            for index, failure in stray.failures.items():
+                self.fail(root, index, failure, now_s, out)
+        if not xor:
+            self.ack(((root, 0),), now_s, out)
 
     def ack(self, items: Iterable[tuple[int, int]], now_s: float, out: list[tuple[int, Verdict]]) -> None:
         """Edges were done and made: (root, xor over both) for each root."""
@@ -142,13 +161,18 @@ class Ledger:
             row.xor ^= xor
             if not row.xor:
                 del rows[root]
-                out.append((row.owner, Verdict(VerdictKind.ACK, root)))
+                failures = row.failures if type(row) is _FailedRow else None
+                out.append((row.owner, Verdict(VerdictKind.ACK, root, failure=failures)))
 
     def fail(self, root: int, index: int, failure: Any, now_s: float, out: list[tuple[int, Verdict]]) -> None:
         """A tuple of message `index` of the tree was failed. (Its edge is completed by `ack`, like any other.)"""
         row = self._rows.get(root)
         if row is not None:
-            out.append((row.owner, Verdict(VerdictKind.FAIL, root, index, failure)))
+            if not isinstance(row, _FailedRow):
+                row = self._rows[root] = _FailedRow(row.xor, row.owner, row.since_s)
+            if index not in row.failures:
+                row.failures[index] = failure
+                out.append((row.owner, Verdict(VerdictKind.FAIL, root, index, failure)))
             return
         stray = self._stray(root, now_s)
         if stray.failures is None:

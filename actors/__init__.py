@@ -20,6 +20,7 @@ from .errors import (
     SpawnError,
     StoreError,
 )
+from .inbox import Inbox
 from .lanes import EMPTY, Lanes, Parked
 from .lifeline import die_with_parent
 from .loops import loop_factory
@@ -65,6 +66,7 @@ __all__ = [
     "Directive",
     "DirectoryStore",
     "FailureHistory",
+    "Inbox",
     "KillTimeoutError",
     "Lanes",
     "LoopClock",

@@ -44,16 +44,16 @@ class LoopClock:
         self.monotonic: Callable[[], float] = loop.time
         self.stopwatch: Callable[[], float] = loop.time if virtual else time.perf_counter
         # In virtual time the wall clock starts at a fixed date: two runs of one test read the same timestamps. The loop
-        # may say which; then every clock of that loop agrees, however late it was made.
-        self._now_offset_s: float | None = (
-            getattr(loop, "wall_offset_s", 1_700_000_000.0 - loop.time()) if virtual else None
-        )
+        # says which, so every clock of that loop agrees, however late it was made; and wall clocks may jump.
+        self._virtual_loop = loop if virtual else None
+        self._offset_s = 1_700_000_000.0 - loop.time()
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
-        if self._now_offset_s is None:
+        loop = self._virtual_loop
+        if loop is None:
             return time.time()
-        return self._now_offset_s + self.monotonic()
+        return loop.time() + getattr(loop, "wall_offset_s", self._offset_s)
 
     async def sleep(self, delay_s: float) -> None:
         """Wait."""

@@ -47,6 +47,11 @@ class Mailbox(Lanes):
             raise ValueError(f"a mailbox has one reader: this one is (or was) {self._reader}'s, give {reader} its own")
         self._reader = reader
 
+    @property
+    def reader(self) -> str | None:
+        """The path of the actor whose mailbox it is (or was)."""
+        return self._reader
+
     async def put(self, item: Any, weight: int = 1) -> None:
         """Accept a piece, waiting for room. MailboxClosedError if it closes first.
 

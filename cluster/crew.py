@@ -20,7 +20,7 @@ from typing import Any
 
 from ..acker import AckerActor, Verdicts
 from ..actors import Actor, ActorEscalatedError, ActorSystem, Directive, Mailbox, Ref, RestartPolicy
-from ..tasks import BoltTask, Environment, ErrorLog, SpoutTask, TaskActor, load_hooks
+from ..tasks import BoltTask, Environment, ErrorLog, SpoutTask, TaskActor, Wire, direct, load_hooks
 from ..topology import ACKER_COMPONENT, Config, Topology, component_config, make_plan
 
 log = logging.getLogger("aiostorm.cluster")
@@ -38,6 +38,7 @@ class Crew:
         *,
         on_quiet: Callable[[], None],
         gave_up: Callable[[str, BaseException], None],
+        wire: Wire = direct,
     ) -> None:
         self.plan = make_plan(topology, config)
         self.configs = {c: component_config(config, spec.config) for c, spec in topology.components.items()}
@@ -53,6 +54,7 @@ class Crew:
         self._name = name
         self._config = config
         self._system = system
+        self._wire = wire
         self._guardian = _Guardian(gave_up)
         self._root: Ref | None = None
         self._ending = False
@@ -74,7 +76,7 @@ class Crew:
             return
         timeout_s = self._config.message_timeout_s if self._config.enable_message_timeouts else None
         for task_id in self.acker_ids:
-            self._spawn(ACKER_COMPONENT, task_id, AckerActor(timeout_s, self._deliver), self._config)
+            self._spawn(ACKER_COMPONENT, task_id, AckerActor(timeout_s, self._delivery(task_id)), self._config)
         await self._start(self.bolts, ended)
         await self._start(self.spouts, ended)
 
@@ -126,7 +128,8 @@ class Crew:
             rng=self._system.rng,
             errors=self.errors,
             mailboxes=self.mailboxes,
-            ackers=self.ackers,
+            acker_ids=self.acker_ids,
+            wire=self._wire,
             on_quiet=on_quiet,
         )
         for task in self.plan.tasks:
@@ -157,8 +160,10 @@ class Crew:
             actor, f"{component}[{task_id}]", policy=policy, mailbox=self.mailboxes[task_id]
         )
 
-    def _deliver(self, spout_task: int, verdicts: Verdicts) -> None:
-        self.mailboxes[spout_task].post(verdicts)
+    def _delivery(self, acker: int) -> Callable[[int, Verdicts], None]:
+        ids = (spout.task.task_id for spout in self.spouts)
+        inboxes = {task_id: self._wire(acker, task_id, self.mailboxes[task_id]) for task_id in ids}
+        return lambda spout_task, verdicts: inboxes[spout_task].post(verdicts)
 
     async def _stop(self, refs: Sequence[Ref]) -> None:
         for ref in refs:

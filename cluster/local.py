@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..actors import ActorSystem, Clock, DeadLetter, Decision, Rng
-from ..tasks import describe
+from ..tasks import Wire, describe, direct
 from ..topology import Config, Segment, Topology
 from .running_topology import RunningTopology
 
@@ -25,11 +25,19 @@ log = logging.getLogger("aiostorm.cluster")
 class LocalCluster:
     """Runs topologies in the current event loop: `async with LocalCluster() as cluster`.
 
-    `config` is the base of every topology's configuration.
+    `config` is the base of every topology's configuration. `wire` stands between two tasks: nothing, in one process.
     """
 
-    def __init__(self, config: Config | None = None, *, clock: Clock | None = None, rng: Rng | None = None) -> None:
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+        wire: Wire = direct,
+    ) -> None:
         self._config = config
+        self._wire = wire
         self._system = ActorSystem("local", clock=clock, rng=rng)
         self._system.on_failure = self._task_failed
         self._system.dead_letters.listener = self._not_executed
@@ -71,7 +79,9 @@ class LocalCluster:
         settings = Config()
         for layer in (self._config, topology.config, config):
             settings = settings.merge(layer)
-        running = RunningTopology(self._system, name, topology, settings, on_killed=lambda: self._forget(name))
+        running = RunningTopology(
+            self._system, name, topology, settings, on_killed=lambda: self._forget(name), wire=self._wire
+        )
         self._topologies[name] = running
         await running.start()
         return running

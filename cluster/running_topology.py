@@ -22,7 +22,7 @@ from typing import Any
 
 from ..actors import ActorEscalatedError, ActorSystem, Question, Stall
 from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
-from ..tasks import Activate, Deactivate, ErrorReport, GetResult, TaskActor, describe
+from ..tasks import Activate, Deactivate, ErrorReport, GetResult, TaskActor, Wire, describe, direct
 from ..topology import ACKER_COMPONENT, Config, Topology
 from .crew import Crew
 from .errors import TopologyFailedError, TopologyKilledError
@@ -52,6 +52,7 @@ class RunningTopology:
         topology: Topology,
         config: Config,
         on_killed: Callable[[], None],
+        wire: Wire = direct,
     ) -> None:
         self.name = name
         self.topology = topology
@@ -59,7 +60,13 @@ class RunningTopology:
         self.state = State.STARTING
         self._system = system
         self._crew = Crew(
-            system, name, topology, config, on_quiet=lambda: self._quiet.notify(), gave_up=self._task_gave_up
+            system,
+            name,
+            topology,
+            config,
+            on_quiet=lambda: self._quiet.notify(),
+            gave_up=self._task_gave_up,
+            wire=wire,
         )
         self.plan = self._crew.plan
         self._quiet = QuietWatch(self._crew.spouts, self._crew.bolts, self._crew.ackers, system.clock.monotonic)

@@ -1,7 +1,7 @@
 """Spouts and bolts as actors: collectors, outboxes, the tasks themselves."""
 
 from .bolt_task import BoltTask
-from .environment import Environment
+from .environment import Environment, Wire, direct
 from .hooks import load_hooks
 from .reports import ErrorLog, ErrorReport, describe
 from .spout_task import SpoutTask
@@ -17,6 +17,8 @@ __all__ = [
     "GetResult",
     "SpoutTask",
     "TaskActor",
+    "Wire",
     "describe",
+    "direct",
     "load_hooks",
 ]

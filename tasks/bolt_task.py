@@ -14,11 +14,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ..actors import EMPTY, Question, Stepper, Stop, Timer
+from ..actors import EMPTY, Question, Stop, Timer
 from ..topology import (
     SYSTEM_COMPONENT,
     TICK_STREAM,
@@ -36,21 +34,20 @@ from ..topology import (
 )
 from .choice import Tools, choose_executor
 from .collectors import BoltTaskCollector, TaskCollector, settle
-from .drive import USER_ERRORS, blamed, is_cancelled, resume
+from .drive import USER_ERRORS, blamed, is_cancelled
 from .environment import Environment
 from .executors import BatchExecutor, Executor, RowFailedError, without_waiting
 from .reports import describe
-from .task import TaskActor
+from .steps import SteppingTask
 
 TICK_FIELDS = Fields("rate_secs")
 
 
-class BoltTask(TaskActor):
+class BoltTask(SteppingTask):
     """One task of a bolt."""
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
-        self._inbox: deque[Segment] = deque()
         self._start = 0  # rows of the first segment that are executed already
         self._stopwatch = env.clock.stopwatch
         self._turn_s = config.turn_max_ms / 1000
@@ -58,20 +55,12 @@ class BoltTask(TaskActor):
         self._slice = 1  # rows between two looks at the clock; follows the time a row takes
         self._held: set[Segment] = set()
         self._held_sweep = 64  # so many, and those that are done by now are taken out
-        self._box = env.mailboxes[task.task_id]
         self._executor: Executor
         self._batches: BatchExecutor | None
         self._collectors: list[TaskCollector] = []
         self._working = False
         self._suspended = False
         self._flush_soon: asyncio.Handle | None = None
-        self._stopping = False
-        self._open_turn: Coroutine[Any, Any, None] | None = None  # begun in a step, and come to wait for `_waited`
-        self._waited: Any = None
-        self._raised: BaseException | None = None
-        self._in_step = False
-        self._stepper: Stepper
-        self._after_round: Callable[[Callable[[], None]], None]
         self._tick_origin = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, TICK_FIELDS)
 
     @property
@@ -103,8 +92,7 @@ class BoltTask(TaskActor):
     async def run(self) -> None:
         """The loop; see the module."""
         mailbox = self.mailbox
-        self._stepper = self.stepper(self._step)
-        self._after_round = self.system.dispatcher.after_round
+        self._begin_steps()
         while True:
             while (message := mailbox.take_control()) is not EMPTY:
                 await self._control(message)
@@ -132,67 +120,6 @@ class BoltTask(TaskActor):
             for segment in self._inbox:
                 self.dead_letter(segment)
 
-    # -- turns outside of the asyncio task ---------------------------------------------------------------------------
-
-    async def _wait_steps(self, *, ready: bool) -> None:
-        """Sleep while steps do the work. What a step could not finish, this asyncio task does."""
-        thrown: asyncio.CancelledError | None = None
-        try:
-            await self.mailbox.wait_steps(self._stepper, ready=ready)
-        except asyncio.CancelledError as cancelled:
-            if isinstance(self._raised, Exception):
-                self._raised = None  # it ends anyway, and it was reported
-            if self._open_turn is None and self._raised is None:
-                raise
-            thrown = cancelled  # perhaps it is meant for what user code waits for in that turn
-        turn, self._open_turn = self._open_turn, None
-        waited, self._waited = self._waited, None
-        if turn is not None:
-            await resume(turn, waited, thrown)
-        if self._raised is not None:
-            error, self._raised = self._raised, None
-            try:
-                raise error
-            finally:
-                del error  # its traceback holds this frame
-
-    def _step(self) -> None:
-        """A turn, called by the dispatcher. Mostly it comes to its end without having to wait."""
-        box = self._box
-        if self.outbox.blocked:
-            return  # `_on_room` makes it ready again
-        if self._inbox or box.fill:
-            turn = self._turn()
-            self._in_step = True
-            try:
-                waited = turn.send(None)
-            except StopIteration:
-                pass
-            except BaseException as error:
-                self._raised = error
-                box.nudge()
-                return
-            else:
-                self._open_turn, self._waited = turn, waited
-                box.nudge()
-                return
-            finally:
-                self._in_step = False
-        if self.outbox.blocked > 0:
-            return
-        if self._inbox or box.fill:
-            self._stepper.ready()
-        elif self._stopping:
-            box.nudge()
-        else:
-            self.env.on_quiet()
-
-    def _on_room(self) -> None:
-        if self._box.takes_steps() and not self.emitter.dirty:  # dirty: lost segments, which no turn need come to send
-            self._stepper.ready()
-        else:
-            self._box.nudge()
-
     # -- a turn ------------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> None:
@@ -207,6 +134,7 @@ class BoltTask(TaskActor):
                 await self._run_slices(self._executor)
         finally:
             self._working = self._suspended = False
+            self.emitter.in_hand = None
             if self._in_step:  # the data first; the ackers hear of it when it is through
                 self.emitter.seal_branches()
                 self._after_round(self._post)
@@ -219,7 +147,7 @@ class BoltTask(TaskActor):
             self.env.on_quiet()  # not before: what was to be posted kept it from being quiet
 
     async def _run_slices(self, executor: Executor) -> None:
-        stopwatch, inbox, limit_s = self._stopwatch, self._inbox, self._turn_s
+        stopwatch, inbox, limit_s, emitter = self._stopwatch, self._inbox, self._turn_s, self.emitter
         begun_s = last_s = stopwatch()
         while inbox:
             segment = inbox[0]
@@ -227,6 +155,7 @@ class BoltTask(TaskActor):
             stop = start + self._slice
             if executor.hold_open:
                 self._held.add(segment)
+            emitter.in_hand = (segment,)
             # Moved on before the rows are executed: after a failure the next instance goes on behind them.
             if stop < length:
                 self._start = stop
@@ -269,6 +198,7 @@ class BoltTask(TaskActor):
         self._start = 0
         if executor.hold_open:
             self._held.update(segments)
+        self.emitter.in_hand = segments
         begun_s = self.env.clock.stopwatch()
         try:
             if self._thread is not None:
@@ -303,7 +233,9 @@ class BoltTask(TaskActor):
         counters = self.counters
         counters.executed += count
         if executor.hold_open:
-            if not segment.open:
+            if segment.open:
+                self.emitter.hold(segment)
+            else:
                 self._held.discard(segment)
             if len(self._held) > self._held_sweep:
                 self._held = {held for held in self._held if held.open}
@@ -311,7 +243,9 @@ class BoltTask(TaskActor):
             return
         counters.acked += count - failed
         segment.open -= count
-        if not segment.open:
+        if segment.open:
+            self.emitter.hold(segment)
+        else:
             self.emitter.done(segment)
 
     def _interrupted(self, segments: list[Segment]) -> None:
@@ -419,6 +353,7 @@ class BoltTask(TaskActor):
                 self.emitter.done(segment)
         if keep is not None:
             self._held.add(keep)
+            self.emitter.hold(keep)
 
     def _close_collectors(self) -> None:
         """The instance is gone: what it still emits, from asyncio tasks of its own, is an error."""
@@ -431,7 +366,7 @@ class BoltTask(TaskActor):
     def _suspend(self) -> None:
         """User code suspends in the middle of a turn: what it has emitted and acked is sent now."""
         self._suspended = True
-        self.emitter.flush()
+        self.emitter.suspend()
 
     def _wake(self) -> None:
         """A rich bolt emitted, acked or failed. Outside of a turn (its own asyncio tasks) nobody else would flush."""

@@ -7,8 +7,8 @@
                                                          └─ xor of the root ─► acker
 
 1. A branch is the rows of one root in one turn: they become one segment per target, with one edge each.
-2. An edge is XORed into the turn's number of its root when it is made; the input's edge when its last row is done. The
-   acker gets one number per root and turn, and never sees a root complete before the children are in.
+2. An edge is XORed into the turn's number of its root when it is made; the input's edge when its last row is done
+   (account.py).
 3. Rows with several anchors share the branch `MANY`: their segments have one edge per root (Lineage).
 4. A segment weighs no more than its target's `max_piece`. One of columns is never cut: it weighs what fits (outbox.py).
 5. A batch of columns has a branch of its own, in the order of the emits, and one mark for all of its rows.
@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, Final
 
-from ..acker import Acks, IdSource
-from ..actors import Mailbox
+from ..acker import IdSource
+from ..actors import Inbox
 from ..metrics import TaskCounters
 from ..topology import (
     ColumnRows,
@@ -38,6 +38,7 @@ from ..topology import (
     column_rows,
     split_columns,
 )
+from .account import Account
 from .drive import USER_ERRORS, blamed
 from .outbox import Outlet
 
@@ -135,27 +136,24 @@ class Branch:
         return found
 
 
-class Emitter:
-    """What a task has emitted, done and failed in this turn.
+class Emitter(Account):
+    """What a task has emitted, done and failed in this turn. `in_hand`: the segments that are being executed.
 
     `refused(error, row, stream)` is told of a row that a grouping refused (an unhashable key, an error in a custom
     grouping); it reports it and gives the `Failure` for its message.
     """
 
     __slots__ = (
-        "_ackers",
         "_batch_pairs",
         "_batch_roots",
         "_branches",
         "_ids",
         "counters",
-        "failures",
+        "in_hand",
         "name",
         "on_emit",
         "refused",
-        "resets",
         "streams",
-        "xors",
     )
 
     def __init__(
@@ -163,20 +161,18 @@ class Emitter:
         name: str,
         streams: dict[str, OutStream],
         ids: IdSource,
-        ackers: Sequence[Mailbox],
+        ackers: Sequence[Inbox],
         counters: TaskCounters,
         refused: Callable[[Exception, Row, str], Any],
     ) -> None:
+        super().__init__(ackers)
         self.name = name
+        self.in_hand: Sequence[Segment] | None = None
         self.refused = refused
         self.streams = streams
         self.counters = counters
-        self.xors: dict[int, int] = {}
-        self.failures: list[tuple[int, int, Any]] = []
-        self.resets: list[int] = []
         self.on_emit: Callable[[Row, str], None] | None = None
         self._ids = ids
-        self._ackers = ackers
         self._branches: list[Branch] = []
         self._batch_pairs: Any = None
         self._batch_roots: tuple[int, ...] = ()
@@ -212,26 +208,18 @@ class Emitter:
         """A batch of columns, behind what was emitted before. What is emitted next goes into another branch."""
         self._branches += [Branch.of_columns(root, stream, target, rows, mark), Branch(root)]
 
-    def done(self, segment: Segment) -> None:
-        """Every row of a received segment is acked or failed: its edge is done."""
-        xors = self.xors
-        if segment.lineage is not None:
-            for root, edge in segment.lineage.edges.items():
-                xors[root] = xors.get(root, 0) ^ edge
-        elif segment.root:
-            root = segment.root
-            xors[root] = xors.get(root, 0) ^ segment.edge
-
     def flush(self) -> None:
         """End the turn: seal every branch, send, post to the ackers. Never waits (see Outbox.blocked)."""
         if self._branches:
             self.seal_branches()
         self.post()
 
-    def post(self) -> None:
-        """Tell the ackers what was done and made, if anything was."""
-        if self.xors or self.failures or self.resets:
-            self._post()
+    def suspend(self) -> None:
+        """User code suspends in the middle of a turn: what it has emitted so far is sent now."""
+        if self.in_hand is not None:
+            for segment in self.in_hand:
+                self.hold(segment)
+        self.flush()
 
     def seal_branches(self) -> None:
         """Send what was emitted, in the order in which it was."""
@@ -336,23 +324,6 @@ class Emitter:
             self._batch_pairs = marks.mark
             self._batch_roots = tuple(dict.fromkeys([anchor for anchor, _ in marks.mark]))
         return self._batch_roots
-
-    def _post(self) -> None:
-        items, self.xors = self.xors, {}
-        failures, self.failures = self.failures, []
-        resets, self.resets = self.resets, []
-        ackers = self._ackers
-        if len(ackers) == 1:
-            ackers[0].post(Acks(list(items.items()), failures, resets))
-            return
-        for i, mailbox in enumerate(ackers):
-            mine = Acks(
-                [(root, xor) for root, xor in items.items() if root % len(ackers) == i],
-                [failure for failure in failures if failure[0] % len(ackers) == i],
-                [root for root in resets if root % len(ackers) == i],
-            )
-            if mine.items or mine.failures or mine.resets:
-                mailbox.post(mine)
 
     # -- checks ------------------------------------------------------------------------------------------------------
 

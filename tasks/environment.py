@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..acker import IdSource
-from ..actors import Clock, Mailbox, Rng
+from ..actors import Clock, Inbox, Mailbox, Rng
 from ..topology import (
     ComponentSpec,
     Config,
@@ -29,6 +29,14 @@ from .emitter import OutStream, Route
 from .outbox import Outbox
 from .reports import ErrorLog, describe
 
+Wire = Callable[[int, int, Mailbox], Inbox]
+"""What stands between two tasks: (sender's task id, receiver's, receiver's mailbox) → what the sender sees of it."""
+
+
+def direct(source: int, target: int, mailbox: Mailbox) -> Inbox:
+    """Nothing: the mailbox itself."""
+    return mailbox
+
 
 def _nothing() -> None:
     """Nobody waits for quiet."""
@@ -36,7 +44,9 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class Environment:
-    """`mailboxes` has every task's, by task id; `ackers` those of the ackers, in order (a root's is `root % len`).
+    """`mailboxes` has every task's, by task id; `acker_ids` the ackers' ids, in order (a root's is `root % len`).
+
+    Who sends reaches a mailbox by `wire`.
 
     `on_quiet` is called when a task has run out of work: somebody may be waiting for that.
     """
@@ -49,13 +59,18 @@ class Environment:
     rng: Rng
     errors: ErrorLog
     mailboxes: Mapping[int, Mailbox]
-    ackers: Sequence[Mailbox]
+    acker_ids: Sequence[int] = ()
+    wire: Wire = direct
     on_quiet: Callable[[], None] = field(default=_nothing)
     grouping_memory: dict[Any, Any] = field(default_factory=dict)
 
     def ids(self) -> IdSource:
         """A supply of ids for one task."""
         return IdSource(self.rng.token_bytes)
+
+    def ackers(self, task: TaskSpec) -> list[Inbox]:
+        """The ackers, as a task sees them."""
+        return [self._reach(task, acker) for acker in self.acker_ids]
 
     def stream_fields(self) -> dict[tuple[str, str], Fields]:
         """(component, stream) → fields, of the whole topology."""
@@ -78,7 +93,7 @@ class Environment:
             if declared.direct:
                 outlets = {
                     target: outbox.outlet(
-                        target, self.mailboxes[target], never_waits=(source, s.consumer) in self.plan.feedback
+                        target, self._reach(task, target), never_waits=(source, s.consumer) in self.plan.feedback
                     )
                     for s in subscriptions
                     for target in self.plan.tasks_of[s.consumer]
@@ -102,10 +117,13 @@ class Environment:
                     shared=self.grouping_memory,
                 )
                 grouping = _prepared(subscription, context, targets)
-                outlets = {t: outbox.outlet(t, self.mailboxes[t], never_waits=never_waits) for t in targets}
+                outlets = {t: outbox.outlet(t, self._reach(task, t), never_waits=never_waits) for t in targets}
                 routes.append(Route(grouping, origin.bare, outlets))
             streams[name] = OutStream(origin, False, routes)
         return streams
+
+    def _reach(self, source: TaskSpec, target: int) -> Inbox:
+        return self.wire(source.task_id, target, self.mailboxes[target])
 
     def is_high(self, target: int) -> bool:
         """Is a task's mailbox past its high mark?"""

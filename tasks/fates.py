@@ -46,17 +46,23 @@ class Fates:
         """Hear a verdict."""
         pending = self._pending
         if verdict.kind is VerdictKind.ACK:
+            if verdict.failure:  # what failed is named once more: the verdict on it may not have come
+                for index, failure in verdict.failure.items():
+                    await self._fail(verdict.root, index, failure)
             tree = pending.acked(verdict.root)
             if tree is not None:
                 await self._acked(tree)
         elif verdict.kind is VerdictKind.FAIL:
-            failed = pending.failed(verdict.root, verdict.index, verdict.failure)
-            if failed is not None:
-                await self._failed(failed)
+            await self._fail(verdict.root, verdict.index, verdict.failure)
         elif verdict.kind is VerdictKind.EXPIRED:
             await self.expire([verdict.root])
         else:
             pending.reset(verdict.root, self._task.env.clock.monotonic())
+
+    async def _fail(self, root: int, index: int, failure: Any) -> None:
+        failed = self._pending.failed(root, index, failure)
+        if failed is not None:
+            await self._failed(failed)
 
     async def settle_at_once(self) -> None:
         """Messages that nobody tracks are acked as soon as the call that emitted them is over."""

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..actors import Mailbox, MailboxClosedError
+from ..actors import Inbox, MailboxClosedError
 from ..topology import ColumnRows, Segment
 
 
@@ -26,7 +26,7 @@ class Outlet:
 
     __slots__ = ("_mailbox", "_never_waits", "_outbox", "_parked", "_ready", "max_piece")
 
-    def __init__(self, outbox: Outbox, mailbox: Mailbox, never_waits: bool) -> None:
+    def __init__(self, outbox: Outbox, mailbox: Inbox, never_waits: bool) -> None:
         self._outbox = outbox
         self._mailbox = mailbox
         self._never_waits = never_waits
@@ -101,7 +101,7 @@ class Outbox:
         self._outlets: dict[tuple[int, bool], Outlet] = {}
         self._waiters: list[asyncio.Future[None]] = []
 
-    def outlet(self, target: int, mailbox: Mailbox, *, never_waits: bool) -> Outlet:
+    def outlet(self, target: int, mailbox: Inbox, *, never_waits: bool) -> Outlet:
         """The outlet to a task: one for all streams, so that their order is kept; feedback edges have their own."""
         found = self._outlets.get((target, never_waits))
         if found is None:

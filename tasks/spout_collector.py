@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..acker import Emission, IdSource, Init, Pending, Retries, Settled, Tree
-from ..actors import Mailbox
+from ..actors import Inbox
 from ..topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, ColumnRows, Failure, Row, is_batch
 from .collectors import TaskCollector
 from .emitter import UNTRACKED, Branch, Emitter, OutStream
@@ -33,7 +33,7 @@ class SpoutTaskCollector(TaskCollector):
         report: Callable[[BaseException], None],
         *,
         task_id: int,
-        ackers: Sequence[Mailbox],
+        ackers: Sequence[Inbox],
         ids: IdSource,
         pending: Pending,
         retries: Retries,

@@ -154,7 +154,7 @@ class SpoutTask(TaskActor):
             self.outbox,
             lambda error: self.report("report_error", error),
             task_id=self.task.task_id,
-            ackers=self.env.ackers,
+            ackers=self.env.ackers(self.task),
             ids=self.env.ids(),
             pending=self._pending,
             retries=self._retries,

@@ -56,7 +56,7 @@ class TaskActor(Actor):
             self.name,
             env.out_streams(task, spec, config, self.outbox),
             env.ids(),
-            env.ackers,
+            env.ackers(task),
             self.counters,
             self._refused,
         )

@@ -159,7 +159,8 @@ class BoltHarness:
                 if not segment.root and segment.lineage is None:
                     self._unanchored.extend(segment.rows)
         failures: dict[int, Failure] = {}
-        while (message := self._env.ackers[0].take_control()) is not EMPTY:
+        [acker] = self._env.acker_ids
+        while (message := self._env.mailboxes[acker].take_control()) is not EMPTY:
             if isinstance(message, Acks):
                 failures.update((root, failure) for root, _, failure in message.failures or ())
         for root, (row, segment) in list(self._open.items()):
@@ -206,7 +207,7 @@ async def bolt_harness(
             rng=system.rng,
             errors=ErrorLog("harness"),
             mailboxes=mailboxes,
-            ackers=[mailboxes[task_id] for task_id in plan.tasks_of[ACKER_COMPONENT]],
+            acker_ids=plan.tasks_of[ACKER_COMPONENT],
         )
         harness = BoltHarness(BoltTask(env, task_spec, spec, own), env, inputs)
         await harness.start(system)

@@ -59,14 +59,13 @@ class Model:
         if row.open or row.owner is None:
             return []
         del self.rows[root]
-        return [(row.owner, VerdictKind.ACK, root, -1, None)]
+        return [(row.owner, VerdictKind.ACK, root, -1, row.failures or None)]
 
     def fail(self, root: int, index: int, failure: Any, now_s: float) -> list[Heard]:
         row = self.stray(root, now_s)
-        if row.owner is not None:
-            return [(row.owner, VerdictKind.FAIL, root, index, failure)]
+        known = index in row.failures
         row.failures.setdefault(index, failure)
-        return []
+        return [(row.owner, VerdictKind.FAIL, root, index, failure)] if row.owner is not None and not known else []
 
     def reset(self, root: int, now_s: float) -> list[Heard]:
         row = self.rows.get(root)
@@ -310,7 +309,7 @@ def test_failures_before_init_are_remembered_one_per_message_and_come_before_the
     assert as_heard(out) == [
         (7, VerdictKind.FAIL, which.root, 3, "first"),
         (7, VerdictKind.FAIL, which.root, 1, "other"),
-        (7, VerdictKind.ACK, which.root, -1, None),
+        (7, VerdictKind.ACK, which.root, -1, {3: "first", 1: "other"}),
     ]
 
 

@@ -54,7 +54,7 @@ def no_wait_for(source: Source) -> Iterator[Fault]:
 
 def no_bare_task(source: Source) -> Iterator[Fault]:
     """An asyncio task that nobody holds vanishes, and so does its exception."""
-    if source.room in TASK_MAKERS:
+    if any(fnmatch(source.name, pattern) for pattern in TASK_MAKERS):
         return
     message = (
         "a bare asyncio task may vanish with its exception: start it in an `asyncio.TaskGroup` or under a guardian "
@@ -174,7 +174,8 @@ def short_enough(source: Source) -> Iterator[Fault]:
 
 
 def doors_inside(source: Source) -> Iterator[Fault]:
-    """In a room: other rooms relatively and by their doors."""
+    """In a room: other rooms relatively and by their doors. An inner room is part of the room around it."""
+    depth = source.name.count("/")
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -184,8 +185,8 @@ def doors_inside(source: Source) -> Iterator[Fault]:
             module = node.module or ""
             if node.level == 0 and module.split(".")[0] in (FRONT_DOOR, *rooms()):
                 yield _inside(source, node.lineno, f"`from {module} import …`")
-            elif node.level >= 2:
-                yield from _through_door(source, node, module)
+            elif node.level > depth:
+                yield from _through_door(source, node, module, depth)
 
 
 def _inside(source: Source, line: int, what: str) -> Fault:
@@ -197,9 +198,9 @@ def _inside(source: Source, line: int, what: str) -> Fault:
     )
 
 
-def _through_door(source: Source, node: ast.ImportFrom, module: str) -> Iterator[Fault]:
+def _through_door(source: Source, node: ast.ImportFrom, module: str, depth: int) -> Iterator[Fault]:
     names = [alias.name for alias in node.names]
-    if node.level > 2 or module not in rooms():
+    if node.level > depth + 1 or module not in rooms():
         where = "." * node.level + module
         fix = "names come by the door, `from ..room import name`; what a door does not give, its room may give"
         if not module:

@@ -36,7 +36,10 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "datetime.datetime.today": (),
     "datetime.date.today": (),
     # Chance:
-    "random": ("actors/rng.py",),
+    "random": (
+        "actors/rng.py",
+        "testing/simulation/chance.py",  # every random choice of a simulated world, from its seed
+    ),
     "secrets": ("actors/rng.py",),
     "os.urandom": ("actors/rng.py",),
     "os.getrandom": (),
@@ -97,6 +100,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "concurrent.futures": (
         "actors/directory_store.py",  # the disk is waited for in a thread
         "tasks/task.py",  # components with blocking=True run in threads
+        "testing/simulation/loop.py",  # the type only: what is for a thread is done at once
         "testing/virtual_loop.py",  # time stands still while a thread works
     ),
 }
@@ -104,6 +108,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
 SEAM_TYPES: Final = ("random.Random", "uuid.UUID")
 """Types of a seam that may be named in annotations anywhere: whoever made the object stood at the seam."""
 
+<<<<<<< HEAD
 HARMLESS: Final = (
     # What belongs to a seam's module and neither reaches out nor differs between two runs on one machine.
     "os.PathLike",
@@ -176,6 +181,18 @@ PATH_METHODS: Final = ("chmod", "exists", "glob", "is_dir", "is_file", "lstat", 
 
 TASK_MAKERS: Final = ("actors",)
 """Rooms that may start asyncio tasks by hand: the guardian lives there."""
+=======
+TASK_MAKERS: Final = (
+    "actors/*",  # the guardian lives there
+    "testing/simulation/process.py",  # a simulated process's program, held by the process
+)
+"""Modules that may start asyncio tasks by hand. Patterns."""
+
+INNER_ROOMS: Final = (
+    "testing/simulation",  # a world of its own, with a name that users type: aiostorm.testing.simulation
+)
+"""Rooms are flat, but for these folders."""
+>>>>>>> a46e3ac (testing: a seeded world of simulated processes; acker, tasks: no false ACK under any single loss)
 
 LOOP_OWNERS: Final = PROGRAMS
 """Programs: they may start an event loop. Examples may under `if __name__ == "__main__"`."""

@@ -1,0 +1,61 @@
+"""Inbox: what a sender sees of a mailbox.
+
+In one process it is the mailbox itself; between processes it is the near end of a link, and in a simulated world what
+stands between two tasks. Whoever sends knows no difference.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from .lanes import Parked
+
+
+class Inbox(Protocol):
+    """See Mailbox (and Lanes), which has all of this."""
+
+    @property
+    def capacity(self) -> int:
+        """Tuples that it holds."""
+        ...
+
+    @property
+    def fill(self) -> int:
+        """Tuples that are in."""
+        ...
+
+    @property
+    def gate_open(self) -> bool:
+        """Does it take data?"""
+        ...
+
+    @property
+    def max_piece(self) -> int:
+        """No piece weighs more, unless the sender has looked and it fits."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Will it never take data again?"""
+        ...
+
+    @property
+    def is_high(self) -> bool:
+        """Is it past its high mark, or on the way down to its low mark?"""
+        ...
+
+    def offer(self, item: Any, weight: int = 1) -> bool:
+        """Accept a piece if the gate is open; never waits. False also when closed."""
+        ...
+
+    def force(self, item: Any, weight: int = 1) -> bool:
+        """Accept a piece whatever the fill; False when closed."""
+        ...
+
+    def park(self, sender: Parked) -> None:
+        """Pull from this sender when there is room."""
+        ...
+
+    def post(self, item: Any) -> None:
+        """Put a message on the control lane; never refused."""
+        ...

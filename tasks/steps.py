@@ -1,0 +1,105 @@
+"""Steps: the turns of a task, taken by the dispatcher while its asyncio task sleeps.
+
+    asyncio task: run ─► control, waiting, what a step could not finish ─► wait_steps ┐
+    dispatcher:                                              _step ─► _turn ─► _step ─┴► …
+
+1. A step is one turn (`_turn`), begun as the asyncio task would begin it. Mostly it comes to its end without waiting.
+2. A turn that comes to wait in the middle is handed to the asyncio task as it is, and goes on there. So is an error.
+3. While something it sent waits for room, no step is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ..actors import Stepper
+from ..topology import ComponentSpec, Config, Segment, TaskSpec
+from .drive import resume
+from .environment import Environment
+from .task import TaskActor
+
+
+class SteppingTask(TaskActor):
+    """A task whose turns may be steps. `_inbox` has the segments that were taken from the mailbox and are not done."""
+
+    def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
+        super().__init__(env, task, spec, config)
+        self._box = env.mailboxes[task.task_id]
+        self._inbox: deque[Segment] = deque()
+        self._stopping = False
+        self._open_turn: Coroutine[Any, Any, None] | None = None  # begun in a step, and come to wait for `_waited`
+        self._waited: Any = None
+        self._raised: BaseException | None = None
+        self._in_step = False
+        self._stepper: Stepper
+        self._after_round: Callable[[Callable[[], None]], None]
+
+    async def _turn(self) -> None:
+        raise NotImplementedError
+
+    def _begin_steps(self) -> None:
+        """In the asyncio task, before its first wait."""
+        self._stepper = self.stepper(self._step)
+        self._after_round = self.system.dispatcher.after_round
+
+    async def _wait_steps(self, *, ready: bool) -> None:
+        """Sleep while steps do the work. What a step could not finish, this asyncio task does."""
+        thrown: asyncio.CancelledError | None = None
+        try:
+            await self.mailbox.wait_steps(self._stepper, ready=ready)
+        except asyncio.CancelledError as cancelled:
+            if isinstance(self._raised, Exception):
+                self._raised = None  # it ends anyway, and it was reported
+            if self._open_turn is None and self._raised is None:
+                raise
+            thrown = cancelled  # perhaps it is meant for what user code waits for in that turn
+        turn, self._open_turn = self._open_turn, None
+        waited, self._waited = self._waited, None
+        if turn is not None:
+            await resume(turn, waited, thrown)
+        if self._raised is not None:
+            error, self._raised = self._raised, None
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
+
+    def _step(self) -> None:
+        """A turn, called by the dispatcher. Mostly it comes to its end without having to wait."""
+        box = self._box
+        if self.outbox.blocked:
+            return  # `_on_room` makes it ready again
+        if self._inbox or box.fill:
+            turn = self._turn()
+            self._in_step = True
+            try:
+                waited = turn.send(None)
+            except StopIteration:
+                pass
+            except BaseException as error:
+                self._raised = error
+                box.nudge()
+                return
+            else:
+                self._open_turn, self._waited = turn, waited
+                box.nudge()
+                return
+            finally:
+                self._in_step = False
+        if self.outbox.blocked > 0:
+            return
+        if self._inbox or box.fill:
+            self._stepper.ready()
+        elif self._stopping:
+            box.nudge()
+        else:
+            self.env.on_quiet()
+
+    def _on_room(self) -> None:
+        if self._box.takes_steps() and not self.emitter.dirty:  # dirty: lost segments, which no turn need come to send
+            self._stepper.ready()
+        else:
+            self._box.nudge()

@@ -1,0 +1,120 @@
+"""Faults: what a simulated world does to the system, as a script that the seed draws and that can be cut down.
+
+| kind | what happens |
+|---|---|
+| crash | the process is killed (`kill -9`), some time later it starts again; sometimes right after an effect outside |
+| pause | the process is frozen (SIGSTOP), up to a minute |
+| slow | the processor is up to 20 times slower |
+| clock | the wall clock jumps by up to an hour, or the process's clock runs up to 10 % fast or slow for a while |
+| error | a bolt's `execute` raises, before or after it has done its work |
+| loss | segments, and messages to and from ackers, are lost: as when a worker or a link dies |
+| repeat | messages to and from ackers come twice |
+| late | messages to and from ackers are up to 5 s late, and overtake one another |
+| acker | an acker fails and is started again |
+| steer | the topology is deactivated for a while |
+
+1. A script is data: (when, what, how much, how long), in true seconds from the world's begin. Whatever is left out of
+   it simply does not happen, so a failing script can be shrunk by leaving out more and more (shrink.py).
+2. Each seed enables a random subset of the kinds: faults hide one another. How many there are, and how bad, is drawn
+   from wide ranges.
+
+From: TigerBeetle's and FoundationDB's simulators; "Swarm Testing" (Groce et al., ISSTA 2012).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import ScriptError
+
+KINDS: Final = ("crash", "pause", "slow", "clock", "error", "loss", "repeat", "late", "acker", "steer")
+
+PER_MINUTE: Final = {
+    # The most that a seed may draw. (A task that fails more than 5 times in 30 s fails its topology: that is promised.)
+    "crash": 1.5,
+    "pause": 1.0,
+    "slow": 1.0,
+    "clock": 2.0,
+    "error": 4.0,
+    "loss": 2.0,
+    "repeat": 2.0,
+    "late": 2.0,
+    "acker": 1.0,
+    "steer": 0.5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """At `at_s` (true seconds) this happens. What `amount` is depends on the kind; `for_s` is how long it lasts."""
+
+    at_s: float
+    kind: str
+    amount: float = 0.0
+    for_s: float = 0.0
+
+    def __str__(self) -> str:
+        lasts = f" for {self.for_s:.3f} s" if self.for_s else ""
+        amount = f" ({self.amount:.3g})" if self.amount else ""
+        return f"{self.at_s:10.3f}  {self.kind}{amount}{lasts}"
+
+
+def kinds_of(faults: str | Collection[str] | None) -> tuple[str, ...]:
+    """The kinds that a user names: "crash late", ["crash"], "none", or None for all. ScriptError for an unknown one."""
+    if faults is None or faults == "all":
+        return KINDS
+    names = faults.replace(",", " ").split() if isinstance(faults, str) else list(faults)
+    if names == ["none"]:
+        return ()
+    unknown = [name for name in names if name not in KINDS]
+    if unknown:
+        raise ScriptError(f"no such fault: {', '.join(map(repr, unknown))}; there are: {', '.join(KINDS)}, all, none")
+    return tuple(name for name in KINDS if name in names)
+
+
+def draw(chance: random.Random, kinds: Sequence[str], begin_s: float, span_s: float) -> list[Fault]:
+    """A script for the time from `begin_s` on, `span_s` long, in order."""
+    enabled = [kind for kind in kinds if chance.random() < 0.6]
+    if kinds and not enabled:
+        enabled = [chance.choice(kinds)]
+    script: list[Fault] = []
+    for kind in enabled:
+        most = max(1, round(PER_MINUTE[kind] * span_s / 60))
+        script += [
+            _draw_one(chance, kind, begin_s + chance.random() * span_s, span_s) for _ in range(chance.randint(1, most))
+        ]
+    return sorted(script, key=lambda fault: fault.at_s)
+
+
+def _draw_one(chance: random.Random, kind: str, at_s: float, span_s: float) -> Fault:
+    amount, for_s = 0.0, 0.0
+    if kind == "crash":
+        amount, for_s = float(chance.random() < 0.3), _between(chance, 0.01, 20)
+    elif kind == "pause":
+        for_s = _between(chance, 0.05, 60)
+    elif kind == "slow":
+        amount, for_s = _between(chance, 1.5, 20), _between(chance, 0.1, 30)
+    elif kind == "clock":
+        if chance.random() < 0.5:
+            amount = chance.choice((-1, 1)) * _between(chance, 1, 3600)
+        else:
+            amount, for_s = chance.uniform(0.9, 1.1), _between(chance, 1, 60)
+    elif kind == "error":
+        amount = float(chance.randrange(1 << 16))
+    elif kind in ("loss", "repeat"):
+        amount, for_s = _between(chance, 0.002, 0.4), _between(chance, 0.1, 20)
+    elif kind == "late":
+        amount, for_s = _between(chance, 0.05, 5), _between(chance, 0.1, 20)
+    elif kind == "acker":
+        amount = float(chance.randrange(1 << 16))
+    elif kind == "steer":
+        for_s = _between(chance, 0.05, 10)
+    return Fault(round(at_s, 6), kind, amount, min(for_s, span_s))
+
+
+def _between(chance: random.Random, low: float, high: float) -> float:
+    """Small ones as often as large ones: the logarithm is uniform."""
+    return float(low * (high / low) ** chance.random())

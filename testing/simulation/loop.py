@@ -1,0 +1,189 @@
+"""The event loop of one simulated process: its callbacks run in an order that the seed decides.
+
+1. The world runs it: it has no selector, and no I/O of its own. `run_forever` is for the driver's loop only.
+2. asyncio promises that callbacks run in the order in which they were scheduled, but not in which order several things
+   that happen at one time schedule theirs. No code may depend on it, so the seed shuffles whatever is ready.
+3. Time is the process's own: it may be ahead, and run fast or slow; it never goes back. The wall clock may jump.
+4. Work for threads is done at once, in the loop's thread, and its result comes a little later: so the order is the
+   seed's. (Code in such a "thread" that waits for the loop would wait for ever; ours never does.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, Final
+
+from ..virtual_time import START_S, WALL_START_S
+
+FIFO: Final = "fifo"
+SHUFFLE: Final = "shuffle"
+RANDOM: Final = "random"
+ORDERS: Final = (FIFO, SHUFFLE, RANDOM)
+"""All that is ready, as it came; all that is ready, shuffled; one of what is ready."""
+
+_LAST_TURNS: Final = 10_000
+
+THREAD_S: Final = 0.01
+"""What a call in a thread takes, at the most."""
+
+
+class ProcessClock:
+    """A process's own time, as a function of true time (pure). Seconds."""
+
+    __slots__ = ("_at_s", "_own_s", "rate", "wall_offset_s")
+
+    def __init__(self, true_s: float) -> None:
+        self._at_s = true_s
+        self._own_s = START_S + true_s
+        self.rate = 1.0
+        self.wall_offset_s = WALL_START_S - START_S
+
+    def at(self, true_s: float) -> float:
+        """What it shows at a true time."""
+        return self._own_s + (true_s - self._at_s) * self.rate
+
+    def when(self, own_s: float) -> float:
+        """The true time at which it will show `own_s`."""
+        return self._at_s + (own_s - self._own_s) / self.rate
+
+    def set_rate(self, rate: float, true_s: float) -> None:
+        """From now on it runs at another speed."""
+        self._own_s = self.at(true_s)
+        self._at_s = true_s
+        self.rate = rate
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """See the module. `now` gives true time; `order` is one of ORDERS."""
+
+    virtual = True
+
+    def __init__(self, now: Callable[[], float], clock: ProcessClock, chance: random.Random, order: str) -> None:
+        super().__init__()
+        self.clock = clock
+        self._now = now
+        self._chance = chance
+        self._order = order
+        self.stopped = False
+        self._clock_resolution = 1e-9
+        self._ready: Any
+        self._timer_cancelled_count: int
+        self._thread_id: int | None
+        self._scheduled: Any
+
+    def time(self) -> float:
+        """The process's own time."""
+        return self.clock.at(self._now())
+
+    @property
+    def wall_offset_s(self) -> float:
+        """Wall clock minus `time()`."""
+        return self.clock.wall_offset_s
+
+    # -- what the world calls ----------------------------------------------------------------------------------------
+
+    def due_s(self) -> float | None:
+        """The true time at which it has something to do; None if it waits for nothing. May lie in the past."""
+        if self._ready:
+            return float("-inf")
+        scheduled = self._scheduled
+        while scheduled and scheduled[0]._cancelled:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            self._timer_cancelled_count = max(0, self._timer_cancelled_count - 1)
+        return self.clock.when(scheduled[0]._when) if scheduled else None
+
+    def turn(self) -> int:
+        """Run what is ready: all, or one callback; how many were run."""
+        self._move_due()
+        ready = self._ready
+        if self._order == RANDOM:
+            count = min(1, len(ready))
+            if len(ready) > 1:
+                chosen = self._chance.randrange(len(ready))
+                ready.rotate(-chosen)
+                handle = ready.popleft()
+                ready.rotate(chosen)
+                ready.appendleft(handle)
+        else:
+            count = len(ready)
+            if count > 1 and self._order == SHUFFLE:
+                handles = list(ready)
+                self._chance.shuffle(handles)
+                ready.clear()
+                ready.extend(handles)
+        for done in range(count):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+            if self.stopped:  # killed in the middle of this turn
+                return done + 1
+        return count
+
+    def bury(self) -> None:
+        """The world is over: let what stands in a dead process end, unseen, in a time of its own; then close."""
+        self.set_exception_handler(lambda *_: None)
+        own_s = self._now()
+        self._now = lambda: own_s
+        self.stopped = False
+        for task in asyncio.all_tasks(self):
+            task.cancel()
+        for _ in range(_LAST_TURNS):
+            due_s = self.due_s()
+            if due_s is None:
+                break
+            own_s = max(own_s, due_s)
+            self.turn()
+        for task in asyncio.all_tasks(self):  # it would not be cancelled
+            waiting: Any = task
+            waiting._log_destroy_pending = False
+        self._ready.clear()
+        self._scheduled.clear()
+        self._thread_id = None
+        self.close()
+
+    def _move_due(self) -> None:
+        scheduled = self._scheduled
+        # A clock that is read back from true time may be off by a rounding error.
+        end_s = self.time() + self._clock_resolution + 1e-12 * abs(self.time())
+        while scheduled and scheduled[0]._when < end_s:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            self._ready.append(handle)
+
+    # -- what asyncio asks of a loop ---------------------------------------------------------------------------------
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Done at once; the result comes within THREAD_S."""
+        done = self.create_future()
+        asyncio._set_running_loop(None)  # as in a thread
+        try:
+            value, error = func(*args), None
+        except BaseException as caught:
+            value, error = None, caught
+        finally:
+            asyncio._set_running_loop(self)
+        self.call_later(self._chance.random() * THREAD_S, _settle, done, value, error)
+        return done
+
+    def _process_events(self, event_list: Any) -> None:
+        raise NotImplementedError("a simulated process has no I/O")
+
+    def _write_to_self(self) -> None:
+        # call_soon_threadsafe: there are no threads.
+        return
+
+
+def _settle(done: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(value)
+    else:
+        done.set_exception(error)

@@ -1,0 +1,210 @@
+"""Outside: the source and the sink of a topology, beyond the reach of any crash.
+
+    source ── rows ──► topology ── rows ──► sink
+       ▲ ack, fail ──────┘
+
+1. A source offers its rows over the time of the run, each under its own message id. What is failed it offers again;
+   after a crash it offers again whatever was not acked. That is what a queue or a log with offsets does.
+2. A sink has a row as soon as its bolt has executed it. Rows come at least once.
+3. What a process does after its death reaches neither.
+4. It is the source that sees broken promises of the framework: a message settled twice in one attempt, or settled
+   though it was not open.
+
+The framework copies a component for each task: the copies share the book of the handle that the test holds.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from ...topology import Bolt, BoltCollector, Failure, Fields, Row, Spout, SpoutCollector, TopologyContext, Tuple
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+class _Book:
+    """What a source has to say, and what became of it. Message ids are 0, 1, 2, …"""
+
+    def __init__(self, world: World, name: str, rows: list[Row], max_replays: int | None) -> None:
+        self.world = world
+        self.name = name
+        self.rows = rows
+        self.max_replays = max_replays
+        self.offers_s = [0.0] * len(rows)
+        self.acked: dict[int, float] = {}
+        self.failures: Counter[int] = Counter()
+        self.last_failure: dict[int, Failure] = {}
+        self.given_up: set[int] = set()
+        self.emitted: Counter[int] = Counter()
+        self.open: set[int] = set()
+        self.life = 0
+        self.queue: list[tuple[float, int]] = []
+
+    def begin(self, life: int) -> None:
+        """A process has begun to read: the first of its spout tasks says so."""
+        if life != self.life:
+            self.life = life
+            self.open.clear()
+            self.queue = [
+                (self.offers_s[i], i) for i in range(len(self.rows)) if i not in self.acked and i not in self.given_up
+            ]
+            heapq.heapify(self.queue)
+
+    def take(self) -> int | None:
+        """The next message that is due."""
+        queue = self.queue
+        if not queue or queue[0][0] > self.world.now_s:
+            return None
+        message = heapq.heappop(queue)[1]
+        self.open.add(message)
+        self.emitted[message] += 1
+        return message
+
+    def settle(self, message: Any, failure: Failure | None) -> None:
+        """The framework says what became of a message."""
+        process = self.world.current
+        if not process.effect():
+            return
+        if message not in self.open:
+            how = "acked" if failure is None else "failed"
+            self.world.problem(f"message {message} of {self.name!r} is {how}, but it is not open")
+            return
+        self.open.discard(message)
+        trace, now_s = self.world.trace, self.world.now_s
+        if failure is None:
+            self.acked[message] = now_s
+            trace.add(now_s, "outside", self.name, f"message {message} is acked")
+        else:
+            self.failures[message] += 1
+            self.last_failure[message] = failure
+            trace.add(now_s, "outside", self.name, f"message {message} fails: {failure.reason}", detail=failure.error)
+            if self.max_replays is not None and self.failures[message] > self.max_replays:
+                self.given_up.add(message)
+            else:
+                heapq.heappush(self.queue, (now_s, message))
+        process.effect_done()
+
+
+class Source(Spout):
+    """Made by `simulation.source(rows, "field", …)`: a spout that offers these rows, and sees that each is acked."""
+
+    config: ClassVar[Mapping[str, Any]] = {"spout_wait_max_ms": 1000}
+
+    def __init__(self, world: World, name: str, rows: Iterable[Any], fields: Fields, max_replays: int | None) -> None:
+        self.outputs = {"default": fields}  # type: ignore[misc]
+        checked: list[Row] = []
+        for row in rows:
+            values = tuple(row) if isinstance(row, tuple | list) else (row,)
+            if len(values) != len(fields):
+                raise ValueError(f"{row!r:.200} has {len(values)} values; the fields are: {', '.join(fields)}")
+            checked.append(values)
+        self._book = _Book(world, name, checked, max_replays)
+        self._collector: SpoutCollector
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A view for one task on the same book."""
+        view = type(self).__new__(type(self))
+        view.outputs = self.outputs  # type: ignore[misc]
+        view._book = self._book
+        return view
+
+    @property
+    def rows(self) -> list[Row]:
+        """What it offers, by message id."""
+        return list(self._book.rows)
+
+    @property
+    def acked(self) -> set[int]:
+        """The message ids that were acked."""
+        return set(self._book.acked)
+
+    @property
+    def given_up(self) -> set[int]:
+        """The message ids that failed more often than `max_replays`."""
+        return set(self._book.given_up)
+
+    @property
+    def emitted(self) -> dict[int, int]:
+        """Message id → how often it was emitted."""
+        return dict(self._book.emitted)
+
+    @property
+    def last_failure(self) -> dict[int, Failure]:
+        """Message id → its last failure."""
+        return dict(self._book.last_failure)
+
+    @property
+    def left(self) -> list[int]:
+        """The message ids that are neither acked nor given up."""
+        book = self._book
+        return [i for i in range(len(book.rows)) if i not in book.acked and i not in book.given_up]
+
+    def offer_between(self, begin_s: float, end_s: float) -> None:
+        """Spread the rows over this time (true seconds), in order, with gaps and bursts that the seed draws."""
+        book = self._book
+        chance = book.world.chance.stream(f"offers of {book.name}")
+        book.offers_s = sorted(chance.uniform(begin_s, end_s) for _ in book.rows)
+
+    def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
+        """See Spout."""
+        self._collector = collector
+        self._book.begin(self._book.world.current.incarnation)
+
+    def next_tuple(self) -> None:
+        """See Spout."""
+        book = self._book
+        if not book.world.current.effect():
+            return
+        message = book.take()
+        if message is not None:
+            self._collector.emit(book.rows[message], message_id=message)
+
+    def ack(self, message_id: Any) -> None:
+        """See Spout."""
+        self._book.settle(message_id, None)
+
+    def fail(self, message_id: Any, failure: Failure) -> None:
+        """See Spout."""
+        self._book.settle(message_id, failure)
+
+
+class Sink(Bolt):
+    """Made by `simulation.sink()`: a bolt at the end of a stream; `values` are the rows that it has got."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._tuples: list[Tuple] = []
+        self._collector: BoltCollector
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A view for one task."""
+        view = type(self).__new__(type(self))
+        view._world, view._tuples = self._world, self._tuples
+        return view
+
+    @property
+    def tuples(self) -> list[Tuple]:
+        """What has come, in that order; replays make rows come again."""
+        return list(self._tuples)
+
+    @property
+    def values(self) -> list[Row]:
+        """The values of what has come."""
+        return [tup.values for tup in self._tuples]
+
+    def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
+        """See Bolt."""
+        self._collector = collector
+
+    def execute(self, tup: Tuple) -> None:
+        """See Bolt."""
+        process = self._world.current
+        if not tup.is_tick and process.effect():
+            self._tuples.append(tup)
+            self._world.trace.add(self._world.now_s, "outside", "sink", "gets a row", detail=tup.values)
+            process.effect_done()
+        self._collector.ack(tup)

@@ -1,0 +1,174 @@
+"""A simulated process: an event loop and a clock of its own, which can be killed, frozen and slowed down.
+
+    start ─► runs ─► crash: nothing of it runs again, no `finally`, no `except`   ─► start: a new incarnation
+               │ ─► pause: frozen (SIGSTOP), its timers are late when it goes on
+               └ ─► slow: every callback takes longer
+
+1. What it did to the world before a crash stays done; what it does afterwards (a callback that had begun runs to its
+   end) has no effect: whoever stands outside asks `alive` first.
+2. It has a random source of its own, and starts anew with each incarnation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from .chance import SeededRng
+from .loop import ProcessClock, SimLoop
+
+if TYPE_CHECKING:
+    from .world import World
+
+Main = Callable[["Process"], Coroutine[Any, Any, None]]
+
+
+class Process:
+    """Made by `World.process`. `main(process)` is its program; `incarnation` counts its lives from 1 (0: none yet)."""
+
+    def __init__(self, world: World, name: str, index: int, main: Main | None) -> None:
+        self.world = world
+        self.name = name
+        self.index = index
+        self.incarnation = 0
+        self.alive = False
+        self.busy_until_s = 0.0
+        self.paused_until_s = 0.0
+        self.handle_cost_s = 0.0
+        self.slowness = 1.0
+        self.crash_at_effect = False
+        self.clock = ProcessClock(world.now_s)
+        self.loop: SimLoop
+        self.task: asyncio.Task[None] | None = None
+        self.rng: SeededRng
+        self._main = main
+
+    @property
+    def runs(self) -> bool:
+        """Is it alive, and its program not over?"""
+        return self.alive and self.task is not None and not self.task.done()
+
+    def start(self) -> None:
+        """Begin a life."""
+        if self.alive:
+            raise RuntimeError(f"process {self.name} is alive: crash it, or let it end")
+        self._begin()
+        assert self._main is not None
+        self.task = self.spawn(self._main(self), name=self.name)
+        self.world.trace.add(self.world.now_s, "life", self.name, f"starts (life {self.incarnation})")
+        self.task.add_done_callback(self._ended)
+
+    def _begin(self) -> None:
+        self.incarnation += 1
+        self.alive = True
+        self.busy_until_s = self.paused_until_s = 0.0
+        self.crash_at_effect = False
+        world = self.world
+        life = f"{self.name}.{self.incarnation}"
+        self.rng = SeededRng(world.chance.stream(f"rng {life}"))
+        self.loop = SimLoop(world.clock, self.clock, world.chance.stream(f"loop {life}"), world.order)
+        self._adopt(self.loop)
+
+    def _adopt(self, loop: SimLoop) -> None:
+        loop.set_exception_handler(self.world.complain)
+        # The driver is run by asyncio; the others are always "running", as far as asyncio is concerned.
+        loop._thread_id = self.world.driver.loop._thread_id
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run a coroutine in it."""
+        return self.loop.create_task(work, name=name)
+
+    async def call(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """From another process: run `work` in this one and wait for its result. ProcessDiedError if it dies first."""
+        caller = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = caller.create_future()
+        life = self.incarnation
+
+        async def run() -> None:
+            value: Any = None
+            error: Exception | None = None
+            try:
+                value = await work()
+            except asyncio.CancelledError:
+                error = ProcessDiedError(f"{self.name} has ended")
+            except Exception as raised:
+                error = raised
+            caller.call_soon(_answer, answer, value, error)
+
+        if not self.runs:
+            raise ProcessDiedError(f"{self.name} does not run")
+        self.spawn(run(), name=f"{self.name}: asked")
+        while not answer.done():
+            if self.incarnation != life or not self.runs:
+                raise ProcessDiedError(f"{self.name} has died")
+            await asyncio.wait((answer,), timeout=0.1)
+        return answer.result()
+
+    # -- what the world does to it -----------------------------------------------------------------------------------
+
+    def crash(self, why: str = "is killed") -> None:
+        """It dies here and now (kill -9)."""
+        if self.alive:
+            self.world.trace.add(self.world.now_s, "fault", self.name, why)
+            self._die()
+
+    def pause(self, for_s: float) -> None:
+        """Freeze it."""
+        self.paused_until_s = max(self.paused_until_s, self.world.now_s + for_s)
+        self.world.trace.add(self.world.now_s, "fault", self.name, f"is frozen for {for_s:.3f} s")
+
+    def effect(self) -> bool:
+        """It is about to do something that is seen outside: may it? (And is that the last thing it does?)
+
+        Whoever asks calls `effect_done` afterwards.
+        """
+        return self.alive
+
+    def effect_done(self) -> None:
+        """It has done it."""
+        if self.alive and self.crash_at_effect:
+            self.crash("is killed, right after what it did outside")
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not self.alive:
+            return
+        error = None if task.cancelled() else task.exception()
+        how = "ends" if error is None else f"ends with {type(error).__name__}"
+        self.world.trace.add(self.world.now_s, "life", self.name, how)
+        self._die()
+        self.world.process_ended(self, error)
+
+    def _die(self) -> None:
+        self.alive = False
+        self.loop.stopped = True
+        self.world.dead.append(self.loop)
+
+    # -- what the world asks -----------------------------------------------------------------------------------------
+
+    def due_s(self) -> float | None:
+        """The true time at which it has something to do and can do it; None if it waits for nothing."""
+        if not self.alive:
+            return None
+        due_s = self.loop.due_s()
+        return None if due_s is None else max(due_s, self.busy_until_s, self.paused_until_s)
+
+    def step(self) -> None:
+        """Give it the processor."""
+        world = self.world
+        handles = self.loop.turn()
+        self.busy_until_s = world.now_s + self.handle_cost_s * self.slowness * handles
+        world.trace.ran(self.index, handles, world.now_s)
+
+
+class ProcessDiedError(Exception):
+    """The process that was asked has died."""
+
+
+def _answer(answer: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    with contextlib.suppress(asyncio.InvalidStateError):
+        if error is None:
+            answer.set_result(value)
+        else:
+            answer.set_exception(error)

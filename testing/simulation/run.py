@@ -1,0 +1,302 @@
+"""Simulation: a topology in a seeded world, from warm-up to the last ack.
+
+    warm up ─► faults (safety is watched) ─► heal ─► liveness (everything is acked, in time) ─► end ─► nothing is left
+
+1. Safety, always: no message is settled twice in an attempt; asyncio has nothing to complain about; no mailbox holds
+   more than its capacity; user code runs in a living process only.
+2. Liveness, once all is healed: every row of every source is acked (or was given up), and the topology is idle, within
+   a bound that its message timeout gives.
+3. At the end everything is back to nothing: open messages, acker rows, mailboxes, asyncio tasks.
+4. A violation is an InvariantError at the end of `run`; a test's own assertions come after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...cluster import LocalCluster, RunningTopology, TopologyFailedError
+from ...topology import Config, Fields, Topology
+from .errors import InvariantError
+from .faults import Fault, draw, kinds_of
+from .injury import Injuries
+from .operator import Operator
+from .outside import Sink, Source
+from .process import Process, ProcessDiedError
+from .wire import Wires
+from .world import World
+
+WARM_UP_S: Final = 2.0
+FAULTS_S: Final = 60.0
+RESTARTS: Final = 20
+"""So often a process may end by itself (its topology failed); then it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run was. `digest` is the same in every run of the same seed and script; times are virtual seconds."""
+
+    seed: int
+    digest: str
+    script: tuple[Fault, ...]
+    simulated_s: float
+    recovered_s: float
+    """From the end of the faults until everything was acked."""
+    lives: int
+    messages: int
+    """What went over wires between tasks."""
+    emitted: int
+    acked: int
+    failed: int
+
+
+class Simulation:
+    """What a test marked `simulate` is given. `seed` is this run's; `only` cuts the fault script down (by index)."""
+
+    def __init__(self, world: World, faults: str | Collection[str] | None = None, only: Collection[int] | None = None):
+        self.world = world
+        self.seed = world.seed
+        self.kinds = kinds_of(faults)
+        self.only = only
+        self.script: list[Fault] = []
+        self.process: Process | None = None
+        self.wires: Wires | None = None
+        self.outcome: Outcome | None = None
+        self._sources: list[Source] = []
+        self._injuries = Injuries(world.chance.stream("injuries"))
+        self._operator = Operator(self, self._injuries)
+        self.topology: Topology
+        self._config: Any = None
+        self._ending: asyncio.Future[None]
+        self._carried = 0
+        self._running: RunningTopology | None = None
+        self._life = 0
+        self._failures: list[BaseException] = []
+        self.over = False
+
+    # -- what a test makes its topology of ---------------------------------------------------------------------------
+
+    def source(self, rows: Iterable[Any], *fields: str, max_replays: int | None = None) -> Source:
+        """A spout that offers these rows during the run, and again until each is acked; see outside.py.
+
+        `max_replays`: a message that fails more often is given up (`source.given_up`); None: never.
+        """
+        made = Source(self.world, f"source {len(self._sources)}", rows, Fields(*fields), max_replays)
+        self._sources.append(made)
+        return made
+
+    def sink(self) -> Sink:
+        """A bolt that keeps what comes, also over crashes."""
+        return Sink(self.world)
+
+    # -- the run -----------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        topology: Topology,
+        config: Config | Mapping[str, Any] | None = None,
+        *,
+        faults_s: float = FAULTS_S,
+        liveness_s: float | None = None,
+        check: Callable[[], Iterable[str]] | None = None,
+    ) -> Outcome:
+        """Run a topology through all phases. InvariantError if a promise is broken.
+
+        `faults_s`: how long the faults go on. `liveness_s`: how long recovery may take afterwards; by default what the
+        message timeout allows. `check()` may name broken promises of its own, at the end.
+        """
+        if self.process is not None:
+            raise RuntimeError("a simulation runs once: every seed has its own")
+        world = self.world
+        self._config = config
+        settings = Config().merge(topology.config).merge(config)
+        faults_from_s = world.now_s + WARM_UP_S
+        whole = draw(world.chance.stream("script"), self.kinds, faults_from_s, faults_s)
+        self.script = [fault for i, fault in enumerate(whole) if self.only is None or i in self.only]
+        self.topology = self._injuries.injured(topology) if "error" in self.kinds else topology
+        for source in self._sources:
+            source.offer_between(world.now_s, faults_from_s + faults_s * 0.9)
+        self.process = world.process("storm", self._main)
+        self._operator.draw_machine(self.process)
+        world.on_process_ended = self._process_ended
+        self.process.start()
+        await asyncio.sleep(WARM_UP_S)
+        self._operator.schedule(self.script)
+        await self._until(lambda: world.now_s >= faults_from_s + faults_s, faults_s + 1, "the faults' end")
+        self._operator.heal()
+        healed_s = world.now_s
+        await self._recover(liveness_s if liveness_s is not None else _bound_s(settings))
+        recovered_s = world.now_s - healed_s
+        await self._end(settings)
+        if check is not None:
+            for problem in check():
+                world.problem(problem)
+        self.outcome = self._outcome(recovered_s)
+        if world.problems:
+            raise InvariantError(world.problems)
+        return self.outcome
+
+    def is_up(self) -> RunningTopology | None:
+        """The running topology, if there is one right now."""
+        process = self.process
+        return self._running if process is not None and process.runs and self._life == process.incarnation else None
+
+    async def _main(self, process: Process) -> None:
+        self._ending = asyncio.get_running_loop().create_future()
+        self.wires = Wires(process)
+        self._operator.rewire()
+        async with LocalCluster(rng=process.rng, wire=self.wires) as cluster:
+            self._running = running = await cluster.submit("storm", self.topology, self._config)
+            self._life = process.incarnation
+            process.spawn(_when_ended(running, self._ending), name="the topology's end")
+            await self._ending
+            await running.kill()
+
+    def _process_ended(self, process: Process, error: BaseException | None) -> None:
+        self._carried += self.wires.carried if self.wires is not None else 0
+        if self.over and error is None:
+            return
+        world = self.world
+        if error is not None and not isinstance(error, TopologyFailedError):
+            world.problem(f"the process ended with {error!r}")
+        elif error is not None:
+            self._failures.append(error)
+            if len(self._failures) > RESTARTS or not self._operator.faulty:
+                world.problem(f"the topology failed: {error}")
+                return
+        world.call_at(world.now_s + 1.0, self._operator.start)
+
+    async def _recover(self, bound_s: float) -> None:
+        """Liveness: within the bound everything is acked and idle."""
+        end_s = self.world.now_s + bound_s
+        while True:
+            left_s = end_s - self.world.now_s
+            try:
+                await self._until(lambda: self._is_up_and_acked() or bool(self.world.problems), left_s, "every ack")
+                if self.world.problems:
+                    return
+                await self._in_process(lambda running: running.wait_idle(max(0.1, end_s - self.world.now_s)))
+                return
+            except ProcessDiedError:
+                continue
+            except TimeoutError:
+                self.world.problem(self._stuck(bound_s))
+                return
+
+    def _is_up_and_acked(self) -> bool:
+        return self.is_up() is not None and not any(source.left for source in self._sources)
+
+    async def _end(self, settings: Config) -> None:
+        """Stop, and look whether anything is left."""
+        process = self.process
+        assert process is not None
+        running = self.is_up()
+        if running is None:
+            return
+        for problem in leftovers(running):
+            self.world.problem(problem)
+        self.over = True
+        process.loop.call_soon(_settle, self._ending)
+        try:
+            bound_s = settings.graceful_stop_s + settings.message_timeout_s + 60
+            await self._until(lambda: not process.alive, bound_s, "the process's end")
+        except TimeoutError:
+            self.world.problem(f"the process did not end in {bound_s:g} s")
+
+    async def _in_process(self, work: Callable[[RunningTopology], Awaitable[Any]]) -> Any:
+        process, running = self.process, self.is_up()
+        if process is None or running is None:
+            raise ProcessDiedError("the process does not run")
+        return await process.call(lambda: work(running))
+
+    async def _until(self, ready: Callable[[], bool], bound_s: float, what: str) -> None:
+        end_s = self.world.now_s + max(bound_s, 0)
+        while not ready():
+            if self.world.now_s >= end_s:
+                raise TimeoutError(f"{what} did not come in {bound_s:g} s")
+            await asyncio.sleep(min(0.05, max(end_s - self.world.now_s, 1e-6)))
+
+    # -- what it says ------------------------------------------------------------------------------------------------
+
+    def _stuck(self, bound_s: float) -> str:
+        lines = [f"{bound_s:g} s after the last fault not everything is acked and idle"]
+        for source in self._sources:
+            left = source.left
+            if left:
+                worst = left[0]
+                failure = source.last_failure.get(worst)
+                often = f"emitted {source.emitted.get(worst, 0)} times"
+                last = f", last failure: {failure}" if failure is not None else ""
+                lines.append(
+                    f"{len(left)} of {len(source.rows)} messages of {source._book.name!r} are not acked; "
+                    f"message {worst} {source.rows[worst]!r:.100} was {often}{last}"
+                )
+        running = self.is_up()
+        if running is None:
+            lines.append("the process does not run")
+        else:
+            lines += unacked(running)
+            lines += [f"error: {report}" for report in running.errors()[-3:]]
+        return "\n    ".join(lines)
+
+    def _outcome(self, recovered_s: float) -> Outcome:
+        assert self.process is not None
+        return Outcome(
+            seed=self.seed,
+            digest=self.world.trace.digest,
+            script=tuple(self.script),
+            simulated_s=self.world.now_s,
+            recovered_s=recovered_s,
+            lives=self.process.incarnation,
+            messages=self._carried,
+            emitted=sum(sum(source.emitted.values()) for source in self._sources),
+            acked=sum(len(source.acked) for source in self._sources),
+            failed=sum(sum(source._book.failures.values()) for source in self._sources),
+        )
+
+
+def leftovers(running: RunningTopology) -> list[str]:
+    """What an idle topology should not have any more."""
+    problems: list[str] = []
+    crew = running._crew
+    metrics = running.metrics()
+    if metrics.pending:
+        problems.append(f"an idle topology has {metrics.pending} open messages")
+    for task in crew.tasks:
+        box = crew.mailboxes[task.task.task_id]
+        if box.fill or box.has_data or box.parked:
+            problems.append(f"{task.name} is idle, and its mailbox holds {box.fill} (parked senders: {box.parked})")
+        if not box.gate_open:
+            problems.append(f"{task.name} is idle, and the gate of its mailbox is closed")
+    return problems
+
+
+def unacked(running: RunningTopology) -> list[str]:
+    """Bolts that have executed more tuples than they have acked or failed."""
+    lines = []
+    for name, component in running.metrics().items():
+        forgotten = component.executed - component.acked - component.failed
+        if component.kind == "bolt" and forgotten > 0:
+            lines.append(
+                f"bolt {name!r} has executed {component.executed} tuples and neither acked nor failed {forgotten}"
+            )
+    return lines
+
+
+def _bound_s(settings: Config) -> float:
+    # An attempt that a fault has spoilt takes a timeout to be noticed; what was failed is offered again at once.
+    return 60.0 + 4 * settings.message_timeout_s
+
+
+async def _when_ended(running: RunningTopology, ending: asyncio.Future[None]) -> None:
+    with contextlib.suppress(TopologyFailedError):  # the cluster's block ends with it
+        await running.wait_ended()
+    _settle(ending)
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,91 @@
+"""Trace: who did what to whom, at which virtual time; and one number for all of it.
+
+1. Every event goes into the digest; the last `kept` are kept for reading. Two runs of one seed have the same digest,
+   also under another PYTHONHASHSEED.
+2. Scheduling is in the digest too (which process ran, and how much), but not in the text: it is all noise.
+3. Event texts name no ids (object addresses, random roots): they would differ, or mean nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import reprlib
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final
+
+KEPT: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`source` did `what`; `target` is whom it was sent to, if it was sent. `at_s`: true time, from the world's begin.
+
+    `kind` is "send" for messages, "fault" for what the world does to the system, "life" for beginnings and ends,
+    "outside" for what was seen from outside, "lost" for what a fault took. `detail` is for readers only: no part of the
+    digest, since objects may show their addresses.
+    """
+
+    at_s: float
+    kind: str
+    source: str
+    target: str
+    what: str
+    detail: Any = None
+
+    def __str__(self) -> str:
+        to = f" -> {self.target}" if self.target else ""
+        mark = {"fault": "!! ", "lost": "xx ", "life": "-- "}.get(self.kind, "")
+        detail = "" if self.detail is None else f" {_shown.repr(self.detail)}"
+        return f"{self.at_s:12.6f}  {mark}{self.source}{to}: {self.what}{detail}"
+
+
+_shown = reprlib.Repr()
+_shown.maxother = _shown.maxstring = 60
+
+
+class Trace:
+    """The events of one world."""
+
+    __slots__ = ("_closed", "_digest", "_schedule", "count", "counts", "events")
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self.events: deque[Event] = deque(maxlen=kept)
+        self.count = 0
+        self.counts: dict[str, int] = {}
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._schedule = 0
+        self._closed = False
+
+    def close(self) -> None:
+        """What comes now is not part of it."""
+        self._closed = True
+
+    def add(self, at_s: float, kind: str, source: str, what: str, target: str = "", detail: Any = None) -> None:
+        """Something happened."""
+        if self._closed:
+            return
+        self.count += 1
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self._digest.update(f"{at_s!r} {kind} {source} {target} {what}\n".encode())
+        self.events.append(Event(at_s, kind, source, target, what, detail))
+
+    def ran(self, process: int, handles: int, at_s: float) -> None:
+        """A process was given the processor."""
+        # Hashes of numbers do not depend on PYTHONHASHSEED.
+        self._schedule = hash((self._schedule, process, handles, at_s))
+
+    @property
+    def digest(self) -> str:
+        """One text for all that has happened so far."""
+        whole = self._digest.copy()
+        whole.update(str(self._schedule).encode())
+        return whole.hexdigest()
+
+    def text(self, last: int | None = None) -> str:
+        """The events that were kept (the last ones), a line each."""
+        events = list(self.events)
+        shown = events if last is None else events[-last:]
+        left_out = self.count - len(shown)
+        head = [f"  … {left_out:,} events before"] if left_out else []
+        return "\n".join([*head, *map(str, shown)])

@@ -1,0 +1,166 @@
+"""Wires: what stands between the tasks of a simulated process. It shows every message in the trace, and loses some.
+
+    task ── offer, post ──► wire ──► mailbox of another task
+                              ├ lost          a segment, or a control message (INIT, acks, verdicts)
+                              ├ repeated      control messages only
+                              └ late          control messages only: they overtake one another
+
+1. Between tasks of one process nothing is ever lost. Between workers it is, when one dies or a link breaks: the promise
+   "at least once" must hold under anything that wires do here.
+2. Segments are lost, but neither repeated nor late: links de-duplicate and keep their order before a task sees them.
+3. What the cluster orders (activate, deactivate, stop) does not come this way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ...acker import Acks, Init, Verdicts
+from ...actors import Inbox, Mailbox, MailboxClosedError, Parked
+from ...topology import Segment
+
+if TYPE_CHECKING:
+    from .process import Process
+
+
+class Wires:
+    """All wires of one process: give it to `LocalCluster(wire=…)`. The fault script sets the rates (0 to 1)."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.chance = process.world.chance.stream(f"wires {process.name}.{process.incarnation}")
+        self.segment_loss = 0.0
+        self.loss = 0.0
+        self.repeat = 0.0
+        self.late = 0.0
+        self.late_s = 0.0
+        self.carried = 0
+        self._boxes: dict[int, Mailbox] = {}
+
+    def __call__(self, source: int, target: int, mailbox: Mailbox) -> Inbox:
+        """See `aiostorm.tasks.Wire`."""
+        self._boxes[target] = mailbox
+        return _Wire(self, source, target, mailbox)
+
+    def name(self, task_id: int) -> str:
+        """The name of a task, as in "count[5]"."""
+        box = self._boxes.get(task_id)
+        reader = box.reader if box is not None else None
+        return reader.rpartition("/")[2] if reader else f"[{task_id}]"
+
+    def saw(self, source: int, target: int, message: Any, kind: str = "send") -> None:
+        """A message passes, or is lost."""
+        self.carried += 1
+        what, detail = _described(message)
+        world = self.process.world
+        world.trace.add(world.now_s, kind, self.name(source), what, self.name(target), detail)
+
+
+class _Wire:
+    """From one task to one other. (See Inbox.)"""
+
+    __slots__ = ("_box", "_source", "_target", "_wires")
+
+    def __init__(self, wires: Wires, source: int, target: int, mailbox: Mailbox) -> None:
+        self._wires = wires
+        self._source = source
+        self._target = target
+        self._box = mailbox
+
+    @property
+    def capacity(self) -> int:
+        return self._box.capacity
+
+    @property
+    def fill(self) -> int:
+        return self._box.fill
+
+    @property
+    def gate_open(self) -> bool:
+        return self._box.gate_open
+
+    @property
+    def max_piece(self) -> int:
+        return self._box.max_piece
+
+    @property
+    def closed(self) -> bool:
+        return self._box.closed
+
+    @property
+    def is_high(self) -> bool:
+        return self._box.is_high
+
+    def offer(self, item: Any, weight: int = 1) -> bool:
+        if not self._box.gate_open:
+            return False
+        return self.loses(item) or self._box.offer(item, weight)
+
+    def force(self, item: Any, weight: int = 1) -> bool:
+        if self._box.closed:
+            return False
+        return self.loses(item) or self._box.force(item, weight)
+
+    def park(self, sender: Parked) -> None:
+        self._box.park(_Tapped(self, sender))
+
+    def post(self, item: Any) -> None:
+        wires, chance = self._wires, self._wires.chance
+        if wires.loss and chance.random() < wires.loss:
+            wires.saw(self._source, self._target, item, "lost")
+            return
+        wires.saw(self._source, self._target, item)
+        copies = 1 + (bool(wires.repeat) and chance.random() < wires.repeat)
+        for _ in range(copies):
+            if wires.late and chance.random() < wires.late:
+                wires.process.loop.call_later(chance.random() * wires.late_s, self._box.post, item)
+            else:
+                self._box.post(item)
+
+    def loses(self, segment: Any) -> bool:
+        """A segment leaves the sender: is it lost?"""
+        wires = self._wires
+        lost = bool(wires.segment_loss) and wires.chance.random() < wires.segment_loss
+        wires.saw(self._source, self._target, segment, "lost" if lost else "send")
+        return lost
+
+
+class _Tapped:
+    """A parked sender, as the mailbox sees it through a wire."""
+
+    __slots__ = ("_sender", "_wire")
+
+    def __init__(self, wire: _Wire, sender: Parked) -> None:
+        self._wire = wire
+        self._sender = sender
+
+    def next_piece(self) -> tuple[Any, int] | None:
+        sender = self._sender
+        while (piece := sender.next_piece()) is not None and self._wire.loses(piece[0]):
+            if not sender.has_more():
+                return None
+        return piece
+
+    def has_more(self) -> bool:
+        return self._sender.has_more()
+
+    def refused(self, error: MailboxClosedError) -> None:
+        self._sender.refused(error)
+
+
+def _described(message: Any) -> tuple[str, Any]:
+    if isinstance(message, Segment):
+        count = len(message.items)
+        first = message.row(0) if count and not hasattr(message.items, "batch") else None
+        return f"{count} of stream {message.origin.stream!r}", first
+    if isinstance(message, Acks):
+        failures = f", {len(message.failures)} failures" if message.failures else ""
+        resets = f", {len(message.resets)} resets" if message.resets else ""
+        return f"acks in {len(message.items)} trees{failures}{resets}", None
+    if isinstance(message, Init):
+        return f"INIT of {len(message.items)} trees", None
+    if isinstance(message, Verdicts):
+        kinds = Counter(verdict.kind.name for verdict in message.verdicts)
+        return ", ".join(f"{count} {kind}" for kind, count in kinds.items()), None
+    return type(message).__name__, None
