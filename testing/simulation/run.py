@@ -200,8 +200,8 @@ class Simulation:
             self.world.problem(problem)
         self.over = True
         process.loop.call_soon(_settle, self._ending)
+        bound_s = settings.graceful_stop_s + settings.message_timeout_s + 60
         try:
-            bound_s = settings.graceful_stop_s + settings.message_timeout_s + 60
             await self._until(lambda: not process.alive, bound_s, "the process's end")
         except TimeoutError:
             self.world.problem(f"the process did not end in {bound_s:g} s")

@@ -108,7 +108,6 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
 SEAM_TYPES: Final = ("random.Random", "uuid.UUID")
 """Types of a seam that may be named in annotations anywhere: whoever made the object stood at the seam."""
 
-<<<<<<< HEAD
 HARMLESS: Final = (
     # What belongs to a seam's module and neither reaches out nor differs between two runs on one machine.
     "os.PathLike",
@@ -179,9 +178,6 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 PATH_METHODS: Final = ("chmod", "exists", "glob", "is_dir", "is_file", "lstat", "open", "rename", "resolve", "stat")
 """Methods of paths whose names others have too: they count in files that import pathlib."""
 
-TASK_MAKERS: Final = ("actors",)
-"""Rooms that may start asyncio tasks by hand: the guardian lives there."""
-=======
 TASK_MAKERS: Final = (
     "actors/*",  # the guardian lives there
     "testing/simulation/process.py",  # a simulated process's program, held by the process
@@ -192,7 +188,6 @@ INNER_ROOMS: Final = (
     "testing/simulation",  # a world of its own, with a name that users type: aiostorm.testing.simulation
 )
 """Rooms are flat, but for these folders."""
->>>>>>> a46e3ac (testing: a seeded world of simulated processes; acker, tasks: no false ACK under any single loss)
 
 LOOP_OWNERS: Final = PROGRAMS
 """Programs: they may start an event loop. Examples may under `if __name__ == "__main__"`."""
