@@ -95,7 +95,7 @@ class Lossy:
 
 
 async def test_a_lost_frame_and_the_lost_segment_it_told_of_make_no_false_ack(sim_clock: SimClock) -> None:
-    # Found by the simulation. A rich bolt acks half of a segment: what it emitted, and the frame that said so, get lost.
+    # Found by the simulation. A bolt acks half of a segment: what it emitted, and the frame that says so, are lost.
     # When the other half is acked, the edges that the acker knows must not add up.
     held, lost = Notes(), Notes()
 
