@@ -344,7 +344,7 @@ class TaskHook:
         """The task ends."""
 
     def emit(self, values: Row, stream: str, task_id: int) -> None:
-        """The task emitted a tuple."""
+        """The task emitted a tuple; called when the turn is sent (depart: in Storm, by the emit)."""
 
     def spout_ack(self, message_id: Any, task_id: int, complete_latency_s: float) -> None:
         """A message was acked."""

@@ -27,6 +27,7 @@ PAGES = (
     "README.md",
     "docs/README.md",
     "docs/architecture.md",
+    "docs/conformance.md",
     "docs/glossary.md",
     "docs/semantics.md",
     "docs/storm.md",
