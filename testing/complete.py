@@ -82,12 +82,14 @@ async def complete_topology(
     mock_sources: Mapping[str, Iterable[Any]] | None = None,
     config: Config | Mapping[str, Any] | None = None,
     timeout_s: float = WAIT_S,
+    *,
+    name: str = "complete",
 ) -> CompletedTopology:
     """Run a topology, with some spouts replaced, until nothing is left to do; what it emitted.
 
     `mock_sources`: spout → the rows that it emits instead: `("a b",)`, or `FixedTuple(values, stream, message_id)`. It
-    runs in the current event loop, in a cluster of its own. WaitTimeoutError after `timeout_s` seconds of the loop's
-    time, ScriptError for sources that do not fit, TopologyFailedError if a component gives up.
+    runs in the current event loop, in a cluster of its own, as `name`. WaitTimeoutError after `timeout_s` seconds of
+    the loop's time, ScriptError for sources that do not fit, TopologyFailedError if a component gives up.
     """
     sources = {name: _source(topology, name, rows) for name, rows in (mock_sources or {}).items()}
     recorder = Recorder()
@@ -95,7 +97,7 @@ async def complete_topology(
     loop = asyncio.get_running_loop()
     begun_s = loop.time()
     async with LocalCluster() as cluster:
-        running = await cluster.submit("complete", _observed(topology, sources, recorder, direct_rows), config)
+        running = await cluster.submit(name, _observed(topology, sources, recorder, direct_rows), config)
         await _wait(running, sources, timeout_s)
         elapsed_s = loop.time() - begun_s
         metrics, results = running.metrics(), await running.results()

@@ -62,29 +62,28 @@ async def test_component_specific_config() -> None:
     "clojure_test (0.10)#test-component-specific-config-clojure",
     "The message timeout is the topology's; theirs is the longest of all components",
 )
-async def test_what_a_component_sees(local_cluster: LocalCluster) -> None:
+async def test_what_a_component_sees() -> None:
     class Sees(ConfBolt):
         outputs = Fields("conf", "value", "topology")
 
         def execute(self, tup: Tuple, collector: Any) -> None:
             collector.emit((tup[0], self.context.config.get(tup[0]), self.context.topology))
 
-    feeder, seen = FeederSpout("conf"), Recorder()
     builder = TopologyBuilder()
-    builder.set_spout("1", feeder)
+    builder.set_spout("1", Words)
     builder.set_bolt("2", Sees({"fake.config": 1, "max_spout_pending": 10}), max_spout_pending=3).shuffle_grouping("1")
-    builder.set_bolt("out", seen).shuffle_grouping("2")
-    tracked = await track_topology(
-        local_cluster, builder.create_topology(), {"topology.message.timeout.secs": 40}, name="test123"
+    result = await complete_topology(
+        builder.create_topology(),
+        {"1": ["fake.config", "topology.max.spout.pending", "message_timeout_s"]},
+        {"topology.message.timeout.secs": 40},
+        name="test123",
     )
-    await feeder.feed_all(["fake.config", "topology.max.spout.pending", "message_timeout_s"])
-    await tracked.wait_all_acked()
-    assert seen.values == [
+    assert result["2"] == [
         ("fake.config", 1, "test123"),
         ("topology.max.spout.pending", 3, "test123"),
         ("message_timeout_s", 40.0, "test123"),
     ]
-    builder.set_spout("other", FeederSpout("n"), message_timeout_s=40)
+    builder.set_spout("other", Words, message_timeout_s=40)
     with pytest.raises(TopologyError, match="message_timeout_s is a setting of the whole topology"):
         builder.create_topology()
 

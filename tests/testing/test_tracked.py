@@ -327,18 +327,3 @@ async def test_a_generator_keeps_its_context(local_cluster: LocalCluster) -> Non
 def test_a_failed_message_says_what_it_is() -> None:
     assert str(FailedMessage("s", 7, Failure("timeout"))) == "s: message 7: timeout"
     assert str(FailedMessage("s", "a", Failure("failed", "b", 3, "E: x"))) == "s: message 'a': failed in b[3]: E: x"
-
-
-async def test_still_is_not_idle(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
-    running = await local_cluster.submit("t", line(Numbers(3), hold=DoesRich()), {"message_timeout_s": 100})
-    await running.wait_still()
-    assert running.metrics()["hold"].executed == 3
-    now_s = sim_clock.monotonic()
-    await running.wait_still()
-    assert sim_clock.monotonic() == now_s
-    with pytest.raises(TimeoutError):
-        await running.wait_idle(10)
-    with pytest.raises(TimeoutError):
-        await running.wait_still(10, until=lambda: False)
-    await running.wait_idle()
-    assert sim_clock.monotonic() - now_s > 90
