@@ -3,16 +3,22 @@
 link (one per peer) ─ sequence (numbers, acks, resends) ─ Connection ─ Network: websockets, or a simulated one
 """
 
-from .errors import ConnectionLostError, FrameTooLargeError, NetworkError
+from .errors import ConnectionLostError, FrameTooLargeError, NetworkError, ProtocolError
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
+from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
 
 __all__ = [
     "MAX_BUFFERED_BYTES",
     "MAX_FRAME_BYTES",
+    "MAX_PAYLOAD_BYTES",
     "Connection",
     "ConnectionLostError",
     "FrameTooLargeError",
+    "LinkSequence",
     "Listener",
     "Network",
     "NetworkError",
+    "PeerStarted",
+    "ProtocolError",
+    "SequenceLimits",
 ]

@@ -15,3 +15,7 @@ class ConnectionLostError(NetworkError):
 
 class FrameTooLargeError(AiostormError, ValueError):
     """A frame is larger than a connection carries. Cut it up: the connection is as it was."""
+
+
+class ProtocolError(NetworkError):
+    """A frame came that no peer of this version sends. End the connection; what it says cannot be relied on."""

@@ -16,6 +16,9 @@ MACHINES: Final = (
     "tasks/emitter.py",
     "testing/virtual_time.py",
     "topology/*.py",
+    "transport/headers.py",
+    "transport/sequence.py",
+    "transport/sliding.py",
 )
 
 MACHINE_BANS: Final = ("asyncio", "time", "threading", "concurrent", "socket", "random", "select", "selectors")

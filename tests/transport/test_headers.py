@@ -1,0 +1,62 @@
+"""Headers: a frame says what was meant, and noise says nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.transport import LinkSequence, ProtocolError
+from aiostorm.transport.headers import Ack, Data, Hello, Refused, decode, epoch_of
+
+longs = st.integers(0, 2**64 - 1)
+some = st.integers(1, 2**64 - 1)
+frames = st.one_of(
+    st.builds(Hello, some, some, longs, longs, longs, st.booleans(), st.binary(max_size=99)),
+    st.builds(Data, longs, longs, longs, st.binary(max_size=99)),
+    st.builds(Ack, longs, longs),
+    st.builds(Refused, longs, longs),
+)
+
+
+@given(frame=frames)
+def test_a_frame_says_what_was_meant(frame: Hello | Data | Ack | Refused) -> None:
+    assert decode(frame.encode()) == frame
+
+
+@given(frame=frames, cut=st.integers(1, 40), more=st.binary(max_size=3))
+def test_a_part_of_a_frame_is_none(frame: Hello | Data | Ack | Refused, cut: int, more: bytes) -> None:
+    encoded = frame.encode()
+    for damaged in (encoded[:-cut], encoded + more):
+        try:
+            decoded = decode(damaged)
+        except ProtocolError:
+            continue
+        assert isinstance(decoded, Hello | Data) or damaged == encoded, "what has no payload has one length"
+
+
+@given(noise=st.binary(max_size=60))
+def test_noise_is_an_error_or_a_frame_and_nothing_else(noise: bytes) -> None:
+    end = LinkSequence(1)
+    end.connect(0.0)
+    try:
+        told = end.receive(noise, 0.0)
+    except ProtocolError:
+        return
+    assert told == []
+
+
+def test_another_version_is_told_from_noise() -> None:
+    frame = bytearray(Hello(1, 1).encode())
+    frame[1] = 2
+    with pytest.raises(ProtocolError, match="version 2"):
+        decode(bytes(frame))
+    with pytest.raises(ProtocolError, match="at most 4096"):
+        decode(Hello(1, 1, greeting=bytes(5000)).encode())
+
+
+@given(mine=some, other=some, another=some)
+def test_epochs_tell_incarnations_apart(mine: int, other: int, another: int) -> None:
+    if other != another:
+        assert epoch_of(mine, other) != epoch_of(mine, another)
+        assert epoch_of(other, mine) != epoch_of(another, mine)

@@ -1,0 +1,126 @@
+"""Headers: what stands before the payload of each frame of a link. Big-endian, fixed sizes.
+
+    HELLO    kind 1, version 1, established 1, incarnation 8, attempt 8, peer 8, peer attempt 8, next 8, greeting
+    DATA     kind 1, epoch 8, sequence 8, ack 8, payload
+    ACK      kind 1, epoch 8, ack 8
+    REFUSED  kind 1, incarnation 8, attempt 8
+
+1. Reading allocates no more than the frame; what is not exactly one of the four is a ProtocolError.
+2. The version stands in HELLO only, which comes first. It comes from strangers: it has at most MAX_HELLO_BYTES.
+3. An epoch is made of both incarnations, and is another one for each direction. With one of the two the same, another
+   one on the other side always gives another epoch: 3 is odd, so nothing is folded together.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from .errors import ProtocolError
+
+VERSION: Final = 1
+"""Of the protocol between two links."""
+
+MAX_HELLO_BYTES: Final = 4096
+
+_HELLO: Final = struct.Struct("!BBBQQQQQ")
+_DATA: Final = struct.Struct("!BQQQ")
+_ACK: Final = struct.Struct("!BQQ")
+_REFUSED: Final = struct.Struct("!BQQ")
+_KIND_HELLO, _KIND_DATA, _KIND_ACK, _KIND_REFUSED = 1, 2, 3, 4
+
+DATA_HEADER_BYTES: Final = _DATA.size
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Who I am, whom I have heard on this connection (0: nobody), and which frame of his I expect next."""
+
+    incarnation: int
+    attempt: int
+    peer: int = 0
+    peer_attempt: int = 0
+    next: int = 0
+    established: bool = False
+    greeting: bytes = b""
+
+    def encode(self) -> bytes:
+        """The frame."""
+        fields = (self.incarnation, self.attempt, self.peer, self.peer_attempt, self.next)
+        return _HELLO.pack(_KIND_HELLO, VERSION, self.established, *fields) + self.greeting
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """One numbered payload. `ack`: all frames of yours below it have come."""
+
+    epoch: int
+    sequence: int
+    ack: int
+    payload: bytes
+
+    def encode(self) -> bytes:
+        """The frame."""
+        return _DATA.pack(_KIND_DATA, self.epoch, self.sequence, self.ack) + self.payload
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """`ack`: all frames of yours below it have come. Also what says that one is alive."""
+
+    epoch: int
+    ack: int
+
+    def encode(self) -> bytes:
+        """The frame."""
+        return _ACK.pack(_KIND_ACK, self.epoch, self.ack)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A later incarnation has taken the place of this one, on that attempt of its."""
+
+    incarnation: int
+    attempt: int
+
+    def encode(self) -> bytes:
+        """The frame."""
+        return _REFUSED.pack(_KIND_REFUSED, self.incarnation, self.attempt)
+
+
+def decode(frame: bytes) -> Hello | Data | Ack | Refused:
+    """What a frame says. ProtocolError if it says nothing."""
+    try:
+        match frame[0] if frame else 0:
+            case 2:
+                _, epoch, sequence, ack = _DATA.unpack_from(frame)
+                return Data(epoch, sequence, ack, frame[DATA_HEADER_BYTES:])
+            case 3:
+                _, epoch, ack = _ACK.unpack(frame)
+                return Ack(epoch, ack)
+            case 1:
+                return _hello(frame)
+            case 4:
+                _, incarnation, attempt = _REFUSED.unpack(frame)
+                return Refused(incarnation, attempt)
+    except struct.error as error:
+        raise ProtocolError(f"a frame of {len(frame)} bytes and kind {frame[0]} is cut short or too long") from error
+    raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:1]!r} is none of a link")
+
+
+def epoch_of(sender: int, receiver: int) -> int:
+    """The epoch of what this sender sends to this receiver: of one incarnation of each."""
+    return (3 * sender + receiver) % 2**64
+
+
+def _hello(frame: bytes) -> Hello:
+    if len(frame) > 1 and frame[1] != VERSION:
+        raise ProtocolError(f"the peer speaks version {frame[1]} of the link's protocol, this is version {VERSION}")
+    if len(frame) > MAX_HELLO_BYTES:
+        raise ProtocolError(f"a HELLO of {len(frame)} bytes: at most {MAX_HELLO_BYTES}")
+    _, _, established, *fields = _HELLO.unpack_from(frame)
+    incarnation, attempt, peer, peer_attempt, expected = fields
+    if established > 1 or not incarnation or not attempt:
+        raise ProtocolError("a HELLO without an incarnation or an attempt")
+    return Hello(incarnation, attempt, peer, peer_attempt, expected, bool(established), frame[_HELLO.size :])
