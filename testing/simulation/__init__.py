@@ -4,6 +4,8 @@ world.py     processes, time, who runs next        faults.py    scripts of fault
 process.py   one simulated process                 operator.py  carries scripts out     trace.py  what happened
 loop.py      its event loop and clock              wire.py      between tasks           outside.py sources and sinks
 chance.py    randomness from one seed              injury.py    bolts that raise
+network.py   between processes                     switch.py    what they are plugged into
+disk.py      what survives a process
 """
 
 from .errors import InvariantError, SimulatedError

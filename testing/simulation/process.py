@@ -6,7 +6,8 @@
 
 1. What it did to the world before a crash stays done; what it does afterwards (a callback that had begun runs to its
    end) has no effect: whoever stands outside asks `alive` first.
-2. It has a random source of its own, and starts anew with each incarnation.
+2. It has a random source and a network of its own, and starts anew with each incarnation. What is on its disk stays:
+   `store` is this life's way to it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from .chance import SeededRng
+from .disk import SimStore
 from .loop import ProcessClock, SimLoop
+from .network import SimNetwork
 
 if TYPE_CHECKING:
     from .world import World
@@ -43,6 +46,10 @@ class Process:
         self.loop: SimLoop
         self.task: asyncio.Task[None] | None = None
         self.rng: SeededRng
+        self.network: SimNetwork
+        self.store: SimStore
+        self.at_death: list[Callable[[bool], None]] = []
+        """Called once, when this life ends: was it a crash?"""
         self._main = main
 
     @property
@@ -69,6 +76,9 @@ class Process:
         life = f"{self.name}.{self.incarnation}"
         self.rng = SeededRng(world.chance.stream(f"rng {life}"))
         self.loop = SimLoop(world.clock, self.clock, world.chance.stream(f"loop {life}"), world.order)
+        self.network = SimNetwork(self, world.switch)
+        self.store = SimStore(self, world.disk(self.name))
+        self.at_death = [self.store.process_died, self.network.process_died]
         self._adopt(self.loop)
 
     def _adopt(self, loop: SimLoop) -> None:
@@ -112,7 +122,7 @@ class Process:
         """It dies here and now (kill -9)."""
         if self.alive:
             self.world.trace.add(self.world.now_s, "fault", self.name, why)
-            self._die()
+            self._die(crashed=True)
 
     def pause(self, for_s: float) -> None:
         """Freeze it."""
@@ -137,13 +147,15 @@ class Process:
         error = None if task.cancelled() else task.exception()
         how = "ends" if error is None else f"ends with {type(error).__name__}"
         self.world.trace.add(self.world.now_s, "life", self.name, how)
-        self._die()
+        self._die(crashed=False)
         self.world.process_ended(self, error)
 
-    def _die(self) -> None:
+    def _die(self, *, crashed: bool) -> None:
         self.alive = False
         self.loop.stopped = True
         self.world.dead.append(self.loop)
+        for tell in self.at_death:
+            tell(crashed)
 
     # -- what the world asks -----------------------------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ class Simulation:
         self.process.start()
         await asyncio.sleep(WARM_UP_S)
         self._operator.schedule(self.script)
-        await self._until(lambda: world.now_s >= faults_from_s + faults_s, faults_s + 1, "the faults' end")
+        await world.until(lambda: world.now_s >= faults_from_s + faults_s, faults_s + 1, "the faults' end")
         self._operator.heal()
         healed_s = world.now_s
         await self._recover(liveness_s if liveness_s is not None else _bound_s(settings))
@@ -175,7 +175,9 @@ class Simulation:
         while True:
             left_s = end_s - self.world.now_s
             try:
-                await self._until(lambda: self._is_up_and_acked() or bool(self.world.problems), left_s, "every ack")
+                await self.world.until(
+                    lambda: self._is_up_and_acked() or bool(self.world.problems), left_s, "every ack"
+                )
                 if self.world.problems:
                     return
                 await self._in_process(lambda running: running.wait_idle(max(0.1, end_s - self.world.now_s)))
@@ -202,7 +204,7 @@ class Simulation:
         process.loop.call_soon(_settle, self._ending)
         bound_s = settings.graceful_stop_s + settings.message_timeout_s + 60
         try:
-            await self._until(lambda: not process.alive, bound_s, "the process's end")
+            await self.world.until(lambda: not process.alive, bound_s, "the process's end")
         except TimeoutError:
             self.world.problem(f"the process did not end in {bound_s:g} s")
 
@@ -211,13 +213,6 @@ class Simulation:
         if process is None or running is None:
             raise ProcessDiedError("the process does not run")
         return await process.call(lambda: work(running))
-
-    async def _until(self, ready: Callable[[], bool], bound_s: float, what: str) -> None:
-        end_s = self.world.now_s + max(bound_s, 0)
-        while not ready():
-            if self.world.now_s >= end_s:
-                raise TimeoutError(f"{what} did not come in {bound_s:g} s")
-            await asyncio.sleep(min(0.05, max(end_s - self.world.now_s, 1e-6)))
 
     # -- what it says ------------------------------------------------------------------------------------------------
 

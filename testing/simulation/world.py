@@ -23,8 +23,10 @@ from typing import Any
 from ..errors import DeadlockError, TimeLimitError
 from ..waiting import pending_tasks
 from .chance import Chance
+from .disk import Disk
 from .loop import ORDERS, ProcessClock, SimLoop
 from .process import Main, Process
+from .switch import Switch
 from .trace import Trace
 
 
@@ -42,6 +44,8 @@ class World:
         self.trace = Trace()
         self.problems: list[str] = []
         self.processes: dict[str, Process] = {}
+        self.switch = Switch(self)
+        self.disks: dict[str, Disk] = {}
         self.turns = 0
         self.on_process_ended: Callable[[Process, BaseException | None], None] | None = None
         self.current: Process
@@ -64,6 +68,13 @@ class World:
         made = self.processes[name] = Process(self, name, len(self.processes) + 1, main)
         return made
 
+    def disk(self, name: str) -> Disk:
+        """The disk of the process of this name: it outlives the process."""
+        found = self.disks.get(name)
+        if found is None:
+            found = self.disks[name] = Disk(self.chance.stream(f"disk {name}"))
+        return found
+
     def call_at(self, at_s: float, callback: Callable[..., None], *args: Any) -> None:
         """Let something happen to the world at a true time."""
         heapq.heappush(self._events, (max(at_s, self.now_s), next(self._numbers), callback, args))
@@ -84,6 +95,14 @@ class World:
             self.on_process_ended(process, error)
         elif error is not None:
             self.problem(f"process {process.name} ended with {error!r}")
+
+    async def until(self, ready: Callable[[], bool], bound_s: float, what: str) -> None:
+        """For whoever watches from the driver's loop: wait until it is so. TimeoutError after `bound_s`."""
+        end_s = self.now_s + max(bound_s, 0)
+        while not ready():
+            if self.now_s >= end_s:
+                raise TimeoutError(f"{what} did not come in {bound_s:g} s")
+            await asyncio.sleep(min(0.05, max(end_s - self.now_s, 1e-6)))
 
     # -- the turn ----------------------------------------------------------------------------------------------------
 

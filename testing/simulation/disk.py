@@ -1,0 +1,234 @@
+"""Disk: what a simulated process's store is kept on; it outlives the process, and forgets as honestly as a real one.
+
+    write, append, remove ─► pending ─► sync ─► durable                         reads see durable and pending
+                                └ crash: for each blob some first of its changes are kept, none or all;
+                                         of the first append that is not, a part may be there, its end damaged
+
+1. What a `sync` has returned for stays, always. A write is there whole, or not at all: the blob is an old version then.
+2. Which changes a crash keeps is drawn blob by blob: of two blobs the older change may be lost, and the newer kept.
+3. A crash is one of the machine: a process that ends by itself loses nothing that a later `sync` will not make durable.
+4. Faults: `full` (writes and appends raise, and change nothing), `failing_syncs` (the next so many raise; what was
+   pending is kept or lost as at a crash, and the store refuses every further call), `slowness`.
+
+From: ALICE (OSDI 2014) for what a crash leaves; "Can Applications Recover from fsync Failures?" (ATC 2020).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from ...actors import MAX_BLOB_BYTES, StoreError, check_blob_name
+
+if TYPE_CHECKING:
+    from .process import Process
+
+LATENCY_S: Final = 0.002
+"""What a call takes, at the most; a `sync` ten times that. `slowness` multiplies it."""
+
+DAMAGED_BYTES: Final = 64
+"""So much of the end of a torn append may be damaged."""
+
+T = TypeVar("T")
+Op = Literal["write", "append", "remove"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What was done to one blob."""
+
+    op: Op
+    name: str
+    data: bytes = b""
+
+    def done_to(self, blob: bytes | None) -> bytes | None:
+        """The blob after it."""
+        if self.op == "append":
+            return (blob or b"") + self.data
+        return self.data if self.op == "write" else None
+
+
+class Disk:
+    """The blobs of one process name. `full`, `failing_syncs` and `slowness` are for faults."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.full = False
+        self.failing_syncs = 0
+        self.slowness = 1.0
+        self.lost = 0
+        """How many changes crashes have undone."""
+        self.torn = 0
+        self._chance = chance
+        self._durable: dict[str, bytes] = {}
+        self._pending: list[Change] = []
+        self._seen: dict[str, bytes] = {}
+
+    def heal(self) -> None:
+        """No fault any more."""
+        self.full, self.failing_syncs, self.slowness = False, 0, 1.0
+
+    def read(self, name: str) -> bytes | None:
+        """What is there now, durable or not."""
+        return self._seen.get(name)
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin so, sorted."""
+        return sorted(name for name in self._seen if name.startswith(prefix))
+
+    def change(self, change: Change) -> None:
+        """Do it: it is seen at once, and durable after the next `sync`."""
+        self._pending.append(change)
+        _put(self._seen, change.name, change.done_to(self._seen.get(change.name)))
+
+    def sync(self) -> None:
+        """All is durable."""
+        self._durable = dict(self._seen)
+        self._pending.clear()
+
+    def crash(self) -> None:
+        """Forget some of what is pending, as the seed says."""
+        of_blob: dict[str, list[Change]] = {}
+        for change in self._pending:
+            of_blob.setdefault(change.name, []).append(change)
+        fate = self._chance.choice(("lost", "kept", "mixed", "mixed"))
+        for name, changes in of_blob.items():
+            kept = {"lost": 0, "kept": len(changes)}.get(fate, self._chance.randint(0, len(changes)))
+            blob = self._durable.get(name)
+            for change in changes[:kept]:
+                blob = change.done_to(blob)
+            if kept < len(changes):
+                self.lost += len(changes) - kept
+                if fate != "lost" and changes[kept].op == "append":
+                    blob = (blob or b"") + self._tear(changes[kept].data)
+            _put(self._durable, name, blob)
+        self._pending.clear()
+        self._seen = dict(self._durable)
+
+    def draw_latency_s(self) -> float:
+        """How long the next call takes."""
+        return self._chance.random() * LATENCY_S * self.slowness
+
+    def draw_started(self, waiting: int) -> int:
+        """So many of the calls that wait for the disk have reached it when the process crashes."""
+        return self._chance.randint(0, waiting)
+
+    def _tear(self, data: bytes) -> bytes:
+        self.torn += 1
+        part = data[: self._chance.randint(0, len(data))]
+        if part and self._chance.random() < 0.5:
+            damaged = self._chance.randint(1, min(DAMAGED_BYTES, len(part)))
+            part = part[:-damaged] + self._chance.randbytes(damaged)
+        return part
+
+
+class SimStore:
+    """One life's way to its disk: a `Store`. Made by its process: `process.store`; after a failed sync, by `anew`."""
+
+    def __init__(self, process: Process, disk: Disk, max_bytes: int = MAX_BLOB_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.disk = disk
+        self._process = process
+        self._life = process.incarnation
+        self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+        self._free_s = 0.0
+        self._broken = False
+
+    def anew(self) -> SimStore:
+        """Open the disk again."""
+        self._process.at_death.append((made := SimStore(self._process, self.disk, self.max_bytes)).process_died)
+        return made
+
+    async def read(self, name: str) -> bytes | None:
+        """See Store."""
+        check_blob_name(name)
+        return await self._do(lambda: self.disk.read(name))
+
+    async def write(self, name: str, data: bytes) -> None:
+        """See Store."""
+        await self._change(Change("write", check_blob_name(name), bytes(data)))
+
+    async def append(self, name: str, data: bytes) -> None:
+        """See Store."""
+        await self._change(Change("append", check_blob_name(name), bytes(data)))
+
+    async def remove(self, name: str) -> None:
+        """See Store."""
+        await self._change(Change("remove", check_blob_name(name)))
+
+    async def names(self, prefix: str = "") -> list[str]:
+        """See Store."""
+        if prefix:
+            check_blob_name(prefix)
+        return await self._do(lambda: self.disk.names(prefix))
+
+    async def sync(self) -> None:
+        """See Store."""
+        await self._do(self._sync, times=10.0)
+
+    def process_died(self, crashed: bool) -> None:
+        """What the disk had not got is lost; of what it had and had not synced, a crash decides."""
+        waiting, self._waiting = self._waiting, []
+        if crashed:
+            for work, _ in waiting[: self.disk.draw_started(len(waiting))]:
+                self._try(work)
+            self.disk.crash()
+
+    # -- how ---------------------------------------------------------------------------------------------------------
+
+    async def _change(self, change: Change) -> None:
+        await self._do(lambda: self._checked(change))
+
+    async def _do(self, work: Callable[[], T], times: float = 1.0) -> T:
+        """One after another, in the order of the calls; a caller that is cancelled does not stop its call."""
+        world, process = self._process.world, self._process
+        done: asyncio.Future[T] = process.loop.create_future()
+        if process.alive and process.incarnation == self._life:
+            self._waiting.append((work, done))
+            self._free_s = max(self._free_s, world.now_s) + self.disk.draw_latency_s() * times
+            world.call_at(self._free_s, self._next)
+        return await done
+
+    def _next(self) -> None:
+        if self._waiting:  # else it died meanwhile
+            work, done = self._waiting.pop(0)
+            result, error = self._try(work)
+            if done.done():
+                return
+            if error is None:
+                done.set_result(result)
+            else:
+                done.set_exception(error)
+
+    def _try(self, work: Callable[[], Any]) -> tuple[Any, StoreError | None]:
+        if self._broken:
+            return None, StoreError(f"{self._process.name}: a sync failed. Open the disk anew and read what is there")
+        try:
+            return work(), None
+        except StoreError as error:
+            return None, error
+
+    def _checked(self, change: Change) -> None:
+        blob = change.done_to(self.disk.read(change.name))
+        if blob is not None and len(blob) > self.max_bytes:
+            raise StoreError(f"{self._process.name}: {change.name} would have more than {self.max_bytes:,} bytes")
+        if self.disk.full and change.op != "remove":
+            raise StoreError(f"{self._process.name}: the disk is full: {change.name} is as it was")
+        self.disk.change(change)
+
+    def _sync(self) -> None:
+        if self.disk.failing_syncs:
+            self.disk.failing_syncs -= 1
+            self.disk.crash()
+            self._broken = True
+            raise StoreError(f"{self._process.name}: a sync failed, what was written since the last may be lost")
+        self.disk.sync()
+
+
+def _put(blobs: dict[str, bytes], name: str, blob: bytes | None) -> None:
+    if blob is None:
+        blobs.pop(name, None)
+    else:
+        blobs[name] = blob

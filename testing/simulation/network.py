@@ -1,0 +1,327 @@
+"""SimNetwork: the network of one simulated process: connections that lose, repeat and reorder as the faults say.
+
+    send ─► buffer ─► under way ─► inbox ─► receive        drained: the buffer has room again
+              ▲          ├ lost, repeated, late, overtaken: the rates of the path (see switch.py)
+              │          └ held: the path is cut, or the inbox is full (the receiver is slow, or frozen)
+              └ a frame leaves the buffer when it is in the inbox, or lost
+
+1. An address is the name of a process, and a port if wanted: "storm", "storm:6700", "storm:0" (any that is free).
+2. `connect` takes a while. It is refused where nobody listens; a cut path refuses it too, or lets it wait for its end.
+   A frozen process is connected to, as by a real kernel: its `accept` is called when it goes on.
+3. Frames arrive as events of the world, in true time. Nothing of a dead process has any effect.
+4. An end that is over was told so in one of TCP's ways: a close (after what was under way), a reset (what was under way
+   is lost), or a time-out. The other end may not know it yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ...transport import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, ConnectionLostError, FrameTooLargeError, NetworkError
+from .switch import SHUFFLE_S, Path, Switch
+
+if TYPE_CHECKING:
+    from ...transport import Connection
+    from .process import Process
+
+HEADER_BYTES: Final = 14
+"""What a frame takes beside its bytes: frames of 0 bytes fill a buffer, too."""
+
+PATIENCE_S: Final = (1.0, 30.0)
+"""How long `connect` waits for a cut path, before it times out."""
+
+TIME_OUT_S: Final = (5.0, 120.0)
+"""When a sender gives up whose frames are not acknowledged (TCP's user time-out), or a silent peer (keep-alive)."""
+
+
+class SimNetwork:
+    """One life's way to the others: a `Network`. Made by its process: `process.network`."""
+
+    def __init__(self, process: Process, switch: Switch) -> None:
+        self.process = process
+        self.life = process.incarnation
+        self.switch = switch
+        self._chance = switch.world.chance.stream(f"connects {process.name}.{self.life}")
+
+    async def connect(self, address: str) -> Connection:
+        """See Network."""
+        target = address.partition(":")[0]
+        there = self.switch.path(self.process.name, target)
+        back = self.switch.path(target, self.process.name)
+        await self._reach(address, there, back)
+        await self._pause(there.draw_delay_s() + back.draw_delay_s())
+        listener = self.switch.listeners.get(address)
+        if listener is None or listener.process is self.process:
+            self.switch.counts["refused"] += 1
+            raise NetworkError(f"{address}: nobody listens there")
+        mine = SimConnection(self.process, self.life, there)
+        theirs = SimConnection(listener.process, listener.life, back)
+        mine.other, theirs.other = theirs, mine
+        self.switch.plug(mine)
+        self.switch.plug(theirs)
+        self.switch.counts["connections"] += 1
+        listener.process.loop.call_soon(listener.took, theirs, context=listener.context)
+        return mine
+
+    async def listen(self, address: str, accept: Callable[[Connection], None]) -> SimListener:
+        """See Network."""
+        name, _, port = address.partition(":")
+        if name != self.process.name:
+            raise NetworkError(f"{address}: an address of {self.process.name} begins with its name")
+        if port == "0":
+            address = f"{name}:{self.switch.new_port()}"
+        if address in self.switch.listeners:
+            raise NetworkError(f"{address}: somebody listens there already")
+        listener = SimListener(self, address, accept)
+        if self.is_alive:
+            self.switch.listeners[address] = listener
+        return listener
+
+    @property
+    def is_alive(self) -> bool:
+        """Does the life go on that this network was made for?"""
+        return self.process.alive and self.process.incarnation == self.life
+
+    def process_died(self, crashed: bool) -> None:
+        """Its listeners and connections go with it."""
+        self.switch.process_died(self.process.name, crashed=crashed)
+
+    async def _reach(self, address: str, there: Path, back: Path) -> None:
+        """Wait until the path is whole. NetworkError if that takes too long, or it is known at once."""
+        if there.happens(there.loss) or back.happens(back.loss):
+            await self._pause(1.0)  # TCP asks again after a second
+        if not (there.cut or back.cut):
+            return
+        patience_s = self._chance.uniform(*PATIENCE_S) if self._chance.random() < 0.7 else 0.0
+        end_s = self.switch.world.now_s + patience_s
+        while there.cut or back.cut:
+            if self.switch.world.now_s >= end_s:
+                self.switch.counts["refused"] += 1
+                raise NetworkError(f"{address}: {'timed out' if patience_s else 'no way there'}")
+            await self._pause(1.0)
+
+    async def _pause(self, for_s: float) -> None:
+        """True time, whatever the process's own clock says."""
+        world = self.switch.world
+        waiter = self.process.loop.create_future()
+        world.call_at(world.now_s + for_s, _wake, waiter)
+        await waiter
+        if not self.is_alive:
+            await self.process.loop.create_future()  # a dead process waits for ever
+
+
+class SimListener:
+    """Made by `SimNetwork.listen`: a `Listener`."""
+
+    def __init__(self, network: SimNetwork, address: str, accept: Callable[[Connection], None]) -> None:
+        self.process = network.process
+        self.life = network.life
+        self.address = address
+        self.context = contextvars.copy_context()  # of who listens: `accept` is called in it
+        self._network = network
+        self._accept = accept
+
+    def took(self, connection: SimConnection) -> None:
+        """In the process's loop: a connection has come."""
+        if self._network.switch.listeners.get(self.address) is not self:
+            connection.close()
+            return
+        try:
+            self._accept(connection)
+        except Exception as error:
+            connection.close()
+            self.process.loop.call_exception_handler(
+                {"message": f"accept of {self.address} failed", "exception": error}
+            )
+
+    def close(self) -> None:
+        """See Listener."""
+        if self._network.switch.listeners.get(self.address) is self:
+            del self._network.switch.listeners[self.address]
+
+
+class SimConnection:
+    """One end of a connection: a `Connection`. `other` is the other end."""
+
+    def __init__(self, process: Process, life: int, path: Path) -> None:
+        self.process = process
+        self.life = life
+        self.peer = path.target
+        self.over = False
+        self.other: SimConnection
+        self._path = path
+        self._world = process.world
+        self._switch = process.world.switch
+        self._broken = False  # nothing comes through any more, but this end does not know
+        self._dropped = False  # reset: what is under way from here is lost
+        self._buffered = 0
+        self._last_s = 0.0  # when the last frame arrives that no other may overtake
+        self._gives_up_in_cut = 0
+        self._inbox: deque[bytes] = deque()
+        self._inbox_bytes = 0
+        self._outside: deque[tuple[bytes, bool]] = deque()  # what waits for room in the inbox; does it leave a buffer?
+        self._reader: asyncio.Future[None] | None = None
+        self._writers: list[asyncio.Future[None]] = []
+
+    # -- Connection --------------------------------------------------------------------------------------------------
+
+    @property
+    def writable(self) -> bool:
+        """See Connection."""
+        return self.over or self._buffered < MAX_BUFFERED_BYTES
+
+    def send(self, frame: bytes) -> None:
+        """See Connection."""
+        if len(frame) > MAX_FRAME_BYTES:
+            raise FrameTooLargeError(f"a frame of {len(frame):,} bytes: {MAX_FRAME_BYTES:,} is the most, cut it up")
+        if self.over:
+            raise ConnectionLostError(f"the connection to {self.peer} is over")
+        path, world = self._path, self._world
+        self._buffered += len(frame) + HEADER_BYTES
+        self._switch.counts["sent"] += 1
+        delay_s = path.draw_delay_s()
+        if self._broken:
+            self._notice(delay_s + path.chance.uniform(0.0, 20.0))
+        if self._broken or path.happens(path.loss):
+            self._say(frame, "lost")
+            world.call_at(world.now_s + delay_s, self.lose, frame, True)
+            return
+        self._say(frame, "send")
+        arrives_s = max(self._last_s, world.now_s + delay_s)
+        if path.happens(path.shuffle):
+            self._switch.counts["reordered"] += 1
+            arrives_s += path.chance.random() * SHUFFLE_S
+        else:
+            self._last_s = arrives_s
+        world.call_at(arrives_s, self._arrive, frame, True)
+        if path.happens(path.repeat):
+            self._switch.counts["repeated"] += 1
+            world.call_at(arrives_s + path.chance.random() * SHUFFLE_S, self._arrive, frame, False)
+
+    async def drained(self) -> None:
+        """See Connection."""
+        while not self.writable:
+            waiter = self.process.loop.create_future()
+            self._writers.append(waiter)
+            try:
+                await waiter
+            finally:
+                self._writers.remove(waiter)
+        if self.over:
+            raise ConnectionLostError(f"the connection to {self.peer} is over")
+
+    async def receive(self) -> bytes:
+        """See Connection."""
+        if self._reader is not None:
+            raise RuntimeError(f"two receive from the connection to {self.peer}: one at a time")
+        while not self._inbox:
+            if self.over:
+                raise ConnectionLostError(f"the connection to {self.peer} is over")
+            self._reader = self.process.loop.create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        frame = self._inbox.popleft()
+        self._inbox_bytes -= len(frame) + HEADER_BYTES
+        while self._outside and self._inbox_bytes < MAX_BUFFERED_BYTES:
+            self._let_in(*self._outside.popleft())
+        return frame
+
+    def close(self) -> None:
+        """See Connection."""
+        if not self.over:
+            world = self._world
+            world.call_at(max(self._last_s, world.now_s + self._path.draw_delay_s()), self._arrive, None, True)
+            self.end("closes")
+
+    # -- what happens to it ------------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """This end is gone, and with it what is under way from here."""
+        self._dropped = True
+        self._world.call_at(self._world.now_s + self._path.draw_delay_s(), self._arrive, None, True)
+        self.end("is reset")
+
+    def end(self, how: str) -> None:
+        """It is over, here: whoever waits is told."""
+        if self.over:
+            return
+        self.over = True
+        self._switch.unplug(self)
+        self._world.trace.add(self._world.now_s, "life", self.process.name, f"the connection {how}", self.peer)
+        for waiter in (*self._writers, self._reader):
+            _wake(waiter)
+
+    def break_off(self, chance: random.Random, soon: float = 0.6) -> None:
+        """Nothing comes through any more. It is noticed here `soon` (so often), or on sending, or after minutes."""
+        if not self.over and not self._broken:
+            self._broken = self._dropped = True
+            self._notice(chance.random() * 0.1 if chance.random() < soon else chance.uniform(60.0, 600.0))
+
+    def lose(self, frame: bytes | None, leaves: bool) -> None:
+        """A frame will not arrive. (None: what says that this end is over. That is not known there, then.)"""
+        if frame is None:
+            self.other.break_off(self._path.chance, soon=0.0)
+        else:
+            self._switch.counts["lost"] += 1
+            if leaves:
+                self._left(frame)
+
+    def _arrive(self, frame: bytes | None, leaves: bool) -> None:
+        other = self.other
+        if self._path.cut:
+            self._path.held.append((self, self._arrive, (frame, leaves)))
+            if self._gives_up_in_cut != self._path.cuts:
+                self._gives_up_in_cut = self._path.cuts
+                after_s = self._path.chance.uniform(*TIME_OUT_S)
+                self._world.call_at(self._world.now_s + after_s, self._give_up, self._path.cuts)
+        elif frame is None:
+            if not other._broken:
+                other.end("is closed by the peer")
+        elif self._dropped or other._broken or other.over:
+            self.lose(frame, leaves)
+            if other.over:
+                self._notice(other._path.draw_delay_s())  # its kernel answers with a reset
+        elif other._inbox_bytes < MAX_BUFFERED_BYTES and not other._outside:
+            other._let_in(frame, leaves)
+        else:
+            other._outside.append((frame, leaves))
+
+    def _let_in(self, frame: bytes, leaves: bool) -> None:
+        self._inbox.append(frame)
+        self._inbox_bytes += len(frame) + HEADER_BYTES
+        self._switch.counts["received"] += 1
+        if leaves:
+            self.other._left(frame)
+        _wake(self._reader)
+
+    def _left(self, frame: bytes) -> None:
+        self._buffered -= len(frame) + HEADER_BYTES
+        if self.writable:
+            for waiter in self._writers:
+                _wake(waiter)
+
+    def _notice(self, after_s: float) -> None:
+        self._world.call_at(self._world.now_s + after_s, self._noticed)
+
+    def _noticed(self) -> None:
+        self._dropped = True
+        self.end("is found broken")
+
+    def _give_up(self, cut: int) -> None:
+        if self._path.cut and self._path.cuts == cut:
+            self._noticed()
+
+    def _say(self, frame: bytes, kind: str) -> None:
+        self._world.trace.add(self._world.now_s, kind, self.process.name, self._switch.describe(frame), self.peer)
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

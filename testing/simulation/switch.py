@@ -1,0 +1,153 @@
+"""Switch: what all processes of a world are plugged into: who listens where, and what becomes of frames on their way.
+
+    a ── path a>b ──► b      each direction has rates of its own: loss, repeat, shuffle, lag
+    a ◄── path b>a ── b      and may be cut: what is under way then waits for the end of the cut, or is lost
+
+1. Faults set the paths; who sends and receives knows nothing of them. All of it is drawn from the path's own stream.
+2. A connection that is broken (`cut`, `half`, a machine that dies without a word) ends for each side by itself: soon,
+   or when it sends, or after minutes, as the seed says.
+3. What is registered here belongs to one life of a process, and goes with it.
+
+From: TCP, for what is seen of a dead peer: an end (FIN), a reset (RST), or nothing at all.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from .network import SimConnection, SimListener
+    from .world import World
+
+SHUFFLE_S: Final = 0.5
+"""So much later a frame comes, at the most, that others overtake, or that comes twice."""
+
+SILENT: Final = 0.25
+"""So often a process's death is not seen by its peers: its machine has died, or the way to it."""
+
+
+@dataclass(slots=True, eq=False)
+class Path:
+    """One direction between two processes. Rates are from 0 to 1; a fault script sets them."""
+
+    source: str
+    target: str
+    chance: random.Random
+    delay_s: float
+    loss: float = 0.0
+    repeat: float = 0.0
+    shuffle: float = 0.0
+    lag_s: float = 0.0
+    cut: bool = False
+    cuts: int = 0
+    held: list[tuple[SimConnection, Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
+
+    def draw_delay_s(self) -> float:
+        """How long this frame takes."""
+        chance = self.chance
+        return self.delay_s * (1.0 + chance.random()) + (self.lag_s * chance.random() if self.lag_s else 0.0)
+
+    def happens(self, rate: float) -> bool:
+        """Does it, at this rate?"""
+        return rate > 0.0 and self.chance.random() < rate
+
+
+class Switch:
+    """All paths, listeners and connections of a world. `counts`: frames sent, lost, repeated, reordered; …"""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.counts: Counter[str] = Counter()
+        self.describe: Callable[[bytes], str] = lambda frame: f"frame of {len(frame)} bytes"
+        self.listeners: dict[str, SimListener] = {}
+        self._ends: dict[str, dict[SimConnection, None]] = {}
+        self._paths: dict[tuple[str, str], Path] = {}
+        self._chance = world.chance.stream("switch")
+        self._ports = 0
+
+    # -- what faults do ----------------------------------------------------------------------------------------------
+
+    def path(self, source: str, target: str) -> Path:
+        """The way from one process to another."""
+        path = self._paths.get((source, target))
+        if path is None:
+            chance = self.world.chance.stream(f"path {source}>{target}")
+            path = Path(source, target, chance, 5e-5 * 100.0 ** chance.random())
+            self._paths[source, target] = path
+        return path
+
+    def paths(self) -> list[Path]:
+        """All that were asked for so far."""
+        return list(self._paths.values())
+
+    def set_cut(self, path: Path, cut: bool) -> None:
+        """Cut a path, or mend it: then what waited for it comes late, or was lost, connection by connection."""
+        if cut and not path.cut:
+            path.cut = True
+            path.cuts += 1
+        elif path.cut and not cut:
+            path.cut = False
+            held, path.held = path.held, []
+            arrives: dict[SimConnection, bool] = {}
+            for end, arrive, args in held:
+                if end not in arrives:
+                    arrives[end] = path.chance.random() < 0.5
+                if arrives[end]:
+                    self.world.call_at(self.world.now_s + path.draw_delay_s(), arrive, *args)
+                else:
+                    end.lose(*args)
+
+    def break_between(self, one: str, other: str) -> int:
+        """Cut every connection between two processes; how many there were. Each end notices in its own time."""
+        found = [end for end in self._ends.get(one, ()) if end.peer == other]
+        for end in found:
+            self.counts["cut"] += 1
+            for side in (end, end.other):
+                side.break_off(self._chance)
+        return len(found)
+
+    def halve_between(self, one: str, other: str) -> int:
+        """Every connection between the two ends for `one`; `other` notices when it sends, or after minutes."""
+        found = [end for end in self._ends.get(one, ()) if end.peer == other]
+        for end in found:
+            self.counts["cut"] += 1
+            end.other.break_off(self._chance, soon=0.0)
+            end.end("is cut")
+        return len(found)
+
+    # -- what processes do -------------------------------------------------------------------------------------------
+
+    def new_port(self) -> int:
+        """A port that nobody has."""
+        self._ports += 1
+        return 49_151 + self._ports
+
+    def plug(self, end: SimConnection) -> None:
+        """A connection has begun at this end."""
+        self._ends.setdefault(end.process.name, {})[end] = None
+
+    def unplug(self, end: SimConnection) -> None:
+        """It has ended here."""
+        self._ends.get(end.process.name, {}).pop(end, None)
+
+    def connections(self, process: str) -> int:
+        """How many connections a process has now."""
+        return len(self._ends.get(process, ()))
+
+    def process_died(self, name: str, *, crashed: bool) -> None:
+        """A process has died: its listeners and connections go with it."""
+        for address in [a for a, listener in self.listeners.items() if listener.process.name == name]:
+            del self.listeners[address]
+        silent = crashed and self._chance.random() < SILENT
+        for end in list(self._ends.pop(name, ())):
+            if silent:
+                end.other.break_off(self._chance, soon=0.0)
+                end.end("dies with its machine")
+            elif crashed and self._chance.random() < 0.5:
+                end.reset()
+            else:
+                end.close()

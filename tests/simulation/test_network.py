@@ -1,0 +1,384 @@
+"""The simulated network does what the seam allows, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from aiostorm.testing.simulation import World
+from aiostorm.testing.simulation.network import SimConnection
+from aiostorm.testing.simulation.process import Process
+from aiostorm.transport import (
+    MAX_BUFFERED_BYTES,
+    MAX_FRAME_BYTES,
+    ConnectionLostError,
+    FrameTooLargeError,
+    NetworkError,
+)
+
+from .worlds import in_world
+
+SEEDS = range(8)
+
+
+class Pair:
+    """Processes a and b, connected; `heard` is what each has received."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.ends: dict[str, SimConnection] = {}
+        self.heard: dict[str, list[bytes]] = {"a": [], "b": []}
+        self.lost: dict[str, float] = {}
+        self.reading = {"a": True, "b": True}
+        self.a = world.process("a", self._connect)
+        self.b = world.process("b", self._listen)
+
+    async def begin(self) -> None:
+        self.b.start()
+        await asyncio.sleep(0.01)
+        self.a.start()
+        await asyncio.sleep(2)
+
+    async def _listen(self, process: Process) -> None:
+        await process.network.listen("b:1", lambda connection: self._serve(process, connection))
+        await asyncio.get_running_loop().create_future()
+
+    async def _connect(self, process: Process) -> None:
+        self._serve(process, await process.network.connect("b:1"))
+        await asyncio.get_running_loop().create_future()
+
+    def _serve(self, process: Process, connection: object) -> None:
+        assert isinstance(connection, SimConnection)
+        self.ends[process.name] = connection
+        if self.reading[process.name]:
+            process.spawn(self._read(process.name, connection), "reader")
+
+    async def _read(self, name: str, connection: SimConnection) -> None:
+        try:
+            while True:
+                self.heard[name].append(await connection.receive())
+        except ConnectionLostError:
+            self.lost[name] = self.world.now_s
+
+
+def pair_test(work: Callable[[Pair], Awaitable[None]], seed: int = 0, *, b_reads: bool = True) -> None:
+    async def run(world: World) -> None:
+        pair = Pair(world)
+        pair.reading["b"] = b_reads
+        await pair.begin()
+        await work(pair)
+
+    in_world(run, seed)
+
+
+FRAMES = [b"%d" % i for i in range(300)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_without_faults_frames_come_as_they_were_sent(seed: int) -> None:
+    async def work(pair: Pair) -> None:
+        for frame in FRAMES:
+            pair.ends["a"].send(frame)
+            pair.ends["b"].send(frame)
+        await asyncio.sleep(1)
+        assert pair.heard == {"a": FRAMES, "b": FRAMES}
+        assert pair.world.switch.counts == {"connections": 1, "sent": 600, "received": 600}
+
+    pair_test(work, seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("fault", ["loss", "repeat", "shuffle"])
+def test_each_rate_does_its_own_harm_in_its_own_direction(fault: str, seed: int) -> None:
+    async def work(pair: Pair) -> None:
+        setattr(pair.world.switch.path("a", "b"), fault, 0.3)
+        for frame in FRAMES:
+            pair.ends["a"].send(frame)
+            pair.ends["b"].send(frame)
+        await asyncio.sleep(2)
+        heard = pair.heard["b"]
+        assert pair.heard["a"] == FRAMES
+        assert (set(heard) < set(FRAMES)) == (fault == "loss")
+        assert (len(heard) > len(set(heard))) == (fault == "repeat")
+        assert (heard != sorted(heard, key=int)) == (fault in ("shuffle", "repeat"))
+        assert pair.ends["a"].writable, "what was lost has left the buffer"
+
+    pair_test(work, seed)
+
+
+def test_lag_keeps_the_order() -> None:
+    async def work(pair: Pair) -> None:
+        pair.world.switch.path("a", "b").lag_s = 5.0
+        for frame in FRAMES:
+            pair.ends["a"].send(frame)
+        await asyncio.sleep(1)
+        assert len(pair.heard["b"]) < len(FRAMES)
+        await asyncio.sleep(5)
+        assert pair.heard["b"] == FRAMES
+
+    pair_test(work)
+
+
+def test_a_buffer_fills_when_nobody_reads_and_drains_when_somebody_does() -> None:
+    async def work(pair: Pair) -> None:
+        end = pair.ends["a"]
+        sent = 0
+        while end.writable:
+            end.send(bytes(10_000))
+            sent += 1
+            await asyncio.sleep(0.1)
+        assert MAX_BUFFERED_BYTES <= sent * 10_000 <= 2 * MAX_BUFFERED_BYTES + 40_000  # both sides' buffers
+        drained = pair.a.spawn(end.drained(), "drained")
+        await asyncio.sleep(60)
+        assert not drained.done()
+        for _ in range(sent):
+            await pair.b.call(pair.ends["b"].receive)
+        await asyncio.sleep(1)
+        assert drained.done()
+        assert end.writable
+
+    pair_test(work, b_reads=False)
+
+
+def test_a_frame_that_is_too_large_is_refused_and_the_connection_is_as_it_was() -> None:
+    async def work(pair: Pair) -> None:
+        end = pair.ends["a"]
+        with pytest.raises(FrameTooLargeError, match="cut it up"):
+            end.send(bytes(MAX_FRAME_BYTES + 1))
+        end.send(bytes(MAX_FRAME_BYTES))
+        await asyncio.sleep(1)
+        assert [len(frame) for frame in pair.heard["b"]] == [MAX_FRAME_BYTES]
+
+    pair_test(work)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_close_comes_after_what_was_under_way(seed: int) -> None:
+    async def work(pair: Pair) -> None:
+        for frame in FRAMES:
+            pair.ends["a"].send(frame)
+        pair.ends["a"].close()
+        pair.ends["a"].close()
+        await asyncio.sleep(1)
+        assert pair.heard["b"] == FRAMES
+        assert set(pair.lost) == {"a", "b"}
+        for name in "ab":
+            assert pair.ends[name].writable
+            with pytest.raises(ConnectionLostError):
+                pair.ends[name].send(b"")
+            assert pair.world.switch.connections(name) == 0
+
+    pair_test(work, seed)
+
+
+def test_what_had_come_before_the_end_is_still_received() -> None:
+    async def work(pair: Pair) -> None:
+        for frame in FRAMES:
+            pair.ends["a"].send(frame)
+        pair.ends["a"].close()
+        await asyncio.sleep(1)
+        assert [await pair.b.call(pair.ends["b"].receive) for _ in FRAMES] == FRAMES
+        for _ in range(2):
+            with pytest.raises(ConnectionLostError):
+                await pair.b.call(pair.ends["b"].receive)
+
+    pair_test(work, b_reads=False)
+
+
+def test_what_a_crash_does_to_the_peer_differs() -> None:
+    """It hears of it soon (an end, or a reset), or nothing at all until it sends to the next life."""
+    soon = 0
+    for seed in range(40):
+
+        async def work(pair: Pair) -> None:
+            nonlocal soon
+            pair.b.crash()
+            await asyncio.sleep(1)
+            soon += "a" in pair.lost
+            pair.b.start()
+            if "a" not in pair.lost:
+                pair.ends["a"].send(b"")
+                await asyncio.sleep(25)
+            assert "a" in pair.lost
+
+        pair_test(work, seed)
+    assert 20 <= soon < 40
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cut_path_ends_nothing_at_once_and_when_it_is_mended_frames_have_waited_or_are_lost(seed: int) -> None:
+    async def work(pair: Pair) -> None:
+        switch = pair.world.switch
+        switch.set_cut(switch.path("a", "b"), True)
+        for frame in FRAMES[:10]:
+            pair.ends["a"].send(frame)
+            pair.ends["b"].send(frame)
+        await asyncio.sleep(4)
+        assert pair.heard == {"a": FRAMES[:10], "b": []}
+        assert not pair.lost
+        switch.set_cut(switch.path("a", "b"), False)
+        await asyncio.sleep(1)
+        assert sorted(pair.heard["b"]) in ([], FRAMES[:10])
+
+    pair_test(work, seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_sender_into_a_cut_gives_up_in_the_end_and_the_other_side_learns_it_later(seed: int) -> None:
+    async def work(pair: Pair) -> None:
+        switch = pair.world.switch
+        switch.set_cut(switch.path("a", "b"), True)
+        pair.ends["a"].send(b"")
+        await asyncio.sleep(130)
+        assert set(pair.lost) == {"a"}
+        switch.set_cut(switch.path("a", "b"), False)
+        pair.ends["b"].send(b"are you there?")
+        await asyncio.sleep(30)
+        assert set(pair.lost) == {"a", "b"}
+
+    pair_test(work, seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_half_open_connection_is_noticed_by_who_sends(seed: int) -> None:
+    async def work(pair: Pair) -> None:
+        assert pair.world.switch.halve_between("a", "b") == 1
+        await asyncio.sleep(50)
+        assert set(pair.lost) == {"a"}
+        pair.ends["b"].send(b"")
+        await asyncio.sleep(25)
+        assert set(pair.lost) == {"a", "b"}
+
+    pair_test(work, seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_broken_connection_ends_for_both_sides_in_the_end(seed: int) -> None:
+    async def work(pair: Pair) -> None:
+        assert pair.world.switch.break_between("b", "a") == 1
+        await asyncio.sleep(601)
+        assert set(pair.lost) == {"a", "b"}
+        assert pair.world.switch.break_between("b", "a") == 0
+
+    pair_test(work, seed)
+
+
+def test_frames_wait_for_a_frozen_process() -> None:
+    async def work(pair: Pair) -> None:
+        pair.b.pause(20)
+        for frame in FRAMES:
+            pair.ends["a"].send(frame)
+        await asyncio.sleep(19)
+        assert pair.heard["b"] == []
+        await asyncio.sleep(2)
+        assert pair.heard["b"] == FRAMES
+
+    pair_test(work)
+
+
+def test_connect_is_refused_where_nobody_listens_and_waits_or_is_refused_behind_a_cut() -> None:
+    waited: list[float] = []
+    for seed in range(20):
+
+        async def run(world: World) -> None:
+            done: list[str] = []
+
+            async def client(process: Process) -> None:
+                for address in ("b:1", "c"):
+                    try:
+                        await process.network.connect(address)
+                    except NetworkError as error:
+                        done.append(str(error))
+
+            a = world.process("a", client)
+            world.switch.set_cut(world.switch.path("c", "a"), True)
+            a.start()
+            begin_s = world.now_s
+            await world.until(lambda: not a.alive, 60, "its end")
+            waited.append(world.now_s - begin_s)
+            assert done[0] == "b:1: nobody listens there"
+            assert done[1] in ("c: timed out", "c: no way there")
+
+        in_world(run, seed)
+    assert min(waited) < 1 < 10 < max(waited) < 33
+
+
+def test_a_connect_that_is_cancelled_leaves_nothing_behind() -> None:
+    async def run(world: World) -> None:
+        accepted: list[object] = []
+
+        async def server(process: Process) -> None:
+            await process.network.listen("b", accepted.append)
+            await asyncio.sleep(100)
+
+        async def client(process: Process) -> None:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1e-6):
+                    await process.network.connect("b")
+            await asyncio.sleep(100)
+
+        for name, main in (("b", server), ("a", client)):
+            world.process(name, main).start()
+        await asyncio.sleep(1)
+        assert accepted == []
+        assert world.switch.connections("a") == world.switch.connections("b") == 0
+
+    in_world(run)
+
+
+def test_listeners() -> None:
+    async def run(world: World) -> None:
+        async def server(process: Process) -> None:
+            network = process.network
+            chosen = {(await network.listen("b:0", lambda _: None)).address for _ in range(3)}
+            assert len(chosen) == 3
+            assert all(address.startswith("b:") for address in chosen)
+            first = await network.listen("b", lambda _: None)
+            with pytest.raises(NetworkError, match="already"):
+                await network.listen("b", lambda _: None)
+            with pytest.raises(NetworkError, match="begins with its name"):
+                await network.listen("a", lambda _: None)
+            first.close()
+            first.close()
+            await network.listen("b", lambda _: None)
+
+        b = world.process("b", server)
+        for _ in range(2):  # the next life finds every address free
+            b.start()
+            await asyncio.sleep(1)
+            assert not b.alive
+            assert not world.switch.listeners
+
+    in_world(run)
+
+
+def test_an_accept_that_raises_closes_the_connection_and_the_listener_goes_on() -> None:
+    async def run(world: World) -> None:
+        complaints: list[str] = []
+        lost = 0
+
+        def accept(_: object) -> None:
+            raise ValueError("no")
+
+        async def server(process: Process) -> None:
+            process.loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
+            await process.network.listen("b", accept)
+            await asyncio.sleep(100)
+
+        async def client(process: Process) -> None:
+            nonlocal lost
+            for _ in range(2):
+                connection = await process.network.connect("b")
+                with pytest.raises(ConnectionLostError):
+                    await connection.receive()
+                lost += 1
+
+        for name, main in (("b", server), ("a", client)):
+            world.process(name, main).start()
+            await asyncio.sleep(1)
+        assert complaints == ["accept of b failed"] * 2
+        assert lost == 2
+
+    in_world(run)
