@@ -34,7 +34,7 @@ def _hook_method(component: Component, method: str, make_hook: Callable[[], Task
         context.add_task_hook(make_hook())
         return original(context, *collector)
 
-    setattr(component, method, with_hook)
+    vars(component)[method] = with_hook  # also of a frozen dataclass
 
 
 def _hook_generator(component: FunctionSpout, make_hook: Callable[[], TaskHook]) -> None:

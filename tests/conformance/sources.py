@@ -30,6 +30,7 @@ SOURCES: Final = {
     "JCQueueBackpressureTest": f"{_CLIENT}/utils/JCQueueBackpressureTest.java",
     "JCQueueTest": f"{_CLIENT}/utils/JCQueueTest.java",
     "JStorm DisruptorTest": f"{_JSTORM}/util/queue/DisruptorTest.java",
+    "JStorm FastWordCountTest": f"{_JSTORM_UNIT}/performance/FastWordCountTest.java",
     "JStorm InOrderDeliveryTest": f"{_JSTORM_UNIT}/order/InOrderDeliveryTest.java",
     "JStorm SequenceTopologyTest": f"{_JSTORM_UNIT}/sequence/SequenceTopologyTest.java",
     "JStorm SimpleBatchTopologyTest": f"{_JSTORM_UNIT}/batch/SimpleBatchTopologyTest.java",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -193,6 +194,39 @@ async def test_exclamations() -> None:
     words = ["nathan", "mike", "jackson", "golda", "bertels"] * 20
     result = await complete_topology(builder.create_topology(), {"word": words})
     assert_multiset_equal(result["exclaim2"], [(f"{word}!!!!!!",) for word in words])
+
+
+@scenario(
+    "Words of many sentences are counted, shuffled or local first",
+    "JStorm FastWordCountTest#testFastWordCount",
+    note="Theirs measures, and asserts nothing",
+)
+@pytest.mark.parametrize("grouping", ["shuffle_grouping", "local_first_grouping"])
+async def test_fast_word_count(local_cluster: LocalCluster, grouping: str) -> None:
+    sentences = ["the cow jumped over the moon", "an apple a day", "four score and seven years ago", "snow white"] * 500
+
+    @spout(outputs="sentence")
+    def emits() -> Any:
+        yield from sentences
+
+    @bolt(outputs="word")
+    def split(sentence: str) -> Any:
+        yield from sentence.split()
+
+    class Counts(WordCounter):
+        def result(self) -> dict[Any, int]:
+            return self.counts
+
+    builder = TopologyBuilder()
+    builder.set_spout("spout", emits)
+    getattr(builder.set_bolt("split", split, 2), grouping)("spout")
+    builder.set_bolt("count", Counts, 2).fields_grouping("split", "word")
+    running = await local_cluster.submit("FastWordCountTest", builder.create_topology())
+    await running.wait_finished()
+    one, other = (await running.results())["count"]
+    assert not one.keys() & other.keys()
+    assert one | other == Counter(word for sentence in sentences for word in sentence.split())
+    assert running.metrics()["spout"].acked == 2000
 
 
 @scenario(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
@@ -327,3 +328,21 @@ async def test_a_generator_keeps_its_context(local_cluster: LocalCluster) -> Non
 def test_a_failed_message_says_what_it_is() -> None:
     assert str(FailedMessage("s", 7, Failure("timeout"))) == "s: message 7: timeout"
     assert str(FailedMessage("s", "a", Failure("failed", "b", 3, "E: x"))) == "s: message 'a': failed in b[3]: E: x"
+
+
+async def test_a_frozen_spout(local_cluster: LocalCluster) -> None:
+    @dataclass(frozen=True)
+    class Frozen(Spout):
+        outputs: ClassVar[Any] = "n"
+        collectors: Notes
+
+        def open(self, context: Any, collector: Any) -> None:
+            self.collectors.append(collector)
+            collector.emit((1,), message_id=1)
+
+        def next_tuple(self) -> None:
+            pass
+
+    tracked = await track_topology(local_cluster, line(Frozen(Notes()), sink=Recorder()))
+    await tracked.wait_all_acked()
+    assert tracked.acked == 1
