@@ -3,7 +3,16 @@
 link (one per peer) ─ sequence (numbers, acks, resends) ─ Connection ─ Network: websockets, or a simulated one
 """
 
-from .errors import ConnectionLostError, FrameTooLargeError, NetworkError, ProtocolError
+from .errors import (
+    ConnectionLostError,
+    FrameTooLargeError,
+    LinkClosedError,
+    LinkSupersededError,
+    NetworkError,
+    ProtocolError,
+)
+from .link import Link, LinkTimings
+from .links import Links
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
 
@@ -14,7 +23,12 @@ __all__ = [
     "Connection",
     "ConnectionLostError",
     "FrameTooLargeError",
+    "Link",
+    "LinkClosedError",
     "LinkSequence",
+    "LinkSupersededError",
+    "LinkTimings",
+    "Links",
     "Listener",
     "Network",
     "NetworkError",

@@ -19,3 +19,11 @@ class FrameTooLargeError(AiostormError, ValueError):
 
 class ProtocolError(NetworkError):
     """A frame came that no peer of this version sends. End the connection; what it says cannot be relied on."""
+
+
+class LinkClosedError(NetworkError):
+    """The link was closed, here: nothing is sent over it any more."""
+
+
+class LinkSupersededError(NetworkError):
+    """Another process has this one's name, and the peer has taken it for the later one. This process must end."""

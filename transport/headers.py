@@ -109,12 +109,19 @@ def decode(frame: bytes) -> Hello | Data | Ack | Refused:
     raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:1]!r} is none of a link")
 
 
+def greeting_of(frame: bytes) -> bytes | None:
+    """The greeting, if the frame is a HELLO. ProtocolError if it should be one and is not."""
+    return _hello(frame).greeting if frame[:1] == b"\x01" else None
+
+
 def epoch_of(sender: int, receiver: int) -> int:
     """The epoch of what this sender sends to this receiver: of one incarnation of each."""
     return (3 * sender + receiver) % 2**64
 
 
 def _hello(frame: bytes) -> Hello:
+    if len(frame) < _HELLO.size:
+        raise ProtocolError(f"a HELLO of {len(frame)} bytes is cut short")
     if len(frame) > 1 and frame[1] != VERSION:
         raise ProtocolError(f"the peer speaks version {frame[1]} of the link's protocol, this is version {VERSION}")
     if len(frame) > MAX_HELLO_BYTES:

@@ -1,0 +1,195 @@
+"""A network in memory, as bad as a test wants it; and processes with links on it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiostorm.transport import (
+    MAX_BUFFERED_BYTES,
+    MAX_FRAME_BYTES,
+    Connection,
+    ConnectionLostError,
+    FrameTooLargeError,
+    Links,
+    Network,
+    NetworkError,
+    PeerStarted,
+    SequenceLimits,
+)
+
+
+@dataclass
+class Weather:
+    """What happens to each frame, and how long it takes. Seconds and shares."""
+
+    loss: float = 0.0
+    repeat: float = 0.0
+    delay_s: float = 0.001
+    jitter_s: float = 0.0  # frames overtake one another
+    cut_off: set[str] = field(default_factory=set)  # who neither hears nor is heard, without being told
+
+
+class MemoryNetwork:
+    """A network for all that share it."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.processes = 0
+        self.weather = Weather()
+        self.random = random.Random(seed)
+        self.listeners: dict[str, Callable[[Connection], None]] = {}
+        self.connections: list[MemoryConnection] = []
+        self.dialled: list[tuple[float, str]] = []
+        self.most_buffered = 0
+
+    def seen_by(self, who: str) -> Network:
+        return MemoryHost(self, who)
+
+    def cut(self) -> None:
+        """Every connection ends, and what is under way with it."""
+        for connection in self.connections:
+            connection.end(lose=True)
+        self.connections.clear()
+
+    @property
+    def open(self) -> list[MemoryConnection]:
+        return [connection for connection in self.connections if not connection.over]
+
+
+@dataclass
+class MemoryHost:
+    network: MemoryNetwork
+    who: str
+
+    async def connect(self, address: str) -> Connection:
+        network = self.network
+        network.dialled.append((asyncio.get_running_loop().time(), address))
+        await asyncio.sleep(network.weather.delay_s)
+        if network.weather.cut_off & {self.who, address}:
+            await asyncio.Event().wait()
+        if address not in network.listeners:
+            raise NetworkError(f"nobody listens at {address}")
+        near, far = MemoryConnection(network, self.who, address), MemoryConnection(network, address, self.who)
+        near.other, far.other = far, near
+        network.connections += [near, far]
+        network.listeners[address](far)
+        return near
+
+    async def listen(self, address: str, accept: Callable[[Connection], None]) -> MemoryListener:
+        if address in self.network.listeners:
+            raise NetworkError(f"{address} is taken")
+        self.network.listeners[address] = accept
+        return MemoryListener(self.network, address)
+
+
+@dataclass
+class MemoryListener:
+    network: MemoryNetwork
+    address: str
+
+    def close(self) -> None:
+        self.network.listeners.pop(self.address, None)
+
+
+class MemoryConnection:
+    """One end. A frame is in the sender's buffer until it has come or is lost."""
+
+    def __init__(self, network: MemoryNetwork, here: str, peer: str) -> None:
+        self.network = network
+        self.here = here
+        self.peer = peer
+        self.other: MemoryConnection
+        self.over = False
+        self.sent: list[bytes] = []
+        self._buffered = 0
+        self._came: deque[bytes] = deque()
+        self._changed = asyncio.Event()
+
+    @property
+    def writable(self) -> bool:
+        return self.over or self._buffered < MAX_BUFFERED_BYTES
+
+    def send(self, frame: bytes) -> None:
+        if self.over:
+            raise ConnectionLostError(f"the connection to {self.peer} is over")
+        if len(frame) > MAX_FRAME_BYTES:
+            raise FrameTooLargeError(f"{len(frame)} bytes")
+        self.sent.append(frame)
+        network, weather = self.network, self.network.weather
+        if weather.cut_off & {self.here, self.peer} or network.random.random() < weather.loss:
+            return
+        for _ in range(1 + (network.random.random() < weather.repeat)):
+            self._buffered += len(frame)
+            network.most_buffered = max(network.most_buffered, self._buffered)
+            delay_s = weather.delay_s + network.random.random() * weather.jitter_s
+            asyncio.get_running_loop().call_later(delay_s, self._arrive, frame)
+
+    async def drained(self) -> None:
+        while not self.writable:
+            self._changed.clear()
+            await self._changed.wait()
+        if self.over:
+            raise ConnectionLostError(f"the connection to {self.peer} is over")
+
+    async def receive(self) -> bytes:
+        while not self._came:
+            if self.over:
+                raise ConnectionLostError(f"the connection to {self.peer} is over")
+            self._changed.clear()
+            await self._changed.wait()
+        return self._came.popleft()
+
+    def close(self) -> None:
+        self.end()
+        self.other.end()
+
+    def end(self, *, lose: bool = False) -> None:
+        self.over = True
+        if lose:
+            self._came.clear()
+        self._changed.set()
+
+    def _arrive(self, frame: bytes) -> None:
+        self._buffered -= len(frame)
+        self._changed.set()
+        if not self.other.over and not self.network.weather.cut_off & {self.here, self.peer}:
+            self.other._came.append(frame)
+            self.other._changed.set()
+
+
+class SeededRng:
+    """Chance that is the same in every run."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed)
+
+    def token_bytes(self, size_bytes: int) -> bytes:
+        return self._random.randbytes(size_bytes)
+
+    def generator(self) -> random.Random:
+        return random.Random(self._random.random())
+
+
+class Process(Links):
+    """A process with links: it remembers what it was told. Its name is its address."""
+
+    def __init__(self, name: str, network: MemoryNetwork, **options: Any) -> None:
+        network.processes += 1
+        options.setdefault("rng", SeededRng(f"{network.seed} {name} {network.processes}"))
+        self.got: list[bytes] = []
+        self.started: list[tuple[str, PeerStarted]] = []
+        super().__init__(
+            name,
+            network.seen_by(name),
+            on_payload=lambda peer, payload: self.got.append(payload),
+            on_peer=lambda peer, started: self.started.append((peer, started)),
+            **options,
+        )
+
+
+SMALL = SequenceLimits(window_frames=8, window_bytes=4096)

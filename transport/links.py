@@ -1,0 +1,173 @@
+"""Links: all links of one process, and the door at which its peers knock.
+
+    async with Links("worker-1", network, on_payload=…) as links:
+        await links.listen("host:6700")
+        link = links.open("worker-2", "host:6701")
+        await link.send(payload)
+
+1. Each process has a name, and each of its links is to another name. Of two names the lower one dials.
+2. Who knocks says its name in its first HELLO, within `connect_s` seconds, and must be one that we have a link to and
+   that is to dial: else the connection is closed. At most MAX_KNOCKING are between the two at a time.
+   (A name proves nothing. Authentication comes before it, in a layer of its own.)
+3. One incarnation stands for the process on all its links. It is random: no two lives have the same.
+4. Leaving the block closes the links, each of which drains within its bound; after an exception they end at once. A
+   link that fails ends the block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+from ..actors import Clock, LoopClock, Rng, SystemRng
+from .errors import NetworkError
+from .headers import greeting_of
+from .link import Link, LinkParts, LinkTimings
+from .network import Connection, Listener, Network
+from .sequence import LinkSequence, PeerStarted, SequenceLimits
+
+_log = logging.getLogger(__name__)
+
+MAX_KNOCKING: Final = 64
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+def _ignore_peer(peer: str, started: PeerStarted) -> None:
+    """Nobody asked to be told."""
+
+
+class Links:
+    """The links of one process. `on_payload(peer, payload)` and `on_peer(peer, started)` do not wait."""
+
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        *,
+        on_payload: Callable[[str, bytes], None],
+        on_peer: Callable[[str, PeerStarted], None] = _ignore_peer,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+        timings: LinkTimings | None = None,
+        limits: SequenceLimits | None = None,
+    ) -> None:
+        self.name = _checked(name)
+        self._network = network
+        self._on_payload = on_payload
+        self._on_peer = on_peer
+        self._clock = clock or LoopClock()
+        self._rng = rng or SystemRng()
+        self._jitter = self._rng.generator()
+        self._timings = timings or LinkTimings()
+        self._limits = limits
+        self.incarnation = int.from_bytes(self._rng.token_bytes(8), "big") or 1
+        self._group = asyncio.TaskGroup()
+        self._links: dict[str, Link] = {}
+        self._listener: Listener | None = None
+        self._knocking: set[Connection] = set()
+
+    async def listen(self, address: str) -> str:
+        """Let peers of lower names dial this address. Returns where it is. NetworkError if it is taken."""
+        if self._listener is not None:
+            raise NetworkError(f"{self.name} listens already, at {self._listener.address}")
+        self._listener = await self._network.listen(address, self._knocked)
+        return self._listener.address
+
+    def open(self, peer: str, address: str) -> Link:
+        """The link to that peer. `address`: where it listens, if it is the one to be dialled. ValueError: a second."""
+        if _checked(peer) == self.name or peer in self._links:
+            raise ValueError(f"{self.name} has a link to {peer} already, or it is itself")
+        sequence = LinkSequence(self.incarnation, greeting=self.name.encode(), limits=self._limits)
+        parts = LinkParts(
+            sequence=sequence,
+            greeting=peer.encode(),
+            dial=partial(self._network.connect, address) if self.name < peer else None,
+            clock=self._clock,
+            jitter=self._jitter,
+            timings=self._timings,
+            on_payload=partial(self._on_payload, peer),
+            on_peer=partial(self._on_peer, peer),
+        )
+        link = self._links[peer] = Link(peer, parts)
+        self._group.create_task(self._run(link), name=f"link {self.name} to {peer}")
+        return link
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                async with asyncio.TaskGroup() as closing:
+                    for link in self._links.values():
+                        closing.create_task(link.close(), name=f"link {self.name} to {link.peer}: close")
+        except BaseException as failure:
+            self._lock_up()
+            await self._group.__aexit__(type(failure), failure, failure.__traceback__)
+            raise
+        self._lock_up()
+        await self._group.__aexit__(kind, error, traceback)
+
+    def _lock_up(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        for connection in self._knocking:
+            connection.close()
+
+    async def _run(self, link: Link) -> None:
+        try:
+            await link.run()
+        finally:
+            if self._links.get(link.peer) is link:
+                del self._links[link.peer]  # it was closed: another one may be opened
+
+    # -- who knocks --------------------------------------------------------------------------------------------------
+
+    def _knocked(self, connection: Connection) -> None:
+        if len(self._knocking) >= MAX_KNOCKING:
+            _log.warning("%s: too many that have not said who they are: %s is turned away", self.name, connection.peer)
+            connection.close()
+            return
+        self._knocking.add(connection)
+        self._group.create_task(self._let_in(connection), name=f"link {self.name}: who is {connection.peer}?")
+
+    async def _let_in(self, connection: Connection) -> None:
+        given = False
+        try:
+            async with asyncio.timeout(self._timings.connect_s):
+                hello, name = await _first_hello(connection)
+            link = self._links.get(name)
+            if link is None or not name < self.name:
+                _log.warning("%s: nobody here is to be dialled by %.140r", self.name, name)
+                return
+            given = True
+            link.take(connection, hello)
+        except (NetworkError, TimeoutError) as error:
+            _log.info("%s: %s has not said who it is: %r", self.name, connection.peer, error)
+        finally:
+            self._knocking.discard(connection)
+            if not given:
+                connection.close()
+
+
+async def _first_hello(connection: Connection) -> tuple[bytes, str]:
+    while True:
+        frame = await connection.receive()
+        greeting = greeting_of(frame)
+        if greeting is not None:  # what has overtaken it comes again
+            return frame, greeting.decode("ascii", "backslashreplace")
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"a name is 1 to 128 of A-Z a-z 0-9 _ . -, not {name[:140]!r}")
+    return name
