@@ -5,6 +5,7 @@ The bolt is the user's own; only the instance that a task runs gets a wrapper ar
 
 from __future__ import annotations
 
+import functools
 import inspect
 import random
 from collections.abc import Callable
@@ -59,6 +60,7 @@ class Injuries:
     def _wrapped(self, component: str, method: Callable[..., Any], *, may_be_after: bool = True) -> Callable[..., Any]:
         if inspect.iscoroutinefunction(method):
 
+            @functools.wraps(method)
             async def execute_async(*args: Any) -> Any:
                 self._ask(component, BEFORE if may_be_after else None)
                 result = await method(*args)
@@ -67,6 +69,7 @@ class Injuries:
 
             return execute_async
 
+        @functools.wraps(method)
         def execute(*args: Any) -> Any:
             self._ask(component, BEFORE if may_be_after else None)
             result = method(*args)

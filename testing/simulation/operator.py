@@ -142,7 +142,7 @@ class Operator:
         running = self._simulation.is_up()
         if running is not None:
             self._say(f"is deactivated for {for_s:.3f} s")
-            self._process.spawn(_rest(running, for_s), name="operator")
+            self._process.outside(_rest(running, for_s), "operator")
 
     def _in_loop(self, work: Callable[[], None]) -> None:
         self._process.loop.call_soon(work)

@@ -3,8 +3,8 @@
     source ── rows ──► topology ── rows ──► sink
        ▲ ack, fail ──────┘
 
-1. A source offers its rows over the time of the run, each under its own message id. What is failed it offers again;
-   after a crash it offers again whatever was not acked. That is what a queue or a log with offsets does.
+1. A source offers its rows over the time of the run, each under its own message id. What is failed it offers again,
+   later and later; after a crash it offers again whatever was not acked. That is what a queue or a log does.
 2. A sink has a row as soon as its bolt has executed it. Rows come at least once.
 3. What a process does after its death reaches neither.
 4. It is the source that sees broken promises of the framework: a message settled twice in one attempt, or settled
@@ -18,12 +18,15 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from ...topology import Bolt, BoltCollector, Failure, Fields, Row, Spout, SpoutCollector, TopologyContext, Tuple
 
 if TYPE_CHECKING:
     from .world import World
+
+HOPELESS: Final = 50
+"""A message that fails more often is given up, and the run fails."""
 
 
 class _Book:
@@ -82,11 +85,21 @@ class _Book:
             self.failures[message] += 1
             self.last_failure[message] = failure
             trace.add(now_s, "outside", self.name, f"message {message} fails: {failure.reason}", detail=failure.error)
-            if self.max_replays is not None and self.failures[message] > self.max_replays:
-                self.given_up.add(message)
-            else:
-                heapq.heappush(self.queue, (now_s, message))
+            self._offer_again(message, failure)
         process.effect_done()
+
+    def _offer_again(self, message: int, failure: Failure) -> None:
+        failures = self.failures[message]
+        if self.max_replays is not None and failures > self.max_replays:
+            self.given_up.add(message)
+        elif failures > HOPELESS:
+            self.given_up.add(message)
+            self.world.problem(
+                f"message {message} {self.rows[message]!r:.100} of {self.name!r} failed {failures} times "
+                f"(a row that cannot be processed? then give the source max_replays); the last time: {failure}"
+            )
+        else:
+            heapq.heappush(self.queue, (self.world.now_s + min(5.0, 0.01 * 2 ** min(failures, 20)), message))
 
 
 class Source(Spout):

@@ -17,6 +17,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from ..waiting import describe
 from .chance import SeededRng
 from .disk import SimStore
 from .loop import ProcessClock, SimLoop
@@ -42,6 +43,7 @@ class Process:
         self.handle_cost_s = 0.0
         self.slowness = 1.0
         self.crash_at_effect = False
+        self.outlasting: set[str] = set()
         self.clock = ProcessClock(world.now_s)
         self.loop: SimLoop
         self.task: asyncio.Task[None] | None = None
@@ -90,6 +92,11 @@ class Process:
         """Run a coroutine in it."""
         return self.loop.create_task(work, name=name)
 
+    def outside(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+        """Run a coroutine in it that is not its program's: it may outlast that."""
+        self.outlasting.add(name)
+        self.spawn(work, name)
+
     async def call(self, work: Callable[[], Awaitable[Any]]) -> Any:
         """From another process: run `work` in this one and wait for its result. ProcessDiedError if it dies first."""
         caller = asyncio.get_running_loop()
@@ -109,7 +116,7 @@ class Process:
 
         if not self.runs:
             raise ProcessDiedError(f"{self.name} does not run")
-        self.spawn(run(), name=f"{self.name}: asked")
+        self.outside(run(), f"{self.name}: asked")
         while not answer.done():
             if self.incarnation != life or not self.runs:
                 raise ProcessDiedError(f"{self.name} has died")
@@ -146,6 +153,9 @@ class Process:
             return
         error = None if task.cancelled() else task.exception()
         how = "ends" if error is None else f"ends with {type(error).__name__}"
+        for left in asyncio.all_tasks(self.loop) - {task}:
+            if left.get_name() not in self.outlasting:
+                self.world.problem(f"an asyncio task outlives the program of {self.name}: {describe(left).strip()}")
         self.world.trace.add(self.world.now_s, "life", self.name, how)
         self._die(crashed=False)
         self.world.process_ended(self, error)

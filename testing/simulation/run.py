@@ -23,6 +23,7 @@ from ...topology import Config, Fields, Topology
 from .errors import InvariantError
 from .faults import Fault, draw, kinds_of
 from .injury import Injuries
+from .invariants import leftovers, unacked
 from .operator import Operator
 from .outside import Sink, Source
 from .process import Process, ProcessDiedError
@@ -65,7 +66,7 @@ class Simulation:
         self.process: Process | None = None
         self.wires: Wires | None = None
         self.outcome: Outcome | None = None
-        self._sources: list[Source] = []
+        self.sources: list[Source] = []
         self._injuries = Injuries(world.chance.stream("injuries"))
         self._operator = Operator(self, self._injuries)
         self.topology: Topology
@@ -84,8 +85,8 @@ class Simulation:
 
         `max_replays`: a message that fails more often is given up (`source.given_up`); None: never.
         """
-        made = Source(self.world, f"source {len(self._sources)}", rows, Fields(*fields), max_replays)
-        self._sources.append(made)
+        made = Source(self.world, f"source {len(self.sources)}", rows, Fields(*fields), max_replays)
+        self.sources.append(made)
         return made
 
     def sink(self) -> Sink:
@@ -117,7 +118,7 @@ class Simulation:
         whole = draw(world.chance.stream("script"), self.kinds, faults_from_s, faults_s)
         self.script = [fault for i, fault in enumerate(whole) if self.only is None or i in self.only]
         self.topology = self._injuries.injured(topology) if "error" in self.kinds else topology
-        for source in self._sources:
+        for source in self.sources:
             source.offer_between(world.now_s, faults_from_s + faults_s * 0.9)
         self.process = world.process("storm", self._main)
         self._operator.draw_machine(self.process)
@@ -151,9 +152,11 @@ class Simulation:
         async with LocalCluster(rng=process.rng, wire=self.wires) as cluster:
             self._running = running = await cluster.submit("storm", self.topology, self._config)
             self._life = process.incarnation
-            process.spawn(_when_ended(running, self._ending), name="the topology's end")
+            process.outside(_when_ended(running, self._ending), "the topology's end")
             await self._ending
             await running.kill()
+        if self.over and cluster.dead_letters:
+            self.world.problem(f"an idle topology was stopped, and {cluster.dead_letters} segments were not executed")
 
     def _process_ended(self, process: Process, error: BaseException | None) -> None:
         self._carried += self.wires.carried if self.wires is not None else 0
@@ -189,7 +192,7 @@ class Simulation:
                 return
 
     def _is_up_and_acked(self) -> bool:
-        return self.is_up() is not None and not any(source.left for source in self._sources)
+        return self.is_up() is not None and not any(source.left for source in self.sources)
 
     async def _end(self, settings: Config) -> None:
         """Stop, and look whether anything is left."""
@@ -198,6 +201,9 @@ class Simulation:
         running = self.is_up()
         if running is None:
             return
+        # What came after its tree's end (a late ack makes a row that nobody owns) goes with the timeout.
+        await asyncio.sleep(1.2 * settings.message_timeout_s)
+        await self._in_process(lambda running: running.wait_idle(settings.message_timeout_s))
         for problem in leftovers(running):
             self.world.problem(problem)
         self.over = True
@@ -218,7 +224,7 @@ class Simulation:
 
     def _stuck(self, bound_s: float) -> str:
         lines = [f"{bound_s:g} s after the last fault not everything is acked and idle"]
-        for source in self._sources:
+        for source in self.sources:
             left = source.left
             if left:
                 worst = left[0]
@@ -247,38 +253,10 @@ class Simulation:
             recovered_s=recovered_s,
             lives=self.process.incarnation,
             messages=self._carried,
-            emitted=sum(sum(source.emitted.values()) for source in self._sources),
-            acked=sum(len(source.acked) for source in self._sources),
-            failed=sum(sum(source._book.failures.values()) for source in self._sources),
+            emitted=sum(sum(source.emitted.values()) for source in self.sources),
+            acked=sum(len(source.acked) for source in self.sources),
+            failed=sum(sum(source._book.failures.values()) for source in self.sources),
         )
-
-
-def leftovers(running: RunningTopology) -> list[str]:
-    """What an idle topology should not have any more."""
-    problems: list[str] = []
-    crew = running._crew
-    metrics = running.metrics()
-    if metrics.pending:
-        problems.append(f"an idle topology has {metrics.pending} open messages")
-    for task in crew.tasks:
-        box = crew.mailboxes[task.task.task_id]
-        if box.fill or box.has_data or box.parked:
-            problems.append(f"{task.name} is idle, and its mailbox holds {box.fill} (parked senders: {box.parked})")
-        if not box.gate_open:
-            problems.append(f"{task.name} is idle, and the gate of its mailbox is closed")
-    return problems
-
-
-def unacked(running: RunningTopology) -> list[str]:
-    """Bolts that have executed more tuples than they have acked or failed."""
-    lines = []
-    for name, component in running.metrics().items():
-        forgotten = component.executed - component.acked - component.failed
-        if component.kind == "bolt" and forgotten > 0:
-            lines.append(
-                f"bolt {name!r} has executed {component.executed} tuples and neither acked nor failed {forgotten}"
-            )
-    return lines
 
 
 def _bound_s(settings: Config) -> float:

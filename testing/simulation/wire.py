@@ -36,6 +36,7 @@ class Wires:
         self.late = 0.0
         self.late_s = 0.0
         self.carried = 0
+        self.forced: set[int] = set()
         self._boxes: dict[int, Mailbox] = {}
 
     def __call__(self, source: int, target: int, mailbox: Mailbox) -> Inbox:
@@ -48,6 +49,11 @@ class Wires:
         box = self._boxes.get(task_id)
         reader = box.reader if box is not None else None
         return reader.rpartition("/")[2] if reader else f"[{task_id}]"
+
+    def check_fill(self, target: int, box: Mailbox) -> None:
+        """No mailbox holds more than its capacity, but for edges inside a cycle."""
+        if box.fill > box.capacity and target not in self.forced:
+            self.process.world.problem(f"the mailbox of {self.name(target)} holds {box.fill} of {box.capacity}")
 
     def saw(self, source: int, target: int, message: Any, kind: str = "send") -> None:
         """A message passes, or is lost."""
@@ -95,11 +101,16 @@ class _Wire:
     def offer(self, item: Any, weight: int = 1) -> bool:
         if not self._box.gate_open:
             return False
-        return self.loses(item) or self._box.offer(item, weight)
+        if self.loses(item):
+            return True
+        taken = self._box.offer(item, weight)
+        self._wires.check_fill(self._target, self._box)
+        return taken
 
     def force(self, item: Any, weight: int = 1) -> bool:
         if self._box.closed:
             return False
+        self._wires.forced.add(self._target)
         return self.loses(item) or self._box.force(item, weight)
 
     def park(self, sender: Parked) -> None:

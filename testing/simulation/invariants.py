@@ -1,0 +1,38 @@
+"""Invariants: what a topology that has come to rest must look like, and which bolts keep it from resting."""
+
+from __future__ import annotations
+
+from ...acker import AckerActor
+from ...cluster import RunningTopology
+
+
+def leftovers(running: RunningTopology) -> list[str]:
+    """What an idle topology should not have any more."""
+    problems: list[str] = []
+    crew = running._crew
+    pending = running.metrics().pending
+    if pending:
+        problems.append(f"an idle topology has {pending} open messages")
+    for task_id, ref in crew.refs.items():
+        box = crew.mailboxes[task_id]
+        name = ref.path.rpartition("/")[2]
+        if box.fill or box.has_data or box.parked:
+            problems.append(f"{name} is idle, and its mailbox holds {box.fill} tuples ({box.parked} senders wait)")
+        if not box.gate_open:
+            problems.append(f"{name} is idle, and the gate of its mailbox is closed")
+        actor = ref._cell._actor
+        if isinstance(actor, AckerActor) and len(actor.ledger):
+            problems.append(f"{name} is idle, and its ledger has {len(actor.ledger)} rows")
+    return problems
+
+
+def unacked(running: RunningTopology) -> list[str]:
+    """Bolts that have executed more tuples than they have acked or failed."""
+    lines: list[str] = []
+    for name, component in running.metrics().items():
+        forgotten = component.executed - component.acked - component.failed
+        if component.kind == "bolt" and forgotten > 0:
+            lines.append(
+                f"bolt {name!r} has executed {component.executed} tuples and neither acked nor failed {forgotten}"
+            )
+    return lines

@@ -1,0 +1,286 @@
+"""Sources and bolts of every kind, which tell the ghost what they do. What they do is drawn from the seed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from aiostorm import BasicBolt, Bolt, Fields, bolt
+from aiostorm.testing.simulation import Source
+
+from .ghost import FIELDS, Ghost, Ids
+
+
+class BoltFailedError(Exception):
+    """Raised by a bolt on purpose."""
+
+
+class GhostSource(Source):
+    """Offers numbers; each attempt is an emission of its own."""
+
+    ghost: Ghost
+    style = "plain"
+    side = 0.0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GhostSource:
+        view = super().__deepcopy__(memo)
+        view.ghost, view.style, view.side = self.ghost, self.style, self.side
+        return view
+
+    def open(self, context: Any, collector: Any) -> None:
+        super().open(context, collector)
+        self.component = context.component
+        life = f"{self.component} {context.task_id} {self._book.world.current.incarnation}"
+        self.rng = self._book.world.chance.stream(f"source {life} {self._book.emitted.total()}")
+
+    def next_tuple(self) -> Any:
+        if self.style == "async" or (self.style == "mixed" and self.rng.random() < 0.3):
+            return self._later()
+        self._some()
+        return None
+
+    async def _later(self) -> None:
+        if self.rng.random() < 0.5:
+            await asyncio.sleep(self.rng.choice([0, 0.001, 0.5]))
+        self._some()
+        if self.rng.random() < 0.2:
+            await self._collector.drain()
+            self._some()
+
+    def _some(self) -> None:
+        book = self._book
+        for _ in range(self.rng.choice([1, 1, 1, 2, 5])):
+            message = book.take() if book.world.current.effect() else None
+            if message is None:
+                return
+            emission = (self.component, message, book.emitted[message])
+            stream = "side" if self.rng.random() < self.side else "default"
+            node = self.ghost.emit(self.component, (emission,), stream)
+            self._collector.emit(((emission,), book.rows[message][0], 0, node), message_id=message, stream=stream)
+
+    def ack(self, message_id: Any) -> None:
+        self.ghost.ack((self.component, message_id, self._book.emitted[message_id]))
+        super().ack(message_id)
+
+
+@dataclass
+class Habits:
+    """What a bolt does with a tuple. Bad luck gets rarer with each attempt, so that everything comes to an end."""
+
+    ghost: Ghost
+    name: str
+    fail: float
+    forget: float
+    crash: float
+    fan_out: int
+    hold: int
+    rng: random.Random
+
+    def __deepcopy__(self, memo: Any) -> Habits:
+        return self
+
+    def unlucky(self, ids: Ids, chance: float) -> bool:
+        attempt = max((attempt for _, _, attempt in ids), default=1)
+        return bool(chance) and self.rng.random() < chance / attempt**2
+
+    def children(self, hops: int) -> list[tuple[int, int]]:
+        if hops >= 4:
+            return []
+        return [(self.rng.randrange(20), hops + 1) for _ in range(self.rng.randint(0, self.fan_out))]
+
+    def rows(self, ids: Ids, hops: int) -> list[tuple[Any, ...]]:
+        return [(ids, n, h, self.ghost.emit(self.name, ids)) for n, h in self.children(hops)]
+
+    def fails(self, ids: Ids) -> None:
+        if self.unlucky(ids, self.fail):
+            self.ghost.failed(ids)
+            raise BoltFailedError(self.name)
+
+
+class Basic(BasicBolt):
+    outputs = FIELDS
+
+    def __init__(self, habits: Habits) -> None:
+        self.habits = habits
+
+    def prepare(self, context: Any) -> None:
+        self.index = context.task_index
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        ids, _, hops, node = tup.values
+        for row in self.habits.rows(ids, hops):
+            collector.emit(row)
+        self.habits.fails(ids)
+        self.habits.ghost.done(self.habits.name, self.index, ids, node)
+
+
+class Blocking(Basic):
+    blocking = True
+
+
+class AsyncBasic(Basic):
+    async def execute(self, tup: Any, collector: Any) -> None:  # type: ignore[override]
+        rng = self.habits.rng
+        if rng.random() < 0.3:
+            await asyncio.sleep(rng.choice([0, 0.01, 0.03]))
+        super().execute(tup, collector)
+        if rng.random() < 0.1:
+            await collector.drain()
+
+
+class SometimesLater(Basic):
+    """A plain `def` that gives back something to await, now and then."""
+
+    def execute(self, tup: Any, collector: Any) -> Any:
+        rng = self.habits.rng
+        if rng.random() < 0.7:
+            return super().execute(tup, collector)
+        return self._later(tup, collector, rng.choice([None, 0, 0.01]))
+
+    async def _later(self, tup: Any, collector: Any, wait_s: float | None) -> None:
+        if wait_s is not None:
+            await asyncio.sleep(wait_s)
+        Basic.execute(self, tup, collector)
+
+
+class Rich(Bolt):
+    """Acks, fails, forgets, holds several and joins them, raises; at once, on a tick, or after a wait."""
+
+    outputs = FIELDS
+
+    def __init__(self, habits: Habits) -> None:
+        self.habits = habits
+
+    def prepare(self, context: Any, collector: Any) -> None:
+        self.collector, self.index = collector, context.task_index
+        self.held: list[Any] = []
+
+    def execute(self, tup: Any) -> Any:
+        ids = tup["ids"]
+        habits, ghost = self.habits, self.habits.ghost
+        if habits.unlucky(ids, habits.crash):
+            for lost in (tup, *self.held):
+                ghost.failed(lost["ids"])
+            raise BoltFailedError(f"{habits.name} crashes")
+        if habits.unlucky(ids, habits.fail):
+            ghost.failed(ids)
+            self.collector.fail(tup, "unlucky")
+            return None
+        if habits.unlucky(ids, habits.forget):
+            ghost.failed(ids)
+            return None
+        self.held.append(tup)
+        if len(self.held) <= habits.hold:
+            return None
+        if habits.rng.random() < 0.2:
+            return self._later()
+        self.release()
+        return None
+
+    def on_tick(self) -> None:
+        self.release()
+
+    async def _later(self) -> None:
+        await asyncio.sleep(self.habits.rng.choice([0, 0.01, 0.1]))
+        self.release()
+
+    def release(self) -> None:
+        held, self.held = self.held, []
+        if not held:
+            return
+        habits, ghost, rng = self.habits, self.habits.ghost, self.habits.rng
+        joined = tuple(dict.fromkeys(i for tup in held for i in tup["ids"]))
+        anchors: Any = held if len(held) > 1 else held[0]
+        if rng.random() < 0.2:
+            anchors = [*held, held[0]]  # one named twice
+        for row in habits.rows(joined, max(tup["hops"] for tup in held)):
+            self.collector.emit(row, anchors=anchors)
+        rng.shuffle(held)
+        for tup in held:
+            ghost.done(habits.name, self.index, tup["ids"], tup["node"])
+            self.collector.ack(tup)
+            self.collector.ack(tup)  # twice is harmless
+
+
+class Batch(BasicBolt):
+    outputs = FIELDS
+
+    def __init__(self, habits: Habits) -> None:
+        self.habits = habits
+
+    def prepare(self, context: Any) -> None:
+        self.index = context.task_index
+
+    def execute_batch(self, tuples: Any, collector: Any) -> None:
+        habits = self.habits
+        everyone = tuple(dict.fromkeys(i for tup in tuples for i in tup["ids"]))
+        for tup in tuples:
+            if habits.rng.random() < 0.1:
+                for row in habits.rows(everyone, tup["hops"]):
+                    collector.emit(row)  # anchored to the whole batch
+            else:
+                for row in habits.rows(tup["ids"], tup["hops"]):
+                    collector.emit(row, anchors=tup)
+        if any(habits.unlucky(tup["ids"], habits.fail) for tup in tuples):
+            habits.ghost.failed(everyone)
+            raise BoltFailedError(habits.name)
+        for tup in tuples:
+            habits.ghost.done(habits.name, self.index, tup["ids"], tup["node"])
+
+
+def generator_bolt(habits: Habits) -> Any:
+    """A function that yields. (It runs in one task: it cannot know which.)"""
+
+    @bolt(outputs=list(FIELDS))
+    def execute(ids: Ids, n: int, hops: int, node: int) -> Any:
+        yield from habits.rows(ids, hops)
+        habits.fails(ids)
+        habits.ghost.done(habits.name, 0, ids, node)
+
+    return execute
+
+
+def function_bolt(habits: Habits) -> Any:
+    """A function that returns one row or nothing."""
+
+    @bolt(outputs=list(FIELDS))
+    def execute(ids: Ids, n: int, hops: int, node: int) -> Any:
+        habits.fails(ids)
+        row = next(iter(habits.rows(ids, hops)), None) if habits.fan_out == 1 else None
+        habits.ghost.done(habits.name, 0, ids, node)
+        return row
+
+    return execute
+
+
+def async_function_bolt(habits: Habits) -> Any:
+    """An async function."""
+
+    @bolt(outputs=list(FIELDS))
+    async def execute(ids: Ids, n: int, hops: int, node: int) -> Any:
+        if habits.rng.random() < 0.3:
+            await asyncio.sleep(habits.rng.choice([0, 0.05]))
+        habits.fails(ids)
+        habits.ghost.done(habits.name, 0, ids, node)
+
+    return execute
+
+
+KINDS: dict[str, Callable[[Habits], Any]] = {
+    "basic": Basic,
+    "blocking": Blocking,
+    "async": AsyncBasic,
+    "later": SometimesLater,
+    "rich": Rich,
+    "batch": Batch,
+    "generator": generator_bolt,
+    "function": function_bolt,
+    "async function": async_function_bolt,
+}
+SINGLE = ("generator", "function", "async function")
+"""Kinds that cannot tell their tasks apart: no all-grouping to several."""
+
+__all__ = ["KINDS", "SINGLE", "Coroutine", "Fields", "GhostSource", "Habits"]

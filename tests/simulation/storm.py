@@ -1,0 +1,151 @@
+"""Storms: a random topology of every kind of component, in a world with every kind of fault, watched by the ghost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import traceback
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from aiostorm import Config, Fields, Topology, TopologyBuilder
+from aiostorm.testing.simulation import InvariantError, Outcome, Simulation, World, world_loop
+
+from .ghost import FIELDS, Ghost
+from .parts import KINDS, SINGLE, GhostSource, Habits
+
+FAULTS_S = 600.0
+
+
+@dataclass
+class Storm:
+    """One run. `problems` is empty if every promise was kept."""
+
+    seed: int
+    world: World
+    simulation: Simulation
+    outcome: Outcome | None
+    problems: list[str]
+    executed: int = 0
+
+
+def draw(simulation: Simulation, ghost: Ghost) -> tuple[Topology, Config]:
+    """A topology and its configuration."""
+    rng = simulation.world.chance.stream("topology")
+    builder = TopologyBuilder()
+    sources: list[str] = []
+    for i in range(rng.randint(1, 2)):
+        name = f"s{i}"
+        builder.set_spout(name, _source(simulation, ghost, rng), rng.choice([1, 1, 2, 3]))
+        sources.append(name)
+    cyclic = rng.random() < 0.15
+    forget = rng.choice([0, 0, 0, 0.02])
+    names = [f"b{i}" for i in range(rng.randint(1, 5))]
+    for i, name in enumerate(names):
+        kind = rng.choice([*KINDS, "rich"])
+        habits = Habits(
+            ghost,
+            name,
+            fail=rng.choice([0, 0, 0.02, 0.2]),
+            forget=forget,
+            crash=rng.choice([0, 0, 0, 0.005]),
+            fan_out=rng.choice([0, 1, 1, 2, 3]),
+            hold=rng.choice([0, 0, 2, 10]),
+            rng=simulation.world.chance.stream(f"habits {name}"),
+        )
+        parallelism = rng.choice([1, 1, 2, 3])
+        declarer = builder.set_bolt(name, KINDS[kind](habits), parallelism)
+        if kind == "rich":
+            declarer.set_config(tick_tuple_freq_s=0.5)
+        inputs = rng.sample(sources, min(len(sources), rng.choice([1, 1, 2, 3])))
+        if i == 0:
+            inputs = list(dict.fromkeys(["s0", *inputs]))
+        if cyclic and rng.random() < 0.3:
+            inputs.append(rng.choice(names))
+        for source in dict.fromkeys(inputs):
+            may_be_all = parallelism == 1 or kind not in SINGLE
+            _subscribe(declarer, rng, source, "default", may_be_all)
+            if source.startswith("s"):
+                _subscribe(declarer, rng, source, "side", may_be_all)
+        sources.append(name)
+    config = Config(
+        acker_tree_max_messages=rng.choice([1, 3, 64, 256]),
+        acker_executors=rng.choice([1, 1, 2, 3]),
+        mailbox_capacity_tuples=rng.choice([1, 2, 5, 64, 1024]),
+        turn_max_tuples=rng.choice([1, 4, 256]),
+        max_spout_pending=rng.choice([None, 1, 5, 50]),
+        message_timeout_s=30 if cyclic else rng.choice([3, 10, 30]),
+        restart_max=100_000,
+        restart_backoff_s=(0, 0.1),
+    )
+    topology = builder.create_topology()
+    ghost.watch(topology)
+    return topology, config
+
+
+def _source(simulation: Simulation, ghost: Ghost, rng: random.Random) -> GhostSource:
+    count = rng.choice([50, 200, 600])
+    made = GhostSource(
+        simulation.world,
+        f"source {len(simulation.sources)}",
+        [(rng.randrange(20),) for _ in range(count)],
+        Fields("n"),
+        None,
+    )
+    made.outputs = {"default": Fields(*FIELDS), "side": Fields(*FIELDS)}  # type: ignore[misc]
+    made.ghost = ghost
+    made.style = rng.choice(["plain", "plain", "async", "mixed"])
+    made.side = rng.choice([0, 0, 0.3])
+    simulation.sources.append(made)
+    return made
+
+
+def _subscribe(declarer: Any, rng: random.Random, source: str, stream: str, may_be_all: bool) -> None:
+    kinds = ["shuffle", "fields", "fields", "global", "none", "partial", "local", "first", *["all"] * may_be_all]
+    match rng.choice(kinds):
+        case "shuffle":
+            declarer.shuffle_grouping(source, stream=stream)
+        case "fields":
+            declarer.fields_grouping(source, "n", stream=stream)
+        case "all":
+            declarer.all_grouping(source, stream=stream)
+        case "global":
+            declarer.global_grouping(source, stream=stream)
+        case "none":
+            declarer.none_grouping(source, stream=stream)
+        case "partial":
+            declarer.partial_key_grouping(source, "n", stream=stream)
+        case "local":
+            declarer.local_or_shuffle_grouping(source, stream=stream)
+        case "first":
+            declarer.local_first_grouping(source, stream=stream)
+
+
+def run(
+    seed: int, faults: str | None = None, only: Collection[int] | None = None, *, faults_s: float = FAULTS_S
+) -> Storm:
+    """Run one seed. It raises nothing that a seed can make."""
+    loop = world_loop(seed)
+    simulation = Simulation(loop.world, faults, only)
+    ghost = Ghost(loop.world)
+    storm = Storm(seed, loop.world, simulation, None, [])
+
+    async def main() -> None:
+        topology, config = draw(simulation, ghost)
+        storm.outcome = await simulation.run(topology, config, faults_s=faults_s)
+
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # hundreds of bolts fail on purpose
+    try:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(main())
+    except InvariantError as broken:
+        storm.problems = broken.problems
+    except Exception as error:  # a world that stands still, or polls for ever, is a finding too
+        storm.problems = [f"{type(error).__name__}: {error}", *traceback.format_exception(error)[-3:]]
+    finally:
+        logging.disable(disabled)
+    storm.executed = ghost.executed
+    return storm
