@@ -131,7 +131,8 @@ class Simulation:
         healed_s = world.now_s
         await self._recover(liveness_s if liveness_s is not None else _bound_s(settings))
         recovered_s = world.now_s - healed_s
-        await self._end(settings)
+        if not world.problems:
+            await self._end(settings)
         if check is not None:
             for problem in check():
                 world.problem(problem)
@@ -203,7 +204,11 @@ class Simulation:
             return
         # What came after its tree's end (a late ack makes a row that nobody owns) goes with the timeout.
         await asyncio.sleep(1.2 * settings.message_timeout_s)
-        await self._in_process(lambda running: running.wait_idle(settings.message_timeout_s))
+        try:
+            await self._in_process(lambda running: running.wait_idle(settings.message_timeout_s))
+        except (TimeoutError, ProcessDiedError):
+            self.world.problem("the topology was idle and all was acked, and then it was not idle any more")
+            return
         for problem in leftovers(running):
             self.world.problem(problem)
         self.over = True

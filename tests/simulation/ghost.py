@@ -5,6 +5,7 @@
 1. Each emitted row has a node of its own; it is open once for each consumer (for all-grouping: for each task of it).
 2. A node is closed when its tuple was executed to its end (rich bolts: acked). What it emitted was opened before.
 3. An emission is acked only when all its nodes are closed and none of them failed; after that none of it is executed.
+4. What one task sends another on a stream arrives in the order in which it was emitted (nodes are numbered).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Ghost:
         self.acked = 0
         self._consumers: dict[tuple[str, str], list[tuple[str, int]]] = {}
         self._nodes = itertools.count(1)
+        self._last: dict[tuple[Any, ...], int] = {}
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self
@@ -59,6 +61,14 @@ class Ghost:
             for consumer, copies in self._consumers.get((component, stream), ()):
                 tree.open.update((node, consumer, copy) for copy in range(max(1, copies)))
         return node
+
+    def arrived(self, component: str, index: int, tup: Any) -> None:
+        """A task begins to execute a tuple: does it come in order?"""
+        node = tup["node"]
+        way = (self.world.current.incarnation, tup.source_task, tup.stream, component, index)
+        if node <= self._last.get(way, 0) and self.world.current.alive:
+            self.world.problem(f"{component}: row {node} of task {way[1]} comes after row {self._last[way]}")
+        self._last[way] = node
 
     def done(self, component: str, index: int, ids: Iterable[Emission], node: int) -> None:
         """A tuple was executed to its end by the `index`-th task of a component."""

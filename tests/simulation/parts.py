@@ -111,6 +111,7 @@ class Basic(BasicBolt):
 
     def execute(self, tup: Any, collector: Any) -> None:
         ids, _, hops, node = tup.values
+        self.habits.ghost.arrived(self.habits.name, self.index, tup)
         for row in self.habits.rows(ids, hops):
             collector.emit(row)
         self.habits.fails(ids)
@@ -161,6 +162,7 @@ class Rich(Bolt):
     def execute(self, tup: Any) -> Any:
         ids = tup["ids"]
         habits, ghost = self.habits, self.habits.ghost
+        ghost.arrived(habits.name, self.index, tup)
         if habits.unlucky(ids, habits.crash):
             for lost in (tup, *self.held):
                 ghost.failed(lost["ids"])
@@ -218,6 +220,7 @@ class Batch(BasicBolt):
         habits = self.habits
         everyone = tuple(dict.fromkeys(i for tup in tuples for i in tup["ids"]))
         for tup in tuples:
+            habits.ghost.arrived(habits.name, self.index, tup)
             if habits.rng.random() < 0.1:
                 for row in habits.rows(everyone, tup["hops"]):
                     collector.emit(row)  # anchored to the whole batch

@@ -17,6 +17,7 @@ from .ghost import FIELDS, Ghost
 from .parts import KINDS, SINGLE, GhostSource, Habits
 
 FAULTS_S = 600.0
+SHORT_S = 150.0
 
 
 @dataclass

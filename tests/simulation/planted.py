@@ -1,0 +1,255 @@
+"""Planted bugs: each puts a mistake that somebody has made, or could make, into the running code. Only tests call this.
+
+A context manager per bug replaces one method and puts it back. Each must be found by the storms within 50 seeds
+(test_planted.py); what finds none of them would find nothing of ours either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from aiostorm.acker import Acks, IdSource, Ledger, Pending, Verdict
+from aiostorm.actors import Lanes, LoopClock
+from aiostorm.cluster import RunningTopology
+from aiostorm.tasks import collectors
+from aiostorm.tasks.account import Account
+from aiostorm.tasks.emitter import Emitter
+from aiostorm.tasks.fates import Fates
+from aiostorm.tasks.outbox import Outlet
+from aiostorm.topology import AllGrouping, Row, Segment
+
+Plant = Callable[[], contextlib.AbstractContextManager[None]]
+BUGS: dict[str, Plant] = {}
+
+SEEDS = 50
+"""So many seeds must be enough."""
+
+FIRST_LOOK = {
+    # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
+    "a second INIT is taken": 1,
+    "a FAIL before its INIT is dropped": 2,
+    "an ACK passes messages whose FAIL was lost": 15,
+    "edges of an open segment are told": 38,
+    "an anchor that is named twice cancels itself": 1,
+    "the pieces of a segment share an edge": 1,
+    "all grouping leaves one out": 1,
+    "deadlines by the wall clock": 31,
+}
+
+
+@contextlib.contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """For the length of the block, `owner.name` is something else."""
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def bug(owner: Any, name: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """Register a planted bug: the function is given the original method, and returns the broken one."""
+
+    def register(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        BUGS[make.__name__.replace("_", " ")] = lambda: replaced(owner, name, make(getattr(owner, name)))
+        return make
+
+    return register
+
+
+# -- the acker ---------------------------------------------------------------------------------------------------------
+
+
+@bug(Ledger, "init")
+def a_second_INIT_is_taken(original: Any) -> Any:  # noqa: N802
+    """Finding 2 of our survey: it XORs itself to zero, and that is an ACK before any work was done."""
+
+    def init(self: Ledger, owner: int, root: int, xor: int, now_s: float, out: list[tuple[int, Verdict]]) -> None:
+        if root in self._rows:
+            self.ack(((root, xor),), now_s, out)
+        else:
+            original(self, owner, root, xor, now_s, out)
+
+    return init
+
+
+@bug(Ledger, "fail")
+def a_FAIL_before_its_INIT_is_dropped(original: Any) -> Any:  # noqa: N802
+    """JStorm's acker does this."""
+
+    def fail(self: Ledger, root: int, index: int, failure: Any, now_s: float, out: list[tuple[int, Verdict]]) -> None:
+        if root in self._rows:
+            original(self, root, index, failure, now_s, out)
+
+    return fail
+
+
+@bug(Ledger, "expire")
+def rows_never_expire(original: Any) -> Any:
+    """STORM-2786: the acker's map was never rotated."""
+    return lambda self, now_s, out: None
+
+
+@bug(Fates, "judge")
+def an_ACK_passes_messages_whose_FAIL_was_lost(original: Any) -> Any:  # noqa: N802
+    """Ours: the simulation found it."""
+
+    async def judge(self: Fates, verdict: Verdict) -> None:
+        if verdict.kind.name == "ACK":
+            verdict = Verdict(verdict.kind, verdict.root)
+        await original(self, verdict)
+
+    return judge
+
+
+@bug(Pending, "failed")
+def a_failed_message_stays_open(original: Any) -> Any:
+    """It fails, and is acked with the rest of its tree."""
+
+    def failed(self: Pending, root: int, index: int, failure: Any) -> Any:
+        tree = self._trees.get(root)
+        return None if tree is None else tree.settle(index, failure)
+
+    return failed
+
+
+@bug(Pending, "overdue")
+def a_spout_relies_on_the_acker_for_timeouts(original: Any) -> Any:
+    """STORM-2359: a lost INIT, or a dead acker, and the message is open for ever."""
+    return lambda self, now_s: []
+
+
+@bug(IdSource, "take")
+def edges_are_few(original: Any) -> Any:
+    """STORM-17: ids that collide."""
+    return lambda self: original(self) & 7 or 1
+
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+
+@bug(Account, "done")
+def acked_before_it_is_emitted(original: Any) -> Any:
+    """The edge that is done is told apart from those that were made of it, and before them."""
+
+    def done(self: Account, segment: Segment) -> None:
+        if segment.root and segment.lineage is None:
+            self._ackers[segment.root % len(self._ackers)].post(Acks([(segment.root, segment.edge)]))
+            if segment in self._held:
+                self._release(segment)
+        else:
+            original(self, segment)
+
+    return done
+
+
+@bug(Account, "_keep_back")
+def edges_of_an_open_segment_are_told(original: Any) -> Any:
+    """Ours: the simulation found it."""
+    return lambda self: None
+
+
+@bug(collectors, "joined")
+def an_anchor_that_is_named_twice_cancels_itself(original: Any) -> Any:
+    """The XOR of an edge with itself."""
+
+    def joined(pairs: Any) -> Any:
+        named = list(pairs)
+        once = [pair for pair in named if named.count(pair) % 2]
+        return original(once)
+
+    return joined
+
+
+@bug(Emitter, "_send")
+def the_pieces_of_a_segment_share_an_edge(original: Any) -> Any:
+    """A segment that is cut in two is one edge, done twice."""
+
+    def send(self: Emitter, outlet: Outlet, origin: Any, items: Sequence[Any], marks: Any, root: int) -> None:
+        piece = outlet.max_piece
+        if len(items) <= piece or marks is None or root == -1:
+            original(self, outlet, origin, items, marks, root)
+            return
+        whole = self._segment(origin, items, marks, root)
+        for start in range(0, len(items), piece):
+            stop = start + piece
+            outlet.send(Segment(origin, items[start:stop], root, whole.edge, marks[start:stop]))
+
+    return send
+
+
+@bug(Outlet, "send")
+def what_is_sent_overtakes_what_is_parked(original: Any) -> Any:
+    """Order is kept per target, they say."""
+
+    def send(self: Outlet, segment: Segment) -> None:
+        if self._parked:
+            self._ready.appendleft(segment)
+        else:
+            original(self, segment)
+
+    return send
+
+
+@bug(AllGrouping, "split")
+def all_grouping_leaves_one_out(original: Any) -> Any:
+    """The last of the targets."""
+
+    def split(self: AllGrouping, rows: Sequence[Row], marks: Any) -> Any:
+        shares = original(self, rows, marks)
+        return shares[:-1] if len(shares) > 1 else shares
+
+    return split
+
+
+# -- mailboxes, time, steering -----------------------------------------------------------------------------------------
+
+
+@bug(Lanes, "_pull")
+def only_one_parked_sender_is_woken(original: Any) -> Any:
+    """A lost wake-up: the others wait for ever, if nobody fills the mailbox again."""
+
+    def pull(self: Lanes) -> None:
+        while len(self._parked) > 1:
+            self._parked.pop()
+        original(self)
+
+    return pull
+
+
+@bug(Lanes, "_close_gate")
+def the_gate_closes_one_piece_late(original: Any) -> Any:
+    """What comes above the high mark is let in, and so is the next."""
+
+    def close_gate(self: Lanes, fill: int, weight: int) -> None:
+        if fill > self.capacity:
+            self.gate_open = False
+
+    return close_gate
+
+
+@bug(LoopClock, "__init__")
+def deadlines_by_the_wall_clock(original: Any) -> Any:
+    """storm PR 207: a clock that jumps back makes everybody wait."""
+
+    def init(self: LoopClock, *args: Any) -> None:
+        original(self, *args)
+        self.monotonic = self.now
+
+    return init
+
+
+@bug(RunningTopology, "_set_active")
+def activate_is_forgotten(original: Any) -> Any:
+    """jstorm#404: the message that lets the spouts go on is lost."""
+
+    def set_active(self: RunningTopology, active: bool) -> None:
+        if active and self.state == "INACTIVE":
+            self.state = type(self.state)("ACTIVE")
+        else:
+            original(self, active)
+
+    return set_active

@@ -1,0 +1,57 @@
+"""Storms keep every promise, and are the same in every run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from . import storm
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_storm(seed: int) -> None:
+    run = storm.run(seed, faults_s=storm.SHORT_S)
+    assert not run.problems, "\n".join([f"python -m tests.simulation --seed {seed} --faults-s 150", *run.problems])
+    assert run.outcome is not None
+    assert run.executed >= run.outcome.acked > 0
+
+
+@pytest.mark.parametrize("faults", ["none", "crash", "pause slow clock", "loss repeat late", "error acker steer"])
+def test_a_storm_of_some_kinds(faults: str) -> None:
+    run = storm.run(1_000, faults, faults_s=storm.SHORT_S)
+    assert not run.problems
+    assert {fault.kind for fault in run.simulation.script} <= set(faults.split())
+
+
+def test_two_runs_of_a_seed_are_one_run() -> None:
+    for seed in range(3):
+        first, second = (storm.run(seed, faults_s=60).outcome for _ in range(2))
+        assert first is not None
+        assert first == second
+
+
+def test_other_seeds_are_other_runs() -> None:
+    digests = {storm.run(seed, faults_s=10).world.trace.digest for seed in range(5)}
+    assert len(digests) == 5
+
+
+@pytest.mark.sockets  # a process of its own, for its hash seed
+def test_hashing_plays_no_part() -> None:
+    program = "from tests.simulation import storm; print([storm.run(s, faults_s=60).outcome.digest for s in range(3)])"
+    digests = set()
+    for hash_seed in ("0", "1", "4242"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        ran = subprocess.run(
+            [sys.executable, "-c", program], env=environment, check=True, stdout=subprocess.PIPE, text=True
+        )
+        digests.add(ran.stdout)
+    assert len(digests) == 1
+
+
+def test_a_script_can_be_cut_down() -> None:
+    whole = storm.run(2, faults_s=60).simulation.script
+    cut = storm.run(2, None, [1], faults_s=60).simulation.script
+    assert cut == whole[1:2]

@@ -1,0 +1,237 @@
+"""A simulated world: processes, time, crashes, clocks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from aiostorm.actors import LoopClock
+from aiostorm.testing import DeadlockError, TimeLimitError
+from aiostorm.testing.simulation import World, world_loop
+
+Test = Callable[[World], Coroutine[Any, Any, Any]]
+
+
+def run(test: Test, seed: int = 0, **options: Any) -> World:
+    loop = world_loop(seed, **options)
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(test(loop.world))
+    return loop.world
+
+
+def test_an_hour_is_instant_and_two_processes_share_it() -> None:
+    seen: list[tuple[str, float]] = []
+
+    async def program(process: Any) -> None:
+        await asyncio.sleep(3600)
+        seen.append((process.name, process.world.now_s))
+
+    async def test(world: World) -> None:
+        for name in ("a", "b"):
+            world.process(name, program).start()
+        await asyncio.sleep(3601)
+
+    assert not run(test).problems
+    assert sorted(seen) == [("a", 3600.0), ("b", 3600.0)]
+
+
+def test_a_crash_runs_no_finally_and_a_restart_is_a_new_life() -> None:
+    notes: list[str] = []
+
+    async def program(process: Any) -> None:
+        life = process.incarnation
+        try:
+            notes.append(f"begins {life}")
+            await asyncio.sleep(10)
+        except BaseException as error:
+            notes.append(f"except {life} {type(error).__name__}")
+            raise
+        finally:
+            notes.append(f"finally {life}")
+
+    async def test(world: World) -> None:
+        process = world.process("a", program)
+        process.start()
+        await asyncio.sleep(1)
+        process.crash()
+        assert not process.alive
+        await asyncio.sleep(1)
+        process.start()
+        await asyncio.sleep(11)
+        assert notes == ["begins 1", "begins 2", "finally 2"]
+
+    assert not run(test).problems
+
+
+def test_what_a_dead_process_had_begun_has_no_effect() -> None:
+    async def program(process: Any) -> None:
+        await asyncio.sleep(1)
+        assert process.effect()
+        process.crash_at_effect = True
+        process.effect_done()  # killed here; the callback runs to its end
+        assert not process.effect()
+
+    async def test(world: World) -> None:
+        process = world.process("a", program)
+        process.start()
+        await asyncio.sleep(2)
+        assert not process.alive
+        with pytest.raises(Exception, match="does not run"):
+            await process.call(lambda: asyncio.sleep(0))
+
+    assert not run(test).problems
+
+
+def test_a_frozen_process_is_late_and_goes_on() -> None:
+    ticks: list[float] = []
+
+    async def program(process: Any) -> None:
+        for _ in range(4):
+            await asyncio.sleep(1)
+            ticks.append(process.world.now_s)
+
+    async def test(world: World) -> None:
+        process = world.process("a", program)
+        process.start()
+        await asyncio.sleep(1.5)
+        process.pause(10)
+        await asyncio.sleep(20)
+
+    assert not run(test).problems
+    assert ticks == [1.0, 11.5, 12.5, 13.5]
+
+
+def test_a_slow_processor_takes_time() -> None:
+    took: dict[float, float] = {}
+
+    async def program(process: Any) -> None:
+        begun_s = process.world.now_s
+        for _ in range(100):
+            await asyncio.sleep(0)
+        took[process.slowness] = process.world.now_s - begun_s
+
+    async def test(world: World) -> None:
+        for name, slowness in (("a", 1.0), ("b", 10.0)):
+            process = world.process(name, program)
+            process.handle_cost_s, process.slowness = 0.001, slowness
+            process.start()
+        await asyncio.sleep(60)
+
+    run(test)
+    assert took[1.0] == pytest.approx(0.1, rel=0.05)
+    assert took[10.0] == pytest.approx(1.0, rel=0.05)
+
+
+def test_clocks_drift_and_wall_clocks_jump_and_time_never_goes_back() -> None:
+    async def program(process: Any) -> None:
+        clock = LoopClock()
+        before_s, wall_s = clock.monotonic(), clock.now()
+        process.clock.set_rate(2.0, process.world.now_s)
+        await asyncio.sleep(10)
+        assert process.world.now_s == pytest.approx(5)
+        assert clock.monotonic() - before_s == pytest.approx(10)
+        process.clock.wall_offset_s -= 3600
+        assert clock.now() - wall_s == pytest.approx(10 - 3600)
+        assert clock.monotonic() - before_s == pytest.approx(10)
+
+    async def test(world: World) -> None:
+        process = world.process("a", program)
+        process.start()
+        await asyncio.sleep(6)
+        assert not process.alive
+
+    assert not run(test).problems
+
+
+@pytest.mark.parametrize("order", ["shuffle", "random"])
+def test_what_is_ready_runs_in_the_seeds_order(order: str) -> None:
+    def ran(seed: int) -> list[int]:
+        numbers: list[int] = []
+
+        async def note(number: int) -> None:
+            numbers.append(number)
+
+        async def program(process: Any) -> None:
+            await asyncio.gather(*(note(number) for number in range(8)))
+
+        async def test(world: World) -> None:
+            world.process("a", program).start()
+            await asyncio.sleep(1)
+
+        run(test, seed, order=order)
+        return numbers
+
+    assert ran(1) == ran(1)
+    assert len({tuple(ran(seed)) for seed in range(5)}) > 1
+    assert sorted(ran(1)) == list(range(8))
+
+
+def test_work_for_threads_is_done_in_the_seeds_order() -> None:
+    def work() -> str:
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()  # as in a thread
+        return "done"
+
+    async def program(process: Any) -> None:
+        assert await asyncio.to_thread(work) == "done"
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.to_thread(lambda: 1 // 0)
+
+    async def test(world: World) -> None:
+        world.process("a", program).start()
+        await asyncio.sleep(1)
+
+    assert not run(test).problems
+
+
+def test_nothing_ready_is_an_error_that_says_who_waits() -> None:
+    async def program(process: Any) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def test(world: World) -> None:
+        world.process("stuck", program).start()
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(DeadlockError, match=r"in stuck:\n.*waits at"):
+        run(test)
+
+
+def test_polling_for_ever_is_an_error() -> None:
+    async def program(process: Any) -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    async def test(world: World) -> None:
+        world.process("busy", program).start()
+        await asyncio.sleep(1)
+
+    with pytest.raises(TimeLimitError, match="polls"):
+        run(test, max_turns=1_000)
+
+
+def test_what_asyncio_complains_about_is_a_problem() -> None:
+    async def program(process: Any) -> None:
+        asyncio.get_running_loop().call_soon(lambda: 1 // 0)
+        await asyncio.sleep(1)
+
+    async def test(world: World) -> None:
+        world.process("a", program).start()
+        await asyncio.sleep(2)
+
+    [problem] = run(test).problems
+    assert "ZeroDivisionError" in problem
+
+
+def test_an_asyncio_task_that_outlives_its_program_is_a_problem() -> None:
+    async def program(process: Any) -> None:
+        process.left = asyncio.get_running_loop().create_task(asyncio.sleep(100), name="forgotten")
+
+    async def test(world: World) -> None:
+        world.process("a", program).start()
+        await asyncio.sleep(2)
+
+    [problem] = run(test).problems
+    assert "forgotten" in problem
