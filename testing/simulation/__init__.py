@@ -6,8 +6,15 @@ loop.py      its event loop and clock              wire.py      between tasks   
 chance.py    randomness from one seed              injury.py    bolts that raise
 network.py   between processes                     switch.py    what they are plugged into
 disk.py      what survives a process
+
+In pytest, for tests marked `simulate` (see plugin.py of the room around this one):
+
+asked.py     what a marker asks for                session.py   a world per test and seed; what a failure says
+report.py    script, trace, commands               rerun.py     the same seed with fewer faults: shrink.py decides
+diagram.py   a trace as Mermaid; svg.py, as SVG    files.py     traces and diagrams that were asked for
 """
 
+from .diagram import sequence_diagram
 from .errors import InvariantError, SimulatedError
 from .faults import KINDS, Fault
 from .outside import Sink, Source
@@ -27,5 +34,6 @@ __all__ = [
     "Source",
     "Trace",
     "World",
+    "sequence_diagram",
     "world_loop",
 ]

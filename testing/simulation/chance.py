@@ -3,11 +3,14 @@
 1. Each part draws from a stream of its own, named: that one part draws more or less does not change what others draw.
 2. A stream depends on the seed and its name only, not on PYTHONHASHSEED (a generator seeded with text hashes it with
    SHA-512).
+3. User code may call the functions of `random` itself: `seeded_globals` seeds those for a while.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections.abc import Iterator
 
 
 class Chance:
@@ -38,3 +41,14 @@ class SeededRng:
     def generator(self) -> random.Random:
         """A generator for order and jitter."""
         return random.Random(self._source.getrandbits(64))
+
+
+@contextlib.contextmanager
+def seeded_globals(seed: int) -> Iterator[None]:
+    """In the block the functions of the module `random` are seeded; afterwards they go on where they were."""
+    before = random.getstate()
+    random.seed(f"aiostorm {seed} random")
+    try:
+        yield
+    finally:
+        random.setstate(before)

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any, Final
 
 from ...cluster import LocalCluster, RunningTopology, TopologyFailedError
@@ -63,6 +64,8 @@ class Simulation:
         self.kinds = kinds_of(faults)
         self.only = only
         self.script: list[Fault] = []
+        self.drawn: list[Fault] = []
+        """The whole script of this seed; `only` names faults by their index in it."""
         self.process: Process | None = None
         self.wires: Wires | None = None
         self.outcome: Outcome | None = None
@@ -109,14 +112,17 @@ class Simulation:
         `faults_s`: how long the faults go on. `liveness_s`: how long recovery may take afterwards; by default what the
         message timeout allows. `check()` may name broken promises of its own, at the end.
         """
+        __tracebackhide__ = methodcaller("errisinstance", InvariantError)  # pytest shows the test's line only
+        world = self.world
         if self.process is not None:
             raise RuntimeError("a simulation runs once: every seed has its own")
-        world = self.world
+        if asyncio.get_running_loop() is not world.driver.loop:
+            raise RuntimeError("a simulation runs in the loop of its own world (function scope), and this is another")
         self._config = config
         settings = Config().merge(topology.config).merge(config)
         faults_from_s = world.now_s + WARM_UP_S
-        whole = draw(world.chance.stream("script"), self.kinds, faults_from_s, faults_s)
-        self.script = [fault for i, fault in enumerate(whole) if self.only is None or i in self.only]
+        self.drawn = draw(world.chance.stream("script"), self.kinds, faults_from_s, faults_s)
+        self.script = [fault for i, fault in enumerate(self.drawn) if self.only is None or i in self.only]
         self.topology = self._injuries.injured(topology) if "error" in self.kinds else topology
         for source in self.sources:
             source.offer_between(world.now_s, faults_from_s + faults_s * 0.9)
@@ -138,6 +144,7 @@ class Simulation:
                 world.problem(problem)
         self.outcome = self._outcome(recovered_s)
         if world.problems:
+            world.told = len(world.problems)
             raise InvariantError(world.problems)
         return self.outcome
 
@@ -235,7 +242,7 @@ class Simulation:
                 worst = left[0]
                 failure = source.last_failure.get(worst)
                 often = f"emitted {source.emitted.get(worst, 0)} times"
-                last = f", last failure: {failure}" if failure is not None else ""
+                last = f", and failed by {failure.error or failure.reason}" if failure is not None else ""
                 lines.append(
                     f"{len(left)} of {len(source.rows)} messages of {source._book.name!r} are not acked; "
                     f"message {worst} {source.rows[worst]!r:.100} was {often}{last}"

@@ -1,7 +1,7 @@
 """Trace: who did what to whom, at which virtual time; and one number for all of it.
 
-1. Every event goes into the digest; the last `kept` are kept for reading. Two runs of one seed have the same digest,
-   also under another PYTHONHASHSEED.
+1. Every event goes into the digest; the last `kept` are kept for reading (None: all). Two runs of one seed have the
+   same digest, also under another PYTHONHASHSEED.
 2. Scheduling is in the digest too (which process ran, and how much), but not in the text: it is all noise.
 3. Event texts name no ids (object addresses, random roots): they would differ, or mean nothing.
 """
@@ -36,7 +36,7 @@ class Event:
     def __str__(self) -> str:
         to = f" -> {self.target}" if self.target else ""
         mark = {"fault": "!! ", "lost": "xx ", "life": "-- "}.get(self.kind, "")
-        detail = "" if self.detail is None else f" {_shown.repr(self.detail)}"
+        detail = "" if self.detail is None else f" {shown(self.detail)}"
         return f"{self.at_s:12.6f}  {mark}{self.source}{to}: {self.what}{detail}"
 
 
@@ -44,12 +44,17 @@ _shown = reprlib.Repr()
 _shown.maxother = _shown.maxstring = 60
 
 
+def shown(detail: Any) -> str:
+    """A detail, on a line of its own and not too long."""
+    return _shown.repr(detail).replace("\n", " ")
+
+
 class Trace:
     """The events of one world."""
 
     __slots__ = ("_closed", "_digest", "_schedule", "count", "counts", "events")
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int | None = KEPT) -> None:
         self.events: deque[Event] = deque(maxlen=kept)
         self.count = 0
         self.counts: dict[str, int] = {}

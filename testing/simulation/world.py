@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import logging
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -43,6 +44,8 @@ class World:
         self.order = order or self.chance.stream("order").choice(ORDERS)
         self.trace = Trace()
         self.problems: list[str] = []
+        self.told = 0
+        """So many of the problems the test has been told."""
         self.processes: dict[str, Process] = {}
         self.switch = Switch(self)
         self.disks: dict[str, Disk] = {}
@@ -165,12 +168,17 @@ class World:
                 self.dead.append(process.loop)
         self._events.clear()
         self.trace.close()
-        for loop in self.dead:
-            asyncio._set_running_loop(loop)
-            try:
-                loop.bury()
-            finally:
-                asyncio._set_running_loop(None)
+        logged = logging.root.manager.disable
+        logging.disable()
+        try:
+            for loop in self.dead:
+                asyncio._set_running_loop(loop)
+                try:
+                    loop.bury()
+                finally:
+                    asyncio._set_running_loop(None)
+        finally:
+            logging.disable(logged)
         self.dead.clear()
 
 

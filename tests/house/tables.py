@@ -14,6 +14,10 @@ MACHINES: Final = (
     "actors/policy.py",
     "metrics/*.py",
     "tasks/emitter.py",
+    "testing/simulation/diagram.py",
+    "testing/simulation/report.py",
+    "testing/simulation/shrink.py",
+    "testing/simulation/svg.py",
     "testing/virtual_time.py",
     "topology/*.py",
     "transport/headers.py",
@@ -163,6 +167,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             "actors/directory_store.py",
+            "testing/simulation/files.py",  # a trace and a diagram, which the user named on pytest's command line
             "topology/config_layers.py",  # the settings' file, which the user named, before anything runs
             *PROGRAMS,
         ),

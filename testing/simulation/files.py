@@ -1,0 +1,43 @@
+"""Files: the trace and the diagram that the user asked for on pytest's command line.
+
+The first test that fails has them, in its shortest form if it is shrunk; if none fails, the last test has.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .diagram import diagram_of, mermaid
+from .svg import svg
+from .world import World
+
+
+class Files:
+    """The names of the files, and which test is written to them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        options = config.option
+        self._trace: str | None = options.simulation_trace
+        self._diagram: str | None = options.simulation_diagram
+        self._about: str | None = options.simulation_about
+        self._of: str | None = None
+        if self._diagram and not self._diagram.endswith((".mmd", ".svg")):
+            raise pytest.UsageError(f"--simulation-diagram: {self._diagram!r} ends neither in .svg nor in .mmd")
+
+    def wants(self, nodeid: str) -> bool:
+        """Might this test be written?"""
+        return bool(self._trace or self._diagram) and self._of in (None, nodeid)
+
+    def write(self, world: World | None, nodeid: str) -> None:
+        """This test has failed (or nothing did, and it was the last): write it, unless another one stands there."""
+        if world is None or not self.wants(nodeid):
+            return
+        self._of = nodeid
+        if self._trace:
+            Path(self._trace).write_text(world.trace.text() + "\n", encoding="utf-8")
+        if self._diagram:
+            diagram = diagram_of(world.trace.events, about=self._about)
+            text = svg(diagram) if self._diagram.endswith(".svg") else mermaid(diagram)
+            Path(self._diagram).write_text(text, encoding="utf-8")

@@ -1,0 +1,77 @@
+"""Shrink: the fewest faults with which something still fails (pure).
+
+    [0 1 2 3 4 5 6 7] ─ nothing at all? ─ [0 1 2 3] or [4 5 6 7]? ─ all but a quarter, an eighth, … ? ─► [2 5]
+
+1. What it returns has failed, unless nothing was tried; with `minimal`, nothing more of it can be left out by itself.
+2. Nothing is tried twice. After `max_tries` it returns the best it has.
+
+From: "Simplifying and Isolating Failure-Inducing Input" (Zeller and Hildebrandt, 2002), the algorithm ddmin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+MAX_TRIES: Final = 200
+
+Part = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """What is left, how often was tried, and whether every part of it is needed."""
+
+    indices: Part
+    tries: int
+    minimal: bool
+
+
+def shrink(indices: Iterable[int], fails: Callable[[Part], bool], max_tries: int = MAX_TRIES) -> Shrunk:
+    """The smallest part of `indices` for which `fails` is true. For all of them it is: that is not tried."""
+    known: dict[Part, bool] = {}
+    search = _ddmin(tuple(dict.fromkeys(indices)))
+    asked = next(search)
+    while True:
+        smallest, part = asked
+        if part not in known:
+            if len(known) >= max_tries:
+                return Shrunk(smallest, len(known), minimal=False)
+            known[part] = fails(part)
+        try:
+            asked = search.send(known[part])
+        except StopIteration as end:
+            return Shrunk(end.value, len(known), minimal=True)
+
+
+def _ddmin(smallest: Part) -> Generator[tuple[Part, Part], bool, Part]:
+    """Yields (the smallest that fails so far, what to try), is sent whether that fails, and returns the smallest."""
+    if (yield smallest, ()):
+        return ()
+    parts = 2
+    while len(smallest) > 1:
+        pieces = _cut(smallest, parts)
+        halves = pieces if parts > 2 else []
+        for piece in [*pieces, *(tuple(i for i in smallest if i not in piece) for piece in halves)]:
+            if (yield smallest, piece):
+                parts = 2 if piece in pieces else max(parts - 1, 2)
+                smallest = piece
+                break
+        else:
+            if parts >= len(smallest):
+                break
+            parts = min(2 * parts, len(smallest))
+    return smallest
+
+
+def _cut(whole: Part, parts: int) -> list[Part]:
+    """So many pieces, of almost the same length."""
+    size, longer = divmod(len(whole), parts)
+    pieces: list[Part] = []
+    begin = 0
+    for i in range(parts):
+        end = begin + size + (i < longer)
+        pieces.append(whole[begin:end])
+        begin = end
+    return pieces
