@@ -146,6 +146,9 @@ class Link:
 
     def take(self, connection: Connection, hello: bytes) -> None:
         """The peer has dialled, and this was its first frame. It counts more than one that is there."""
+        if self._over.is_set():
+            connection.close()
+            return
         if self._came is not None:
             self._came[0].close()
         self._came = (connection, hello)
@@ -279,7 +282,7 @@ class Link:
     def _end(self) -> None:
         self._closing = True
         self._over.set()
-        if self._dialling is not None:
+        if self._dialling is not None and not self._dialling.expired():
             self._dialling.reschedule(0.0)  # long ago: it is over now
         if self._connection is not None:
             self._connection.close()

@@ -51,7 +51,7 @@ class SequenceLimits:
     window_frames: int = 256
     window_bytes: int = 2 * 1024 * 1024
     resend_s: float = 0.2
-    max_resend_s: float = 2.0
+    max_resend_s: float = 10.0
 
     def __post_init__(self) -> None:
         if self.window_frames < 1 or self.window_bytes < 1 or not 0 < self.resend_s <= self.max_resend_s:

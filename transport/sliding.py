@@ -6,8 +6,9 @@
 1. A frame stays in the send window until it is acked: the window's frames and bytes are the bound on what is under way.
    An empty window takes a frame of any size.
 2. A frame that has been under way for the resend time is sent again, and with it all that were sent before that moment.
-   The resend time follows the measured round trips (RFC 6298; a frame that was sent twice measures nothing, for its ack
-   may be the first one's: Karn), and doubles at each resend in a row.
+   The resend time follows the measured round trips (RFC 6298) and doubles at each resend. A frame that was sent twice
+   measures nothing, for its ack may be the first one's; so what was doubled stays until one that was sent once is acked
+   (Karn). Else a buffer that takes long to drain would be filled with the same frames again and again.
 3. What comes early is held, as far as the receive window reaches; what does not fit is dropped, and comes again. The
    frame that is next is always taken: so the peer's window may be larger than ours.
 4. Nothing is delivered twice, nothing early, nothing left out.
@@ -52,9 +53,11 @@ class ResendTime:
             off_s = abs(self._smooth_s - round_trip_s)
             self._variation_s += _GAIN_VARIATION * (off_s - self._variation_s)
             self._smooth_s += _GAIN * (round_trip_s - self._smooth_s)
+        self._doubled = 1
 
-    def progressed(self) -> None:
-        """Something new was acked: no doubling any more."""
+    def restarted(self) -> None:
+        """A new connection is not as slow as the one before, as far as we know."""
+        self._smooth_s = None
         self._doubled = 1
 
     def expired(self) -> None:
@@ -146,7 +149,6 @@ class SendWindow:
                 round_trip_s = now_s - frame.sent_s
         self._cursor = max(0, self._cursor - (ack - self._base))
         self._base = ack
-        self.resend.progressed()
         if round_trip_s is not None:
             self.resend.measured(round_trip_s)
 
@@ -154,7 +156,7 @@ class SendWindow:
         """A new connection to the same incarnation, which expects this frame next: the rest is sent again."""
         self.acked(expected, now_s)
         self._cursor = 0
-        self.resend.progressed()
+        self.resend.restarted()
         for frame in self._frames:
             frame.resent = frame.resent or frame.sent_s is not None
             frame.sent_s = None
