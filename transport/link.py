@@ -139,7 +139,7 @@ class Link:
             left = self._sequence.unacked_frames
             _log.warning("the link to %s is closed with %d payloads that were not acked", self.peer, left)
         finally:
-            self._end()
+            self.end()
         return self._sequence.unacked_frames
 
     # -- what Links does ---------------------------------------------------------------------------------------------
@@ -156,6 +156,19 @@ class Link:
             self._connection.close()
         self._work.set()
 
+    def end(self) -> None:
+        """End now. (To cancel `run` is not enough: a TaskGroup loses a cancel that comes as one of its tasks fails.)"""
+        self._closing = True
+        self._over.set()
+        if self._dialling is not None and not self._dialling.expired():
+            self._dialling.reschedule(0.0)  # long ago: it is over now
+        if self._connection is not None:
+            self._connection.close()
+        if self._came is not None:
+            self._came[0].close()
+        self._work.set()
+        self._acked.set()
+
     async def run(self) -> None:
         """Be the link, until it is closed."""
         try:
@@ -164,7 +177,7 @@ class Link:
                 if found is not None:
                     await self._serve(*found)
         finally:
-            self._end()
+            self.end()
 
     # -- connections -------------------------------------------------------------------------------------------------
 
@@ -278,18 +291,6 @@ class Link:
             raise ConnectionLostError("what came could not be taken") from error
 
     # -- the end -----------------------------------------------------------------------------------------------------
-
-    def _end(self) -> None:
-        self._closing = True
-        self._over.set()
-        if self._dialling is not None and not self._dialling.expired():
-            self._dialling.reschedule(0.0)  # long ago: it is over now
-        if self._connection is not None:
-            self._connection.close()
-        if self._came is not None:
-            self._came[0].close()
-        self._work.set()
-        self._acked.set()
 
     def _check_open(self) -> None:
         if self._sequence.superseded:

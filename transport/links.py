@@ -122,6 +122,8 @@ class Links:
             self._listener.close()
         for connection in self._knocking:
             connection.close()
+        for link in self._links.values():
+            link.end()
 
     async def _run(self, link: Link) -> None:
         try:

@@ -5,7 +5,8 @@ process.py   one simulated process                 operator.py  carries scripts 
 loop.py      its event loop and clock              wire.py      between tasks           outside.py sources and sinks
 chance.py    randomness from one seed              injury.py    bolts that raise
 network.py   between processes                     switch.py    what they are plugged into
-disk.py      what survives a process
+disk.py      what survives a process               harm.py      what operators have in common
+fleet.py     several processes: phases, invariants fleet_operator.py  carries scripts out on them
 
 In pytest, for tests marked `simulate` (see plugin.py of the room around this one):
 

@@ -13,6 +13,18 @@
 | acker | an acker fails and is started again |
 | steer | the topology is deactivated for a while |
 
+Of several processes (a fleet) instead of the last six:
+
+| kind | what happens |
+|---|---|
+| partition | some processes do not reach the others, both ways or one way |
+| flap | the connections between two processes are cut again and again |
+| half | the connections between two processes end for one side only |
+| drop, repeat | frames from one process to another, or all frames, are lost, or come twice |
+| shuffle, lag | frames are overtaken by later ones; all are up to 5 s late, in their order |
+| full, sync, disk | a disk is full; a sync fails; a disk is slow |
+| replace | a process is taken for dead, and its spare is started: both may live |
+
 1. A script is data: (when, what, how much, how long), in true seconds from the world's begin. Whatever is left out of
    it simply does not happen, so a failing script can be shrunk by leaving out more and more (shrink.py).
 2. Each seed enables a random subset of the kinds: faults hide one another. How many there are, and how bad, is drawn
@@ -25,12 +37,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..errors import ScriptError
 
 KINDS: Final = ("crash", "pause", "slow", "clock", "error", "loss", "repeat", "late", "acker", "steer")
+
+FLEET_KINDS: Final = (
+    *("crash", "pause", "slow", "clock"),
+    *("partition", "flap", "half", "drop", "repeat", "shuffle", "lag"),
+    *("full", "sync", "disk", "replace"),
+)
 
 PER_MINUTE: Final = {
     # The most that a seed may draw. (A task that fails more than 5 times in 30 s fails its topology: that is promised.)
@@ -46,6 +64,27 @@ PER_MINUTE: Final = {
     "steer": 0.5,
 }
 
+FLEET_PER_MINUTE: Final = dict.fromkeys(FLEET_KINDS, 4.0)
+
+_RANGES: Final[dict[str, tuple[tuple[float, float] | None, tuple[float, float] | None]]] = {
+    # Amount and length: from, to.
+    "pause": (None, (0.05, 60)),
+    "slow": ((1.5, 20), (0.1, 30)),
+    "loss": ((0.002, 0.4), (0.1, 20)),
+    "repeat": ((0.002, 0.4), (0.1, 20)),
+    "late": ((0.05, 5), (0.1, 20)),
+    "steer": (None, (0.05, 10)),
+    "flap": ((0.05, 5), (0.5, 20)),
+    "half": (None, None),
+    "drop": ((0.002, 0.6), (0.1, 20)),
+    "shuffle": ((0.002, 0.6), (0.1, 20)),
+    "lag": ((0.05, 5), (0.1, 20)),
+    "full": (None, (0.1, 20)),
+    "sync": (None, None),
+    "disk": ((2, 200), (0.1, 20)),
+    "replace": (None, None),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -55,6 +94,8 @@ class Fault:
     kind: str
     amount: float = 0.0
     for_s: float = 0.0
+    choice: int = 0
+    """In a fleet: to which process, or between which two; the operator takes it modulo what there is."""
 
     def __str__(self) -> str:
         lasts = f" for {self.for_s:.3f} s" if self.for_s else ""
@@ -62,30 +103,35 @@ class Fault:
         return f"{self.at_s:10.3f}  {self.kind}{amount}{lasts}"
 
 
-def kinds_of(faults: str | Collection[str] | None) -> tuple[str, ...]:
+def kinds_of(faults: str | Collection[str] | None, known: Sequence[str] = KINDS) -> tuple[str, ...]:
     """The kinds that a user names: "crash late", ["crash"], "none", or None for all. ScriptError for an unknown one."""
     if faults is None or faults == "all":
-        return KINDS
+        return tuple(known)
     names = faults.replace(",", " ").split() if isinstance(faults, str) else list(faults)
     if names == ["none"]:
         return ()
-    unknown = [name for name in names if name not in KINDS]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise ScriptError(f"no such fault: {', '.join(map(repr, unknown))}; there are: {', '.join(KINDS)}, all, none")
-    return tuple(name for name in KINDS if name in names)
+        raise ScriptError(f"no such fault: {', '.join(map(repr, unknown))}; there are: {', '.join(known)}, all, none")
+    return tuple(name for name in known if name in names)
 
 
-def draw(chance: random.Random, kinds: Sequence[str], begin_s: float, span_s: float) -> list[Fault]:
+def draw(
+    chance: random.Random, kinds: Sequence[str], begin_s: float, span_s: float, *, fleet: bool = False
+) -> list[Fault]:
     """A script for the time from `begin_s` on, `span_s` long, in order."""
     enabled = [kind for kind in kinds if chance.random() < 0.6]
     if kinds and not enabled:
         enabled = [chance.choice(kinds)]
+    per_minute = FLEET_PER_MINUTE if fleet else PER_MINUTE
     script: list[Fault] = []
     for kind in enabled:
-        most = max(1, round(PER_MINUTE[kind] * span_s / 60))
+        most = max(1, round(per_minute[kind] * span_s / 60))
         script += [
             _draw_one(chance, kind, begin_s + chance.random() * span_s, span_s) for _ in range(chance.randint(1, most))
         ]
+    if fleet:
+        script = [replace(fault, choice=chance.randrange(1 << 16)) for fault in script]
     return sorted(script, key=lambda fault: fault.at_s)
 
 
@@ -93,25 +139,19 @@ def _draw_one(chance: random.Random, kind: str, at_s: float, span_s: float) -> F
     amount, for_s = 0.0, 0.0
     if kind == "crash":
         amount, for_s = float(chance.random() < 0.3), _between(chance, 0.01, 20)
-    elif kind == "pause":
-        for_s = _between(chance, 0.05, 60)
-    elif kind == "slow":
-        amount, for_s = _between(chance, 1.5, 20), _between(chance, 0.1, 30)
     elif kind == "clock":
         if chance.random() < 0.5:
             amount = chance.choice((-1, 1)) * _between(chance, 1, 3600)
         else:
             amount, for_s = chance.uniform(0.9, 1.1), _between(chance, 1, 60)
-    elif kind == "error":
+    elif kind in ("error", "acker"):
         amount = float(chance.randrange(1 << 16))
-    elif kind in ("loss", "repeat"):
-        amount, for_s = _between(chance, 0.002, 0.4), _between(chance, 0.1, 20)
-    elif kind == "late":
-        amount, for_s = _between(chance, 0.05, 5), _between(chance, 0.1, 20)
-    elif kind == "acker":
-        amount = float(chance.randrange(1 << 16))
-    elif kind == "steer":
-        for_s = _between(chance, 0.05, 10)
+    elif kind == "partition":
+        amount, for_s = float(chance.random() < 0.4), _between(chance, 0.5, 40)
+    else:
+        amounts, lengths = _RANGES[kind]
+        amount = _between(chance, *amounts) if amounts else 0.0
+        for_s = _between(chance, *lengths) if lengths else 0.0
     return Fault(round(at_s, 6), kind, amount, min(for_s, span_s))
 
 

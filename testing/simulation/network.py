@@ -183,6 +183,7 @@ class SimConnection:
             raise ConnectionLostError(f"the connection to {self.peer} is over")
         path, world = self._path, self._world
         self._buffered += len(frame) + HEADER_BYTES
+        self._switch.most_buffered_bytes = max(self._switch.most_buffered_bytes, self._buffered)
         self._switch.counts["sent"] += 1
         delay_s = path.draw_delay_s()
         if self._broken:

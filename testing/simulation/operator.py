@@ -1,6 +1,6 @@
 """The operator: carries a fault script out, and heals what is not over by itself.
 
-Rates on wires are windows: several may be open at once, and the worst holds.
+Of several open windows of a kind (see harm.py) the worst holds.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ...cluster import RunningTopology, TopologyFailedError, TopologyKilledError
 from ...topology import ACKER_COMPONENT
 from .faults import Fault
+from .harm import Windows, draw_machine, harm, heal, say
 from .injury import Injuries
 from .process import Process
 
@@ -27,13 +28,12 @@ class Operator:
         self._simulation = simulation
         self._world = simulation.world
         self._injuries = injuries
-        self._windows: list[Fault] = []
+        self._windows = Windows(self._world, self.rewire)
         self.faulty = False
 
     def draw_machine(self, process: Process) -> None:
         """How fast this seed's processor is: what one callback takes."""
-        chance = self._world.chance.stream("machine")
-        process.handle_cost_s = 1e-6 * 100 ** chance.random()
+        draw_machine(process)
 
     def schedule(self, script: Sequence[Fault]) -> None:
         """From now on, each at its time."""
@@ -46,11 +46,7 @@ class Operator:
         self.faulty = False
         self._windows.clear()
         self._injuries.heal()
-        self.rewire()
-        process = self._process
-        process.slowness, process.paused_until_s = 1.0, 0.0
-        process.crash_at_effect = False
-        process.clock.set_rate(1.0, self._world.now_s)
+        heal(self._process)
         self._world.trace.add(self._world.now_s, "fault", "world", "is healed")
         self.start()
 
@@ -64,12 +60,11 @@ class Operator:
         wires = self._simulation.wires
         if wires is None:
             return
-        losses = [window.amount for window in self._windows if window.kind == "loss"]
-        late = [window for window in self._windows if window.kind == "late"]
-        wires.segment_loss = wires.loss = max(losses, default=0.0)
-        wires.repeat = max((window.amount for window in self._windows if window.kind == "repeat"), default=0.0)
-        wires.late = 0.3 if late else 0.0
-        wires.late_s = max((window.amount for window in late), default=0.0)
+        windows = self._windows
+        wires.segment_loss = wires.loss = windows.worst("loss")
+        wires.repeat = windows.worst("repeat")
+        wires.late_s = windows.worst("late")
+        wires.late = 0.3 if wires.late_s else 0.0
 
     @property
     def _process(self) -> Process:
@@ -82,51 +77,19 @@ class Operator:
     def _begin(self, fault: Fault) -> None:
         if not self.faulty:
             return
-        process, world = self._process, self._world
-        if fault.kind == "crash":
-            self._crash(fault)
-        elif fault.kind == "pause" and process.alive:
-            process.pause(fault.for_s)
-        elif fault.kind == "slow":
-            self._say(f"is {fault.amount:.1f} times slower for {fault.for_s:.3f} s")
-            process.slowness = fault.amount
-            world.call_at(world.now_s + fault.for_s, self._fast)
-        elif fault.kind == "clock":
-            self._clock(fault)
-        elif fault.kind == "error":
+        if harm(self._process, fault, self.start):
+            return
+        if fault.kind == "error":
             bolts = [spec.id for spec in self._simulation.topology.components.values() if spec.kind == "bolt"]
             if bolts:
                 self._say(f"{self._injuries.arm(bolts, int(fault.amount))} raises at its next tuple")
         elif fault.kind in ("loss", "repeat", "late"):
             self._say(f"{fault.kind} {fault.amount:.3f} for {fault.for_s:.3f} s")
-            self._windows.append(fault)
-            self.rewire()
-            world.call_at(world.now_s + fault.for_s, self._close, fault)
+            self._windows.open(fault)
         elif fault.kind == "acker":
             self._fail_acker(int(fault.amount))
         elif fault.kind == "steer":
             self._deactivate(fault.for_s)
-
-    def _crash(self, fault: Fault) -> None:
-        process, world = self._process, self._world
-        if not process.alive:
-            return
-        if fault.amount:
-            process.crash_at_effect = True
-            world.call_at(world.now_s + 1.0, process.crash)  # if nothing was seen of it until then
-        else:
-            process.crash()
-        world.call_at(world.now_s + 1.0 * bool(fault.amount) + fault.for_s, self.start)
-
-    def _clock(self, fault: Fault) -> None:
-        process, world = self._process, self._world
-        if fault.for_s:
-            self._say(f"its clock runs at {fault.amount:.4f} for {fault.for_s:.3f} s")
-            process.clock.set_rate(fault.amount, world.now_s)
-            world.call_at(world.now_s + fault.for_s, self._right_clock)
-        else:
-            self._say(f"its wall clock jumps by {fault.amount:.3f} s")
-            process.clock.wall_offset_s += fault.amount
 
     def _fail_acker(self, choice: int) -> None:
         running = self._simulation.is_up()
@@ -147,19 +110,8 @@ class Operator:
     def _in_loop(self, work: Callable[[], None]) -> None:
         self._process.loop.call_soon(work)
 
-    def _fast(self) -> None:
-        self._process.slowness = 1.0
-
-    def _right_clock(self) -> None:
-        self._process.clock.set_rate(1.0, self._world.now_s)
-
-    def _close(self, window: Fault) -> None:
-        if window in self._windows:
-            self._windows.remove(window)
-            self.rewire()
-
     def _say(self, what: str) -> None:
-        self._world.trace.add(self._world.now_s, "fault", self._process.name, what)
+        say(self._process, what)
 
 
 async def _rest(running: RunningTopology, for_s: float) -> None:

@@ -62,6 +62,8 @@ class Switch:
     def __init__(self, world: World) -> None:
         self.world = world
         self.counts: Counter[str] = Counter()
+        self.most_buffered_bytes = 0
+        """The most that one connection's buffer has ever held."""
         self.describe: Callable[[bytes], str] = lambda frame: f"frame of {len(frame)} bytes"
         self.listeners: dict[str, SimListener] = {}
         self._ends: dict[str, dict[SimConnection, None]] = {}

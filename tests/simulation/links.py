@@ -1,0 +1,276 @@
+"""The workload of links: 2 to 5 processes, a link between each two, everybody sends numbered messages to everybody.
+
+    run(seed) ─► a fleet of processes: Links over SimNetwork, some with a journal in their SimStore ─► LinksResult
+
+Each message says who sends it, in which life, and its number; the model (links_model.py) knows what may come of it.
+What a journal has synced is found by the next life. A journal that fails ends its process, which is started again.
+The process of the lowest name has a spare, which may be started while it lives: the links tell one of them to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from aiostorm.actors import StoreError
+from aiostorm.testing import TimeLimitError
+from aiostorm.testing.simulation import Fault, InvariantError, World, world_loop
+from aiostorm.testing.simulation.fleet import Fleet, FleetOutcome
+from aiostorm.testing.simulation.process import Process
+from aiostorm.transport import (
+    MAX_BUFFERED_BYTES,
+    Link,
+    Links,
+    LinkSupersededError,
+    LinkTimings,
+    PeerStarted,
+    SequenceLimits,
+)
+
+from .journal import Journal
+from .links_model import Life, Model
+
+LOAD_AFTER_S = 2.0
+"""So long everybody goes on sending when all is healed."""
+
+LIVENESS_S = 40.0
+WATCH_S = 0.5
+LARGEST_BYTES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class LinksResult:
+    seed: int
+    processes: int
+    messages: int
+    frames: int
+    faults: int
+    simulated_s: float
+    digest: str
+    problems: tuple[str, ...]
+    script: tuple[Fault, ...]
+    outcome: FleetOutcome | None
+    trace: str
+
+
+def run(
+    seed: int,
+    *,
+    faults: str | Collection[str] | None = None,
+    only: Collection[int] | None = None,
+    faults_s: float = 60.0,
+    last: int = 0,
+    max_turns: int = 2_000_000,
+    **options: Any,
+) -> LinksResult:
+    """One seed; problems are told, not raised. `last`: so many events of the trace are in the result."""
+    loop = world_loop(seed, max_turns=max_turns, **options)
+    world = loop.world
+    work = LinksWorkload(world, faults, only)
+    outcome: FleetOutcome | None = None
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        try:
+            outcome = runner.run(work.run(faults_s))
+        except InvariantError:
+            pass  # world.problems has them
+        except TimeLimitError as error:
+            world.problem(str(error))
+        trace = world.trace.text(last) if last else ""
+        digest = world.trace.digest
+    return LinksResult(
+        seed=seed,
+        processes=len(work.fleet.processes),
+        messages=work.model.messages,
+        frames=world.switch.counts["sent"],
+        faults=len(work.fleet.script),
+        simulated_s=world.now_s,
+        digest=digest,
+        problems=tuple(world.problems),
+        script=tuple(work.fleet.script),
+        outcome=outcome,
+        trace=trace,
+    )
+
+
+class LinksWorkload:
+    def __init__(self, world: World, faults: str | Collection[str] | None, only: Collection[int] | None) -> None:
+        self.world = world
+        self.model = Model(world)
+        self.fleet = Fleet(world, faults, only)
+        self.chance = world.chance.stream("links")
+        self.limits = SequenceLimits(
+            window_frames=self.chance.choice((4, 16, 64, 256)),
+            window_bytes=self.chance.choice((20_000, 200_000, 2_000_000)),
+        )
+        self.names = [f"p{i}" for i in range(self.chance.randint(2, 5))]
+        self.chance.shuffle(self.names)
+        self.programs: list[Program] = []
+        for name in self.names:
+            program = Program(self, name, keeps=self.chance.random() < 0.5)
+            program.process = self.fleet.add(name, program.main)
+            self.programs.append(program)
+            if name == "p0":  # nobody dials it, so it may be anywhere
+                spare = Program(self, name, program.keeps)
+                spare.process = self.fleet.add_spare(program.process, spare.main)
+                self.programs.append(spare)
+        self._lives: Counter[str] = Counter()
+
+    @property
+    def living(self) -> list[Program]:
+        return [program for program in self.programs if program.process.alive]
+
+    def next_life(self, name: str) -> Life:
+        """A process and its spare are of one name: their lives are counted together."""
+        self._lives[name] += 1
+        return name, self._lives[name]
+
+    async def run(self, faults_s: float) -> FleetOutcome:
+        self.load_until_s = self.world.now_s + 2.0 + faults_s + LOAD_AFTER_S
+        self.watch()
+        return await self.fleet.run(
+            settled=lambda: not any(self.unsettled()),
+            stop=self.stop,
+            unsettled=self.unsettled,
+            check=self.model.at_the_end,
+            faults_s=faults_s,
+            liveness_s=LIVENESS_S,
+        )
+
+    def stop(self) -> None:
+        for program in self.living:
+            program.process.loop.call_soon(program.stop)
+
+    def watch(self) -> None:
+        """Every now and then: are buffers bounded?"""
+        limits = self.limits
+        for program in self.living:
+            for link in program.links.values():
+                sequence = link._sequence
+                if link.unacked_frames > limits.window_frames:
+                    self.world.problem(f"{program.name} has {link.unacked_frames} frames under way to {link.peer}")
+                for held_bytes in (sequence.unacked_bytes, sequence.held_bytes):
+                    if held_bytes > max(limits.window_bytes, LARGEST_BYTES):
+                        self.world.problem(f"{program.name} holds {held_bytes} bytes of its link to {link.peer}")
+        if self.world.switch.most_buffered_bytes > MAX_BUFFERED_BYTES + LARGEST_BYTES + 1000:
+            self.world.problem(f"a connection's buffer had {self.world.switch.most_buffered_bytes} bytes")
+        self.world.call_at(self.world.now_s + WATCH_S, self.watch)
+
+    def unsettled(self) -> Iterator[str]:
+        if self.world.now_s < self.load_until_s:
+            yield "the load goes on"
+            return
+        names = sorted(program.name for program in self.living)
+        if names != sorted(self.names):
+            yield f"what lives is {', '.join(names)}"
+        for program in self.living:
+            for link in program.links.values():
+                if link.unacked_frames or not link.established:
+                    how = "established" if link.established else "not established"
+                    yield f"{program.name} has {link.unacked_frames} unacked frames for {link.peer}, {how}"
+        yield from self.model.missing([program.life for program in self.living])
+
+
+class Program:
+    """What a process runs: the one called `name` sends to all others."""
+
+    def __init__(self, work: LinksWorkload, name: str, keeps: bool) -> None:
+        self.work = work
+        self.name = name
+        self.keeps = keeps
+        self.chance: random.Random
+        self.life: Life = (name, 0)
+        self.links: dict[str, Link] = {}
+        self.synced = 0
+        self.stopping: asyncio.Event
+        self.process: Process
+
+    def stop(self) -> None:
+        self.stopping.set()
+
+    async def main(self, process: Process) -> None:
+        self.links = {}
+        self.stopping = asyncio.Event()
+        self.life = self.work.next_life(self.name)
+        self.chance = self.work.world.chance.stream(f"load {self.life}")
+        try:
+            await self.live(process)
+        except* StoreError:
+            pass  # the disk: this life ends, and another begins
+        except* LinkSupersededError:
+            pass  # there is another of our name
+
+    async def live(self, process: Process) -> None:
+        model = self.work.model
+        journal = Journal(process.store, "sent") if self.keeps else None
+        if journal is not None:
+            found = await journal.open()
+            if len(found) < self.synced or found[: self.synced] != list(range(self.synced)):
+                self.work.world.problem(f"{self.name} had {self.synced} records synced, and finds {len(found)}")
+            self.synced = len(found)
+        async with Links(
+            self.name,
+            process.network,
+            on_payload=self.on_payload,
+            on_peer=self.on_peer,
+            rng=process.rng,
+            limits=self.work.limits,
+            timings=LinkTimings(),
+        ) as links:
+            model.begins(self.life, links.incarnation)
+            await links.listen(f"{process.name}:1")
+            async with asyncio.TaskGroup() as group:
+                for peer in self.work.names:
+                    if peer != self.name:
+                        self.links[peer] = links.open(peer, f"{peer}:1")
+                        group.create_task(self.load(self.links[peer]), name=f"{self.name} loads {peer}")
+                if journal is not None:
+                    group.create_task(self.keep(journal), name=f"{self.name} keeps")
+            await self.stopping.wait()
+
+    async def load(self, link: Link) -> None:
+        """Send, in bursts; now and then a large one; here and there by `offer`, which does not wait."""
+        world, chance = self.work.world, self.chance
+        pace_s = 10 ** chance.uniform(-0.5, 1.0)
+        while world.now_s < self.work.load_until_s:
+            for _ in range(int(10 ** chance.uniform(0, 1.5))):
+                payload = self.message(link.peer)
+                if chance.random() < 0.2:
+                    taken = link.offer(payload)
+                else:
+                    await link.send(payload)
+                    taken = True
+                if taken:
+                    self.work.model.sends(self.life, link.peer)
+            await asyncio.sleep(pace_s * chance.random())
+
+    def message(self, peer: str) -> bytes:
+        size = int(10 ** self.chance.uniform(0, 3))
+        if self.chance.random() < 0.01:
+            size = self.chance.randint(1, LARGEST_BYTES - 100)
+        number = self.work.model.next_number(self.life, peer)
+        return f"{self.life[0]} {self.life[1]} {peer} {number} ".encode() + bytes(size)
+
+    async def keep(self, journal: Journal) -> None:
+        """Put numbers into the journal; what was synced is never lost."""
+        added = self.synced
+        while self.work.world.now_s < self.work.load_until_s:
+            numbers = list(range(added, added + self.chance.randint(1, 5)))
+            await journal.add(numbers)
+            added += len(numbers)
+            self.synced = added
+            await asyncio.sleep(self.chance.random())
+
+    def on_payload(self, peer: str, payload: bytes) -> None:
+        if self.process.alive:
+            source, life, target, number, _ = payload.split(b" ", 4)
+            if (source.decode(), target.decode()) != (peer, self.name):
+                self.work.world.problem(f"{self.name} gets from {peer} a message of {source!r} to {target!r}")
+            self.work.model.comes(self.life, (peer, int(life)), int(number))
+
+    def on_peer(self, peer: str, started: PeerStarted) -> None:
+        if self.process.alive:
+            self.work.model.hears_of(self.life, peer, started.incarnation, started.dropped)

@@ -1,0 +1,226 @@
+"""Bugs planted into the links, one at a time: a simulation that is worth its time finds each within a few seeds.
+
+python -m tests.simulation.planted_links        prints which seed finds which bug first, and what it says
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from aiostorm.testing.simulation.disk import SimStore
+from aiostorm.testing.simulation.network import SimConnection
+from aiostorm.transport import LinkSequence, PeerStarted
+from aiostorm.transport.headers import Hello
+from aiostorm.transport.sliding import ReceiveWindow, SendWindow
+
+from .links import LinksResult, run
+
+SEEDS = 50
+
+Planted = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+@contextlib.contextmanager
+def instead(owner: Any, name: str, made: Any) -> Iterator[None]:
+    """In the block a class has this in the place of what it has."""
+    real = getattr(owner, name)
+    setattr(owner, name, made)
+    try:
+        yield
+    finally:
+        setattr(owner, name, real)
+
+
+@contextlib.contextmanager
+def no_deduplication() -> Iterator[None]:
+    """A frame that comes again is delivered again."""
+    real = ReceiveWindow.take
+
+    def take(self: ReceiveWindow, sequence: int, payload: bytes) -> list[bytes]:
+        if sequence < self.next:
+            self.owes_ack = True
+            return [payload]
+        return real(self, sequence, payload)
+
+    with instead(ReceiveWindow, "take", take):
+        yield
+
+
+@contextlib.contextmanager
+def an_old_incarnation_is_accepted() -> Iterator[None]:
+    """Nobody remembers which incarnations were replaced."""
+    real = LinkSequence._greeted
+
+    def greeted(self: LinkSequence, hello: Hello, now_s: float) -> list[bytes | PeerStarted]:
+        self._past.clear()
+        return real(self, hello, now_s)
+
+    with instead(LinkSequence, "_greeted", greeted):
+        yield
+
+
+@contextlib.contextmanager
+def an_old_epoch_is_accepted() -> Iterator[None]:
+    """Frames are taken whatever their epoch is."""
+    with instead(LinkSequence, "_is_current", lambda self, epoch: bool(self.peer)):
+        yield
+
+
+@contextlib.contextmanager
+def a_hello_is_believed_at_once() -> Iterator[None]:
+    """A HELLO need not echo our attempt: one of a dead incarnation, long under way, is believed."""
+    real = LinkSequence._greeted
+
+    def greeted(self: LinkSequence, hello: Hello, now_s: float) -> list[bytes | PeerStarted]:
+        told = []
+        if hello.incarnation != self.incarnation and not self.established:
+            told += self._establish(hello, now_s)
+        return told + real(self, hello, now_s)
+
+    with instead(LinkSequence, "_greeted", greeted):
+        yield
+
+
+@contextlib.contextmanager
+def a_gap_is_delivered() -> Iterator[None]:
+    """What comes early is not held: it is taken for the next one."""
+    real = ReceiveWindow.take
+
+    def take(self: ReceiveWindow, sequence: int, payload: bytes) -> list[bytes]:
+        if sequence > self.next:
+            self.next = sequence
+        return real(self, sequence, payload)
+
+    with instead(ReceiveWindow, "take", take):
+        yield
+
+
+@contextlib.contextmanager
+def an_ack_counts_what_was_not_delivered() -> Iterator[None]:
+    """What is held because it came early is acked, and dropped."""
+    real = ReceiveWindow.take
+
+    def take(self: ReceiveWindow, sequence: int, payload: bytes) -> list[bytes]:
+        if sequence == self.next + 1:
+            self.owes_ack = True
+            self.next += 2
+            return [payload]
+        return real(self, sequence, payload)
+
+    with instead(ReceiveWindow, "take", take):
+        yield
+
+
+@contextlib.contextmanager
+def an_ack_is_one_too_high() -> Iterator[None]:
+    """Whoever receives acks the frame that it expects, too."""
+    real = SendWindow.acked
+
+    def acked(self: SendWindow, ack: int, now_s: float) -> None:
+        if len(self):
+            ack = min(ack + 1, self._base + self._cursor)
+        real(self, ack, now_s)
+
+    with instead(SendWindow, "acked", acked):
+        yield
+
+
+@contextlib.contextmanager
+def no_resend_after_a_reconnect() -> Iterator[None]:
+    """What was under way when a connection was cut counts as sent for ever."""
+
+    def resume(self: SendWindow, expected: int, now_s: float) -> None:
+        self.acked(expected, now_s)
+        for frame in self._frames:
+            if frame.sent_s is not None:
+                frame.sent_s = float("inf")
+
+    with instead(SendWindow, "resume", resume):
+        yield
+
+
+@contextlib.contextmanager
+def no_resend_of_lost_frames() -> Iterator[None]:
+    """Only a new connection sends again."""
+
+    def due_s(self: SendWindow) -> float:
+        return float("-inf") if self._cursor < len(self) else float("inf")
+
+    with instead(SendWindow, "_expired", lambda self, now_s: False), instead(SendWindow, "due_s", due_s):
+        yield
+
+
+@contextlib.contextmanager
+def a_window_without_a_bound() -> Iterator[None]:
+    """There is always room."""
+    with instead(SendWindow, "has_room", lambda self, size_bytes: True):
+        yield
+
+
+@contextlib.contextmanager
+def a_writer_that_does_not_look() -> Iterator[None]:
+    """It sends into a connection that has no room."""
+    with instead(SimConnection, "writable", True):
+        yield
+
+
+@contextlib.contextmanager
+def a_new_incarnation_goes_on_counting() -> Iterator[None]:
+    """What the old incarnation had got counts for the new one."""
+    real = ReceiveWindow.restart
+
+    def restart(self: ReceiveWindow) -> None:
+        expected = self.next
+        real(self)
+        self.next = expected
+
+    with instead(ReceiveWindow, "restart", restart):
+        yield
+
+
+@contextlib.contextmanager
+def a_sync_that_does_not_wait() -> Iterator[None]:
+    """The store answers before anything is durable."""
+    with instead(SimStore, "_sync", lambda self: None):
+        yield
+
+
+PLANTED: dict[str, Planted] = {
+    planted.__name__: planted
+    for planted in (
+        no_deduplication,
+        an_old_incarnation_is_accepted,
+        an_old_epoch_is_accepted,
+        a_hello_is_believed_at_once,
+        a_gap_is_delivered,
+        an_ack_counts_what_was_not_delivered,
+        an_ack_is_one_too_high,
+        no_resend_after_a_reconnect,
+        no_resend_of_lost_frames,
+        a_window_without_a_bound,
+        a_writer_that_does_not_look,
+        a_new_incarnation_goes_on_counting,
+        a_sync_that_does_not_wait,
+    )
+}
+
+
+def found_by(planted: Planted, seeds: int = SEEDS) -> LinksResult | None:
+    """The first seed that finds it."""
+    for seed in range(seeds):
+        with planted():
+            result = run(seed)
+        if result.problems:
+            return result
+    return None
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    for name, planted in PLANTED.items():
+        result = found_by(planted)
+        told = "not found" if result is None else f"seed {result.seed:2}  {result.problems[0]}"
+        print(f"{name:40} {told}")

@@ -1,0 +1,57 @@
+"""Links of several processes under every fault of the network, the disk and the processes, against a model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from aiostorm.testing.simulation.faults import FLEET_KINDS
+
+from .links import run
+from .planted_links import PLANTED, SEEDS, found_by
+
+QUICK = range(4)
+
+
+@pytest.mark.parametrize("seed", QUICK)
+def test_links_keep_their_promises(seed: int) -> None:
+    result = run(seed, last=100)
+    assert not result.problems, result.trace
+    assert result.messages > 100
+    assert result.faults > 0
+
+
+@pytest.mark.parametrize("kind", FLEET_KINDS)
+def test_each_fault_alone(kind: str) -> None:
+    result = run(1000, faults=kind, faults_s=20.0, last=100)
+    assert not result.problems, result.trace
+    assert {fault.kind for fault in result.script} == {kind}
+
+
+def test_a_seed_is_one_run_under_any_hash_seed() -> None:
+    program = "from tests.simulation.links import run; print(run(1, faults_s=10.0).digest)"
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for hash_seed in (0, 1)
+    }
+    assert digests == {run(1, faults_s=10.0).digest + "\n"}
+
+
+def test_seeds_differ() -> None:
+    assert run(1, faults_s=5.0).digest != run(2, faults_s=5.0).digest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(name: str) -> None:
+    result = found_by(PLANTED[name])
+    assert result is not None, f"{SEEDS} seeds do not find it"
