@@ -66,7 +66,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--simulation-diagram", metavar="FILE", help="draw its end as a sequence diagram: .svg, or .mmd for Mermaid"
     )
     group.addoption(
-        "--simulation-about", metavar="TEXT", help="draw only what happens within 0.5 s of events with this text"
+        "--simulation-about",
+        metavar="TEXT",
+        help="draw only faults, and what happens within 0.5 s of events with this text",
     )
 
 

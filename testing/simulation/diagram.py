@@ -76,7 +76,7 @@ def diagram_of(
     """Choose what to draw. Without any argument: the last events, and the busiest names.
 
     `names`: only these (tasks, sources, …). `begin_s`, `end_s`: only this time, in true seconds. `about`: only what
-    happens within `around_s` seconds of an event whose text contains this.
+    happens within `around_s` seconds of an event whose text contains this, and all that was done to the system.
     """
     every = list(events)
     chosen = [e for e in every if (begin_s is None or begin_s <= e.at_s) and (end_s is None or e.at_s <= end_s)]
@@ -126,7 +126,7 @@ def _is_plain(char: str) -> bool:
 
 def _around(events: list[Event], about: str, around_s: float) -> list[Event]:
     found = [e.at_s for e in events if about in str(e)]
-    return [e for e in events if any(abs(e.at_s - at_s) <= around_s for at_s in found)]
+    return [e for e in events if e.kind in _EVERYBODY or any(abs(e.at_s - at_s) <= around_s for at_s in found)]
 
 
 def _names(event: Event) -> tuple[str, ...]:

@@ -99,8 +99,29 @@ class Fault:
 
     def __str__(self) -> str:
         lasts = f" for {self.for_s:.3f} s" if self.for_s else ""
-        amount = f" ({self.amount:.3g})" if self.amount else ""
+        how = _HOW.get(f"{self.kind} {'for' if self.for_s else 'once'}", _HOW.get(self.kind, " ({:.3g})"))
+        amount = how.format(self.amount) if self.amount else ""
         return f"{self.at_s:10.3f}  {self.kind}{amount}{lasts}"
+
+
+_HOW: Final = {
+    # What an amount means to whoever reads a script. (Of an error and an acker it only says which one.)
+    "crash": " after its next effect outside, down",
+    "slow": " {:.1f} times",
+    "clock once": " jumps by {:.3f} s",
+    "clock for": " runs at {:.4f}",
+    "error": "",
+    "acker": "",
+    "loss": " of {:.1%}",
+    "repeat": " of {:.1%}",
+    "late": " up to {:.3f} s",
+    "partition": " one way",
+    "flap": " every {:.3f} s",
+    "drop": " of {:.1%}",
+    "shuffle": " of {:.1%}",
+    "lag": " up to {:.3f} s",
+    "disk": " {:.1f} times slower",
+}
 
 
 def kinds_of(faults: str | Collection[str] | None, known: Sequence[str] = KINDS) -> tuple[str, ...]:

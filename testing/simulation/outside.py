@@ -18,9 +18,23 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from ...topology import Bolt, BoltCollector, Failure, Fields, Row, Spout, SpoutCollector, TopologyContext, Tuple
+from ...topology import (
+    DEFAULT_STREAM,
+    Bolt,
+    BoltCollector,
+    Failure,
+    Fields,
+    Row,
+    Spout,
+    SpoutCollector,
+    Topology,
+    TopologyContext,
+    Tuple,
+)
+from ..errors import ScriptError
 
 if TYPE_CHECKING:
     from .world import World
@@ -109,6 +123,7 @@ class Source(Spout):
 
     def __init__(self, world: World, name: str, rows: Iterable[Any], fields: Fields, max_replays: int | None) -> None:
         self.outputs = {"default": fields}  # type: ignore[misc]
+        self.fields = fields
         checked: list[Row] = []
         for row in rows:
             values = tuple(row) if isinstance(row, tuple | list) else (row,)
@@ -122,6 +137,7 @@ class Source(Spout):
         """A view for one task on the same book."""
         view = type(self).__new__(type(self))
         view.outputs = self.outputs  # type: ignore[misc]
+        view.fields = self.fields
         view._book = self._book
         return view
 
@@ -221,3 +237,21 @@ class Sink(Bolt):
             self._world.trace.add(self._world.now_s, "outside", "sink", "gets a row", detail=tup.values)
             process.effect_done()
         self._collector.ack(tup)
+
+
+def replaced(topology: Topology, instead: Mapping[str, Source | Sink]) -> Topology:
+    """The topology with sources for some spouts and sinks for some bolts. ScriptError for what does not fit."""
+    components = dict(topology.components)
+    for name, made in instead.items():
+        spec = components.get(name)
+        kind = "spout" if isinstance(made, Source) else "bolt"
+        if spec is None or spec.kind != kind:
+            fit = ", ".join(other.id for other in topology.components.values() if other.kind == kind) or "none"
+            raise ScriptError(f"replace: {name!r} is no {kind} of this topology; there are: {fit}")
+        if isinstance(made, Source):
+            given, declared = made.fields, spec.outputs.get(DEFAULT_STREAM)
+            if declared is None or given != declared.fields:
+                wanted = ", ".join(declared.fields) if declared is not None else "nothing on the default stream"
+                raise ScriptError(f"replace: {name!r} emits {wanted}; the source has: {', '.join(given)}")
+        components[name] = replace(spec, template=made, config={**spec.config, **made.config})
+    return replace(topology, components=components)

@@ -26,7 +26,7 @@ from .faults import Fault, draw, kinds_of
 from .injury import Injuries
 from .invariants import leftovers, unacked
 from .operator import Operator
-from .outside import Sink, Source
+from .outside import Sink, Source, replaced
 from .process import Process, ProcessDiedError
 from .wire import Wires
 from .world import World
@@ -103,14 +103,17 @@ class Simulation:
         topology: Topology,
         config: Config | Mapping[str, Any] | None = None,
         *,
+        replace: Mapping[str, Source | Sink] | None = None,
         faults_s: float = FAULTS_S,
         liveness_s: float | None = None,
         check: Callable[[], Iterable[str]] | None = None,
     ) -> Outcome:
         """Run a topology through all phases. InvariantError if a promise is broken.
 
-        `faults_s`: how long the faults go on. `liveness_s`: how long recovery may take afterwards; by default what the
-        message timeout allows. `check()` may name broken promises of its own, at the end.
+        `replace`: component → a source or a sink of this simulation that stands in its place, for what reads from or
+        writes to the real world (ScriptError if it does not fit). `faults_s`: how long the faults go on. `liveness_s`:
+        how long recovery may take afterwards; by default what the message timeout allows. `check()` may name broken
+        promises of its own, at the end.
         """
         __tracebackhide__ = methodcaller("errisinstance", InvariantError)  # pytest shows the test's line only
         world = self.world
@@ -118,6 +121,7 @@ class Simulation:
             raise RuntimeError("a simulation runs once: every seed has its own")
         if asyncio.get_running_loop() is not world.driver.loop:
             raise RuntimeError("a simulation runs in the loop of its own world (function scope), and this is another")
+        topology = replaced(topology, replace or {})
         self._config = config
         settings = Config().merge(topology.config).merge(config)
         faults_from_s = world.now_s + WARM_UP_S

@@ -68,6 +68,52 @@ def test_a_test_runs_once_per_seed_in_a_world_of_its_own(simulated: pytest.Pytes
     result.stdout.fnmatch_lines(["*::test_without_the_fixture[[]seed-0] PASSED*"])
 
 
+def test_a_topology_of_ones_own_is_run_with_what_is_outside_replaced(simulated_strict: pytest.Pytester) -> None:
+    simulated_strict.makepyfile(
+        """
+        import pytest
+        from aiostorm import BasicBolt, Spout, Fields, TopologyBuilder
+        from aiostorm.testing import ScriptError
+        from bolts import Clean
+
+        class Reads(Spout):
+            outputs = Fields("word")
+            def next_tuple(self):
+                raise RuntimeError("this would read the real source")
+
+        class Writes(BasicBolt):
+            config = {"tick_tuple_freq_s": 10}
+            def execute(self, tup, collector):
+                raise RuntimeError("this would write")
+
+        def topology():
+            builder = TopologyBuilder()
+            builder.set_spout("read", Reads, parallelism=2)
+            builder.set_bolt("clean", Clean).shuffle_grouping("read")
+            builder.set_bolt("write", Writes, parallelism=3).fields_grouping("clean", "word")
+            return builder.create_topology()
+
+        pytestmark = [pytest.mark.asyncio, pytest.mark.simulate(seeds=3)]
+
+        async def test_replaced(simulation):
+            source, sink = simulation.source(["a", "b"] * 10, "word"), simulation.sink()
+            await simulation.run(topology(), replace={"read": source, "write": sink}, faults_s=20)
+            assert {word for word, in sink.values} == {"a", "b"}
+            assert len(source.acked) == 20
+
+        async def test_does_not_fit(simulation):
+            source = simulation.source(["a"], "letter")
+            with pytest.raises(ScriptError, match="'reads' is no spout of this topology; there are: read"):
+                await simulation.run(topology(), replace={"reads": source})
+            with pytest.raises(ScriptError, match="'read' is no bolt of this topology; there are: clean, write"):
+                await simulation.run(topology(), replace={"read": simulation.sink()})
+            with pytest.raises(ScriptError, match="'read' emits word; the source has: letter"):
+                await simulation.run(topology(), replace={"read": source})
+        """
+    )
+    simulated_strict.runpytest().assert_outcomes(passed=6)
+
+
 @pytest.mark.parametrize(
     ("marker", "complaint"),
     [
