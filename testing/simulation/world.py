@@ -105,7 +105,7 @@ class World:
         while not ready():
             if self.now_s >= end_s:
                 raise TimeoutError(f"{what} did not come in {bound_s:g} s")
-            await asyncio.sleep(min(0.05, max(end_s - self.now_s, 1e-6)))
+            await asyncio.sleep(min(0.2, max(end_s - self.now_s, 1e-6)))
 
     # -- the turn ----------------------------------------------------------------------------------------------------
 

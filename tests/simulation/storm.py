@@ -87,7 +87,7 @@ def draw(simulation: Simulation, ghost: Ghost) -> tuple[Topology, Config]:
 
 
 def _source(simulation: Simulation, ghost: Ghost, rng: random.Random) -> GhostSource:
-    count = rng.choice([50, 200, 600])
+    count = rng.choice([100, 400, 1000])
     made = GhostSource(
         simulation.world,
         f"source {len(simulation.sources)}",
