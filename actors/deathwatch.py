@@ -23,8 +23,9 @@ class DeathWatch:
     def __init__(self, ref: Ref, mailbox: Mailbox) -> None:
         self._ref = ref
         self._mailbox = mailbox
-        self._watchers: set[DeathWatch] = set()
-        self._watched: set[DeathWatch] = set()
+        # Sets that keep their order: one hears of an end in the order in which one asked, in every run.
+        self._watchers: dict[DeathWatch, None] = {}
+        self._watched: dict[DeathWatch, None] = {}
         self._ended: Terminated | None = None
 
     def watch(self, other: DeathWatch) -> None:
@@ -32,13 +33,13 @@ class DeathWatch:
         if other._ended is not None:
             self._mailbox.post(other._ended)
         elif self._ended is None:
-            other._watchers.add(self)
-            self._watched.add(other)
+            other._watchers[self] = None
+            self._watched[other] = None
 
     def unwatch(self, other: DeathWatch) -> None:
         """Stop watching. A message that is in the mailbox already is still received."""
-        other._watchers.discard(self)
-        self._watched.discard(other)
+        other._watchers.pop(self, None)
+        self._watched.pop(other, None)
 
     def end(self, error: BaseException | None) -> None:
         """It has ended: tell the watchers, and watch nobody any more."""

@@ -91,7 +91,7 @@ class ActorSystem:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.ask_deadlines: Deadlines | None = None
         self.dispatcher: Dispatcher
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they began, and are ended
         self._given_up: set[asyncio.Task[Any]] = set()
         self._root: Cell | None = None
 
@@ -145,7 +145,7 @@ class ActorSystem:
     def guard(self, work: Coroutine[Any, Any, Any], *, name: str, context: Context | None = None) -> asyncio.Task[Any]:
         """Run a coroutine as an asyncio task that is held until it ends and whose exception is never lost."""
         task = self.loop.create_task(work, name=name, context=context)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
@@ -191,15 +191,15 @@ class ActorSystem:
             waits = self.loop.create_task(asyncio.wait(left, timeout=self.kill_timeout_s))
             cancelled = await _outlast(waits) or cancelled
             left = self._unfinished()
-            for task in left & warned:
+            for task in [task for task in left if task in warned]:
                 error = f"{task.get_name()} was cancelled and does not end: it hangs at {where(task)}"
                 self.give_up(task, KillTimeoutError(error))
-            warned |= left
+            warned.update(left)
         if cancelled is not None:
             raise cancelled
 
-    def _unfinished(self) -> set[asyncio.Task[Any]]:
-        return {task for task in self._tasks if not task.done()} - self._given_up
+    def _unfinished(self) -> list[asyncio.Task[Any]]:
+        return [task for task in self._tasks if not task.done() and task not in self._given_up]
 
     def fail(self, path: str, error: BaseException) -> None:
         """Something that nobody else handles has failed: it is raised at the end of the block."""
@@ -237,7 +237,7 @@ class ActorSystem:
             raise self.failure
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         self._given_up.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(task.get_name(), error)

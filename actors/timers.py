@@ -58,7 +58,7 @@ class Timers:
     def __init__(self, mailbox: Mailbox, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.mailbox = mailbox
-        self._timers: set[Timer] = set()
+        self._timers: dict[Timer, None] = {}
         self._closed: str | None = None
 
     def after(self, delay_s: float, message: Any) -> Timer:
@@ -83,11 +83,11 @@ class Timers:
 
     def discard(self, timer: Timer) -> None:
         """Forget a timer that has ended."""
-        self._timers.discard(timer)
+        self._timers.pop(timer, None)
 
     def _add(self, delay_s: float, message: Any, interval_s: float | None) -> Timer:
         if self._closed is not None:
             raise MailboxClosedError(f"{self._closed}: it cannot have timers any more")
         timer = Timer(self, delay_s, message, interval_s)
-        self._timers.add(timer)
+        self._timers[timer] = None
         return timer

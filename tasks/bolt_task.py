@@ -53,7 +53,7 @@ class BoltTask(SteppingTask):
         self._turn_s = config.turn_max_ms / 1000
         self._turn_tuples = config.turn_max_tuples
         self._slice = 1  # rows between two looks at the clock; follows the time a row takes
-        self._held: set[Segment] = set()
+        self._held: dict[Segment, None] = {}  # in order: what an instance loses fails in the order in which it came
         self._held_sweep = 64  # so many, and those that are done by now are taken out
         self._executor: Executor
         self._batches: BatchExecutor | None
@@ -154,7 +154,7 @@ class BoltTask(SteppingTask):
             start, length = self._start, len(segment.items)
             stop = start + self._slice
             if executor.hold_open:
-                self._held.add(segment)
+                self._held[segment] = None
             emitter.in_hand = (segment,)
             # Moved on before the rows are executed: after a failure the next instance goes on behind them.
             if stop < length:
@@ -197,7 +197,7 @@ class BoltTask(SteppingTask):
         self._inbox.clear()
         self._start = 0
         if executor.hold_open:
-            self._held.update(segments)
+            self._held.update(dict.fromkeys(segments))
         self.emitter.in_hand = segments
         begun_s = self.env.clock.stopwatch()
         try:
@@ -236,9 +236,9 @@ class BoltTask(SteppingTask):
             if segment.open:
                 self.emitter.hold(segment)
             else:
-                self._held.discard(segment)
+                self._held.pop(segment, None)
             if len(self._held) > self._held_sweep:
-                self._held = {held for held in self._held if held.open}
+                self._held = {held: None for held in self._held if held.open}
                 self._held_sweep = max(64, 2 * len(self._held))
             return
         counters.acked += count - failed
@@ -342,7 +342,7 @@ class BoltTask(SteppingTask):
     def _fail_held(self, error: BaseException, keep: Segment | None = None, below: int = 0) -> None:
         """The instance is gone, and with it every tuple that it held: fail them now rather than by timeout."""
         failure = f"held by an instance that failed: {describe(error)}"
-        held, self._held = self._held, set()
+        held, self._held = self._held, {}
         for segment in held:
             if not segment.open:
                 continue  # its edge is done already; once more would undo it
@@ -352,7 +352,7 @@ class BoltTask(SteppingTask):
             if not segment.open:
                 self.emitter.done(segment)
         if keep is not None:
-            self._held.add(keep)
+            self._held[keep] = None
             self.emitter.hold(keep)
 
     def _close_collectors(self) -> None:

@@ -28,7 +28,7 @@ Of several processes (a fleet) instead of the last six:
 1. A script is data: (when, what, how much, how long), in true seconds from the world's begin. Whatever is left out of
    it simply does not happen, so a failing script can be shrunk by leaving out more and more (shrink.py).
 2. Each seed enables a random subset of the kinds: faults hide one another. How many there are, and how bad, is drawn
-   from wide ranges.
+   from wide ranges. Many come shortly after another: what breaks a system is a second fault while it recovers.
 
 From: TigerBeetle's and FoundationDB's simulators; "Swarm Testing" (Groce et al., ISSTA 2012).
 """
@@ -84,6 +84,9 @@ _RANGES: Final[dict[str, tuple[tuple[float, float] | None, tuple[float, float] |
     "disk": ((2, 200), (0.1, 20)),
     "replace": (None, None),
 }
+
+
+_CLUSTERED: Final = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +151,11 @@ def draw(
     script: list[Fault] = []
     for kind in enabled:
         most = max(1, round(per_minute[kind] * span_s / 60))
-        script += [
-            _draw_one(chance, kind, begin_s + chance.random() * span_s, span_s) for _ in range(chance.randint(1, most))
-        ]
+        for _ in range(chance.randint(1, most)):
+            at_s = begin_s + chance.random() * span_s
+            if script and chance.random() < _CLUSTERED:
+                at_s = min(chance.choice(script).at_s + _between(chance, 0.001, 5), begin_s + span_s)
+            script.append(_draw_one(chance, kind, at_s, span_s))
     if fleet:
         script = [replace(fault, choice=chance.randrange(1 << 16)) for fault in script]
     return sorted(script, key=lambda fault: fault.at_s)

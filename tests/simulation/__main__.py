@@ -13,12 +13,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import click
+
+from aiostorm.testing.simulation.shrink import shrink as smallest
 
 from . import storm
 from .planted import BUGS, SEEDS
@@ -141,10 +143,10 @@ def _one(seed: int, only: list[int] | None, faults_s: float, trace: int, shrink:
     run = storm.run(seed, None, only, faults_s=faults_s)
     if shrink and run.problems:
         kept = list(only) if only is not None else list(range(len(run.simulation.script)))
-        for fewer in _fewer(kept, lambda kept: bool(storm.run(seed, None, kept, faults_s=faults_s).problems)):
-            click.echo(f"  still broken with {len(fewer)} faults", err=True)
-            kept = fewer
-        only = kept
+        click.echo(f"shrinking {len(kept)} faults …", err=True)
+        shrunk = smallest(kept, lambda kept: bool(storm.run(seed, None, kept, faults_s=faults_s).problems))
+        click.echo(f"{len(shrunk.indices)} are left after {shrunk.tries} runs", err=True)
+        only = list(shrunk.indices)
         run = storm.run(seed, None, only, faults_s=faults_s)
     if trace:
         click.echo(run.world.trace.text(trace))
@@ -160,21 +162,6 @@ def _one(seed: int, only: list[int] | None, faults_s: float, trace: int, shrink:
     if only is not None:
         click.echo(f"again: python -m tests.simulation --seed {seed} --only {','.join(map(str, only)) or ','}")
     return 1
-
-
-def _fewer(kept: list[int], breaks: Any) -> Iterator[list[int]]:
-    """Ever smaller scripts that break it too."""
-    size = max(1, len(kept) // 2)
-    while size and kept:
-        at = 0
-        while at < len(kept):
-            fewer = kept[:at] + kept[at + size :]
-            if breaks(fewer):
-                kept = fewer
-                yield kept
-            else:
-                at += size
-        size //= 2
 
 
 def _table() -> int:

@@ -28,16 +28,17 @@ SEEDS = 50
 
 FIRST_LOOK = {
     # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
-    "a second INIT is taken": 3,
+    "a second INIT is taken": 15,
+    "rows never expire": 3,
     "an ACK passes messages whose FAIL was lost": 1,
-    "edges of an open segment are told": 4,
+    "edges of an open segment are told": 1,
     "an anchor that is named twice cancels itself": 8,
     "the pieces of a segment share an edge": 4,
     "what is sent overtakes what is parked": 3,
     "all grouping leaves one out": 3,
     "only one parked sender is woken": 4,
     "the gate closes one piece late": 3,
-    "deadlines by the wall clock": 38,
+    "deadlines by the wall clock": 21,
 }
 
 
