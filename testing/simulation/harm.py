@@ -56,10 +56,15 @@ def _crash(process: Process, fault: Fault, start: Callable[[], None]) -> None:
         return
     if fault.amount:
         process.crash_at_effect = True
-        world.call_at(world.now_s + 1.0, process.crash)  # if nothing was seen of it until then
+        world.call_at(world.now_s + 1.0, _crash_if_armed, process)  # if nothing was seen of it until then
     else:
         process.crash()
     world.call_at(world.now_s + 1.0 * bool(fault.amount) + fault.for_s, start)
+
+
+def _crash_if_armed(process: Process) -> None:
+    if process.crash_at_effect:  # healed, or another life, otherwise
+        process.crash()
 
 
 def _clock(process: Process, fault: Fault) -> None:

@@ -69,6 +69,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._chance = chance
         self._order = order
         self.stopped = False
+        self._held: list[asyncio.Task[Any]] = []
         self._clock_resolution = 1e-9
         self._ready: Any
         self._timer_cancelled_count: int
@@ -124,6 +125,11 @@ class SimLoop(asyncio.BaseEventLoop):
                 return done + 1
         return count
 
+    def die(self) -> None:
+        """The process is dead: nothing of it runs again, and nothing of it may be collected (that runs `finally`)."""
+        self.stopped = True
+        self._held = list(asyncio.all_tasks(self))
+
     def bury(self) -> None:
         """The world is over: let what stands in a dead process end, unseen, in a time of its own; then close."""
         self.set_exception_handler(lambda *_: None)
@@ -141,6 +147,7 @@ class SimLoop(asyncio.BaseEventLoop):
         for task in asyncio.all_tasks(self):  # it would not be cancelled
             waiting: Any = task
             waiting._log_destroy_pending = False
+        self._held.clear()
         self._ready.clear()
         self._scheduled.clear()
         self._thread_id = None

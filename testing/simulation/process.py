@@ -162,7 +162,7 @@ class Process:
 
     def _die(self, *, crashed: bool) -> None:
         self.alive = False
-        self.loop.stopped = True
+        self.loop.die()
         self.world.dead.append(self.loop)
         for tell in self.at_death:
             tell(crashed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -62,6 +63,31 @@ def test_a_crash_runs_no_finally_and_a_restart_is_a_new_life() -> None:
         process.start()
         await asyncio.sleep(11)
         assert notes == ["begins 1", "begins 2", "finally 2"]
+
+    assert not run(test).problems
+
+
+def test_what_stands_in_a_dead_process_is_not_collected() -> None:
+    notes: list[str] = []
+
+    async def forgotten() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()  # nobody else holds it, nor the asyncio task
+        finally:
+            notes.append("finally")
+
+    async def program(process: Any) -> None:
+        asyncio.get_running_loop().create_task(forgotten()).add_done_callback(lambda _: None)
+        await asyncio.sleep(10)
+
+    async def test(world: World) -> None:
+        process = world.process("a", program)
+        process.start()
+        await asyncio.sleep(1)
+        process.crash()
+        await asyncio.sleep(1)
+        gc.collect()
+        assert not notes
 
     assert not run(test).problems
 
