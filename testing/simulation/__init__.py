@@ -7,6 +7,7 @@ chance.py    randomness from one seed              injury.py    bolts that raise
 network.py   between processes                     switch.py    what they are plugged into
 disk.py      what survives a process               harm.py      what operators have in common
 fleet.py     several processes: phases, invariants fleet_operator.py  carries scripts out on them
+spawner.py   processes that start others
 
 In pytest, for tests marked `simulate` (see plugin.py of the room around this one):
 

@@ -64,7 +64,7 @@ PER_MINUTE: Final = {
     "steer": 0.5,
 }
 
-FLEET_PER_MINUTE: Final = dict.fromkeys(FLEET_KINDS, 4.0)
+FLEET_PER_MINUTE: Final = dict.fromkeys(FLEET_KINDS, 4.0) | {"crash": 8.0}
 
 _RANGES: Final[dict[str, tuple[tuple[float, float] | None, tuple[float, float] | None]]] = {
     # Amount and length: from, to.
@@ -76,9 +76,9 @@ _RANGES: Final[dict[str, tuple[tuple[float, float] | None, tuple[float, float] |
     "steer": (None, (0.05, 10)),
     "flap": ((0.05, 5), (0.5, 20)),
     "half": (None, None),
-    "drop": ((0.002, 0.6), (0.1, 20)),
-    "shuffle": ((0.002, 0.6), (0.1, 20)),
-    "lag": ((0.05, 5), (0.1, 20)),
+    "drop": ((0.002, 0.6), (0.1, 60)),
+    "shuffle": ((0.002, 0.6), (0.1, 60)),
+    "lag": ((0.05, 5), (0.1, 60)),
     "full": (None, (0.1, 20)),
     "sync": (None, None),
     "disk": ((2, 200), (0.1, 20)),

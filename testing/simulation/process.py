@@ -52,7 +52,10 @@ class Process:
         self.store: SimStore
         self.at_death: list[Callable[[bool], None]] = []
         """Called once, when this life ends: was it a crash?"""
-        self._main = main
+        self.environment: dict[str, str] = {}
+        self.on_terminate: Callable[[], None] | None = None
+        """What it does when it is asked to end (SIGTERM); None: it dies of it."""
+        self.main = main
 
     @property
     def runs(self) -> bool:
@@ -64,8 +67,8 @@ class Process:
         if self.alive:
             raise RuntimeError(f"process {self.name} is alive: crash it, or let it end")
         self._begin()
-        assert self._main is not None
-        self.task = self.spawn(self._main(self), name=self.name)
+        assert self.main is not None
+        self.task = self.spawn(self.main(self), name=self.name)
         self.world.trace.add(self.world.now_s, "life", self.name, f"starts (life {self.incarnation})")
         self.task.add_done_callback(self._ended)
 
@@ -74,6 +77,7 @@ class Process:
         self.alive = True
         self.busy_until_s = self.paused_until_s = 0.0
         self.crash_at_effect = False
+        self.on_terminate = None
         world = self.world
         life = f"{self.name}.{self.incarnation}"
         self.rng = SeededRng(world.chance.stream(f"rng {life}"))
@@ -126,10 +130,16 @@ class Process:
     # -- what the world does to it -----------------------------------------------------------------------------------
 
     def crash(self, why: str = "is killed") -> None:
-        """It dies here and now (kill -9)."""
+        """It dies here and now, and its machine with it: kill -9 and worse."""
         if self.alive:
             self.world.trace.add(self.world.now_s, "fault", self.name, why)
             self._die(crashed=True)
+
+    def kill(self, why: str = "is killed") -> None:
+        """It dies here and now, but its machine lives: its peers are told, and nothing on its disk is lost."""
+        if self.alive:
+            self.world.trace.add(self.world.now_s, "life", self.name, why)
+            self._die(crashed=False)
 
     def pause(self, for_s: float) -> None:
         """Freeze it."""

@@ -56,6 +56,7 @@ class World:
         self._pick = self.chance.stream("processes")
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._numbers = itertools.count()
+        self._pids = itertools.count(1000)
         self.dead: list[SimLoop] = []
         self.driver = _Driver(self)
         self.current = self.driver
@@ -70,6 +71,10 @@ class World:
             raise ValueError(f"there is a process {name!r} already")
         made = self.processes[name] = Process(self, name, len(self.processes) + 1, main)
         return made
+
+    def new_pid(self) -> int:
+        """A process id that no process has had."""
+        return next(self._pids)
 
     def disk(self, name: str) -> Disk:
         """The disk of the process of this name: it outlives the process."""

@@ -24,6 +24,7 @@ from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import (
     MAX_BUFFERED_BYTES,
     Link,
+    LinkClosedError,
     Links,
     LinkSupersededError,
     LinkTimings,
@@ -198,10 +199,10 @@ class Program:
         self.chance = self.work.world.chance.stream(f"load {self.life}")
         try:
             await self.live(process)
-        except* StoreError:
-            pass  # the disk: this life ends, and another begins
-        except* LinkSupersededError:
-            pass  # there is another of our name
+        except* (StoreError, LinkSupersededError, LinkClosedError) as errors:
+            # The disk, or another of our name: this life ends. (Who sends while the links end is told that they have.)
+            if errors.subgroup((StoreError, LinkSupersededError)) is None:
+                raise
 
     async def live(self, process: Process) -> None:
         model = self.work.model
@@ -234,7 +235,7 @@ class Program:
     async def load(self, link: Link) -> None:
         """Send, in bursts; now and then a large one; here and there by `offer`, which does not wait."""
         world, chance = self.work.world, self.chance
-        pace_s = 10 ** chance.uniform(-0.5, 1.0)
+        pace_s = 10 ** chance.uniform(-0.5, 1.5)
         while world.now_s < self.work.load_until_s:
             for _ in range(int(10 ** chance.uniform(0, 1.5))):
                 payload = self.message(link.peer)
@@ -245,7 +246,7 @@ class Program:
                     taken = True
                 if taken:
                     self.work.model.sends(self.life, link.peer)
-            await asyncio.sleep(pace_s * chance.random())
+            await asyncio.sleep(min(pace_s * chance.random(), max(0.1, self.work.load_until_s - world.now_s)))
 
     def message(self, peer: str) -> bytes:
         size = int(10 ** self.chance.uniform(0, 3))

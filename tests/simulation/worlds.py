@@ -16,5 +16,5 @@ def in_world(work: Callable[[World], Coroutine[Any, Any, T]], seed: int = 0, **o
     loop = world_loop(seed, **options)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         result = runner.run(work(loop.world))
-    assert not loop.world.problems
+    assert not loop.world.problems, "\n".join(loop.world.problems)
     return result

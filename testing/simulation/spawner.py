@@ -1,0 +1,169 @@
+"""SimSpawner: a simulated process starts others: programs by name, as `python -m …` starts them by module.
+
+    spawner = SimSpawner(process, {"worker": worker})        child = await spawner.spawn("worker-1", ["worker", "6700"])
+    async def worker(process, arguments): …                  code = await child.wait()
+
+1. The first argument names the program. The child's name is the process's name in the world: its address, and its disk,
+   which the next child of that name finds. Two of one name do not live at once.
+2. A program that returns ends with code 0; one that raises prints a line to `on_line` and ends with 1, or with the code
+   of its SystemExit. `kill` and a crash give -9. `terminate` gives -15, unless the program has said what to do then:
+   `process.on_terminate`. A frozen process is terminated when it goes on, and killed at once.
+3. A child dies with its parent, a moment later (see lifeline), however that ended.
+4. The environment is `process.environment`; None: that of the parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final
+
+from ...actors import Child, ChildLine, SpawnError
+from .process import Process
+
+START_S: Final = 0.2
+"""A process needs that long to start, at the most."""
+
+LIFELINE_S: Final = 0.01
+"""So long after its parent a child dies, at the most."""
+
+Program = Callable[[Process, Sequence[str]], Coroutine[Any, Any, None]]
+KILLED: Final = -9
+TERMINATED: Final = -15
+
+
+class SimSpawner:
+    """A `Spawner` of one life of a process. `on_line` is called with what a child prints: what it died of."""
+
+    def __init__(
+        self,
+        process: Process,
+        programs: Mapping[str, Program],
+        on_line: Callable[[ChildLine], None] = lambda line: None,
+    ) -> None:
+        self._parent = process
+        self._programs = dict(programs)
+        self._on_line = on_line
+        self._chance = process.world.chance.stream(f"spawns {process.name}.{process.incarnation}")
+
+    async def spawn(
+        self, name: str, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None
+    ) -> Child:
+        """See Spawner."""
+        program = self._programs.get(arguments[0]) if arguments else None
+        if program is None:
+            raise SpawnError(f"{name}: no program {arguments[:1]}; there are: {', '.join(self._programs)}")
+        if any("\0" in word for word in arguments):
+            raise SpawnError(f"{name}: an argument has a NUL in it")
+        world = self._parent.world
+        process = world.processes.get(name)
+        if process is not None and process.alive:
+            raise SpawnError(f"{name}: a process of that name lives: in a simulated world it would have its address")
+        child = SimChild(self._parent, world.new_pid(), self._on_line, self._chance.random() * START_S)
+        main = child.running(program, tuple(arguments[1:]))
+        if process is None:
+            process = world.process(name, main)
+        else:
+            process.main = main
+        process.environment = dict(self._parent.environment if environment is None else environment)
+        process.start()
+        child.begin(process, self._chance.random() * LIFELINE_S)
+        return child
+
+
+class SimChild:
+    """A `Child`."""
+
+    def __init__(self, parent: Process, pid: int, on_line: Callable[[ChildLine], None], start_s: float) -> None:
+        self.pid = pid
+        self._parent = parent
+        self._parent_life = parent.incarnation
+        self._on_line = on_line
+        self._start_s = start_s
+        self._process: Process
+        self._life = 0
+        self._code = KILLED  # unless it ends by itself
+        self._ended = False
+        self._waiters: list[asyncio.Future[int]] = []
+
+    @property
+    def name(self) -> str:
+        """See Child."""
+        return self._process.name
+
+    async def wait(self) -> int:
+        """See Child."""
+        if not self._ended:
+            waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+        return self._code
+
+    def terminate(self) -> None:
+        """See Child."""
+        process = self._process
+        if self._lives() and process.on_terminate is not None:
+            process.loop.call_soon(process.on_terminate)
+        elif self._lives():
+            process.world.call_at(process.paused_until_s, self._die, TERMINATED)
+
+    def kill(self) -> None:
+        """See Child."""
+        self._die(KILLED)
+
+    # -- what the spawner does ---------------------------------------------------------------------------------------
+
+    def running(self, program: Program, arguments: Sequence[str]) -> Callable[[Process], Coroutine[Any, Any, None]]:
+        """The program, and what becomes of its errors."""
+
+        async def main(process: Process) -> None:
+            await asyncio.sleep(self._start_s)
+            try:
+                await program(process, arguments)
+                self._code = 0
+            except SystemExit as error:
+                self._code = error.code if isinstance(error.code, int) else int(error.code is not None)
+            except Exception as error:
+                self._code = 1
+                self._print(f"{type(error).__name__}: {error}")
+
+        return main
+
+    def begin(self, process: Process, lifeline_s: float) -> None:
+        """It lives."""
+        self._process = process
+        self._life = process.incarnation
+        process.at_death.append(self._died)
+        world = process.world
+
+        def parent_died(crashed: bool) -> None:
+            if crashed:  # the machine of both
+                if self._lives():
+                    self._code = KILLED
+                    process.crash("dies with its parent's machine")
+            else:
+                world.call_at(world.now_s + lifeline_s, self._die, KILLED)
+
+        self._parent.at_death.append(parent_died)
+
+    def _lives(self) -> bool:
+        return not self._ended and self._process.alive and self._process.incarnation == self._life
+
+    def _die(self, code: int) -> None:
+        if self._lives():
+            self._code = code
+            self._process.kill("is killed" if code == KILLED else "is terminated")
+
+    def _died(self, crashed: bool) -> None:
+        self._ended = True
+        if crashed:
+            self._code = KILLED
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(self._code)
+
+    def _print(self, text: str) -> None:
+        parent = self._parent
+        if parent.alive and parent.incarnation == self._parent_life:
+            parent.loop.call_soon(self._on_line, ChildLine(self.name, self.pid, "stderr", text))
