@@ -16,7 +16,8 @@ def test_a_storm(seed: int) -> None:
     run = storm.run(seed, faults_s=storm.SHORT_S)
     assert not run.problems, "\n".join([f"python -m tests.simulation --seed {seed} --faults-s 150", *run.problems])
     assert run.outcome is not None
-    assert run.executed >= run.outcome.acked > 0
+    assert run.outcome.acked > 0
+    assert run.executed > 0
 
 
 @pytest.mark.parametrize("faults", ["none", "crash", "pause slow clock", "loss repeat late", "error acker steer"])
