@@ -1,22 +1,24 @@
 """Simulations from the command line: the long run, the replay of a seed, the table of planted bugs.
 
-python -m tests.simulation --seeds 200 --jobs 2          many seeds; ends with 1 if a promise was broken
-python -m tests.simulation --seed 17 --trace 200         one seed, with the end of its trace
-python -m tests.simulation --seed 17 --shrink            … with as few faults as still break it
-python -m tests.simulation --planted                     every planted bug, and the seed that finds it
+    python -m tests.simulation --seeds 2000                  many seeds of each world; ends with 1 if one breaks a promise
+    python -m tests.simulation --seed 17 --trace 200         one seed, with the end of its trace
+    python -m tests.simulation --seed 17 --shrink            … with as few faults as still break it
+    python -m tests.simulation --planted                     every planted bug, and the seed that finds it
+
+Worlds: "storm" is a random topology in one process, "links" several processes and the links between them.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict
 
 import click
 
@@ -24,65 +26,31 @@ from aiostorm.testing.simulation.shrink import shrink as smallest
 
 from . import storm
 from .planted import BUGS, SEEDS
+from .planted_links import PLANTED, found_by
+from .seen import WORLDS, Seen, Tally
 
-
-@dataclass
-class Tally:
-    """What many seeds were, in sum."""
-
-    seeds: int = 0
-    simulated_s: float = 0.0
-    faults: int = 0
-    messages: int = 0
-    executed: int = 0
-    lives: int = 0
-    recovered_s: list[float] = field(default_factory=list)
-    broken: list[tuple[int, str]] = field(default_factory=list)
-
-    def add(self, run: storm.Storm) -> None:
-        """One more."""
-        self.seeds += 1
-        self.simulated_s += run.world.now_s
-        self.faults += len(run.simulation.script)
-        self.executed += run.executed
-        if run.outcome is not None:
-            self.messages += run.outcome.messages
-            self.lives += run.outcome.lives
-            self.recovered_s.append(round(run.outcome.recovered_s, 3))
-        if run.problems:
-            self.broken.append((run.seed, run.problems[0]))
-
-    def join(self, other: dict[str, Any]) -> None:
-        """What another process has counted."""
-        for name, value in other.items():
-            setattr(self, name, getattr(self, name) + value)
-
-    def __str__(self) -> str:
-        recovered = sorted(self.recovered_s) or [0.0]
-        return (
-            f"{self.seeds:,} seeds, {self.simulated_s / 3600:,.1f} simulated hours, {self.faults:,} faults, "
-            f"{self.lives:,} lives of a process, {self.messages:,} messages between tasks, {self.executed:,} tuples "
-            f"executed; all acked after the last fault: p50 {recovered[len(recovered) // 2]:.1f} s, "
-            f"max {recovered[-1]:.1f} s; {len(self.broken)} violations"
-        )
+SHARE = 10
+"""Seeds that a process runs before it is replaced: progress is seen, and none is left with all the slow ones."""
 
 
 @click.command(help=__doc__)
-@click.option("--seeds", default=200, show_default=True, help="How many seeds.")
+@click.option("--seeds", default=200, show_default=True, help="How many seeds, of each world.")
 @click.option("--first", default=0, show_default=True, help="The first of them.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option("--world", type=click.Choice([*WORLDS]), help="This world only.")
 @click.option("--faults-s", default=storm.FAULTS_S, show_default=True, help="How long faults go on, simulated seconds.")
-@click.option("--seed", type=int, help="Run this one only.")
-@click.option("--only", help="Of its faults keep only these (numbers, with commas).")
+@click.option("--seed", type=int, help="Run this one only (of a storm, unless --world says otherwise).")
+@click.option("--only", help="Of its faults keep only these (numbers, with commas; one comma: none).")
 @click.option("--trace", type=int, default=0, help="Show so many lines of its trace.")
 @click.option("--shrink", is_flag=True, help="Look for a smaller fault script that breaks it too.")
 @click.option("--plant", type=click.Choice(sorted(BUGS)), help="Plant this bug first.")
 @click.option("--planted", is_flag=True, help="The table of planted bugs.")
-@click.option("--slice", "share", hidden=True, help="first:stop:step, and the tally as JSON.")
+@click.option("--share", hidden=True, help="first:stop; prints the tally as JSON.")
 def main(
     seeds: int,
     first: int,
     jobs: int,
+    world: str | None,
     faults_s: float,
     seed: int | None,
     only: str | None,
@@ -93,92 +61,107 @@ def main(
     share: str | None,
 ) -> None:
     """See the module."""
+    logging.disable(logging.CRITICAL)  # bolts fail on purpose, by the hundred
     if planted:
         sys.exit(_table())
     if plant is not None:
         BUGS[plant]().__enter__()
+    worlds = [world] if world is not None else [*WORLDS]
     if seed is not None:
         kept = None if only is None else [int(number) for number in only.split(",") if number]
-        sys.exit(_one(seed, kept, faults_s, trace, shrink))
+        sys.exit(_one(world or "storm", seed, kept, faults_s, trace, shrink))
     if share is not None:
-        start, stop, step = map(int, share.split(":"))
-        click.echo(json.dumps(asdict(_tally(range(start, stop, step), faults_s))))
+        start, stop = map(int, share.split(":"))
+        tally = Tally()
+        for number in range(start, stop):
+            for name in worlds:
+                tally.add(WORLDS[name](number, None, faults_s, 0))
+        click.echo(json.dumps(asdict(tally)))
         return
-    sys.exit(_many(first, seeds, jobs, faults_s))
+    sys.exit(_many(worlds, first, seeds, jobs, faults_s))
 
 
-def _many(first: int, seeds: int, jobs: int, faults_s: float) -> int:
+def _many(worlds: Sequence[str], first: int, seeds: int, jobs: int, faults_s: float) -> int:
     began = time.monotonic()
-    stop = first + seeds
-    total = Tally()
-    # Small shares, so that progress is seen and no process is left with all the slow ones.
-    shares = [f"{start}:{min(start + 20, stop)}:1" for start in range(first, stop, 20)]
+    stop, total = first + seeds, Tally()
+    one_world = ["--world", worlds[0]] if len(worlds) == 1 else []
+    commands = [
+        [sys.executable, "-m", str(__package__), "--share", f"{start}:{min(start + SHARE, stop)}"]
+        + [*one_world, "--faults-s", str(faults_s)]
+        for start in range(first, stop, SHARE)
+    ]
     with ThreadPoolExecutor(jobs) as pool:
-        for text in pool.map(lambda share: _share(share, faults_s), shares):
+        for text in pool.map(_output, commands):
             known = len(total.broken)
             total.join(json.loads(text))
-            click.echo(f"  {total.seeds}/{seeds} seeds, {time.monotonic() - began:.0f} s", err=True)
-            for broken, problem in total.broken[known:]:
+            click.echo(f"  {total.seeds}/{seeds * len(worlds)} seeds, {time.monotonic() - began:.0f} s", err=True)
+            for world, broken, problem in total.broken[known:]:
+                click.echo(f"{world} {broken}: {problem}")
                 click.echo(
-                    f"seed {broken}: {problem}\n  python -m tests.simulation --seed {broken} --trace 100 --shrink"
+                    f"  python -m tests.simulation --world {world} --seed {broken} --faults-s {faults_s:g} --shrink "
+                    "--trace 100"
                 )
     took_s = time.monotonic() - began
-    click.echo(f"{total}\n{took_s:.1f} s with {jobs} processes: {total.messages / took_s:,.0f} messages a second")
-    return 1 if total.broken or total.seeds < seeds else 0
+    rate = (total.messages + total.frames) / took_s
+    click.echo(f"{total}\n{took_s:.1f} s with {jobs} processes: {rate:,.0f} messages and frames a second")
+    return 1 if total.broken or total.seeds < seeds * len(worlds) else 0
 
 
-def _share(share: str, faults_s: float) -> str:
-    command = [sys.executable, "-m", __package__, "--slice", share, "--faults-s", str(faults_s)]
+def _output(command: list[str]) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def _tally(seeds: Collection[int], faults_s: float) -> Tally:
-    tally = Tally()
-    for seed in seeds:
-        tally.add(storm.run(seed, faults_s=faults_s))
-    return tally
-
-
-def _one(seed: int, only: list[int] | None, faults_s: float, trace: int, shrink: bool) -> int:
-    run = storm.run(seed, None, only, faults_s=faults_s)
-    if shrink and run.problems:
-        kept = list(only) if only is not None else list(range(len(run.simulation.script)))
+def _one(world: str, seed: int, only: list[int] | None, faults_s: float, trace: int, shrink: bool) -> int:
+    run = WORLDS[world]
+    seen = run(seed, only, faults_s, trace)
+    if shrink and seen.problems:
+        kept = only if only is not None else list(range(len(seen.script)))
         click.echo(f"shrinking {len(kept)} faults …", err=True)
-        shrunk = smallest(kept, lambda kept: bool(storm.run(seed, None, kept, faults_s=faults_s).problems))
+        shrunk = smallest(kept, lambda part: bool(run(seed, part, faults_s, 0).problems))
         click.echo(f"{len(shrunk.indices)} are left after {shrunk.tries} runs", err=True)
         only = list(shrunk.indices)
-        run = storm.run(seed, None, only, faults_s=faults_s)
-    if trace:
-        click.echo(run.world.trace.text(trace))
-    click.echo(f"seed {seed}, order {run.world.order}, faults:")
-    numbers = only if only is not None else range(len(run.simulation.script))
-    for number, fault in zip(numbers, run.simulation.script, strict=True):
+        seen = run(seed, only, faults_s, trace)
+    _tell(seen, only, faults_s)
+    return 1 if seen.problems else 0
+
+
+def _tell(seen: Seen, only: list[int] | None, faults_s: float) -> None:
+    if seen.trace:
+        click.echo(seen.trace)
+    click.echo(f"{seen.world} {seen.seed}, {len(seen.script)} faults:")
+    for number, fault in zip(only if only is not None else range(len(seen.script)), seen.script, strict=True):
         click.echo(f"  {number:3} {fault}")
-    if not run.problems:
-        click.echo(f"every promise was kept ({run.executed:,} tuples executed)")
-        return 0
-    for problem in run.problems[:10]:
+    if not seen.problems:
+        click.echo("every promise was kept")
+    for problem in seen.problems[:10]:
         click.echo(f"BROKEN: {problem}")
-    if only is not None:
-        click.echo(f"again: python -m tests.simulation --seed {seed} --only {','.join(map(str, only)) or ','}")
-    return 1
+    kept = "" if only is None else f" --only {','.join(map(str, only)) or ','}"
+    click.echo(
+        f"again: python -m tests.simulation --world {seen.world} --seed {seen.seed} --faults-s {faults_s:g}{kept}"
+    )
 
 
 def _table() -> int:
     missed = 0
-    click.echo("| planted bug | seeds to find it | what was seen |\n|---|---|---|")
+    click.echo("| planted bug | world | seeds to find it | what was seen |\n|---|---|---|---|")
     for name, plant in BUGS.items():
-        found = None
+        found: Seen | None = None
         with plant():
             for seed in range(SEEDS):
-                run = storm.run(seed, faults_s=storm.SHORT_S)
-                if run.problems:
-                    found = run.problems[0].splitlines()[0]
+                found = WORLDS["storm"](seed, None, storm.SHORT_S, 0)
+                if found.problems:
                     break
-        missed += found is None
-        seen = found if found is not None else f"nothing in {SEEDS}"
-        click.echo(f"| {name} | {seed + 1 if found is not None else '-'} | {seen.replace('|', '/')[:110]} |")
+        missed += _row(name, "storm", found.seed if found else 0, found.problems if found else [])
+    for name, plant in PLANTED.items():
+        result = found_by(plant)
+        missed += _row(name.replace("_", " "), "links", result.seed if result else 0, result.problems if result else [])
     return 1 if missed else 0
+
+
+def _row(name: str, world: str, seed: int, problems: Sequence[str]) -> bool:
+    seen = problems[0].splitlines()[0].replace("|", "/")[:110] if problems else f"nothing in {SEEDS} seeds"
+    click.echo(f"| {name} | {world} | {seed + 1 if problems else '-'} | {seen} |")
+    return not problems
 
 
 if __name__ == "__main__":

@@ -1,0 +1,102 @@
+"""What is seen of a seed, in either world, and in sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiostorm.testing.simulation import Fault
+
+from . import links, storm
+
+
+@dataclass
+class Seen:
+    """One seed of one world. `messages` went between tasks, `frames` between processes."""
+
+    world: str
+    seed: int
+    simulated_s: float
+    script: list[Fault]
+    problems: list[str]
+    lives: int = 0
+    messages: int = 0
+    frames: int = 0
+    executed: int = 0
+    trace: str = ""
+
+
+Run = Callable[[int, Collection[int] | None, float, int], Seen]
+
+
+def see_storm(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> Seen:
+    """A topology in one process."""
+    run = storm.run(seed, None, only, faults_s=faults_s)
+    return Seen(
+        "storm",
+        seed,
+        run.world.now_s,
+        run.simulation.script,
+        run.problems,
+        run.outcome.lives if run.outcome is not None else 0,
+        run.outcome.messages if run.outcome is not None else 0,
+        executed=run.executed,
+        trace=run.world.trace.text(last) if last else "",
+    )
+
+
+def see_links(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> Seen:
+    """Several processes and the links between them. (A tenth of a storm's time holds as much.)"""
+    run = links.run(seed, only=only, faults_s=faults_s / 10, last=last)
+    return Seen(
+        "links",
+        seed,
+        run.simulated_s,
+        list(run.script),
+        list(run.problems),
+        run.outcome.lives if run.outcome is not None else 0,
+        frames=run.frames,
+        trace=run.trace,
+    )
+
+
+WORLDS: dict[str, Run] = {"storm": see_storm, "links": see_links}
+
+
+@dataclass
+class Tally:
+    """What many seeds were, in sum."""
+
+    seeds: int = 0
+    simulated_s: float = 0.0
+    faults: int = 0
+    lives: int = 0
+    messages: int = 0
+    frames: int = 0
+    executed: int = 0
+    broken: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def add(self, seen: Seen) -> None:
+        """One more."""
+        self.seeds += 1
+        self.simulated_s += seen.simulated_s
+        self.faults += len(seen.script)
+        self.lives += seen.lives
+        self.messages += seen.messages
+        self.frames += seen.frames
+        self.executed += seen.executed
+        if seen.problems:
+            self.broken.append((seen.world, seen.seed, seen.problems[0]))
+
+    def join(self, other: dict[str, Any]) -> None:
+        """What another process has counted."""
+        for name, value in other.items():
+            setattr(self, name, getattr(self, name) + value)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seeds:,} seeds, {self.simulated_s / 3600:,.1f} simulated hours, {self.faults:,} faults, "
+            f"{self.lives:,} lives of a process, {self.messages:,} messages between tasks, {self.frames:,} frames "
+            f"between processes, {self.executed:,} tuples executed, {len(self.broken)} violations"
+        )
