@@ -1,6 +1,6 @@
 """Simulations from the command line: the long run, the replay of a seed, the table of planted bugs.
 
-    python -m tests.simulation --seeds 2000                  many seeds of each world; ends with 1 if one breaks a promise
+    python -m tests.simulation --seeds 2000                  many seeds; ends with 1 if a promise was broken
     python -m tests.simulation --seed 17 --trace 200         one seed, with the end of its trace
     python -m tests.simulation --seed 17 --shrink            … with as few faults as still break it
     python -m tests.simulation --planted                     every planted bug, and the seed that finds it
@@ -85,11 +85,9 @@ def _many(worlds: Sequence[str], first: int, seeds: int, jobs: int, faults_s: fl
     began = time.monotonic()
     stop, total = first + seeds, Tally()
     one_world = ["--world", worlds[0]] if len(worlds) == 1 else []
-    commands = [
-        [sys.executable, "-m", str(__package__), "--share", f"{start}:{min(start + SHARE, stop)}"]
-        + [*one_world, "--faults-s", str(faults_s)]
-        for start in range(first, stop, SHARE)
-    ]
+    program = [sys.executable, "-m", str(__package__), *one_world, "--faults-s", str(faults_s)]
+    shares = (f"{start}:{min(start + SHARE, stop)}" for start in range(first, stop, SHARE))
+    commands = [[*program, "--share", share] for share in shares]
     with ThreadPoolExecutor(jobs) as pool:
         for text in pool.map(_output, commands):
             known = len(total.broken)
