@@ -208,10 +208,10 @@ PLANTED: dict[str, Planted] = {
 }
 
 
-def found_by(planted: Planted, seeds: int = SEEDS) -> LinksResult | None:
+def found_by(name: str, seeds: int = SEEDS) -> LinksResult | None:
     """The first seed that finds it."""
     for seed in range(seeds):
-        with planted():
+        with PLANTED[name]():
             result = run(seed)
         if result.problems:
             return result
@@ -220,7 +220,7 @@ def found_by(planted: Planted, seeds: int = SEEDS) -> LinksResult | None:
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    for name, planted in PLANTED.items():
-        result = found_by(planted)
-        told = "not found" if result is None else f"seed {result.seed:2}  {result.problems[0]}"
-        print(f"{name:40} {told}")
+    for name in PLANTED:
+        result = found_by(name)
+        told = "not found" if result is None else f"seed {result.seed:2}  {result.problems[0].splitlines()[0]}"
+        print(f"{name:40} {told}", flush=True)
