@@ -49,9 +49,9 @@ def seeds_named(test: str, nodeids: Iterable[str]) -> list[int]:
     """The seeds of this test that nodeids name: "a.py::test[seed-7-x]" names 7 of "test"."""
     found: list[int] = []
     for nodeid in nodeids:
-        name, _, parameters = nodeid.rpartition("::")[2].partition("[")
-        if name == test and parameters.endswith("]"):
-            found += map(int, _NAMED.findall(parameters[:-1]))
+        named = re.search(rf"::{re.escape(test)}\[(.*)\]$", nodeid, re.DOTALL)
+        if named is not None:
+            found += map(int, _NAMED.findall(named[1]))
     return found
 
 
