@@ -187,6 +187,21 @@ class SimLoop(asyncio.BaseEventLoop):
         return
 
 
+async def _no_io(*_args: Any, **_options: Any) -> Any:
+    raise NotImplementedError(
+        "a simulated process has no I/O: let a component do what reads or writes, and replace it in the simulation "
+        "(`run(topology, replace=…)`)"
+    )
+
+
+for _name in (
+    *("getaddrinfo", "getnameinfo", "create_connection", "create_server", "create_datagram_endpoint"),
+    *("create_unix_connection", "create_unix_server", "connect_accepted_socket", "start_tls", "sendfile"),
+    *("subprocess_exec", "subprocess_shell", "connect_read_pipe", "connect_write_pipe"),
+):
+    setattr(SimLoop, _name, _no_io)
+
+
 def _settle(done: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
     if done.done():
         return

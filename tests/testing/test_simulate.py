@@ -238,6 +238,28 @@ def test_more_seeds_by_the_option_and_any_seed_by_its_name(simulated_strict: pyt
     assert "a number of seeds, 1 or more; not '0'" in said(result)
 
 
+def test_a_bolt_that_opens_a_socket_is_told_that_there_is_none(simulated_strict: pytest.Pytester) -> None:
+    simulated_strict.makepyfile(
+        """
+        import asyncio
+        import pytest
+
+        @pytest.mark.asyncio
+        @pytest.mark.simulate(seeds=1)
+        @pytest.mark.parametrize("opens", [
+            lambda: asyncio.open_connection("example.invalid", 80),
+            lambda: asyncio.start_server(print, "127.0.0.1", 0),
+            lambda: asyncio.create_subprocess_exec("true"),
+            lambda: asyncio.create_subprocess_shell("true"),
+        ])
+        async def test_x(simulation, opens):
+            with pytest.raises(NotImplementedError, match="a simulated process has no I/O: let a component"):
+                await opens()
+        """
+    )
+    simulated_strict.runpytest().assert_outcomes(passed=4)
+
+
 # -- broken promises ---------------------------------------------------------------------------------------------------
 
 
