@@ -189,8 +189,9 @@ class SimConnection:
         if self._broken:
             self._notice(delay_s + path.chance.uniform(0.0, 20.0))
         if self._broken or path.happens(path.loss):
+            self._switch.counts["lost"] += 1
             self._say(frame, "lost")
-            world.call_at(world.now_s + delay_s, self.lose, frame, True)
+            world.call_at(world.now_s + delay_s, self._left, frame)
             return
         self._say(frame, "send")
         arrives_s = max(self._last_s, world.now_s + delay_s)
@@ -271,6 +272,7 @@ class SimConnection:
             self.other.break_off(self._path.chance, soon=0.0)
         else:
             self._switch.counts["lost"] += 1
+            self._say(frame, "lost")
             if leaves:
                 self._left(frame)
 

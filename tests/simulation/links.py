@@ -102,9 +102,15 @@ def run(
     )
 
 
+def described(frame: bytes) -> str:
+    """For the trace."""
+    return f"{('?', 'HELLO', 'DATA', 'ACK', 'REFUSED')[frame[0]]} of {len(frame)} bytes"
+
+
 class LinksWorkload:
     def __init__(self, world: World, faults: str | Collection[str] | None, only: Collection[int] | None) -> None:
         self.world = world
+        self.world.switch.describe = described
         self.model = Model(world)
         self.fleet = Fleet(world, faults, only)
         self.chance = world.chance.stream("links")
