@@ -3,7 +3,7 @@
     run(seed) ─► a fleet of processes: Links over SimNetwork, some with a journal in their SimStore ─► LinksResult
 
 Each message says who sends it, in which life, and its number; the model (links_model.py) knows what may come of it.
-    python -m tests.simulation.links 0 300         runs seeds, and says what they found
+    python -m tests.simulation --world links         runs many seeds, and says what they found
 
 What a journal has synced is found by the next life. A journal that fails ends its process, which is started again.
 The process of the lowest name has a spare, which may be started while it lives: the links tell one of them to end.
@@ -12,10 +12,7 @@ The process of the lowest name has a spare, which may be started while it lives:
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
-import sys
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -286,25 +283,3 @@ class Program:
     def on_peer(self, peer: str, started: PeerStarted) -> None:
         if self.process.alive:
             self.work.model.hears_of(self.life, peer, started.incarnation, started.dropped)
-
-
-def main(begin: int, end: int) -> None:
-    results = []
-    began_s = time.perf_counter()
-    for seed in range(begin, end):
-        results.append(run(seed))
-        for problem in results[-1].problems:
-            print(f"seed {seed}: {problem}", flush=True)
-    took_s = time.perf_counter() - began_s
-    frames = sum(result.frames for result in results)
-    print(
-        f"{len(results)} seeds, {sum(bool(result.problems) for result in results)} with problems; "
-        f"{sum(result.simulated_s for result in results) / 3600:.1f} simulated hours, "
-        f"{sum(result.faults for result in results):,} faults, {frames:,} frames, "
-        f"{sum(result.messages for result in results):,} messages; {frames / took_s:,.0f} frames/s"
-    )
-
-
-if __name__ == "__main__":
-    logging.disable(logging.CRITICAL)
-    main(int(sys.argv[1]), int(sys.argv[2]))

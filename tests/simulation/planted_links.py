@@ -6,7 +6,6 @@ python -m tests.simulation.planted_links        prints which seed finds which bu
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -208,19 +207,11 @@ PLANTED: dict[str, Planted] = {
 }
 
 
-def found_by(name: str, seeds: int = SEEDS) -> LinksResult | None:
+def found_by(planted: Planted, seeds: int = SEEDS) -> LinksResult | None:
     """The first seed that finds it."""
     for seed in range(seeds):
-        with PLANTED[name]():
+        with planted():
             result = run(seed)
         if result.problems:
             return result
     return None
-
-
-if __name__ == "__main__":
-    logging.disable(logging.CRITICAL)
-    for name in PLANTED:
-        result = found_by(name)
-        told = "not found" if result is None else f"seed {result.seed:2}  {result.problems[0].splitlines()[0]}"
-        print(f"{name:40} {told}", flush=True)

@@ -53,5 +53,5 @@ def test_seeds_differ() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found(name: str) -> None:
-    result = found_by(name)
+    result = found_by(PLANTED[name])
     assert result is not None, f"{SEEDS} seeds do not find it"
