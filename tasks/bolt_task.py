@@ -366,7 +366,7 @@ class BoltTask(SteppingTask):
     def _suspend(self) -> None:
         """User code suspends in the middle of a turn: what it has emitted and acked is sent now."""
         self._suspended = True
-        self.emitter.suspend()
+        self.emitter.flush()
 
     def _wake(self) -> None:
         """A rich bolt emitted, acked or failed. Outside of a turn (its own asyncio tasks) nobody else would flush."""

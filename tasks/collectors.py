@@ -79,7 +79,7 @@ class BasicTaskCollector(TaskCollector):
 
     def suspend(self) -> None:
         """User code suspends: what it has emitted is sent; what it emits afterwards goes into a new branch."""
-        self._emitter.suspend()
+        self._emitter.flush()
         if self._branch is not None:
             self._enter(self._emitter.branch(self._branch.root))
 

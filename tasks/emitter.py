@@ -209,17 +209,16 @@ class Emitter(Account):
         self._branches += [Branch.of_columns(root, stream, target, rows, mark), Branch(root)]
 
     def flush(self) -> None:
-        """End the turn: seal every branch, send, post to the ackers. Never waits (see Outbox.blocked)."""
-        if self._branches:
-            self.seal_branches()
-        self.post()
+        """Seal every branch, send, post to the ackers. Never waits (see Outbox.blocked).
 
-    def suspend(self) -> None:
-        """User code suspends in the middle of a turn: what it has emitted so far is sent now."""
+        At the end of a turn; or in the middle of one, if user code suspends or drains: what is in hand is open then.
+        """
         if self.in_hand is not None:
             for segment in self.in_hand:
                 self.hold(segment)
-        self.flush()
+        if self._branches:
+            self.seal_branches()
+        self.post()
 
     def seal_branches(self) -> None:
         """Send what was emitted, in the order in which it was."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from typing import Any
 
-from aiostorm import Config, LocalCluster
+import pytest
+
+from aiostorm import BasicBolt, Bolt, Config, LocalCluster, bolt
 from aiostorm.acker import Acks
 from aiostorm.actors import Inbox, Mailbox
 from aiostorm.tasks.account import Account
+from aiostorm.tasks.function_executor import RESULTS_CHUNK
 from aiostorm.testing import FixedSpout, Recorder, SimClock
 from aiostorm.topology import Fields, Lineage, Origin, Segment
 
-from .parts import DoesRich, Notes, line, rows
+from .parts import DoesRich, Notes, Numbers, line, rows
 
 ORIGIN = Origin("spout", 1, "default", Fields("n"))
 
@@ -126,3 +131,104 @@ async def test_a_lost_frame_and_the_lost_segment_it_told_of_make_no_false_ack(si
     assert lost
     assert source.acked == []
     assert {failure.reason for failure in source.failed.values()} == {"timeout"}
+
+
+class TellsWhileItWaits(Bolt):
+    """Emits a row, drains, waits, acks."""
+
+    outputs = "n"
+
+    def prepare(self, context: Any, collector: Any) -> None:
+        self.collector = collector
+
+    async def execute(self, tup: Any) -> None:
+        self.collector.emit((1,), anchors=tup)
+        await self.collector.drain()
+        await asyncio.sleep(1)
+        self.collector.ack(tup)
+
+
+class TellsOfHalfABatch(BasicBolt):
+    outputs = "n"
+
+    async def execute_batch(self, tuples: Any, collector: Any) -> None:
+        for tup in tuples:
+            collector.emit((1,), anchors=tup)
+            await collector.drain()
+        await asyncio.sleep(1)
+
+
+class WaitsForTheSecond(BasicBolt):
+    outputs = "n"
+
+    async def execute(self, tup: Any, collector: Any) -> None:
+        collector.emit((1,))
+        if tup["n"] == 3:
+            await asyncio.sleep(1)
+
+
+@bolt(outputs="n")
+async def answers_late(n: int) -> int:
+    if n == 3:
+        await asyncio.sleep(1)
+    return n
+
+
+@bolt(outputs="n")
+async def goes_on_and_on(n: int) -> Any:
+    for i in range(RESULTS_CHUNK + 1):
+        yield i
+
+
+@bolt(outputs="n")
+def makes_many(n: int) -> Any:
+    yield from range(RESULTS_CHUNK + 1)
+
+
+@pytest.mark.parametrize(
+    "halting", [TellsWhileItWaits, TellsOfHalfABatch, WaitsForTheSecond, answers_late, goes_on_and_on, makes_many]
+)
+async def test_a_turn_that_halts_in_the_middle_of_a_segment_tells_no_edge_of_it(
+    sim_clock: SimClock, halting: Any
+) -> None:
+    frames: Counter[int] = Counter()  # of the bolt, by root
+
+    def wire(source: int, target: int, box: Mailbox) -> Inbox:
+        def notes(item: Any) -> bool:
+            if source == 2 and isinstance(item, Acks):
+                frames.update(root for root, _ in item.items)
+            return False
+
+        return Lossy(box, notes)  # type: ignore[return-value] # by __getattr__
+
+    source = Numbers(4, each_call=2)  # two segments: of the first, each row has a turn of its own
+    async with LocalCluster(wire=wire) as cluster:
+        topology = line(source, bolt=halting() if isinstance(halting, type) else halting, sink=Recorder())
+        config = Config(acker_tree_max_messages=2, mailbox_capacity_tuples=64)
+        running = await cluster.submit("t", topology, config)
+        await running.wait_finished(60)
+    assert source.acked == [0, 1, 2, 3]
+    assert list(frames.values()) == [1, 1]
+
+
+async def test_a_lost_frame_that_tells_of_a_failure_makes_no_false_ack(sim_clock: SimClock) -> None:
+    # An async function failed a row, and suspended in the next: the failure was told alone, the edge afterwards.
+    @bolt
+    async def picky(n: int) -> None:
+        if n == 2:
+            raise ValueError(n)
+        if n == 3:
+            await asyncio.sleep(1)
+
+    def wire(source: int, target: int, box: Mailbox) -> Inbox:
+        def loses(item: Any) -> bool:
+            return source == 2 and isinstance(item, Acks) and bool(item.failures) and sim_clock.now() < 1_700_000_000.5
+
+        return Lossy(box, loses)  # type: ignore[return-value] # by __getattr__
+
+    source = Numbers(4, each_call=2)  # two segments: of the first, each row has a turn of its own
+    async with LocalCluster(wire=wire) as cluster:
+        running = await cluster.submit("t", line(source, bolt=picky), Config(acker_tree_max_messages=2))
+        await running.wait_finished(60)
+    assert source.acked == [3]
+    assert [note[1] for note in source.heard if note[0] == "fail"] == [2, 0, 1]  # the others by timeout
