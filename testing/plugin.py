@@ -162,10 +162,13 @@ def _check_simulated(item: pytest.Function) -> None:
     test = item.obj
     if not inspect.iscoroutinefunction(test) and not getattr(test, "is_hypothesis_test", False):
         raise pytest.UsageError(f"{item.nodeid}: a simulated test is an `async def`")
+    try:
+        scope = item.config.getini("asyncio_default_test_loop_scope")
+    except ValueError:
+        raise pytest.UsageError(f"{item.nodeid}: simulated tests need pytest-asyncio 1.5 or newer") from None
     marker = item.get_closest_marker("asyncio")
-    scope = (marker.kwargs.get("loop_scope") if marker is not None else None) or item.config.getini(
-        "asyncio_default_test_loop_scope"
-    )
+    if marker is not None:
+        scope = marker.kwargs.get("loop_scope", scope)
     if scope != "function":
         raise pytest.UsageError(
             f"{item.nodeid}: a simulated test has a loop of its own, and this one's loop_scope is {scope!r}: "

@@ -158,6 +158,14 @@ def test_a_simulated_test_is_async_and_has_a_loop_of_its_own(simulated_strict: p
     assert "this one's loop_scope is 'module': mark it `@pytest.mark.asyncio(loop_scope=\"function\")`" in said(result)
 
 
+def test_without_pytest_asyncio_a_simulated_test_says_so(simulated_strict: pytest.Pytester) -> None:
+    simulated_strict.makepyfile("import pytest\n@pytest.mark.simulate\nasync def test_x(simulation): pass\n")
+    simulated_strict.makeini("[pytest]")
+    result = simulated_strict.runpytest_subprocess("-p", "no:asyncio")
+    assert result.ret != 0
+    assert "::test_x: simulated tests need pytest-asyncio 1.5 or newer" in said(result)
+
+
 def test_the_fixture_without_the_marker_says_so(simulated_strict: pytest.Pytester) -> None:
     simulated_strict.makepyfile(
         """
