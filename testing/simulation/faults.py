@@ -5,7 +5,7 @@
 | crash | the process is killed (`kill -9`), some time later it starts again; sometimes right after an effect outside |
 | pause | the process is frozen (SIGSTOP), up to a minute |
 | slow | the processor is up to 20 times slower |
-| clock | the wall clock jumps by up to an hour, or the process's clock runs up to 10 % fast or slow for a while |
+| clock | the wall clock jumps by up to a day, or the process's clock runs up to 10 % fast or slow for a while |
 | error | a bolt's `execute` raises, before or after it has done its work |
 | loss | segments, and messages to and from ackers, are lost: as when a worker or a link dies |
 | repeat | messages to and from ackers come twice |
@@ -167,7 +167,7 @@ def _draw_one(chance: random.Random, kind: str, at_s: float, span_s: float) -> F
         amount, for_s = float(chance.random() < 0.3), _between(chance, 0.01, 20)
     elif kind == "clock":
         if chance.random() < 0.5:
-            amount = chance.choice((-1, 1)) * _between(chance, 1, 3600)
+            amount = chance.choice((-1, 1)) * _between(chance, 1, 86_400)
         else:
             amount, for_s = chance.uniform(0.9, 1.1), _between(chance, 1, 60)
     elif kind in ("error", "acker"):

@@ -18,7 +18,7 @@ from .parts import KINDS, SINGLE, GhostSource, Habits
 
 FAULTS_S = 600.0
 SHORT_S = 150.0
-LIVENESS_S = 3600.0
+LIVENESS_S = 1200.0
 """A thousand rows, five at a time, and forgotten ones that hold up the others for 30 s: that takes long."""
 
 
