@@ -247,7 +247,10 @@ def _simulation_fixture() -> Any:
         loop = asyncio.get_running_loop()
         run = _session(request.config).run if _is_simulated(request.node) else None
         if run is None or not isinstance(loop, DriverLoop):
-            pytest.fail("the fixture `simulation` is for async tests marked `@pytest.mark.simulate`", pytrace=False)
+            strict = "" if run is None else ", and in pytest-asyncio's strict mode `@pytest.mark.asyncio` too"
+            pytest.fail(
+                f"the fixture `simulation` is for async tests marked `@pytest.mark.simulate`{strict}", pytrace=False
+            )
         return run.simulate(loop.world)
 
     return pytest_asyncio.fixture(simulation, name="simulation", loop_scope="function")

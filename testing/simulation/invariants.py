@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from pathlib import Path
+from typing import Any, Final
+
 from ...acker import AckerActor
 from ...cluster import RunningTopology
+
+_PACKAGE: Final = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 def leftovers(running: RunningTopology) -> list[str]:
@@ -36,3 +43,13 @@ def unacked(running: RunningTopology) -> list[str]:
                 f"bolt {name!r} has executed {component.executed} tuples and neither acked nor failed {forgotten}"
             )
     return lines
+
+
+def is_users(task: asyncio.Task[Any]) -> bool:
+    """Does an asyncio task run a coroutine of the user's?
+
+    A topology need not have ended it: an instance that a restart replaced is not told to (semantics.md: `cleanup`), and
+    a topology that fails is not either. A real process cancels it when its loop ends.
+    """
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is not None and not code.co_filename.startswith(_PACKAGE)

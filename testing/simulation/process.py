@@ -44,6 +44,8 @@ class Process:
         self.slowness = 1.0
         self.crash_at_effect = False
         self.outlasting: set[str] = set()
+        self.may_leave: Callable[[asyncio.Task[Any]], bool] = lambda task: False
+        """Which asyncio tasks its program need not have ended when it ends itself."""
         self.clock = ProcessClock(world.now_s)
         self.loop: SimLoop
         self.task: asyncio.Task[None] | None = None
@@ -164,7 +166,7 @@ class Process:
         error = None if task.cancelled() else task.exception()
         how = "ends" if error is None else f"ends with {type(error).__name__}"
         for left in asyncio.all_tasks(self.loop) - {task}:
-            if left.get_name() not in self.outlasting:
+            if left.get_name() not in self.outlasting and not self.may_leave(left):
                 self.world.problem(f"an asyncio task outlives the program of {self.name}: {describe(left).strip()}")
         self.world.trace.add(self.world.now_s, "life", self.name, how)
         self._die(crashed=False)

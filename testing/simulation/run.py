@@ -24,7 +24,7 @@ from ...topology import Config, Fields, Topology
 from .errors import InvariantError
 from .faults import Fault, draw, kinds_of
 from .injury import Injuries
-from .invariants import leftovers, unacked
+from .invariants import is_users, leftovers, unacked
 from .operator import Operator
 from .outside import Sink, Source, replaced
 from .process import Process, ProcessDiedError
@@ -131,6 +131,7 @@ class Simulation:
         for source in self.sources:
             source.offer_between(world.now_s, faults_from_s + faults_s * 0.9)
         self.process = world.process("storm", self._main)
+        self.process.may_leave = is_users
         self._operator.draw_machine(self.process)
         world.on_process_ended = self._process_ended
         self.process.start()

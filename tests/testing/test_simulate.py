@@ -184,6 +184,13 @@ def test_the_fixture_without_the_marker_says_so(simulated_strict: pytest.Pyteste
     assert said(result).count("the fixture `simulation` is for async tests marked `@pytest.mark.simulate`") >= 2
 
 
+def test_without_the_marker_of_strict_mode_it_says_so(simulated_strict: pytest.Pytester) -> None:
+    simulated_strict.makepyfile("import pytest\n@pytest.mark.simulate(seeds=1)\nasync def test_x(simulation): pass\n")
+    result = simulated_strict.runpytest()
+    result.assert_outcomes(errors=1)
+    assert "`@pytest.mark.simulate`, and in pytest-asyncio's strict mode `@pytest.mark.asyncio` too" in said(result)
+
+
 def test_a_fixture_of_somebody_elses_with_this_name_is_left_alone(simulated: pytest.Pytester) -> None:
     simulated.makeconftest("import pytest\n@pytest.fixture\ndef simulation():\n    return 'theirs'\n")
     simulated.makepyfile(
