@@ -33,15 +33,36 @@ SHARE = 10
 """Seeds that a process runs before it is replaced: progress is seen, and none is left with all the slow ones."""
 
 
+def _numbers(context: click.Context, option: click.Parameter, text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    names = [name for name in text.split(",") if name]
+    if not all(name.isdecimal() for name in names):
+        raise click.BadParameter(f"numbers of faults, with commas between them; not {text!r}")
+    return sorted(set(map(int, names)))
+
+
 @click.command(help=__doc__)
-@click.option("--seeds", default=200, show_default=True, help="How many seeds, of each world.")
-@click.option("--first", default=0, show_default=True, help="The first of them.")
-@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=200, show_default=True, help="How many seeds, of each world."
+)
+@click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="The first of them.")
+@click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default=True, help="Processes.")
 @click.option("--world", type=click.Choice([*WORLDS]), help="This world only.")
-@click.option("--faults-s", default=storm.FAULTS_S, show_default=True, help="How long faults go on, simulated seconds.")
-@click.option("--seed", type=int, help="Run this one only (of a storm, unless --world says otherwise).")
-@click.option("--only", help="Of its faults keep only these (numbers, with commas; one comma: none).")
-@click.option("--trace", type=int, default=0, help="Show so many lines of its trace.")
+@click.option(
+    "--faults-s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=storm.FAULTS_S,
+    show_default=True,
+    help="How long faults go on, simulated seconds.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Run this one only (of a storm, unless --world says otherwise)."
+)
+@click.option(
+    "--only", callback=_numbers, help="Of its faults keep only these (numbers, with commas; one comma: none)."
+)
+@click.option("--trace", type=click.IntRange(min=0), default=0, help="Show so many lines of its trace.")
 @click.option("--shrink", is_flag=True, help="Look for a smaller fault script that breaks it too.")
 @click.option("--plant", type=click.Choice(sorted(BUGS)), help="Plant this bug first.")
 @click.option("--planted", is_flag=True, help="The table of planted bugs.")
@@ -53,7 +74,7 @@ def main(
     world: str | None,
     faults_s: float,
     seed: int | None,
-    only: str | None,
+    only: list[int] | None,
     trace: int,
     shrink: bool,
     plant: str | None,
@@ -64,12 +85,11 @@ def main(
     logging.disable(logging.CRITICAL)  # bolts fail on purpose, by the hundred
     if planted:
         sys.exit(_table())
-    if plant is not None:
-        BUGS[plant]().__enter__()
+    if plant is not None:  # until the command ends: a context manager that nobody holds would take it out at once
+        click.get_current_context().with_resource(BUGS[plant]())
     worlds = [world] if world is not None else [*WORLDS]
     if seed is not None:
-        kept = None if only is None else [int(number) for number in only.split(",") if number]
-        sys.exit(_one(world or "storm", seed, kept, faults_s, trace, shrink))
+        sys.exit(_one(world or "storm", seed, only, faults_s, trace, shrink, plant))
     if share is not None:
         start, stop = map(int, share.split(":"))
         tally = Tally()
@@ -78,14 +98,15 @@ def main(
                 tally.add(WORLDS[name](number, None, faults_s, 0))
         click.echo(json.dumps(asdict(tally)))
         return
-    sys.exit(_many(worlds, first, seeds, jobs, faults_s))
+    sys.exit(_many(worlds, first, seeds, jobs, faults_s, plant))
 
 
-def _many(worlds: Sequence[str], first: int, seeds: int, jobs: int, faults_s: float) -> int:
+def _many(worlds: Sequence[str], first: int, seeds: int, jobs: int, faults_s: float, plant: str | None) -> int:
     began = time.monotonic()
     stop, total = first + seeds, Tally()
     one_world = ["--world", worlds[0]] if len(worlds) == 1 else []
-    program = [sys.executable, "-m", str(__package__), *one_world, "--faults-s", str(faults_s)]
+    planted = ["--plant", plant] if plant is not None else []
+    program = [sys.executable, "-m", str(__package__), *one_world, "--faults-s", str(faults_s), *planted]
     shares = (f"{start}:{min(start + SHARE, stop)}" for start in range(first, stop, SHARE))
     commands = [[*program, "--share", share] for share in shares]
     with ThreadPoolExecutor(jobs) as pool:
@@ -95,10 +116,7 @@ def _many(worlds: Sequence[str], first: int, seeds: int, jobs: int, faults_s: fl
             click.echo(f"  {total.seeds}/{seeds * len(worlds)} seeds, {time.monotonic() - began:.0f} s", err=True)
             for world, broken, problem in total.broken[known:]:
                 click.echo(f"{world} {broken}: {problem}")
-                click.echo(
-                    f"  python -m tests.simulation --world {world} --seed {broken} --faults-s {faults_s:g} --shrink "
-                    "--trace 100"
-                )
+                click.echo(f"  {_command(world, broken, faults_s, plant)} --shrink --trace 100")
     took_s = time.monotonic() - began
     rate = (total.messages + total.frames) / took_s
     click.echo(f"{total}\n{took_s:.1f} s with {jobs} processes: {rate:,.0f} messages and frames a second")
@@ -109,9 +127,18 @@ def _output(command: list[str]) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def _one(world: str, seed: int, only: list[int] | None, faults_s: float, trace: int, shrink: bool) -> int:
+def _command(world: str, seed: int, faults_s: float, plant: str | None) -> str:
+    planted = "" if plant is None else f' --plant "{plant}"'
+    return f"python -m tests.simulation --world {world} --seed {seed} --faults-s {faults_s:g}{planted}"
+
+
+def _one(
+    world: str, seed: int, only: list[int] | None, faults_s: float, trace: int, shrink: bool, plant: str | None
+) -> int:
     run = WORLDS[world]
     seen = run(seed, only, faults_s, trace)
+    if only is not None and len(seen.script) < len(only):
+        raise click.UsageError(f"--only {','.join(map(str, only))}: the script of seed {seed} has fewer faults")
     if shrink and seen.problems:
         kept = only if only is not None else list(range(len(seen.script)))
         click.echo(f"shrinking {len(kept)} faults …", err=True)
@@ -119,11 +146,11 @@ def _one(world: str, seed: int, only: list[int] | None, faults_s: float, trace: 
         click.echo(f"{len(shrunk.indices)} are left after {shrunk.tries} runs", err=True)
         only = list(shrunk.indices)
         seen = run(seed, only, faults_s, trace)
-    _tell(seen, only, faults_s)
+    _tell(seen, only, _command(world, seed, faults_s, plant))
     return 1 if seen.problems else 0
 
 
-def _tell(seen: Seen, only: list[int] | None, faults_s: float) -> None:
+def _tell(seen: Seen, only: list[int] | None, command: str) -> None:
     if seen.trace:
         click.echo(seen.trace)
     click.echo(f"{seen.world} {seen.seed}, {len(seen.script)} faults:")
@@ -134,9 +161,7 @@ def _tell(seen: Seen, only: list[int] | None, faults_s: float) -> None:
     for problem in seen.problems[:10]:
         click.echo(f"BROKEN: {problem}")
     kept = "" if only is None else f" --only {','.join(map(str, only)) or ','}"
-    click.echo(
-        f"again: python -m tests.simulation --world {seen.world} --seed {seen.seed} --faults-s {faults_s:g}{kept}"
-    )
+    click.echo(f"again: {command}{kept}")
 
 
 def _table() -> int:
