@@ -70,7 +70,7 @@ class Links:
         self._group = asyncio.TaskGroup()
         self._links: dict[str, Link] = {}
         self._listener: Listener | None = None
-        self._knocking: set[Connection] = set()
+        self._knocking: dict[Connection, None] = {}
 
     async def listen(self, address: str) -> str:
         """Let peers of lower names dial this address. Returns where it is. NetworkError if it is taken."""
@@ -139,7 +139,7 @@ class Links:
             _log.warning("%s: too many that have not said who they are: %s is turned away", self.name, connection.peer)
             connection.close()
             return
-        self._knocking.add(connection)
+        self._knocking[connection] = None
         self._group.create_task(self._let_in(connection), name=f"link {self.name}: who is {connection.peer}?")
 
     async def _let_in(self, connection: Connection) -> None:
@@ -156,7 +156,7 @@ class Links:
         except (NetworkError, TimeoutError) as error:
             _log.info("%s: %s has not said who it is: %r", self.name, connection.peer, error)
         finally:
-            self._knocking.discard(connection)
+            self._knocking.pop(connection, None)
             if not given:
                 connection.close()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 import random
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -57,6 +58,20 @@ class ProcessClock:
         self.rate = rate
 
 
+class SimTask(asyncio.Task[Any]):
+    """An asyncio task whose hash is its number: a set of them (TaskGroup has one) is in the same order in every run."""
+
+    def __init__(self, coro: Any, *, number: int, **options: Any) -> None:
+        self._number = number  # first: asyncio puts the new task into a set
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """See the module. `now` gives true time; `order` is one of ORDERS."""
 
@@ -70,6 +85,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._order = order
         self.stopped = False
         self._held: list[asyncio.Task[Any]] = []
+        self._numbers = itertools.count()
+        self.set_task_factory(self._new_task)
         self._clock_resolution = 1e-9
         self._ready: Any
         self._timer_cancelled_count: int
@@ -161,6 +178,9 @@ class SimLoop(asyncio.BaseEventLoop):
             handle = heapq.heappop(scheduled)
             handle._scheduled = False
             self._ready.append(handle)
+
+    def _new_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> SimTask:
+        return SimTask(coro, loop=self, number=next(self._numbers), **options)
 
     # -- what asyncio asks of a loop ---------------------------------------------------------------------------------
 

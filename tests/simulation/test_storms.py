@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from . import storm
+from . import links, storm
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -41,6 +41,14 @@ def test_where_objects_lie_in_memory_plays_no_part() -> None:
         filling = [[object() for _ in range(100 * n)] for n in range(seed + 7)]
         del filling[::2]
         assert storm.run(seed, faults_s=60).world.trace.digest == first
+
+
+def test_nor_does_it_in_the_world_of_links() -> None:
+    first = links.run(9).digest
+    filling = [[object() for _ in range(100 * n)] for n in range(50)]
+    del filling[::2]
+    storm.run(0, faults_s=60)
+    assert links.run(9).digest == first
 
 
 def test_other_seeds_are_other_runs() -> None:

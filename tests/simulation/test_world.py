@@ -195,6 +195,33 @@ def test_what_is_ready_runs_in_the_seeds_order(order: str) -> None:
     assert sorted(ran(1)) == list(range(8))
 
 
+def test_a_set_of_asyncio_tasks_is_in_the_order_of_their_birth() -> None:
+    # A TaskGroup that ends cancels its tasks in the order of a set: by address, elsewhere.
+    ended: list[int] = []
+
+    async def wait(number: int) -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            ended.append(number)
+
+    async def program(process: Any) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(50):
+                group.create_task(wait(number), name=str(number))
+            await asyncio.sleep(1)
+            group.create_task(asyncio.sleep(0)).add_done_callback(lambda _: None)
+            raise ZeroDivisionError
+
+    async def test(world: World) -> None:
+        world.on_process_ended = lambda process, error: None
+        world.process("a", program).start()
+        await asyncio.sleep(2)
+
+    run(test, order="fifo")
+    assert ended == list(range(50))
+
+
 def test_work_for_threads_is_done_in_the_seeds_order() -> None:
     def work() -> str:
         with pytest.raises(RuntimeError):
