@@ -233,9 +233,9 @@ class BoltTask(SteppingTask):
         counters = self.counters
         counters.executed += count
         if executor.hold_open:
-            if segment.open:
+            if segment.open and segment.tracked:
                 self.emitter.hold(segment)
-            else:
+            else:  # nobody waits for an untracked one, and many a bolt never acks those
                 self._held.pop(segment, None)
             if len(self._held) > self._held_sweep:
                 self._held = {held: None for held in self._held if held.open}

@@ -90,6 +90,11 @@ class Segment:
         self.done: bytearray | None = None
 
     @property
+    def tracked(self) -> bool:
+        """Does anybody hear of its rows?"""
+        return self.lineage is not None or bool(self.root)
+
+    @property
     def rows(self) -> Sequence[Row]:
         """The values of each tuple."""
         if type(self.items) is ColumnRows:

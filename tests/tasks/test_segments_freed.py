@@ -82,3 +82,25 @@ async def test_what_was_executed_is_freed(local_cluster: LocalCluster, kind: Any
         assert [ref for ref in source.alive if ref() is not None] == []
     finally:
         gc.enable()
+
+
+class NeverAcks(Bolt):
+    def execute(self, tup: Any) -> None:
+        pass
+
+
+class NeverAcksABatch(Bolt):
+    def execute_batch(self, tuples: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", [NeverAcks, NeverAcksABatch])
+async def test_an_untracked_tuple_that_a_rich_bolt_does_not_ack_is_freed(
+    local_cluster: LocalCluster, kind: type[Bolt]
+) -> None:
+    source = Values()
+    running = await local_cluster.submit("t", line(source, bolt=kind()), Config(acker_executors=0))
+    await running.wait_finished()
+    assert running.metrics()["bolt"].executed == 20
+    gc.collect()
+    assert [ref for ref in source.alive if ref() is not None] == []
