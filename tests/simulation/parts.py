@@ -188,6 +188,8 @@ class Rich(Bolt):
     async def _later(self) -> None:
         await asyncio.sleep(self.habits.rng.choice([0, 0.01, 0.1]))
         self.release()
+        if self.habits.rng.random() < 0.5:
+            await self.collector.drain()
 
     def release(self) -> None:
         held, self.held = self.held, []
@@ -272,6 +274,21 @@ def async_function_bolt(habits: Habits) -> Any:
     return execute
 
 
+def async_generator_bolt(habits: Habits) -> Any:
+    """An async generator, which suspends between its rows and after some of them failed."""
+
+    @bolt(outputs=list(FIELDS))
+    async def execute(ids: Ids, n: int, hops: int, node: int) -> Any:
+        for row in habits.rows(ids, hops):
+            yield row
+            if habits.rng.random() < 0.3:
+                await asyncio.sleep(habits.rng.choice([0, 0.05]))
+        habits.fails(ids)
+        habits.ghost.done(habits.name, 0, ids, node)
+
+    return execute
+
+
 KINDS: dict[str, Callable[[Habits], Any]] = {
     "basic": Basic,
     "blocking": Blocking,
@@ -282,8 +299,9 @@ KINDS: dict[str, Callable[[Habits], Any]] = {
     "generator": generator_bolt,
     "function": function_bolt,
     "async function": async_function_bolt,
+    "async generator": async_generator_bolt,
 }
-SINGLE = ("generator", "function", "async function")
+SINGLE = ("generator", "function", "async function", "async generator")
 """Kinds that cannot tell their tasks apart: no all-grouping to several."""
 
 __all__ = ["KINDS", "SINGLE", "Coroutine", "Fields", "GhostSource", "Habits"]
