@@ -85,6 +85,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._order = order
         self.stopped = False
         self._held: list[asyncio.Task[Any]] = []
+        self._held_sweep = 256
         self._numbers = itertools.count()
         self.set_task_factory(self._new_task)
         self._clock_resolution = 1e-9
@@ -143,9 +144,8 @@ class SimLoop(asyncio.BaseEventLoop):
         return count
 
     def die(self) -> None:
-        """The process is dead: nothing of it runs again, and nothing of it may be collected (that runs `finally`)."""
+        """The process is dead: nothing of it runs again. (Nor is it collected, that would run `finally`: see _held.)"""
         self.stopped = True
-        self._held = list(asyncio.all_tasks(self))
 
     def bury(self) -> None:
         """The world is over: let what stands in a dead process end, unseen, in a time of its own; then close."""
@@ -180,7 +180,13 @@ class SimLoop(asyncio.BaseEventLoop):
             self._ready.append(handle)
 
     def _new_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> SimTask:
-        return SimTask(coro, loop=self, number=next(self._numbers), **options)
+        task = SimTask(coro, loop=self, number=next(self._numbers), **options)
+        # Held until it ends: one that nobody holds would be collected, at a moment that no seed decides.
+        self._held.append(task)
+        if len(self._held) > self._held_sweep:
+            self._held = [held for held in self._held if not held.done()]
+            self._held_sweep = max(256, 2 * len(self._held))
+        return task
 
     # -- what asyncio asks of a loop ---------------------------------------------------------------------------------
 

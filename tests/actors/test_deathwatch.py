@@ -67,7 +67,7 @@ async def test_both_sides_forget() -> None:
         await ref.tell(lambda actor: actor.watch(target))
         await steps()
         watched, watching = target._cell.deathwatch, ref._cell.deathwatch
-        assert watched._watchers == {watching}
+        assert list(watched._watchers) == [watching]
         ref.kill()
         await ref.wait_terminated()
         assert not watched._watchers

@@ -82,7 +82,9 @@ def main(
     share: str | None,
 ) -> None:
     """See the module."""
+    disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # bolts fail on purpose, by the hundred
+    click.get_current_context().call_on_close(lambda: logging.disable(disabled))
     if planted:
         sys.exit(_table())
     if plant is not None:  # until the command ends: a context manager that nobody holds would take it out at once

@@ -84,6 +84,7 @@ def test_what_stands_in_a_dead_process_is_not_collected() -> None:
         process = world.process("a", program)
         process.start()
         await asyncio.sleep(1)
+        gc.collect()  # the living are not collected either
         process.crash()
         await asyncio.sleep(1)
         gc.collect()
