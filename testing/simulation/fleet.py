@@ -18,7 +18,6 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from .errors import InvariantError
 from .faults import FLEET_KINDS, Fault, draw, kinds_of
 from .fleet_operator import FleetOperator
 from .harm import draw_machine
@@ -111,8 +110,7 @@ class Fleet:
         await self._end(stop)
         for problem in check():
             world.problem(problem)
-        if world.problems:
-            raise InvariantError(world.problems)
+        world.judge()
         return self._outcome(recovered_s)
 
     async def _end(self, stop: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...cluster import RunningTopology, TopologyFailedError, TopologyKilledError
 from ...topology import ACKER_COMPONENT
 from .faults import Fault
-from .harm import Windows, draw_machine, harm, heal, say
+from .harm import Windows, harm, heal, say
 from .injury import Injuries
 from .process import Process
 
@@ -30,10 +30,6 @@ class Operator:
         self._injuries = injuries
         self._windows = Windows(self._world, self.rewire)
         self.faulty = False
-
-    def draw_machine(self, process: Process) -> None:
-        """How fast this seed's processor is: what one callback takes."""
-        draw_machine(process)
 
     def schedule(self, script: Sequence[Fault]) -> None:
         """From now on, each at its time."""
@@ -123,3 +119,6 @@ async def _rest(running: RunningTopology, for_s: float) -> None:
 
 class _Nonsense:
     """No message that an acker knows."""
+
+    def __repr__(self) -> str:
+        return "a message that no acker understands (simulated)"

@@ -23,6 +23,7 @@ from ...cluster import LocalCluster, RunningTopology, TopologyFailedError
 from ...topology import Config, Fields, Topology
 from .errors import InvariantError
 from .faults import Fault, draw, kinds_of
+from .harm import draw_machine
 from .injury import Injuries
 from .invariants import is_users, leftovers, unacked
 from .operator import Operator
@@ -132,7 +133,7 @@ class Simulation:
             source.offer_between(world.now_s, faults_from_s + faults_s * 0.9)
         self.process = world.process("storm", self._main)
         self.process.may_leave = is_users
-        self._operator.draw_machine(self.process)
+        draw_machine(self.process)
         world.on_process_ended = self._process_ended
         self.process.start()
         await asyncio.sleep(WARM_UP_S)
@@ -148,9 +149,7 @@ class Simulation:
             for problem in check():
                 world.problem(problem)
         self.outcome = self._outcome(recovered_s)
-        if world.problems:
-            world.told = len(world.problems)
-            raise InvariantError(world.problems)
+        world.judge()
         return self.outcome
 
     def is_up(self) -> RunningTopology | None:

@@ -25,6 +25,7 @@ from ..errors import DeadlockError, TimeLimitError
 from ..waiting import pending_tasks
 from .chance import Chance
 from .disk import Disk
+from .errors import InvariantError
 from .loop import ORDERS, ProcessClock, SimLoop
 from .process import Main, Process
 from .switch import Switch
@@ -91,6 +92,12 @@ class World:
         """A promise was broken."""
         self.problems.append(f"{text} (at {self.now_s:.6f} s)")
         self.trace.add(self.now_s, "problem", "world", text)
+
+    def judge(self) -> None:
+        """InvariantError with every promise that was broken so far, if one was; whoever hears it has been told."""
+        if self.problems:
+            self.told = len(self.problems)
+            raise InvariantError(self.problems)
 
     def complain(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """asyncio has something to say that nobody else hears: an exception in a callback, or one never retrieved."""

@@ -264,6 +264,11 @@ def _add_spout(builder: TopologyBuilder, rng: random.Random, model: Model, seed:
 
 def _subscribe(declarer: Any, rng: random.Random, source: str, stream: str = "default") -> None:
     kind = rng.choice(["shuffle", "fields", "fields", "all", "global", "none", "partial", "local", "first"])
+    subscribe(declarer, kind, source, stream)
+
+
+def subscribe(declarer: Any, kind: str, source: str, stream: str) -> None:
+    """By a grouping of this kind."""
     match kind:
         case "shuffle":
             declarer.shuffle_grouping(source, stream=stream)

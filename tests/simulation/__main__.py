@@ -25,8 +25,9 @@ import click
 from aiostorm.testing.simulation.shrink import shrink as smallest
 
 from . import storm
-from .planted import BUGS, SEEDS
+from .planted import BUGS
 from .planted_links import PLANTED, found_by
+from .planting import SEEDS
 from .seen import WORLDS, Seen, Tally
 
 SHARE = 10

@@ -6,8 +6,7 @@ A context manager per bug replaces one method and puts it back. Each must be fou
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiostorm.acker import Acks, IdSource, Ledger, Pending, Verdict
@@ -20,11 +19,9 @@ from aiostorm.tasks.fates import Fates
 from aiostorm.tasks.outbox import Outlet
 from aiostorm.topology import AllGrouping, Row, Segment
 
-Plant = Callable[[], contextlib.AbstractContextManager[None]]
-BUGS: dict[str, Plant] = {}
+from .planting import Plant, replaced
 
-SEEDS = 50
-"""So many seeds must be enough."""
+BUGS: dict[str, Plant] = {}
 
 FIRST_LOOK = {
     # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
@@ -40,17 +37,6 @@ FIRST_LOOK = {
     "the gate closes one piece late": 3,
     "deadlines by the wall clock": 32,
 }
-
-
-@contextlib.contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """For the length of the block, `owner.name` is something else."""
-    original = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
 
 
 def bug(owner: Any, name: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:

@@ -6,8 +6,7 @@ python -m tests.simulation.planted_links        prints which seed finds which bu
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from aiostorm.testing.simulation.disk import SimStore
 from aiostorm.testing.simulation.network import SimConnection
@@ -16,21 +15,7 @@ from aiostorm.transport.headers import Hello
 from aiostorm.transport.sliding import ReceiveWindow, SendWindow
 
 from .links import LinksResult, run
-
-SEEDS = 50
-
-Planted = Callable[[], contextlib.AbstractContextManager[Any]]
-
-
-@contextlib.contextmanager
-def instead(owner: Any, name: str, made: Any) -> Iterator[None]:
-    """In the block a class has this in the place of what it has."""
-    real = getattr(owner, name)
-    setattr(owner, name, made)
-    try:
-        yield
-    finally:
-        setattr(owner, name, real)
+from .planting import SEEDS, Plant, replaced
 
 
 @contextlib.contextmanager
@@ -44,7 +29,7 @@ def no_deduplication() -> Iterator[None]:
             return [payload]
         return real(self, sequence, payload)
 
-    with instead(ReceiveWindow, "take", take):
+    with replaced(ReceiveWindow, "take", take):
         yield
 
 
@@ -57,14 +42,14 @@ def an_old_incarnation_is_accepted() -> Iterator[None]:
         self._past.clear()
         return real(self, hello, now_s)
 
-    with instead(LinkSequence, "_greeted", greeted):
+    with replaced(LinkSequence, "_greeted", greeted):
         yield
 
 
 @contextlib.contextmanager
 def an_old_epoch_is_accepted() -> Iterator[None]:
     """Frames are taken whatever their epoch is."""
-    with instead(LinkSequence, "_is_current", lambda self, epoch: bool(self.peer)):
+    with replaced(LinkSequence, "_is_current", lambda self, epoch: bool(self.peer)):
         yield
 
 
@@ -79,7 +64,7 @@ def a_hello_is_believed_at_once() -> Iterator[None]:
             told += self._establish(hello, now_s)
         return told + real(self, hello, now_s)
 
-    with instead(LinkSequence, "_greeted", greeted):
+    with replaced(LinkSequence, "_greeted", greeted):
         yield
 
 
@@ -93,7 +78,7 @@ def a_gap_is_delivered() -> Iterator[None]:
             self.next = sequence
         return real(self, sequence, payload)
 
-    with instead(ReceiveWindow, "take", take):
+    with replaced(ReceiveWindow, "take", take):
         yield
 
 
@@ -109,7 +94,7 @@ def an_ack_counts_what_was_not_delivered() -> Iterator[None]:
             return [payload]
         return real(self, sequence, payload)
 
-    with instead(ReceiveWindow, "take", take):
+    with replaced(ReceiveWindow, "take", take):
         yield
 
 
@@ -123,7 +108,7 @@ def an_ack_is_one_too_high() -> Iterator[None]:
             ack = min(ack + 1, self._base + self._cursor)
         real(self, ack, now_s)
 
-    with instead(SendWindow, "acked", acked):
+    with replaced(SendWindow, "acked", acked):
         yield
 
 
@@ -137,7 +122,7 @@ def no_resend_after_a_reconnect() -> Iterator[None]:
             if frame.sent_s is not None:
                 frame.sent_s = float("inf")
 
-    with instead(SendWindow, "resume", resume):
+    with replaced(SendWindow, "resume", resume):
         yield
 
 
@@ -148,21 +133,21 @@ def no_resend_of_lost_frames() -> Iterator[None]:
     def due_s(self: SendWindow) -> float:
         return float("-inf") if self._cursor < len(self) else float("inf")
 
-    with instead(SendWindow, "_expired", lambda self, now_s: False), instead(SendWindow, "due_s", due_s):
+    with replaced(SendWindow, "_expired", lambda self, now_s: False), replaced(SendWindow, "due_s", due_s):
         yield
 
 
 @contextlib.contextmanager
 def a_window_without_a_bound() -> Iterator[None]:
     """There is always room."""
-    with instead(SendWindow, "has_room", lambda self, size_bytes: True):
+    with replaced(SendWindow, "has_room", lambda self, size_bytes: True):
         yield
 
 
 @contextlib.contextmanager
 def a_writer_that_does_not_look() -> Iterator[None]:
     """It sends into a connection that has no room."""
-    with instead(SimConnection, "writable", True):
+    with replaced(SimConnection, "writable", True):
         yield
 
 
@@ -176,18 +161,18 @@ def a_new_incarnation_goes_on_counting() -> Iterator[None]:
         real(self)
         self.next = expected
 
-    with instead(ReceiveWindow, "restart", restart):
+    with replaced(ReceiveWindow, "restart", restart):
         yield
 
 
 @contextlib.contextmanager
 def a_sync_that_does_not_wait() -> Iterator[None]:
     """The store answers before anything is durable."""
-    with instead(SimStore, "_sync", lambda self: None):
+    with replaced(SimStore, "_sync", lambda self: None):
         yield
 
 
-PLANTED: dict[str, Planted] = {
+PLANTED: dict[str, Plant] = {
     planted.__name__: planted
     for planted in (
         no_deduplication,
@@ -207,7 +192,7 @@ PLANTED: dict[str, Planted] = {
 }
 
 
-def found_by(planted: Planted, seeds: int = SEEDS) -> LinksResult | None:
+def found_by(planted: Plant, seeds: int = SEEDS) -> LinksResult | None:
     """The first seed that finds it."""
     for seed in range(seeds):
         with planted():

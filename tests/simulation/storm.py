@@ -13,6 +13,7 @@ from typing import Any
 from aiostorm import Config, Fields, Topology, TopologyBuilder
 from aiostorm.testing.simulation import InvariantError, Outcome, Simulation, World, world_loop
 
+from ..flow.random_topologies import subscribe
 from .ghost import FIELDS, Ghost
 from .parts import KINDS, SINGLE, GhostSource, Habits
 
@@ -107,23 +108,7 @@ def _source(simulation: Simulation, ghost: Ghost, rng: random.Random) -> GhostSo
 
 def _subscribe(declarer: Any, rng: random.Random, source: str, stream: str, may_be_all: bool) -> None:
     kinds = ["shuffle", "fields", "fields", "global", "none", "partial", "local", "first", *["all"] * may_be_all]
-    match rng.choice(kinds):
-        case "shuffle":
-            declarer.shuffle_grouping(source, stream=stream)
-        case "fields":
-            declarer.fields_grouping(source, "n", stream=stream)
-        case "all":
-            declarer.all_grouping(source, stream=stream)
-        case "global":
-            declarer.global_grouping(source, stream=stream)
-        case "none":
-            declarer.none_grouping(source, stream=stream)
-        case "partial":
-            declarer.partial_key_grouping(source, "n", stream=stream)
-        case "local":
-            declarer.local_or_shuffle_grouping(source, stream=stream)
-        case "first":
-            declarer.local_first_grouping(source, stream=stream)
+    subscribe(declarer, rng.choice(kinds), source, stream)
 
 
 def run(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from . import storm
-from .planted import BUGS, FIRST_LOOK, SEEDS
+from .planted import BUGS, FIRST_LOOK
+from .planting import SEEDS
 
 
 def test_there_are_enough() -> None:
