@@ -95,6 +95,7 @@ class World:
 
     def judge(self) -> None:
         """InvariantError with every promise that was broken so far, if one was; whoever hears it has been told."""
+        __tracebackhide__ = True  # pytest shows the test's line
         if self.problems:
             self.told = len(self.problems)
             raise InvariantError(self.problems)
