@@ -37,7 +37,7 @@ from .policy import (
 )
 from .ref import Ref
 from .rng import Rng, SystemRng
-from .spawner import Child, ChildLine, PythonSpawner, Spawner
+from .spawner import MAX_STDIN_BYTES, Child, ChildLine, PythonSpawner, Spawner, check_stdin
 from .stall import Stall, StallWatch
 from .store import MAX_BLOB_BYTES, Store, check_blob_name
 from .system import ActorSystem, DeadLetters
@@ -47,6 +47,7 @@ __all__ = [
     "EMPTY",
     "ESCALATE_ON_FAILURE",
     "MAX_BLOB_BYTES",
+    "MAX_STDIN_BYTES",
     "RESUME_ON_FAILURE",
     "STOP_ON_FAILURE",
     "Actor",
@@ -90,6 +91,7 @@ __all__ = [
     "Terminated",
     "Timer",
     "check_blob_name",
+    "check_stdin",
     "die_with_parent",
     "is_virtual",
     "loop_factory",

@@ -5,7 +5,8 @@
 
 1. A child is a process of its own with a process group of its own: what stops us (Ctrl-C at a terminal) does not reach
    it by accident, and `kill` reaches what it has started itself.
-2. No shell sees the arguments. Its standard input is empty: who reads it is at its end. Our open files stay ours.
+2. No shell sees the arguments. Its standard input is what it is given, at most MAX_STDIN_BYTES, and then at its end.
+   That is the way for a secret: arguments and environments are seen by others. Our open files stay ours.
 3. A child dies with its parent, however that ended: it calls `die_with_parent()` first of all (see lifeline). Where a
    system cannot do that (Windows) it lives on, until it notices by itself that nobody renews its lease.
 4. What it prints comes line by line to `on_line`, in pieces of at most MAX_LINE_BYTES: a child that prints without an
@@ -34,6 +35,9 @@ from .lifeline import Lifeline
 
 MAX_LINE_BYTES: Final = 8 * 1024
 """A line that is longer comes in pieces."""
+
+MAX_STDIN_BYTES: Final = 64 * 1024
+"""What a child may be given to read, at most."""
 
 LAST_LINES_S: Final = 0.25
 """How long output is read after the end of a child whose own children have kept it open."""
@@ -69,9 +73,17 @@ class Spawner(Protocol):
     """Starts processes."""
 
     async def spawn(
-        self, name: str, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
     ) -> Child:
-        """Start one. `environment` is the whole of it; None: this process's. SpawnError if it cannot be started."""
+        """Start one. `environment` is the whole of it; None: this process's. SpawnError if it cannot be started.
+
+        `stdin` is what it reads from its standard input, up to MAX_STDIN_BYTES; it need not read it.
+        """
         ...
 
 
@@ -97,13 +109,19 @@ class PythonSpawner:
         self._on_line = on_line
 
     async def spawn(
-        self, name: str, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
     ) -> Child:
         """Start one (see Spawner). Cancelled, it leaves no process behind."""
         if not sys.executable:
             raise SpawnError("this Python does not know its own path (sys.executable): it is embedded in a program")
         if any("\0" in word for word in chain(arguments, *(environment or {}).items())):
             raise SpawnError(f"{name}: an argument or a variable has a NUL in it")  # uvloop would cut it there
+        check_stdin(name, stdin)
         surroundings = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8:backslashreplace"}
         surroundings.update(os.environ if environment is None else environment)
         lifeline = Lifeline()
@@ -115,7 +133,7 @@ class PythonSpawner:
                 "-m",
                 self._module,
                 *arguments,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=lifeline.entered(surroundings),
@@ -129,7 +147,14 @@ class PythonSpawner:
             child.abandon()
             raise
         lifeline.given()
+        child.give(stdin)
         return child
+
+
+def check_stdin(name: str, stdin: bytes) -> None:
+    """SpawnError if it is more than a child is given. Every spawner calls it first."""
+    if len(stdin) > MAX_STDIN_BYTES:
+        raise SpawnError(f"{name}: {len(stdin):,} bytes for its standard input: at most {MAX_STDIN_BYTES:,}")
 
 
 def _own_group() -> dict[str, Any]:
@@ -174,6 +199,13 @@ class _PythonChild(asyncio.SubprocessProtocol):
                 self._transport.kill()
             else:
                 os.killpg(self.pid, signal.SIGKILL)  # its session began with it: the group has its id
+
+    def give(self, stdin: bytes) -> None:
+        """What it reads from its standard input. One that ends without reading it has simply not read it."""
+        if stdin and self._transport is not None:
+            pipe = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
+            pipe.write(stdin)
+            pipe.close()  # after what was written
 
     def abandon(self) -> None:
         """Nobody will wait for it: it was being started when whoever wanted it was cancelled."""

@@ -55,6 +55,7 @@ class Process:
         self.at_death: list[Callable[[bool], None]] = []
         """Called once, when this life ends: was it a crash?"""
         self.environment: dict[str, str] = {}
+        self.stdin = b""
         self.on_terminate: Callable[[], None] | None = None
         """What it does when it is asked to end (SIGTERM); None: it dies of it."""
         self.main = main

@@ -9,7 +9,7 @@
    of its SystemExit. `kill` and a crash give -9. `terminate` gives -15, unless the program has said what to do then:
    `process.on_terminate`. A frozen process is terminated when it goes on, and killed at once.
 3. A child dies with its parent, a moment later (see lifeline), however that ended.
-4. The environment is `process.environment`; None: that of the parent.
+4. The environment is `process.environment`; None: that of the parent. What it may read is `process.stdin`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
-from ...actors import Child, ChildLine, SpawnError
+from ...actors import Child, ChildLine, SpawnError, check_stdin
 from .process import Process
 
 START_S: Final = 0.2
@@ -47,7 +47,12 @@ class SimSpawner:
         self._chance = process.world.chance.stream(f"spawns {process.name}.{process.incarnation}")
 
     async def spawn(
-        self, name: str, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
     ) -> Child:
         """See Spawner."""
         program = self._programs.get(arguments[0]) if arguments else None
@@ -55,6 +60,7 @@ class SimSpawner:
             raise SpawnError(f"{name}: no program {arguments[:1]}; there are: {', '.join(self._programs)}")
         if any("\0" in word for word in arguments):
             raise SpawnError(f"{name}: an argument has a NUL in it")
+        check_stdin(name, stdin)
         world = self._parent.world
         process = world.processes.get(name)
         if process is not None and process.alive:
@@ -66,6 +72,7 @@ class SimSpawner:
         else:
             process.main = main
         process.environment = dict(self._parent.environment if environment is None else environment)
+        process.stdin = stdin
         process.start()
         child.begin(process, self._chance.random() * LIFELINE_S)
         return child

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from aiostorm.actors import ChildLine, PythonSpawner, Spawner, SpawnError, die_with_parent
 from aiostorm.actors.lifeline import LIFELINE
-from aiostorm.actors.spawner import Lines
+from aiostorm.actors.spawner import MAX_STDIN_BYTES, Lines
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and process groups")
 PATIENCE_S = 30
@@ -145,6 +146,33 @@ async def test_a_child_has_nothing_of_ours(nursery: Nursery, monkeypatch: pytest
     child = await spawner.spawn("w", [])
     assert await child.wait() == 0
     assert nursery.printed() == ["'' None True", "'' ours True"]
+
+
+@pytest.mark.sockets
+async def test_a_child_reads_what_it_is_given_and_then_the_end(nursery: Nursery) -> None:
+    spawner = nursery.spawner("""
+        import hashlib, sys
+        print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())
+    """)
+    for data in (b"a token\n", bytes(range(256)) * 256):
+        child = await spawner.spawn("w", [], environment=nursery.environment, stdin=data)
+        assert await child.wait() == 0
+        assert nursery.printed()[-1] == hashlib.sha256(data).hexdigest()
+    with pytest.raises(SpawnError, match="65,537 bytes for its standard input: at most 65,536"):
+        await spawner.spawn("w", [], environment=nursery.environment, stdin=bytes(MAX_STDIN_BYTES + 1))
+
+
+@pytest.mark.sockets
+async def test_a_child_need_not_read_what_it_is_given(nursery: Nursery) -> None:
+    descriptors: list[int] = []
+    for _ in range(3):
+        child = await nursery.spawner("").spawn("w", [], environment=nursery.environment, stdin=bytes(MAX_STDIN_BYTES))
+        assert await child.wait() == 0
+        for _ in range(10):
+            await asyncio.sleep(0)  # uvloop closes its pipes a little later
+        descriptors.append(len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0)
+    assert descriptors[0] == descriptors[2]
+    assert nursery.lines == []
 
 
 @POSIX

@@ -22,11 +22,13 @@ class Programs:
 
     def __init__(self) -> None:
         self.ran: list[tuple[str, tuple[str, ...], dict[str, str]]] = []
+        self.read: list[bytes] = []
         self.printed: list[str] = []
         self.after: list[str] = []
 
     async def short(self, process: Process, arguments: Sequence[str]) -> None:
         self.ran.append((process.name, tuple(arguments), process.environment))
+        self.read.append(process.stdin)
 
     async def raises(self, process: Process, arguments: Sequence[str]) -> None:
         raise ValueError(arguments[0])
@@ -70,13 +72,16 @@ async def ended(child: Child) -> int:
 
 def test_a_program_runs_with_its_arguments_and_its_end_is_heard_by_any_number() -> None:
     async def work(world: World, programs: Programs, spawner: SimSpawner) -> None:
-        child = await spawner.spawn("w", ["short", "a", "b c"], environment={"X": "1"})
+        child = await spawner.spawn("w", ["short", "a", "b c"], environment={"X": "1"}, stdin=b"a token")
         assert await asyncio.gather(ended(child), ended(child)) == [0, 0]
         assert await ended(child) == 0
         assert programs.ran == [("w", ("a", "b c"), {"X": "1"})]
         again = await spawner.spawn("w", ["short"])
         assert again.pid != child.pid
         assert (await ended(again), again.name) == (0, "w")
+        assert programs.read == [b"a token", b""]
+        with pytest.raises(SpawnError, match="65,537 bytes for its standard input"):
+            await spawner.spawn("w", ["short"], stdin=bytes(65_537))
 
     spawning(work)
 
