@@ -1,8 +1,9 @@
 """Bytes between processes: the seam of the network, and what makes a connection over it lose nothing.
 
-link (one per peer) ─ sequence (numbers, acks, resends) ─ Connection ─ Network: websockets, or a simulated one
+courier (control, data) ─ link (one per peer) ─ sequence (numbers, acks, resends) ─ Connection ─ Network
 """
 
+from .courier import Courier, Gatherer
 from .errors import (
     ConnectionLostError,
     FrameTooLargeError,
@@ -11,18 +12,22 @@ from .errors import (
     NetworkError,
     ProtocolError,
 )
-from .link import Link, LinkTimings
+from .link import Link, LinkTimings, Source
 from .links import Links
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
+from .payloads import PAYLOAD_HEADER_BYTES, PayloadKind, pack_payload, unpack_payload
 from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
 
 __all__ = [
     "MAX_BUFFERED_BYTES",
     "MAX_FRAME_BYTES",
     "MAX_PAYLOAD_BYTES",
+    "PAYLOAD_HEADER_BYTES",
     "Connection",
     "ConnectionLostError",
+    "Courier",
     "FrameTooLargeError",
+    "Gatherer",
     "Link",
     "LinkClosedError",
     "LinkSequence",
@@ -32,7 +37,11 @@ __all__ = [
     "Listener",
     "Network",
     "NetworkError",
+    "PayloadKind",
     "PeerStarted",
     "ProtocolError",
     "SequenceLimits",
+    "Source",
+    "pack_payload",
+    "unpack_payload",
 ]

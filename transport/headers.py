@@ -1,12 +1,12 @@
 """Headers: what stands before the payload of each frame of a link. Big-endian, fixed sizes.
 
-    HELLO    kind 1, version 1, established 1, incarnation 8, attempt 8, peer 8, peer attempt 8, next 8, greeting
-    DATA     kind 1, epoch 8, sequence 8, ack 8, payload
-    ACK      kind 1, epoch 8, ack 8
-    REFUSED  kind 1, incarnation 8, attempt 8
+    HELLO    version 1, kind 1, established 1, incarnation 8, attempt 8, peer 8, peer attempt 8, next 8, greeting
+    DATA     version 1, kind 1, epoch 8, sequence 8, ack 8, payload
+    ACK      version 1, kind 1, epoch 8, ack 8
+    REFUSED  version 1, kind 1, incarnation 8, attempt 8
 
-1. Reading allocates no more than the frame; what is not exactly one of the four is a ProtocolError.
-2. The version stands in HELLO only, which comes first. It comes from strangers: it has at most MAX_HELLO_BYTES.
+1. Reading allocates no more than the frame; what is not exactly one of the four, of this version, is a ProtocolError.
+2. HELLO comes first. It comes from strangers: it has at most MAX_HELLO_BYTES.
 3. An epoch is made of both incarnations, and is another one for each direction. With one of the two the same, another
    one on the other side always gives another epoch: 3 is odd, so nothing is folded together.
 """
@@ -25,9 +25,9 @@ VERSION: Final = 1
 MAX_HELLO_BYTES: Final = 4096
 
 _HELLO: Final = struct.Struct("!BBBQQQQQ")
-_DATA: Final = struct.Struct("!BQQQ")
-_ACK: Final = struct.Struct("!BQQ")
-_REFUSED: Final = struct.Struct("!BQQ")
+_DATA: Final = struct.Struct("!BBQQQ")
+_ACK: Final = struct.Struct("!BBQQ")
+_REFUSED: Final = struct.Struct("!BBQQ")
 _KIND_HELLO, _KIND_DATA, _KIND_ACK, _KIND_REFUSED = 1, 2, 3, 4
 
 DATA_HEADER_BYTES: Final = _DATA.size
@@ -48,7 +48,7 @@ class Hello:
     def encode(self) -> bytes:
         """The frame."""
         fields = (self.incarnation, self.attempt, self.peer, self.peer_attempt, self.next)
-        return _HELLO.pack(_KIND_HELLO, VERSION, self.established, *fields) + self.greeting
+        return _HELLO.pack(VERSION, _KIND_HELLO, self.established, *fields) + self.greeting
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Data:
 
     def encode(self) -> bytes:
         """The frame."""
-        return _DATA.pack(_KIND_DATA, self.epoch, self.sequence, self.ack) + self.payload
+        return _DATA.pack(VERSION, _KIND_DATA, self.epoch, self.sequence, self.ack) + self.payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Ack:
 
     def encode(self) -> bytes:
         """The frame."""
-        return _ACK.pack(_KIND_ACK, self.epoch, self.ack)
+        return _ACK.pack(VERSION, _KIND_ACK, self.epoch, self.ack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,32 +86,42 @@ class Refused:
 
     def encode(self) -> bytes:
         """The frame."""
-        return _REFUSED.pack(_KIND_REFUSED, self.incarnation, self.attempt)
+        return _REFUSED.pack(VERSION, _KIND_REFUSED, self.incarnation, self.attempt)
 
 
 def decode(frame: bytes) -> Hello | Data | Ack | Refused:
     """What a frame says. ProtocolError if it says nothing."""
     try:
-        match frame[0] if frame else 0:
+        match _kind(frame):
             case 2:
-                _, epoch, sequence, ack = _DATA.unpack_from(frame)
+                _, _, epoch, sequence, ack = _DATA.unpack_from(frame)
                 return Data(epoch, sequence, ack, frame[DATA_HEADER_BYTES:])
             case 3:
-                _, epoch, ack = _ACK.unpack(frame)
+                _, _, epoch, ack = _ACK.unpack(frame)
                 return Ack(epoch, ack)
             case 1:
                 return _hello(frame)
             case 4:
-                _, incarnation, attempt = _REFUSED.unpack(frame)
+                _, _, incarnation, attempt = _REFUSED.unpack(frame)
                 return Refused(incarnation, attempt)
     except struct.error as error:
-        raise ProtocolError(f"a frame of {len(frame)} bytes and kind {frame[0]} is cut short or too long") from error
-    raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:1]!r} is none of a link")
+        raise ProtocolError(f"a frame of {len(frame)} bytes and kind {frame[1]} is cut short or too long") from error
+    raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:2]!r} is none of a link")
 
 
 def greeting_of(frame: bytes) -> bytes | None:
     """The greeting, if the frame is a HELLO. ProtocolError if it should be one and is not."""
-    return _hello(frame).greeting if frame[:1] == b"\x01" else None
+    return _hello(frame).greeting if _kind(frame) == _KIND_HELLO else None
+
+
+def _kind(frame: bytes) -> int:
+    if len(frame) < 2:
+        return 0
+    if frame[0] != VERSION:
+        raise ProtocolError(
+            f"the peer speaks version {frame[0]} of the protocol between two links, this is version {VERSION}"
+        )
+    return frame[1]
 
 
 def epoch_of(sender: int, receiver: int) -> int:
@@ -122,8 +132,6 @@ def epoch_of(sender: int, receiver: int) -> int:
 def _hello(frame: bytes) -> Hello:
     if len(frame) < _HELLO.size:
         raise ProtocolError(f"a HELLO of {len(frame)} bytes is cut short")
-    if len(frame) > 1 and frame[1] != VERSION:
-        raise ProtocolError(f"the peer speaks version {frame[1]} of the link's protocol, this is version {VERSION}")
     if len(frame) > MAX_HELLO_BYTES:
         raise ProtocolError(f"a HELLO of {len(frame)} bytes: at most {MAX_HELLO_BYTES}")
     _, _, established, *fields = _HELLO.unpack_from(frame)

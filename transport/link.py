@@ -7,7 +7,8 @@
 1. One side dials, the other waits to be dialled (see links): there is never a question which of two connections counts.
    Of two that came in, the later one does.
 2. One writer: it sends when the connection has room, so little is buffered below, and what waits is the send window,
-   which is bounded. `send` waits for room in it, in the order of the calls; `offer` does not wait.
+   which is bounded. `send` waits for room in it, in the order of the calls; `offer` does not wait. A `source` is asked
+   for a payload when all that was taken has been sent: so what is urgent need not wait behind what is not (courier.py).
 3. One reader: it reads all the time, whatever the writer waits for. `on_payload` is called with each payload, in order
    and once, in the event loop; it does not wait. How fast the peer may send is said by credits, in the layer above.
 4. Whoever has sent nothing for `heartbeat_s` says that it lives. A peer that has been silent for `dead_s` is taken for
@@ -26,6 +27,7 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..actors import Clock
 from .errors import ConnectionLostError, LinkClosedError, LinkSupersededError, NetworkError, ProtocolError
@@ -57,6 +59,19 @@ class LinkTimings:
             raise ValueError(f"0 < first_retry_s <= max_retry_s, 0 < connect_s, 0 <= drain_s: {self}")
 
 
+class Source(Protocol):
+    """Payloads that wait for a link to have room."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Is there nothing to send?"""
+        ...
+
+    def next_payload(self) -> bytes | None:
+        """The next one, which the link takes; None if there is none. FrameTooLargeError is for whoever makes them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class LinkParts:
     """What a link is made of. `dial` is None where the peer dials; `greeting` is what the peer's HELLOs must say."""
@@ -69,6 +84,7 @@ class LinkParts:
     timings: LinkTimings
     on_payload: Callable[[bytes], None]
     on_peer: Callable[[PeerStarted], None]
+    source: Source | None = None
 
 
 class Link:
@@ -88,10 +104,21 @@ class Link:
         self._failure: Exception | None = None
         self._dialling: asyncio.Timeout | None = None
         self._sending = asyncio.Lock()  # those that wait for room, in their order
+        self._asked_for: bytes | None = None  # from the source; there was no room
         self._work = asyncio.Event()  # for the writer, and for who waits for a connection
         self._acked = asyncio.Event()  # for those that wait for room or for the end
 
     # -- what its users do -------------------------------------------------------------------------------------------
+
+    @property
+    def dials(self) -> bool:
+        """Is it this side that connects?"""
+        return self._parts.dial is not None
+
+    @property
+    def incarnation(self) -> int:
+        """The peer's, as far as it is known; 0 before its first HELLO was believed."""
+        return self._sequence.peer
 
     @property
     def established(self) -> bool:
@@ -126,13 +153,20 @@ class Link:
                 self._check_open()
         self._work.set()
 
+    def wake(self) -> None:
+        """The source has something."""
+        self._work.set()
+
     async def close(self) -> int:
-        """Take nothing more, wait until all is acked (at most `drain_s`), end. How many payloads were not acked."""
+        """Take nothing more, wait until all is acked (at most `drain_s`), end. How many payloads were not acked.
+
+        What the source has is sent, too.
+        """
         self._closing = True
         self._acked.set()  # who waits for room is told
         try:
             async with asyncio.timeout(self._timings.drain_s):
-                while self._sequence.unacked_frames and not self._over.is_set():
+                while self._has_unsent() and not self._over.is_set():
                     self._acked.clear()
                     await self._acked.wait()
         except TimeoutError:
@@ -141,6 +175,12 @@ class Link:
         finally:
             self.end()
         return self._sequence.unacked_frames
+
+    def _has_unsent(self) -> bool:
+        source = self._parts.source
+        return bool(
+            self._sequence.unacked_frames or self._asked_for is not None or (source is not None and not source.is_empty)
+        )
 
     # -- what Links does ---------------------------------------------------------------------------------------------
 
@@ -260,6 +300,8 @@ class Link:
                 connection.send(frame)
                 self._sent_s = now_s
                 continue
+            if self._ask_source():
+                continue
             if self._over.is_set() or self._sequence.superseded:
                 raise ConnectionLostError("this side has ended the link")
             due_s = self._sequence.due_s()
@@ -268,6 +310,26 @@ class Link:
             self._work.clear()
             # A timer may fire a trifle early: without a least wait, nothing would be due and time would not move.
             await _set_within(self._work, max(due_s - now_s, _LEAST_WAIT_S))
+
+    def _ask_source(self) -> bool:
+        """All that was taken has been sent: take more, if there is."""
+        source = self._parts.source
+        if source is None or not self._sequence.established:
+            return False
+        payload = self._asked_for
+        if payload is None:
+            try:
+                payload = source.next_payload()
+            except Exception as error:
+                self._failure = error
+                raise ConnectionLostError("there was nothing to send, but an error") from error
+        self._asked_for = None
+        if payload is None:
+            return False
+        if self._sequence.offer(payload):
+            return True
+        self._asked_for = payload
+        return False
 
     def _heard(self, frame: bytes) -> None:
         greeting = greeting_of(frame)

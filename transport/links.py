@@ -5,7 +5,7 @@
         link = links.open("worker-2", "host:6701")
         await link.send(payload)
 
-1. Each process has a name, and each of its links is to another name. Of two names the lower one dials.
+1. Each process has a name, and each of its links is to another name. One of the two dials, the other has the address.
 2. Who knocks says its name in its first HELLO, within `connect_s` seconds, and must be one that we have a link to and
    that is to dial: else the connection is closed. At most MAX_KNOCKING are between the two at a time.
    (A name proves nothing. Authentication comes before it, in a layer of its own.)
@@ -27,7 +27,7 @@ from typing import Final, Self
 from ..actors import Clock, LoopClock, Rng, SystemRng
 from .errors import NetworkError
 from .headers import greeting_of
-from .link import Link, LinkParts, LinkTimings
+from .link import Link, LinkParts, LinkTimings, Source
 from .network import Connection, Listener, Network
 from .sequence import LinkSequence, PeerStarted, SequenceLimits
 
@@ -73,26 +73,27 @@ class Links:
         self._knocking: dict[Connection, None] = {}
 
     async def listen(self, address: str) -> str:
-        """Let peers of lower names dial this address. Returns where it is. NetworkError if it is taken."""
+        """Let peers dial this address. Returns where it is. NetworkError if it is taken."""
         if self._listener is not None:
             raise NetworkError(f"{self.name} listens already, at {self._listener.address}")
         self._listener = await self._network.listen(address, self._knocked)
         return self._listener.address
 
-    def open(self, peer: str, address: str) -> Link:
-        """The link to that peer. `address`: where it listens, if it is the one to be dialled. ValueError: a second."""
+    def open(self, peer: str, address: str | None, *, source: Source | None = None) -> Link:
+        """The link to that peer. `address`: where it listens; None: it is the peer who dials. ValueError: a second."""
         if _checked(peer) == self.name or peer in self._links:
             raise ValueError(f"{self.name} has a link to {peer} already, or it is itself")
         sequence = LinkSequence(self.incarnation, greeting=self.name.encode(), limits=self._limits)
         parts = LinkParts(
             sequence=sequence,
             greeting=peer.encode(),
-            dial=partial(self._network.connect, address) if self.name < peer else None,
+            dial=None if address is None else partial(self._network.connect, address),
             clock=self._clock,
             jitter=self._jitter,
             timings=self._timings,
             on_payload=partial(self._on_payload, peer),
             on_peer=partial(self._on_peer, peer),
+            source=source,
         )
         link = self._links[peer] = Link(peer, parts)
         self._group.create_task(self._run(link), name=f"link {self.name} to {peer}")
@@ -148,7 +149,7 @@ class Links:
             async with asyncio.timeout(self._timings.connect_s):
                 hello, name = await _first_hello(connection)
             link = self._links.get(name)
-            if link is None or not name < self.name:
+            if link is None or link.dials:
                 _log.warning("%s: nobody here is to be dialled by %.140r", self.name, name)
                 return
             given = True

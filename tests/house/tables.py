@@ -20,7 +20,9 @@ MACHINES: Final = (
     "testing/simulation/svg.py",
     "testing/virtual_time.py",
     "topology/*.py",
+    "transport/courier.py",
     "transport/headers.py",
+    "transport/payloads.py",
     "transport/sequence.py",
     "transport/sliding.py",
 )

@@ -101,7 +101,7 @@ def run(
 
 def described(frame: bytes) -> str:
     """For the trace."""
-    return f"{('?', 'HELLO', 'DATA', 'ACK', 'REFUSED')[frame[0]]} of {len(frame)} bytes"
+    return f"{('?', 'HELLO', 'DATA', 'ACK', 'REFUSED')[frame[1]]} of {len(frame)} bytes"
 
 
 class LinksWorkload:
@@ -234,7 +234,7 @@ class Program:
             async with asyncio.TaskGroup() as group:
                 for peer in self.work.names:
                     if peer != self.name:
-                        self.links[peer] = links.open(peer, f"{peer}:1")
+                        self.links[peer] = links.open(peer, f"{peer}:1" if self.name < peer else None)
                         group.create_task(self.load(self.links[peer]), name=f"{self.name} loads {peer}")
                 if journal is not None:
                     group.create_task(self.keep(journal), name=f"{self.name} keeps")

@@ -52,7 +52,7 @@ class Town:
             for peer in self.processes:
                 if peer != me:
                     self.offered[me, peer] = 0
-                    link = self.links[me, peer] = links.open(peer, f"{peer}:1")
+                    link = self.links[me, peer] = links.open(peer, f"{peer}:1" if me < peer else None)
                     group.create_task(self._talk(process, link))
             await links.listen(f"{me}:1")
 

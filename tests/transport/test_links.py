@@ -45,7 +45,7 @@ async def paired(network: MemoryNetwork | None = None, **options: object) -> Asy
     async with Process("a", network, **options) as a, Process("b", network, **options) as b:
         pair = Pair(network, a, b)
         await b.listen("b")
-        pair.ab, pair.ba = a.open("b", "b"), b.open("a", "nowhere")
+        pair.ab, pair.ba = a.open("b", "b"), b.open("a", None)
         yield pair
 
 
@@ -129,7 +129,7 @@ async def test_who_is_not_there_is_tried_again_and_again_ever_more_slowly(sim_cl
             delay_s = min(2 * delay_s, 2.0)
         assert len({round(wait_s, 6) for wait_s in waits[-10:]}) == 10, "jitter"
         async with Process("b", network) as b:
-            b.open("a", "nowhere")
+            b.open("a", None)
             await b.listen("b")
             await link.send(b"at last")
             await sim_clock.run_until(lambda: b.got == [b"at last"])
@@ -201,7 +201,7 @@ async def test_who_sends_waits_for_room_in_the_order_of_the_calls(sim_clock: Sim
             assert not link.offer(b"no room")
             waiting[3].cancel()
             async with Process("b", network) as b:
-                b.open("a", "nowhere")
+                b.open("a", None)
                 await b.listen("b")
                 await sim_clock.run_until(lambda: len(b.got) == 15)
                 assert b.got == [payload for payload in numbered(16) if payload != b"11"]
@@ -223,7 +223,7 @@ async def test_data_is_not_resent_where_nothing_is_lost(sim_clock: SimClock) -> 
 async def test_a_peer_that_starts_again_is_told_of(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("b", network) as b:
-        link = b.open("a", "nowhere")
+        link = b.open("a", None)
         await b.listen("b")
         async with Process("a", network) as a:
             await a.open("b", "b").send(b"first life")
@@ -241,7 +241,7 @@ async def test_a_peer_that_starts_again_is_told_of(sim_clock: SimClock) -> None:
 async def test_a_process_whose_name_another_has_taken_ends(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("b", network) as b:
-        b.open("a", "nowhere")
+        b.open("a", None)
         await b.listen("b")
         frozen = Process("a", network)
         with pytest.raises(ExceptionGroup) as caught:
@@ -283,7 +283,7 @@ async def test_an_error_in_what_payloads_are_given_to_is_not_lost(sim_clock: Sim
 
 async def _fed(choking: Links, link: Link, sim_clock: SimClock) -> None:
     async with choking:
-        choking.open("a", "nowhere")
+        choking.open("a", None)
         await choking.listen("b")
         await link.send(b"too much")
         await sim_clock.advance(10)
@@ -296,7 +296,7 @@ async def test_leaving_the_block_drains(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     network.weather.loss = 0.3
     async with Process("b", network) as b:
-        b.open("a", "nowhere")
+        b.open("a", None)
         await b.listen("b")
         async with Process("a", network, timings=LinkTimings(drain_s=60.0)) as a:
             link = a.open("b", "b")
@@ -342,7 +342,7 @@ async def test_a_link_that_has_no_connection_ends_at_once(sim_clock: SimClock, w
         network.weather.cut_off.add("b")  # it dials, and nobody says no
     async with Process("a", network) as a:
         a.open("b", "b")
-        a.open("0", "nowhere")
+        a.open("0", None)
         await sim_clock.advance(when_s)
         began_s = sim_clock.monotonic()
     assert sim_clock.monotonic() == began_s
@@ -375,7 +375,7 @@ async def test_a_link_that_was_closed_can_be_opened_anew(sim_clock: SimClock) ->
 async def test_strangers_are_turned_away(sim_clock: SimClock, caplog: pytest.LogCaptureFixture) -> None:
     network = MemoryNetwork()
     async with Process("m", network) as m:
-        m.open("a", "nowhere")
+        m.open("a", None)
         m.open("z", "z")
         await m.listen("m")
         for greeting in (b"stranger", b"z", b"m", b"\xff\n", b""):
@@ -384,7 +384,7 @@ async def test_strangers_are_turned_away(sim_clock: SimClock, caplog: pytest.Log
             await sim_clock.advance(0.01)
             assert connection.over, greeting  # type: ignore[attr-defined]
         connection = await network.seen_by("x").connect("m")
-        connection.send(b"\x01 noise")
+        connection.send(b"\x01\x01 noise")
         await sim_clock.advance(0.01)
         assert connection.over  # type: ignore[attr-defined]
         assert "nobody here is to be dialled by 'stranger'" in caplog.text
@@ -407,7 +407,7 @@ async def test_another_at_the_address_is_not_taken_for_the_peer(
 ) -> None:
     network = MemoryNetwork()
     async with Process("a", network) as a, Process("c", network) as c:
-        c.open("a", "nowhere")
+        c.open("a", None)
         await c.listen("b")
         link = a.open("b", "b")
         assert link.offer(b"for b")

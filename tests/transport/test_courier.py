@@ -1,0 +1,83 @@
+"""Courier: control first, sources in turn, asked as late as possible."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiostorm.transport import Courier, PayloadKind, ProtocolError, pack_payload, unpack_payload
+
+
+class Pile:
+    """A gatherer."""
+
+    def __init__(self, *payloads: bytes) -> None:
+        self.payloads = list(payloads)
+
+    def next_payload(self) -> bytes | None:
+        return self.payloads.pop(0) if self.payloads else None
+
+
+def everything(courier: Courier) -> list[bytes]:
+    found: list[bytes] = []
+    while (payload := courier.next_payload()) is not None:
+        found.append(payload)
+    return found
+
+
+def test_control_goes_first_and_sources_take_turns() -> None:
+    courier = Courier()
+    courier.ready(Pile(b"a1", b"a2", b"a3"))
+    courier.ready(Pile(b"b1"))
+    courier.post(b"c1")
+    courier.urge(Pile(b"u1", b"u2"))
+    courier.post(b"c2")
+    assert everything(courier) == [b"c1", b"u1", b"c2", b"u2", b"a1", b"b1", b"a2", b"a3"]
+    assert courier.is_empty
+
+
+def test_what_is_announced_twice_is_asked_once() -> None:
+    courier, pile = Courier(), Pile(b"1")
+    for _ in range(3):
+        courier.ready(pile)
+    assert everything(courier) == [b"1"]
+    pile.payloads = [b"2"]
+    courier.ready(pile)
+    assert everything(courier) == [b"2"], "asked in vain it is forgotten, and may be announced again"
+
+
+def test_control_that_comes_meanwhile_overtakes_data() -> None:
+    courier = Courier()
+    courier.ready(Pile(b"d1", b"d2"))
+    assert courier.next_payload() == b"d1"
+    courier.post(b"c")
+    assert everything(courier) == [b"c", b"d2"]
+
+
+def test_the_link_is_woken_for_each_news() -> None:
+    woken: list[int] = []
+    courier = Courier(lambda: woken.append(1))
+    pile = Pile(b"1")
+    courier.ready(pile)
+    courier.ready(pile)
+    courier.post(b"c")
+    assert len(woken) == 2
+
+
+def test_what_was_for_a_dead_peer_is_dropped() -> None:
+    courier = Courier()
+    courier.post(pack_payload(PayloadKind.ACTOR, 0, b"x"))
+    courier.post(pack_payload(PayloadKind.TASK, 0, b"y"))
+    courier.urge(Pile(b"u"))
+    assert courier.drop(lambda payload: payload[0] == PayloadKind.ACTOR) == 1
+    assert everything(courier) == [pack_payload(PayloadKind.TASK, 0, b"y"), b"u"]
+
+
+def test_a_payload_says_its_kind_and_target() -> None:
+    kind, target, body = unpack_payload(pack_payload(PayloadKind.SEGMENTS, 70_000, b"body"))
+    assert (kind, target, bytes(body)) == (PayloadKind.SEGMENTS, 70_000, b"body")
+
+
+@pytest.mark.parametrize("noise", [b"", b"\x01\x00", b"\x00\x00\x00\x00\x00", b"\xff\x00\x00\x00\x00x"])
+def test_noise_is_no_payload(noise: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        unpack_payload(noise)

@@ -1,0 +1,86 @@
+"""Courier: what waits for a link to one peer: two lanes, of which the link's writer takes when it has room.
+
+    post(payload), urge(source) ─► control ─┐
+                                            ├─► next_payload ─► link
+    data: ready(source) ─► sources in turn ─┘
+
+1. Control goes first, always: it waits behind what the link has taken, and never behind data that waits.
+2. A source is asked when its turn comes, not before: so what it has gathered meanwhile goes in one payload. Sources of
+   data take turns, a payload each: no task's data holds up another's.
+3. Nothing is taken while there is no connection. What waits then is kept for whoever comes back; for a new incarnation
+   of the peer, `restarted` drops what was meant for the one before.
+4. Nothing is refused here. Data is bounded by credits (credit.py), control by what is pending.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Gatherer(Protocol):
+    """Gathers what is to be sent, until it is asked for it."""
+
+    def next_payload(self) -> bytes | None:
+        """The next payload; None when there is none for now: then it is asked again only when it is announced again."""
+        ...
+
+
+def _nobody() -> None:
+    """No link waits yet."""
+
+
+class Courier:
+    """To one peer. `wake` is called when there is something for the link (a Source is what the link sees of this)."""
+
+    def __init__(self, wake: Callable[[], None] = _nobody) -> None:
+        self.wake = wake
+        self._control: deque[bytes | Gatherer] = deque()
+        self._data: deque[Gatherer] = deque()
+        self._waiting: set[Gatherer] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Is there nothing to send?"""
+        return not (self._control or self._data)
+
+    def post(self, payload: bytes) -> None:
+        """A payload for the control lane."""
+        self._control.append(payload)
+        self.wake()
+
+    def urge(self, gatherer: Gatherer) -> None:
+        """It has something for the control lane. Twice is once."""
+        if gatherer not in self._waiting:
+            self._waiting.add(gatherer)
+            self._control.append(gatherer)
+            self.wake()
+
+    def ready(self, gatherer: Gatherer) -> None:
+        """It has data. Twice is once."""
+        if gatherer not in self._waiting:
+            self._waiting.add(gatherer)
+            self._data.append(gatherer)
+            self.wake()
+
+    def next_payload(self) -> bytes | None:
+        """What goes next; None if nothing does."""
+        for lane in (self._control, self._data):
+            while lane:
+                found = lane.popleft()
+                if isinstance(found, bytes):
+                    return found
+                payload = found.next_payload()
+                if payload is not None:
+                    lane.append(found)  # there may be more: it is its turn again after the others
+                    return payload
+                self._waiting.discard(found)
+        return None
+
+    def drop(self, doomed: Callable[[bytes], bool]) -> int:
+        """Drop posted payloads: they were for an incarnation that is no more. How many."""
+        kept = [entry for entry in self._control if not (isinstance(entry, bytes) and doomed(entry))]
+        dropped = len(self._control) - len(kept)
+        self._control = deque(kept)
+        return dropped
