@@ -261,7 +261,7 @@ def check(file: Path, debug: bool) -> None:
 @contextlib.contextmanager
 def _errors(*, debug: bool) -> Iterator[None]:
     """What a person did wrong becomes one message and exit code 2; Ctrl-C before anything ran, exit code 130."""
-    from .cli_target import TargetError
+    from .cluster import TargetError
     from .topology import ConfigError
 
     try:
@@ -276,7 +276,7 @@ def _errors(*, debug: bool) -> Iterator[None]:
 
 def _load(target: str, args: tuple[str, ...]) -> tuple[str, Topology]:
     """A name for it, and the topology."""
-    from .cli_target import load_topology
+    from .cluster import load_topology
 
     found, topology = load_topology(target, args)
     return found.default_name, topology

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aiostorm import Topology
-from aiostorm.cli_target import Target, TargetError, load_topology, parse_target
+from aiostorm.cluster.targets import Target, TargetError, load_topology, parse_target
 
 from .conftest import JOBS, Command
 

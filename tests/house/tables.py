@@ -12,6 +12,9 @@ MACHINES: Final = (
     "acker/retries.py",
     "actors/lanes.py",
     "actors/policy.py",
+    "cluster/idle.py",
+    "cluster/scheduler.py",
+    "cluster/worker_life.py",
     "metrics/*.py",
     "tasks/emitter.py",
     "testing/simulation/diagram.py",
@@ -87,6 +90,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "actors/directory_store.py",
         "actors/lifeline.py",
         "actors/spawner.py",
+        "cluster/targets.py",  # a module of the user's stands in the current directory
         *PROGRAMS,
     ),
     "subprocess": ("actors/spawner.py",),
@@ -169,6 +173,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             "actors/directory_store.py",
+            "cluster/targets.py",  # what is near a name that is not found
             "testing/simulation/files.py",  # a trace and a diagram, which the user named on pytest's command line
             "topology/config_layers.py",  # the settings' file, which the user named, before anything runs
             *PROGRAMS,

@@ -32,8 +32,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .actors import AiostormError
-from .topology import ConfigError, Topology, TopologyBuilder, TopologyError
+from ..actors import AiostormError
+from ..topology import ConfigError, Topology, TopologyBuilder, TopologyError
 
 DEFAULT_ATTRIBUTE = "topology"
 

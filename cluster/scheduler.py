@@ -1,0 +1,160 @@
+"""Scheduler: which worker has which task. Pure: a plan and the workers in, a placement out.
+
+    components in the order of the stream, the ackers last          extras are exchanged while that brings neighbours
+    lines ×1   split ×2   count ×4   acker ×2   ── dealt out ─►      together
+    w1: lines  split      count count           w2: split count count  …
+
+1. Even: the workers' numbers of tasks differ by at most one.
+2. A component's tasks stand apart: of a fresh placement the workers' numbers of tasks of each component differ by at
+   most one. So as many ackers as workers means one for each.
+3. Neighbours in the graph stand together as far as 1 and 2 leave a choice: what is sent within a worker is not encoded.
+4. The same input gives the same placement. Workers of several nodes take turns.
+5. With a `previous` placement no more tasks move than 1 takes: those of workers that are gone, and what is too much on
+   one worker when another came. A moved task goes where its component has the fewest; 2 may then be off by more.
+
+From: Storm's DefaultScheduler and EvenScheduler (slots sorted by node in turns, executors dealt out). 3 is ours; Storm
+leaves it to its ResourceAwareScheduler.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..topology import Plan, Topology
+
+Placement = Mapping[int, str]
+"""Task id → name of its worker."""
+
+MAX_EXCHANGES: Final = 200
+"""Exchanges looked for at most: a placement takes milliseconds, whatever the topology."""
+
+MAX_EXTRAS: Final = 120
+"""With more extras than that none is exchanged: pairs are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """A worker, and the node (machine) that it runs on."""
+
+    name: str
+    node: str = ""
+
+
+def place(
+    topology: Topology, plan: Plan, workers: Sequence[WorkerInfo], previous: Placement | None = None
+) -> dict[int, str]:
+    """Task id → worker. ValueError without workers, or with two of one name."""
+    names = _in_turns(workers)
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"tasks are placed on one or more workers of different names, not on {names}")
+    if previous is not None and any(task.task_id in previous for task in plan.tasks):
+        return _moved(plan, names, previous)
+    return _Deal(topology, plan, names).placement()
+
+
+def _in_turns(workers: Sequence[WorkerInfo]) -> list[str]:
+    """The workers' names: the first of each node, then the second of each, …"""
+    nth: Counter[str] = Counter()
+    keyed = []
+    for place_in_order, worker in enumerate(workers):
+        keyed.append((nth[worker.node], place_in_order, worker.name))
+        nth[worker.node] += 1
+    return [name for _, _, name in sorted(keyed)]
+
+
+class _Deal:
+    """A fresh placement: each component has its share on every worker, and `extras` on some."""
+
+    def __init__(self, topology: Topology, plan: Plan, names: Sequence[str]) -> None:
+        self._plan = plan
+        self._names = names
+        self._neighbours: dict[str, Counter[str]] = {component: Counter() for component in plan.tasks_of}
+        for spec in topology.components.values():
+            for subscription in spec.inputs:
+                self._neighbours[subscription.source.component][spec.id] += 1
+                self._neighbours[spec.id][subscription.source.component] += 1
+        self._extras: dict[str, set[int]] = {}
+        self._deal()
+        self._bring_together()
+
+    def placement(self) -> dict[int, str]:
+        """Task id → worker."""
+        placed: dict[int, str] = {}
+        workers = range(len(self._names))
+        for component, tasks in self._plan.tasks_of.items():
+            share = len(tasks) // len(self._names)
+            slots = [w for _ in range(share) for w in workers] + sorted(self._extras[component])
+            placed.update({task: self._names[w] for task, w in zip(tasks, slots, strict=True)})
+        return placed
+
+    def _deal(self) -> None:
+        """The extras of all components, one after the other, to the workers in turn."""
+        in_order = dict.fromkeys([*(c for c in self._plan.tasks_of if c not in self._plan.order), *self._plan.order])
+        workers, next_one = len(self._names), 0
+        for component in in_order:
+            count = len(self._plan.tasks_of[component]) % workers
+            self._extras[component] = {(next_one + i) % workers for i in range(count)}
+            next_one += count
+
+    def _bring_together(self) -> None:
+        """Exchange two extras of two workers as long as that gains: both rules of evenness stay kept."""
+        if sum(map(len, self._extras.values())) > MAX_EXTRAS:
+            return
+        for _ in range(MAX_EXCHANGES):
+            best = max(self._exchanges(), default=None, key=lambda exchange: exchange[0])
+            if best is None or best[0] <= 0:
+                return
+            _, one, here, other, there = best
+            self._extras[one].remove(here)
+            self._extras[one].add(there)
+            self._extras[other].remove(there)
+            self._extras[other].add(here)
+
+    def _exchanges(self) -> list[tuple[int, str, int, str, int]]:
+        """(gain, component, its worker, other component, its worker)."""
+        extras = [(component, worker) for component, found in self._extras.items() for worker in sorted(found)]
+        found = []
+        for i, (one, here) in enumerate(extras):
+            for other, there in extras[i + 1 :]:
+                if here == there or one == other:
+                    continue
+                if there in self._extras[one] or here in self._extras[other]:
+                    continue
+                gain = self._gain(one, here, there, other) + self._gain(other, there, here, one)
+                found.append((gain, one, here, other, there))
+        return found
+
+    def _gain(self, component: str, here: int, there: int, but: str) -> int:
+        """How many more neighbours an extra has on another worker. The one it changes places with does not count."""
+        return sum(
+            times * ((there in self._extras[near]) - (here in self._extras[near]))
+            for near, times in self._neighbours[component].items()
+            if near not in (but, component)
+        )
+
+
+def _moved(plan: Plan, names: Sequence[str], previous: Placement) -> dict[int, str]:
+    """The previous placement, with as few changes as make it even."""
+    component_of = {task.task_id: task.component for task in plan.tasks}
+    held: dict[str, list[int]] = {name: [] for name in names}
+    homeless: list[int] = []
+    for task in component_of:
+        held.get(previous.get(task, ""), homeless).append(task)
+    share, extras = divmod(len(component_of), len(names))
+    fullest = sorted(names, key=lambda name: (-len(held[name]), names.index(name)))
+    room = {name: share + (place_in_order < extras) for place_in_order, name in enumerate(fullest)}
+    for name in names:
+        while len(held[name]) > room[name]:
+            crowd = Counter(component_of[task] for task in held[name])
+            leaving = max(held[name], key=lambda task: (crowd[component_of[task]], task))
+            held[name].remove(leaving)
+            homeless.append(leaving)
+    for task in sorted(homeless):
+        component = component_of[task]
+        free = [name for name in names if len(held[name]) < room[name]]
+        there = min(free, key=lambda name: (sum(component_of[t] == component for t in held[name]), len(held[name])))
+        held[there].append(task)
+    return dict(sorted((task, name) for name, tasks in held.items() for task in tasks))

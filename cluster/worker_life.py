@@ -1,0 +1,171 @@
+"""Worker life: one worker as its parent sees it. Pure: what happened in, what to do about it out, the time passed in.
+
+               Spawn                  ready                      exited
+    begin ─► STARTING ──────────────► RUNNING ────────────────► BACKOFF ──delay_s──► STARTING …
+                │ 60 s without `ready`    │ 5 s without a sign of life
+                ╰────────► Kill ◄─────────╯                      stop ─► STOPPING ── exited ─► ENDED
+
+1. A worker that ends is started again: at once, then after 0.2, 1, 5 s and 5 s from there on. Never in silence, and
+   never given up: the fifth end within 30 s makes it degraded, and so does one that does not start at all.
+2. Degraded ends when the worker has run for `window_s` without an end.
+3. A worker that runs renews its lease by any sign of life. One whose lease is over is frozen, or cannot be reached: it
+   is killed, and what follows is as for any end. While it starts (it may import for long) it has `start_limit_s`.
+4. A worker that was asked to stop and is gone has ended; it is killed when `stop_limit_s` is over.
+
+From: OTP's restart intensity and Storm's supervisor (Slot.java), whose workers have `supervisor.worker.timeout.secs`
+and `supervisor.worker.start.timeout.secs`; theirs are 30 s and 120 s.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LifeTimings:
+    """Seconds. `degraded_after` ends within `window_s` make a worker degraded."""
+
+    backoff_s: tuple[float, ...] = (0.0, 0.2, 1.0, 5.0)
+    window_s: float = 30.0
+    degraded_after: int = 5
+    lease_s: float = 5.0
+    start_limit_s: float = 60.0
+    stop_limit_s: float = 10.0
+
+
+class Phase(enum.StrEnum):
+    """Where a worker is in its life."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    BACKOFF = "BACKOFF"
+    STOPPING = "STOPPING"
+    ENDED = "ENDED"
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """Start it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End it at once; its end is told by `exited`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """Tell people: it does not stay alive. It is tried further."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Tell people: it has stayed alive since."""
+
+
+Decision = Spawn | Kill | Degraded | Recovered
+
+
+class WorkerLife:
+    """The life of one worker, over all its processes. Times are monotonic seconds and never go back."""
+
+    def __init__(self, timings: LifeTimings | None = None) -> None:
+        self.phase = Phase.BACKOFF
+        self.restarts = 0
+        """Times it was started again."""
+        self.degraded = ""
+        """Why it is degraded; empty if it is not."""
+        self._timings = timings or LifeTimings()
+        self._ends: deque[float] = deque(maxlen=self._timings.degraded_after)
+        self._due_s: float | None = None
+        self._killed = False
+        self._too_slow = False
+
+    @property
+    def due_s(self) -> float | None:
+        """When `tick` is to be called next; None: when something has happened."""
+        times = [self._due_s] if self._due_s is not None else []
+        if self.degraded and self.phase is Phase.RUNNING:
+            times.append(self._ends[-1] + self._timings.window_s)
+        return min(times, default=None)
+
+    def begin(self, now_s: float) -> list[Decision]:
+        """Start it for the first time."""
+        return self._spawn(now_s)
+
+    def ready(self, now_s: float) -> list[Decision]:
+        """It does its work from now on."""
+        if self.phase is Phase.STARTING and not self._killed:
+            self.phase = Phase.RUNNING
+            self._due_s = now_s + self._timings.lease_s
+        return []
+
+    def heard(self, now_s: float) -> list[Decision]:
+        """A sign of life."""
+        if self.phase is Phase.RUNNING and not self._killed:
+            self._due_s = now_s + self._timings.lease_s
+        return []
+
+    def exited(self, now_s: float, why: str) -> list[Decision]:
+        """Its process has ended, or could not be started."""
+        if self.phase in (Phase.STOPPING, Phase.ENDED):
+            self.phase, self._due_s = Phase.ENDED, None
+            return []
+        timings = self._timings
+        self._ends.append(now_s)
+        recent = sum(end_s > now_s - timings.window_s for end_s in self._ends)
+        self.phase = Phase.BACKOFF
+        self._due_s = now_s + timings.backoff_s[min(recent, len(timings.backoff_s)) - 1]
+        decisions: list[Decision] = []
+        if not self.degraded and (recent >= timings.degraded_after or self._too_slow):
+            times = f"it ended {recent} times in {timings.window_s:g} s, the last time: "
+            self.degraded = why if self._too_slow else times + why
+            decisions.append(Degraded(self.degraded))
+        return decisions + self.tick(now_s)
+
+    def stop(self, now_s: float) -> list[Decision]:
+        """It has been asked to end."""
+        if self.phase is Phase.BACKOFF:
+            self.phase, self._due_s = Phase.ENDED, None
+        elif self.phase in (Phase.STARTING, Phase.RUNNING):
+            self.phase = Phase.STOPPING
+            self._due_s = None if self._killed else now_s + self._timings.stop_limit_s
+        return []
+
+    def tick(self, now_s: float) -> list[Decision]:
+        """Time has passed."""
+        decisions: list[Decision] = []
+        timings = self._timings
+        if self.degraded and self.phase is Phase.RUNNING and now_s >= self._ends[-1] + timings.window_s:
+            self.degraded = ""
+            decisions.append(Recovered())
+        if self._due_s is None or now_s < self._due_s:
+            return decisions
+        match self.phase:
+            case Phase.BACKOFF:
+                self.restarts += 1
+                return decisions + self._spawn(now_s)
+            case Phase.STARTING:
+                self._too_slow = True
+                return decisions + self._kill(f"it was not ready {timings.start_limit_s:g} s after its start")
+            case Phase.RUNNING:
+                return decisions + self._kill(f"no sign of life for {timings.lease_s:g} s")
+            case _:
+                return decisions + self._kill(f"it did not end within {timings.stop_limit_s:g} s")
+
+    def _spawn(self, now_s: float) -> list[Decision]:
+        self.phase = Phase.STARTING
+        self._killed = self._too_slow = False
+        self._due_s = now_s + self._timings.start_limit_s
+        return [Spawn()]
+
+    def _kill(self, reason: str) -> list[Decision]:
+        self._killed = True
+        self._due_s = None
+        return [Kill(reason)]

@@ -1,0 +1,121 @@
+"""Placement: what holds for every topology and every number of workers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm import BasicBolt, Config, Spout, Topology, TopologyBuilder
+from aiostorm.cluster.scheduler import WorkerInfo, place
+from aiostorm.topology import ACKER_COMPONENT, Plan, make_plan
+
+
+class Source(Spout):
+    outputs = "n"
+
+    def next_tuple(self) -> None:
+        """Nothing."""
+
+
+class Step(BasicBolt):
+    outputs = "n"
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        """Nothing."""
+
+
+def chain(*parallelism: int) -> Topology:
+    """A spout and bolts behind each other, with so many tasks each."""
+    builder = TopologyBuilder()
+    builder.set_spout("c0", Source, parallelism=parallelism[0])
+    for i, tasks in enumerate(parallelism[1:], 1):
+        builder.set_bolt(f"c{i}", Step, parallelism=tasks).shuffle_grouping(f"c{i - 1}")
+    return builder.create_topology()
+
+
+def workers(count: int, nodes: int = 1) -> list[WorkerInfo]:
+    return [WorkerInfo(f"w{i}", f"node-{i % nodes}") for i in range(count)]
+
+
+def spread(numbers: list[int]) -> int:
+    return max(numbers) - min(numbers)
+
+
+def loads(placement: dict[int, str], names: list[str], tasks: tuple[int, ...] | None = None) -> list[int]:
+    counted = Counter(worker for task, worker in placement.items() if tasks is None or task in tasks)
+    return [counted[name] for name in names]
+
+
+sizes = st.lists(st.integers(1, 9), min_size=1, max_size=8)
+
+
+@given(sizes, st.integers(1, 12), st.integers(1, 3))
+def test_it_is_even_in_all_and_for_each_component(parallelism: list[int], count: int, nodes: int) -> None:
+    topology = chain(*parallelism)
+    plan = make_plan(topology, Config(workers=count))
+    placement = place(topology, plan, workers(count, nodes))
+    names = [w.name for w in workers(count)]
+    assert placement.keys() == {task.task_id for task in plan.tasks}
+    assert set(placement.values()) <= set(names)
+    assert spread(loads(placement, names)) <= 1
+    for tasks in plan.tasks_of.values():
+        assert spread(loads(placement, names, tasks)) <= 1
+    assert loads(placement, names, plan.tasks_of[ACKER_COMPONENT]) == [1] * count
+    assert place(topology, plan, workers(count, nodes)) == placement
+
+
+def least_moves(plan: Plan, previous: dict[int, str], names: list[str]) -> int:
+    """No placement that is even has fewer: the fullest workers keep one more where there is one more to keep."""
+    held = sorted((sum(worker == name for worker in previous.values()) for name in names), reverse=True)
+    share, extras = divmod(len(plan.tasks), len(names))
+    kept = sum(min(count, share + (i < extras)) for i, count in enumerate(held))
+    return len(plan.tasks) - kept
+
+
+@given(sizes, st.integers(1, 8), st.sets(st.integers(0, 9), min_size=1, max_size=8))
+def test_when_workers_change_it_is_even_again_with_the_least_moves(
+    parallelism: list[int], before: int, after: set[int]
+) -> None:
+    topology = chain(*parallelism)
+    plan = make_plan(topology, Config(workers=before))
+    previous = place(topology, plan, workers(before))
+    now = [WorkerInfo(f"w{i}") for i in sorted(after)]
+    names = [w.name for w in now]
+    placement = place(topology, plan, now, previous)
+    assert placement.keys() == previous.keys()
+    assert spread(loads(placement, names)) <= 1
+    moves = sum(placement[task] != previous[task] for task in placement)
+    assert moves == least_moves(plan, previous, names)
+
+
+def test_the_same_workers_keep_what_they_have() -> None:
+    topology = chain(1, 3, 5)
+    plan = make_plan(topology, Config(workers=3))
+    previous = place(topology, plan, workers(3))
+    assert place(topology, plan, workers(3)[::-1], previous) == previous
+
+
+def test_neighbours_stand_together_where_it_is_even() -> None:
+    topology = chain(1, 1, 1, 1)
+    plan = make_plan(topology, Config(workers=2, acker_executors=0))
+    placement = place(topology, plan, workers(2))
+    assert sum(placement[task] != placement[task + 1] for task in (1, 2, 3)) == 1
+
+
+def test_a_component_is_spread_over_the_nodes_first() -> None:
+    topology = chain(2)
+    plan = make_plan(topology, Config(acker_executors=0))
+    four = [WorkerInfo("a1", "a"), WorkerInfo("a2", "a"), WorkerInfo("b1", "b"), WorkerInfo("b2", "b")]
+    assert set(place(topology, plan, four).values()) == {"a1", "b1"}
+
+
+@pytest.mark.parametrize("names", [[], ["a", "a"]])
+def test_no_workers_and_two_of_one_name_are_refused(names: list[str]) -> None:
+    topology = chain(1)
+    plan = make_plan(topology, Config())
+    with pytest.raises(ValueError, match="one or more workers"):
+        place(topology, plan, [WorkerInfo(name) for name in names])

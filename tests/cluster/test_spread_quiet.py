@@ -1,0 +1,122 @@
+"""Is a spread topology idle? Worlds that try to fool the answer: it never says yes while something moves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.cluster.idle import QuietReport, SpreadQuiet
+
+NAMES = ("a", "b", "c")
+
+
+@dataclass
+class Worker:
+    """A worker of a small world. `work`: how many steps it has left to do; `unasked`: what its spout may yet begin."""
+
+    name: str
+    life: int = 1
+    work: int = 0
+    activity: int = 0
+    sent: Counter[str] = field(default_factory=Counter)
+    received: Counter[str] = field(default_factory=Counter)
+
+    def report(self) -> QuietReport:
+        return QuietReport(self.name, self.life, self.work == 0, self.activity, dict(self.sent), dict(self.received))
+
+
+class World:
+    """Workers, and messages under way. Chance says what happens next."""
+
+    def __init__(self) -> None:
+        self.workers = {name: Worker(name) for name in NAMES}
+        self.under_way: list[tuple[str, str]] = []
+
+    @property
+    def still(self) -> bool:
+        return not self.under_way and all(worker.work == 0 for worker in self.workers.values())
+
+    def step(self, data: st.DataObject) -> None:
+        busy = [name for name, worker in self.workers.items() if worker.work]
+        moves = ["arrive"] * bool(self.under_way) + [*(["work"] * bool(busy)), "wake", "die"]
+        match data.draw(st.sampled_from(moves)):
+            case "arrive":
+                source, target = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
+                worker = self.workers[target]
+                worker.received[source] += 1
+                worker.activity += 1
+                worker.work += data.draw(st.integers(0, 2))
+            case "work":
+                worker = self.workers[data.draw(st.sampled_from(busy))]
+                worker.work -= 1
+                worker.activity += 1
+                target = data.draw(st.sampled_from(NAMES))
+                if target != worker.name:
+                    worker.sent[target] += 1
+                    self.under_way.append((worker.name, target))
+            case "wake":
+                worker = self.workers[data.draw(st.sampled_from(NAMES))]
+                worker.work += 1
+                worker.activity += 1
+            case "die":
+                self.die(data.draw(st.sampled_from(NAMES)))
+
+    def die(self, name: str) -> None:
+        """Its peers are told at once: they forget what they had counted with it, and what is under way is lost."""
+        self.under_way = [way for way in self.under_way if name not in way]
+        self.workers[name] = Worker(name, life=self.workers[name].life + 1)
+        for worker in self.workers.values():
+            worker.sent.pop(name, None)
+            worker.received.pop(name, None)
+
+
+@given(st.data())
+def test_yes_is_never_said_while_something_moves(data: st.DataObject) -> None:
+    world = World()
+    machine = SpreadQuiet(NAMES)
+    was_still = False
+    for _ in range(data.draw(st.integers(1, 6))):
+        reports = []
+        for name in data.draw(st.permutations(NAMES)):
+            for _ in range(data.draw(st.integers(0, 2))):
+                world.step(data)
+            reports.append(world.workers[name].report())
+        if machine.round(reports):
+            assert was_still, "between the rounds something moved"
+        was_still = world.still
+
+
+def test_yes_is_said_when_nothing_moves() -> None:
+    world = World()
+    world.workers["a"].sent["b"] += 3
+    world.workers["b"].received["a"] += 3
+    machine = SpreadQuiet(NAMES)
+    reports = [worker.report() for worker in world.workers.values()]
+    assert not machine.round(reports)
+    assert machine.round(reports)
+
+
+def test_one_that_is_missing_or_busy_or_has_something_on_its_way_is_no() -> None:
+    quiet = [QuietReport(name, 1, quiet=True) for name in NAMES]
+    for reports in (
+        quiet[:2],
+        [*quiet[:2], QuietReport("c", 1, quiet=False)],
+        [*quiet[:2], QuietReport("c", 1, quiet=True, sent={"a": 1})],
+        [*quiet[:2], QuietReport("c", 1, quiet=True, received={"a": 1})],
+        [*quiet[:2], QuietReport("c", 1, quiet=True, sent={"gone": 1})],
+    ):
+        machine = SpreadQuiet(NAMES)
+        assert not machine.round(reports)
+        assert not machine.round(reports)
+
+
+def test_a_new_life_or_any_activity_is_a_change() -> None:
+    quiet = [QuietReport(name, 1, quiet=True) for name in NAMES]
+    for changed in (QuietReport("c", 2, quiet=True), QuietReport("c", 1, quiet=True, activity=1)):
+        machine = SpreadQuiet(NAMES)
+        machine.round(quiet)
+        assert not machine.round([*quiet[:2], changed])
+        assert machine.round([*quiet[:2], changed])
