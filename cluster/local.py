@@ -17,6 +17,7 @@ from typing import Any, Self
 from ..actors import ActorSystem, Clock, DeadLetter, Decision, Rng
 from ..tasks import Wire, describe, direct
 from ..topology import Config, Segment, Topology
+from .body import Part
 from .running_topology import RunningTopology
 
 log = logging.getLogger("aiostorm.cluster")
@@ -80,7 +81,12 @@ class LocalCluster:
         for layer in (self._config, topology.config, config):
             settings = settings.merge(layer)
         running = RunningTopology(
-            self._system, name, topology, settings, on_killed=lambda: self._forget(name), wire=self._wire
+            self._system,
+            name,
+            topology,
+            settings,
+            on_killed=lambda: self._forget(name),
+            make_body=lambda gave_up: Part(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire),
         )
         self._topologies[name] = running
         await running.start()

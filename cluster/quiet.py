@@ -65,6 +65,12 @@ class QuietWatch:
             if not changed.done():
                 changed.set_result(None)
 
+    def is_quiet_now(self, *, finished: bool, held: bool, quiet_s: float) -> bool:
+        """Would `wait` return at once, if it had been called a while ago?"""
+        wait = _Wait(finished, held, quiet_s, None, self._monotonic() - SOON_S)
+        recheck_s = self._look(wait)
+        return recheck_s is not None and recheck_s <= 0
+
     def _look_for_all(self) -> None:
         self._soon = None
         for changed, wait in self._waiting.items():

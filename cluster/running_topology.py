@@ -20,14 +20,13 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ..actors import ActorEscalatedError, ActorSystem, Question, Stall
-from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
-from ..tasks import Activate, Deactivate, ErrorReport, GetResult, TaskActor, Wire, describe, direct
-from ..topology import ACKER_COMPONENT, Config, Topology
+from ..actors import ActorEscalatedError, ActorSystem, Stall
+from ..metrics import TopologyMetrics
+from ..tasks import ErrorReport, describe
+from ..topology import Config, Topology
+from .body import Body, GaveUp, Part, WorkerStatus
 from .crew import Crew
 from .errors import TopologyFailedError, TopologyKilledError
-from .quiet import QuietWatch
-from .stalls import StallReports
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -51,26 +50,17 @@ class RunningTopology:
         name: str,
         topology: Topology,
         config: Config,
+        *,
         on_killed: Callable[[], None],
-        wire: Wire = direct,
+        make_body: Callable[[GaveUp], Body],
     ) -> None:
         self.name = name
         self.topology = topology
         self.config = config
         self.state = State.STARTING
         self._system = system
-        self._crew = Crew(
-            system,
-            name,
-            topology,
-            config,
-            on_quiet=lambda: self._quiet.notify(),
-            gave_up=self._task_gave_up,
-            wire=wire,
-        )
-        self.plan = self._crew.plan
-        self._quiet = QuietWatch(self._crew.spouts, self._crew.bolts, self._crew.ackers, system.clock.monotonic)
-        self._stalls = StallReports(name, {c: own.stall_report_s for c, own in self._crew.configs.items()})
+        self._body = make_body(self._task_gave_up)
+        self.plan = self._body.plan
         self._on_killed = on_killed
         self._ended: asyncio.Future[None] = system.loop.create_future()
         self._end_task: asyncio.Task[None] | None = None
@@ -83,28 +73,16 @@ class RunningTopology:
     # -- look --------------------------------------------------------------------------------------------------------
 
     def metrics(self) -> TopologyMetrics:
-        """Counters of every component (the acker is `__acker`), as they are now."""
-        by_component: dict[str, list[TaskMetrics]] = {c: [] for c in self.topology.components}
-        for task in self._crew.tasks:
-            by_component[task.task.component].append(task.metrics())
-        found = [
-            ComponentMetrics(c, self.topology.components[c].kind, tuple(tasks)) for c, tasks in by_component.items()
-        ]
-        if self._crew.ackers:
-            ackers = tuple(
-                TaskMetrics.of(task_id, TaskCounters(), pending=0, fill=box.fill, capacity=box.capacity)
-                for task_id, box in zip(self._crew.acker_ids, self._crew.ackers, strict=True)
-            )
-            found.append(ComponentMetrics(ACKER_COMPONENT, "acker", ackers))
-        return TopologyMetrics(found)
+        """Counters of every component (the acker is `__acker`): as they are now; of workers, as they last said."""
+        return self._body.metrics()
 
     def errors(self) -> list[ErrorReport]:
         """The last errors in user code, oldest first; `metrics()` counts all."""
-        return self._crew.errors.last
+        return self._body.errors()
 
     def stalls(self) -> list[Stall]:
         """The last times that user code blocked the loop longer than `topology.stall.report.secs`, and the line."""
-        return self._stalls.last
+        return self._body.stalls()
 
     @property
     def unreported_failure(self) -> bool:
@@ -113,20 +91,21 @@ class RunningTopology:
 
     def pending(self) -> dict[str, list[Any]]:
         """Spout component → the message ids that are neither acked nor failed."""
-        open_ids: dict[str, list[Any]] = {}
-        for spout in self._crew.spouts:
-            open_ids.setdefault(spout.task.component, []).extend(spout.open_messages())
-        return open_ids
+        return self._body.pending()
+
+    def workers(self) -> list[WorkerStatus]:
+        """The workers that it is spread over: pid, tasks, restarts. None if all of it runs in this process."""
+        return self._body.workers()
+
+    @property
+    def degraded(self) -> str:
+        """Why it does not run as it should: a worker does not stay alive. Empty if all is well."""
+        return self._body.degraded
 
     async def results(self) -> dict[str, list[Any]]:
         """Component → what `result()` of each of its tasks returned (components that only return None are left out)."""
         self._check_alive()
-        found: dict[str, list[Any]] = {}
-        for task in self._crew.tasks:
-            value = await self._ask(task)
-            if value is not None:
-                found.setdefault(task.task.component, []).append(value)
-        return found
+        return await self._body.results()
 
     # -- wait --------------------------------------------------------------------------------------------------------
 
@@ -137,7 +116,7 @@ class RunningTopology:
         `timeout_s`; TopologyFailedError if a component gave up; TopologyKilledError if it was killed.
         """
         async with asyncio.timeout(timeout_s):
-            await self._quiet.wait(finished=False, quiet_s=quiet_s, broken=self._check_alive)
+            await self._body.wait_quiet(finished=False, quiet_s=quiet_s, broken=self._check_alive)
 
     async def wait_still(
         self, timeout_s: float | None = None, *, quiet_s: float = 1.0, until: Callable[[], bool] | None = None
@@ -147,12 +126,14 @@ class RunningTopology:
         They are then held by a bolt, or forgotten: something happens when it acks or fails them, or at their timeout.
         """
         async with asyncio.timeout(timeout_s):
-            await self._quiet.wait(finished=False, held=True, until=until, quiet_s=quiet_s, broken=self._check_alive)
+            await self._body.wait_quiet(
+                finished=False, held=True, until=until, quiet_s=quiet_s, broken=self._check_alive
+            )
 
     async def wait_finished(self, timeout_s: float | None = None) -> None:
         """Wait until every spout has called `collector.finish()` and everything it emitted is done."""
         async with asyncio.timeout(timeout_s):
-            await self._quiet.wait(finished=True, quiet_s=0.0, broken=self._check_alive)
+            await self._body.wait_quiet(finished=True, quiet_s=0.0, broken=self._check_alive)
 
     async def wait_ended(self) -> None:
         """Wait until it was killed or has failed (then TopologyFailedError)."""
@@ -182,9 +163,9 @@ class RunningTopology:
         self._check_alive()
         self.state = State.INACTIVE
         self._drained = True
-        self._crew.post_to_spouts(lambda: Deactivate(end=True))
+        self._body.end_spouts()
         async with asyncio.timeout(timeout_s):
-            await self._quiet.wait(finished=False, quiet_s=0.0, broken=self._check_alive)
+            await self._body.wait_quiet(finished=False, quiet_s=0.0, broken=self._check_alive)
 
     async def kill(self, wait_s: float | None = None) -> None:
         """Deactivate, let what is under way finish for at most `wait_s` (default: the message timeout), then stop.
@@ -200,8 +181,7 @@ class RunningTopology:
     async def start(self) -> None:
         """Start the tasks; returns when every component is prepared or open, or raises TopologyFailedError."""
         try:
-            self._stalls.start()
-            await self._crew.start(self._ended)
+            await self._body.start(self._ended)
             self._check_alive()
         except BaseException:
             await self.end(0)
@@ -220,8 +200,8 @@ class RunningTopology:
             self._end_task = self._system.guard(self._end(wait_s), name=f"kill {self.name}")
         elif wait_s <= 0 and not self._end_task.done():
             self._at_once = True
-            self._crew.doom()
-            self._quiet.wake()
+            self._body.doom()
+            self._body.wake()
         await asyncio.shield(self._end_task)
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -229,24 +209,23 @@ class RunningTopology:
     async def _end(self, wait_s: float) -> None:
         try:
             if not self._at_once:
-                self._crew.post_to_spouts(lambda: Deactivate(end=True))
+                self._body.end_spouts()
                 await self._drain(wait_s)
             if self._at_once:
-                await self._crew.kill()
+                await self._body.kill()
             else:
-                await self._crew.stop()
+                await self._body.stop()
         finally:  # also if this is cancelled: then the cluster ends, and kills what is left
-            self._crew.doom()
-            self._stalls.stop()
+            self._body.doom()
             self._over()
             self._on_killed()
 
     async def _drain(self, wait_s: float) -> None:
         try:
             async with asyncio.timeout(wait_s):
-                await self._quiet.wait(finished=False, quiet_s=0.0, broken=self._check_drain)
+                await self._body.wait_quiet(finished=False, quiet_s=0.0, broken=self._check_drain)
         except TimeoutError:
-            left = sum(spout.pending for spout in self._crew.spouts)
+            left = self._body.metrics().pending
             log.warning("topology %s: killed with %d messages pending after %g s", self.name, left, wait_s)
         except _DrainEndedError:
             log.warning("topology %s: killed while it drained", self.name)
@@ -259,22 +238,24 @@ class RunningTopology:
         log.error("topology %s failed: %s gave up: %s", self.name, self._failed_task, describe(self._failure))
         if self.state is not State.KILLED:
             self.state = State.FAILED
-        self._crew.post_to_spouts(lambda: Deactivate(end=True))
+        self._body.end_spouts()
         self._over()
 
     def _over(self) -> None:
         if not self._ended.done():
             self._ended.set_result(None)
-        self._quiet.wake()
+        self._body.wake()
 
     def _set_active(self, active: bool) -> None:
         self.state = State.ACTIVE if active else State.INACTIVE
-        self._crew.post_to_spouts(Activate if active else Deactivate)
+        self._body.set_active(active)
 
-    async def _ask(self, task: TaskActor) -> Any:
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._crew.post(task, Question(GetResult(), reply))
-        return await reply
+    @property
+    def _crew(self) -> Crew:
+        """For tests and simulations: the tasks, if they are here."""
+        if not isinstance(self._body, Part):
+            raise AttributeError(f"the tasks of {self.name} are in its workers")
+        return self._body.crew
 
     def _check_alive(self) -> None:
         self._check_not_failed()

@@ -1,0 +1,250 @@
+"""Body: what a running topology is made of: tasks in this process, or workers. And the first of the two.
+
+    RunningTopology (its life: start, wait, steer, end) ─► Body ─┬─ Part: tasks here (crew, quiet, stalls)
+                                                                 └─ Workforce: workers, each of which has a Part
+
+1. A body decides nothing about the life of the topology: it starts, tells, asks and ends what it is told to.
+2. It says by `gave_up` that a task was given up. It may do so at any time, more than once.
+3. What it shows of its tasks (metrics, errors, pending) stays readable after its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..actors import ActorSystem, Question, Stall
+from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
+from ..tasks import Activate, Deactivate, ErrorReport, GetResult, TaskActor, Wire, direct
+from ..topology import ACKER_COMPONENT, Config, Plan, Topology
+from .crew import Crew
+from .quiet import QuietWatch
+from .stalls import StallReports
+
+GaveUp = Callable[[str, BaseException], None]
+"""(path of a task, why): it was given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A worker as its parent sees it. `phase` is STARTING, RUNNING, BACKOFF, STOPPING or ENDED; `degraded` says why."""
+
+    name: str
+    pid: int
+    phase: str
+    tasks: tuple[int, ...]
+    restarts: int
+    degraded: str = ""
+
+
+class Body(Protocol):
+    """See the module."""
+
+    @property
+    def plan(self) -> Plan:
+        """All its tasks."""
+        ...
+
+    async def start(self, ended: asyncio.Future[None]) -> None:
+        """Prepare all bolts, then open all spouts. Returns early when `ended` is done."""
+        ...
+
+    def metrics(self) -> TopologyMetrics:
+        """As they are known now."""
+        ...
+
+    def errors(self) -> list[ErrorReport]:
+        """The last, oldest first."""
+        ...
+
+    def stalls(self) -> list[Stall]:
+        """The last, oldest first."""
+        ...
+
+    def pending(self) -> dict[str, list[Any]]:
+        """Spout component → open message ids."""
+        ...
+
+    def workers(self) -> list[WorkerStatus]:
+        """Its workers; none if all is in this process."""
+        ...
+
+    @property
+    def degraded(self) -> str:
+        """Why it does not run as it should; empty if it does."""
+        ...
+
+    async def results(self) -> dict[str, list[Any]]:
+        """Component → what its tasks' `result()` returned, where that is not None."""
+        ...
+
+    def set_active(self, active: bool) -> None:
+        """Let the spouts emit, or not."""
+        ...
+
+    def end_spouts(self) -> None:
+        """No spout emits any more, ever."""
+        ...
+
+    async def wait_quiet(
+        self,
+        *,
+        finished: bool,
+        quiet_s: float,
+        broken: Callable[[], None],
+        held: bool = False,
+        until: Callable[[], bool] | None = None,
+    ) -> None:
+        """See QuietWatch."""
+        ...
+
+    def wake(self) -> None:
+        """Whoever waits looks again: something is broken or over."""
+        ...
+
+    async def stop(self) -> None:
+        """End in order."""
+        ...
+
+    async def kill(self) -> None:
+        """End at once."""
+        ...
+
+    def doom(self) -> None:
+        """The same without waiting for it. Twice is once."""
+        ...
+
+
+class Part:
+    """The tasks in this process, of a topology that is here as a whole or in part (`hosting`)."""
+
+    def __init__(
+        self,
+        system: ActorSystem,
+        name: str,
+        topology: Topology,
+        config: Config,
+        *,
+        gave_up: GaveUp,
+        wire: Wire = direct,
+    ) -> None:
+        self.topology = topology
+        self.crew = Crew(
+            system, name, topology, config, on_quiet=lambda: self._quiet.notify(), gave_up=gave_up, wire=wire
+        )
+        self._quiet = QuietWatch(self.crew.spouts, self.crew.bolts, self.crew.ackers, system.clock.monotonic)
+        self._stalls = StallReports(name, {c: own.stall_report_s for c, own in self.crew.configs.items()})
+
+    @property
+    def plan(self) -> Plan:
+        """See Body."""
+        return self.crew.plan
+
+    @property
+    def degraded(self) -> str:
+        """See Body."""
+        return ""
+
+    async def start(self, ended: asyncio.Future[None]) -> None:
+        """See Body."""
+        self._stalls.start()
+        await self.crew.start(ended)
+
+    def metrics(self) -> TopologyMetrics:
+        """See Body."""
+        by_component: dict[str, list[TaskMetrics]] = {c: [] for c in self.topology.components}
+        for task in self.crew.tasks:
+            by_component[task.task.component].append(task.metrics())
+        found = [
+            ComponentMetrics(c, self.topology.components[c].kind, tuple(tasks)) for c, tasks in by_component.items()
+        ]
+        if self.crew.ackers:
+            ackers = tuple(
+                TaskMetrics.of(task_id, TaskCounters(), pending=0, fill=box.fill, capacity=box.capacity)
+                for task_id, box in zip(self.crew.acker_ids, self.crew.ackers, strict=True)
+            )
+            found.append(ComponentMetrics(ACKER_COMPONENT, "acker", ackers))
+        return TopologyMetrics(found)
+
+    def errors(self) -> list[ErrorReport]:
+        """See Body."""
+        return self.crew.errors.last
+
+    def stalls(self) -> list[Stall]:
+        """See Body."""
+        return self._stalls.last
+
+    def pending(self) -> dict[str, list[Any]]:
+        """See Body."""
+        open_ids: dict[str, list[Any]] = {}
+        for spout in self.crew.spouts:
+            open_ids.setdefault(spout.task.component, []).extend(spout.open_messages())
+        return open_ids
+
+    def workers(self) -> list[WorkerStatus]:
+        """See Body."""
+        return []
+
+    async def results(self) -> dict[str, list[Any]]:
+        """See Body."""
+        found: dict[str, list[Any]] = {}
+        for task in self.crew.tasks:
+            value = await self.result_of(task)
+            if value is not None:
+                found.setdefault(task.task.component, []).append(value)
+        return found
+
+    async def result_of(self, task: TaskActor) -> Any:
+        """What a task's `result()` returns."""
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.crew.post(task, Question(GetResult(), reply))
+        return await reply
+
+    def set_active(self, active: bool) -> None:
+        """See Body."""
+        self.crew.post_to_spouts(Activate if active else Deactivate)
+
+    def end_spouts(self) -> None:
+        """See Body."""
+        self.crew.post_to_spouts(lambda: Deactivate(end=True))
+
+    async def wait_quiet(
+        self,
+        *,
+        finished: bool,
+        quiet_s: float,
+        broken: Callable[[], None],
+        held: bool = False,
+        until: Callable[[], bool] | None = None,
+    ) -> None:
+        """See Body."""
+        await self._quiet.wait(finished=finished, held=held, until=until, quiet_s=quiet_s, broken=broken)
+
+    def is_quiet_now(self, *, finished: bool, held: bool, quiet_s: float) -> bool:
+        """Would `wait_quiet` return at once?"""
+        return self._quiet.is_quiet_now(finished=finished, held=held, quiet_s=quiet_s)
+
+    def wake(self) -> None:
+        """See Body."""
+        self._quiet.wake()
+
+    async def stop(self) -> None:
+        """See Body."""
+        try:
+            await self.crew.stop()
+        finally:
+            self.doom()
+
+    async def kill(self) -> None:
+        """See Body."""
+        try:
+            await self.crew.kill()
+        finally:
+            self.doom()
+
+    def doom(self) -> None:
+        """See Body."""
+        self.crew.doom()
+        self._stalls.stop()
