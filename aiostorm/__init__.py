@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         direct,
         spout,
     )
+    from .transport import UnsendableError, register_record
 
 __version__ = "0.1.0"
 
@@ -83,6 +84,7 @@ _ROOMS = {
     "BoltCollector Component Config ConfigError EmitError Failure FailValueSpout Fields Grouping GroupingContext Spout "
     "SpoutCollector StreamId TaskHook Topology TopologyBuilder TopologyContext TopologyError Tuple TupleBatch "
     "UnhashableKeyError bolt direct spout",
+    "transport": "UnsendableError register_record",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
@@ -135,10 +137,12 @@ __all__ = [
     "Tuple",
     "TupleBatch",
     "UnhashableKeyError",
+    "UnsendableError",
     "bolt",
     "cleanup_ctx",
     "direct",
     "lifespan",
+    "register_record",
     "running",
     "spout",
 ]

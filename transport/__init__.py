@@ -11,12 +11,17 @@ from .errors import (
     LinkSupersededError,
     NetworkError,
     ProtocolError,
+    RecordError,
+    UnreadableError,
+    UnsendableError,
 )
 from .link import Link, LinkTimings, Source
 from .links import Links
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .payloads import PAYLOAD_HEADER_BYTES, PayloadKind, pack_payload, unpack_payload
+from .records import register_record
 from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
+from .values import pack_value, unpack_value
 
 __all__ = [
     "MAX_BUFFERED_BYTES",
@@ -40,8 +45,14 @@ __all__ = [
     "PayloadKind",
     "PeerStarted",
     "ProtocolError",
+    "RecordError",
     "SequenceLimits",
     "Source",
+    "UnreadableError",
+    "UnsendableError",
     "pack_payload",
+    "pack_value",
+    "register_record",
     "unpack_payload",
+    "unpack_value",
 ]

@@ -27,3 +27,29 @@ class LinkClosedError(NetworkError):
 
 class LinkSupersededError(NetworkError):
     """Another process has this one's name, and the peer has taken it for the later one. This process must end."""
+
+
+class UnreadableError(ProtocolError):
+    """Bytes came that are no value in this process: not of the format, beyond its limits, or of an unknown record."""
+
+
+class RecordError(AiostormError, TypeError):
+    """A class cannot be registered as a record, or not under this name."""
+
+
+class UnsendableError(AiostormError, TypeError):
+    """A value that cannot be sent to another process. The message says which, where it is, and what to do.
+
+    `path` is its place inside of what was sent (`[3]['when']`); `offset` the place of the first row, where rows were.
+    """
+
+    def __init__(self, reason: str, path: str = "", *, where: str = "", offset: int | None = None) -> None:
+        self.reason = reason
+        self.path = path
+        self.offset = offset
+        place = ", ".join(part for part in (where, f"at {path}" if path else "") if part)
+        super().__init__(f"{place}: {reason}" if place else reason)
+
+    def inside(self, step: str) -> UnsendableError:
+        """The same, seen from one container further out."""
+        return UnsendableError(self.reason, step + self.path)

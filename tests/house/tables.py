@@ -23,11 +23,17 @@ MACHINES: Final = (
     "testing/simulation/svg.py",
     "testing/virtual_time.py",
     "topology/*.py",
+    "transport/arrays.py",
+    "transport/batches.py",
     "transport/courier.py",
+    "transport/extensions.py",
     "transport/headers.py",
     "transport/payloads.py",
+    "transport/records.py",
+    "transport/scan.py",
     "transport/sequence.py",
     "transport/sliding.py",
+    "transport/values.py",
 )
 
 MACHINE_BANS: Final = ("asyncio", "time", "threading", "concurrent", "socket", "random", "select", "selectors")
@@ -55,7 +61,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "secrets": ("actors/rng.py",),
     "os.urandom": ("actors/rng.py",),
     "os.getrandom": (),
-    "uuid": (),
+    "uuid": ("transport/extensions.py",),  # makes the UUIDs that came
     "numpy.random": (),
     # The network:
     "socket": (),
