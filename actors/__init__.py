@@ -7,6 +7,7 @@ system ─ guardian of all ─┬─ cell: mailbox, restarts, timers, watchers �
 
 from .actor import Actor, maybe_await
 from .clock import Clock, LoopClock, is_virtual
+from .deathwatch import DeathWatch, Ear
 from .directory_store import DirectoryStore
 from .dispatcher import Stepper
 from .errors import (
@@ -25,7 +26,7 @@ from .lanes import EMPTY, Lanes, Parked
 from .lifeline import die_with_parent
 from .loops import loop_factory
 from .mailbox import Mailbox
-from .messages import ChildEscalated, DeadLetter, Question, Stop, Terminated
+from .messages import ChildEscalated, DeadLetter, Question, Reply, Stop, Terminated
 from .policy import (
     ESCALATE_ON_FAILURE,
     RESUME_ON_FAILURE,
@@ -35,7 +36,7 @@ from .policy import (
     FailureHistory,
     RestartPolicy,
 )
-from .ref import Ref
+from .ref import Ref, time_out
 from .rng import Rng, SystemRng
 from .spawner import MAX_STDIN_BYTES, Child, ChildLine, PythonSpawner, Spawner, check_stdin
 from .stall import Stall, StallWatch
@@ -63,9 +64,11 @@ __all__ = [
     "Clock",
     "DeadLetter",
     "DeadLetters",
+    "DeathWatch",
     "Decision",
     "Directive",
     "DirectoryStore",
+    "Ear",
     "FailureHistory",
     "Inbox",
     "KillTimeoutError",
@@ -77,6 +80,7 @@ __all__ = [
     "PythonSpawner",
     "Question",
     "Ref",
+    "Reply",
     "RestartPolicy",
     "Rng",
     "SpawnError",
@@ -96,4 +100,5 @@ __all__ = [
     "is_virtual",
     "loop_factory",
     "maybe_await",
+    "time_out",
 ]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 from .errors import ActorEscalatedError
 from .lanes import EMPTY
 from .mailbox import Mailbox
-from .messages import Begun, ChildEscalated, Question, Stop
+from .messages import Begun, ChildEscalated, Question, Reply, Stop
 from .policy import RestartPolicy
 from .timers import Timer
 
@@ -100,11 +100,11 @@ class Actor:
 
     def watch(self, ref: Ref) -> None:
         """Receive `Terminated(ref, error)` when that actor ends, at once if it already has."""
-        self._cell.deathwatch.watch(ref._cell.deathwatch)
+        self._cell.deathwatch.watch(ref.deathwatch)
 
     def unwatch(self, ref: Ref) -> None:
         """Stop watching. What is in the mailbox already is still received."""
-        self._cell.deathwatch.unwatch(ref._cell.deathwatch)
+        self._cell.deathwatch.unwatch(ref.deathwatch)
 
     def after(self, delay_s: float, message: Any) -> Timer:
         """Send this actor a message in `delay_s` seconds."""
@@ -198,7 +198,7 @@ class Actor:
             self._cell.mailbox.nudge()
             raise self._cell.refusal(error) from error
 
-    async def _answer_later(self, value: Awaitable[Any], reply: asyncio.Future[Any]) -> None:
+    async def _answer_later(self, value: Awaitable[Any], reply: Reply) -> None:
         try:
             result = await value
         except BaseException as error:
@@ -207,7 +207,7 @@ class Actor:
         if not reply.done():
             reply.set_result(result)
 
-    def _refuse(self, reply: asyncio.Future[Any], error: BaseException) -> None:
+    def _refuse(self, reply: Reply, error: BaseException) -> None:
         # Never a cancelled reply: the asker would take it for a cancel of its own.
         if not reply.done():
             reply.set_exception(self._cell.refusal(error))

@@ -2,27 +2,35 @@
 
 1. A watcher hears once of each end it watches, on its control lane, however often it asked; at once if it was too late.
 2. Both sides forget: when the watched one ends, when the watcher ends, when it stops watching.
+3. Neither side need be an actor: the far end of a ref that leads to another process has a DeathWatch, too.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .messages import Terminated
 
 if TYPE_CHECKING:
-    from .mailbox import Mailbox
     from .ref import Ref
 
 
+class Ear(Protocol):
+    """What hears of an end: a mailbox, for an actor."""
+
+    def post(self, item: Any) -> None:
+        """A Terminated; never refused."""
+        ...
+
+
 class DeathWatch:
-    """One actor's side of it: as watcher and as watched."""
+    """One actor's side of it: as watcher and as watched. What it hears goes to its ear."""
 
-    __slots__ = ("_ended", "_mailbox", "_ref", "_watched", "_watchers")
+    __slots__ = ("_ear", "_ended", "_ref", "_watched", "_watchers")
 
-    def __init__(self, ref: Ref, mailbox: Mailbox) -> None:
+    def __init__(self, ref: Ref, ear: Ear) -> None:
         self._ref = ref
-        self._mailbox = mailbox
+        self._ear = ear
         # Sets that keep their order: one hears of an end in the order in which one asked, in every run.
         self._watchers: dict[DeathWatch, None] = {}
         self._watched: dict[DeathWatch, None] = {}
@@ -31,7 +39,7 @@ class DeathWatch:
     def watch(self, other: DeathWatch) -> None:
         """Hear of the other's end."""
         if other._ended is not None:
-            self._mailbox.post(other._ended)
+            self._ear.post(other._ended)
         elif self._ended is None:
             other._watchers[self] = None
             self._watched[other] = None
@@ -48,4 +56,4 @@ class DeathWatch:
             self.unwatch(watched)
         for watcher in list(self._watchers):
             watcher.unwatch(self)
-            watcher._mailbox.post(self._ended)
+            watcher._ear.post(self._ended)

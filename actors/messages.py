@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .ref import Ref
@@ -31,12 +31,28 @@ class Stop:
     """End in order: accept no more data, process what was accepted, then stop. To any actor, on the control lane."""
 
 
+class Reply(Protocol):
+    """Where an answer goes: an `asyncio.Future`, or what has this of one. It is given one answer."""
+
+    def done(self) -> bool:
+        """Does nobody wait for it (any more)?"""
+        ...
+
+    def set_result(self, result: Any, /) -> None:
+        """The answer."""
+        ...
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """Why there is none."""
+        ...
+
+
 class Question:
-    """An `ask` in the mailbox: the message and the future its reply goes to."""
+    """An `ask` in the mailbox: the message, and where its reply goes."""
 
     __slots__ = ("message", "reply")
 
-    def __init__(self, message: Any, reply: asyncio.Future[Any]) -> None:
+    def __init__(self, message: Any, reply: Reply) -> None:
         self.message = message
         self.reply = reply
 

@@ -9,6 +9,7 @@
 3. An actor that sleeps with an empty mailbox, and whose `receive` is a plain `def`, answers an ask at once, without a
    round of the loop. Nobody is overtaken: there is nobody. After `AT_ONCE` such answers one goes the long way, so that
    others get the loop.
+4. A ref may lead to an actor of another process: it is used in the same way (RemoteRef, in transport).
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
-from .errors import AskTimeoutError, MailboxClosedError
-from .messages import Begun, Question
+from .errors import AiostormError, AskTimeoutError, MailboxClosedError
+from .messages import Begun, Question, Reply
 
 if TYPE_CHECKING:
     from .cell import Cell
     from .deadlines import Deadlines
+    from .deathwatch import DeathWatch
+    from .inbox import Inbox
 
 _FROM_SYSTEM: Any = object()
 
@@ -49,6 +52,16 @@ class Ref:
     def is_alive(self) -> bool:
         """False once the actor has ended (a restart is no end)."""
         return not self._cell.terminated.done()
+
+    @property
+    def inbox(self) -> Inbox:
+        """Its actor's mailbox, for who brings messages of others."""
+        return self._mailbox
+
+    @property
+    def deathwatch(self) -> DeathWatch:
+        """What hears of its actor's end."""
+        return self._cell.deathwatch
 
     async def tell(self, message: Any) -> None:
         """Send a message; waits while the mailbox is past its marks. MailboxClosedError if the actor has stopped.
@@ -112,6 +125,24 @@ class Ref:
                 timer.cancel()
             if parked is not None:
                 mailbox.unpark(parked)
+
+    def ask_nowait(self, message: Any, reply: Reply) -> bool:
+        """Ask for somebody else: what comes of it goes to `reply`. False if there is no room now, or never again."""
+        cell = self._cell
+        if cell.answer is not None and self._mailbox.reader_waits and cell.answered < AT_ONCE:
+            cell.answered += 1
+            try:
+                value = cell.answer(message)
+            except AiostormError as refusal:  # always one: see Actor
+                reply.set_exception(refusal)
+                return True
+            if type(value) in _PLAIN or not inspect.isawaitable(value):
+                reply.set_result(value)
+            else:
+                self._mailbox.post(Question(Begun(message, value), reply))
+            return True
+        cell.answered = 0
+        return self._mailbox.offer(Question(message, reply))
 
     def stop(self) -> None:
         """Ask the actor to end in order: what it has accepted is processed first."""

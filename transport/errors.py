@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..actors import AiostormError
+from ..actors import AiostormError, MailboxClosedError
 
 
 class NetworkError(AiostormError, ConnectionError):
@@ -53,3 +53,27 @@ class UnsendableError(AiostormError, TypeError):
     def inside(self, step: str) -> UnsendableError:
         """The same, seen from one container further out."""
         return UnsendableError(self.reason, step + self.path)
+
+
+class PeerLostError(NetworkError):
+    """The process that a ref leads to is not linked, is gone, or has begun a new life.
+
+    What it was asked may or may not have been done, unless the text says that it was not sent.
+    """
+
+
+class NoSuchActorError(MailboxClosedError):
+    """The other process has no such actor, or it is not for others. Offer it there: `node.offer(name, ref)`."""
+
+
+class NotHereError(AiostormError):
+    """Only the actor's own process can do that. Send it a message that asks it to."""
+
+
+class RemoteFailureError(AiostormError):
+    """What an actor of another process raised: its `kind` (the name of the error's type) and its text."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}" if text else kind)
+        self.kind = kind
+        self.text = text

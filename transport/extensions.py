@@ -19,6 +19,7 @@
 | 16 | complex | two doubles |
 | 17, 18 | NumPy array, NumPy scalar | arrays.py |
 | 19 | Arrow RecordBatch | batches.py |
+| 20 | a ref of an actor, in messages between actors | remote_values.py |
 
 Numbers are big-endian. A zone is nothing (naive), or 1 and the offset from UTC in microseconds (8, signed), or 2 and
 the key of a time zone (`Europe/Vienna`).
@@ -42,9 +43,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 LIST, DICT, SET, FROZENSET, RECORD, ENUM = 1, 2, 3, 4, 5, 6
 BIG_INT, SURROGATES, BYTEARRAY = 7, 8, 9
 DATETIME, DATE, TIME, TIMEDELTA, DECIMAL, UUID_CODE, COMPLEX = 10, 11, 12, 13, 14, 15, 16
-ARRAY, NUMPY_SCALAR, RECORD_BATCH = 17, 18, 19
+ARRAY, NUMPY_SCALAR, RECORD_BATCH, REF = 17, 18, 19, 20
 
-KNOWN: Final = frozenset(range(1, 20))
+KNOWN: Final = frozenset(range(1, 21))
 NESTED: Final = frozenset({LIST, DICT, SET, FROZENSET, RECORD})
 """Those that hold one value of msgpack, in which there may be others."""
 

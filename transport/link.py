@@ -126,6 +126,11 @@ class Link:
         return self._sequence.established
 
     @property
+    def over(self) -> bool:
+        """Has it ended, for good?"""
+        return self._over.is_set()
+
+    @property
     def unacked_frames(self) -> int:
         """Payloads that were taken, and that the peer has not acked yet."""
         return self._sequence.unacked_frames
@@ -337,6 +342,8 @@ class Link:
             raise ProtocolError(f"it is not {self.peer} who answers there: {greeting[:140]!r}")
         try:
             for told in self._sequence.receive(frame, self._now_s()):
+                if self._over.is_set():
+                    break  # who was told of the one before has ended the link
                 self._tell(told)
         finally:
             self._work.set()

@@ -9,7 +9,8 @@
 2. Who knocks says its name in its first HELLO, within `connect_s` seconds, and must be one that we have a link to and
    that is to dial: else the connection is closed. At most MAX_KNOCKING are between the two at a time.
    (A name proves nothing. Authentication comes before it, in a layer of its own.)
-3. One incarnation stands for the process on all its links. It is random: no two lives have the same.
+3. One incarnation stands for the process on all its links. It is random: no two lives have the same. A link that was
+   closed and is opened again begins with another: what was between the two is forgotten here, so the peer must know.
 4. Leaving the block closes the links, each of which drains within its bound; after an exception they end at once. A
    link that fails ends the block.
 """
@@ -69,6 +70,7 @@ class Links:
         self.incarnation = int.from_bytes(self._rng.token_bytes(8), "big") or 1
         self._group = asyncio.TaskGroup()
         self._links: dict[str, Link] = {}
+        self._opened: set[str] = set()
         self._listener: Listener | None = None
         self._knocking: dict[Connection, None] = {}
 
@@ -81,9 +83,10 @@ class Links:
 
     def open(self, peer: str, address: str | None, *, source: Source | None = None) -> Link:
         """The link to that peer. `address`: where it listens; None: it is the peer who dials. ValueError: a second."""
-        if _checked(peer) == self.name or peer in self._links:
+        before = self._links.get(peer)
+        if _checked(peer) == self.name or (before is not None and not before.over):
             raise ValueError(f"{self.name} has a link to {peer} already, or it is itself")
-        sequence = LinkSequence(self.incarnation, greeting=self.name.encode(), limits=self._limits)
+        sequence = LinkSequence(self._incarnation_for(peer), greeting=self.name.encode(), limits=self._limits)
         parts = LinkParts(
             sequence=sequence,
             greeting=peer.encode(),
@@ -98,6 +101,12 @@ class Links:
         link = self._links[peer] = Link(peer, parts)
         self._group.create_task(self._run(link), name=f"link {self.name} to {peer}")
         return link
+
+    def _incarnation_for(self, peer: str) -> int:
+        if peer not in self._opened:
+            self._opened.add(peer)
+            return self.incarnation
+        return int.from_bytes(self._rng.token_bytes(8), "big") or 1
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()

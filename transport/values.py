@@ -21,10 +21,11 @@ import sys
 from collections.abc import Collection, Sequence
 from importlib import import_module
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgpack
 
+from ..actors import Ref
 from . import extensions as ext
 from .errors import UnreadableError, UnsendableError
 from .records import advice, decode_enum, encode_enum, make_record, record_of
@@ -59,6 +60,41 @@ def unpack_value(data: bytes | memoryview) -> Any:
     """The value of these bytes. UnreadableError for whatever pack_value does not give."""
     scan(data)
     return decode(data)
+
+
+class RefTable(Protocol):
+    """Who knows what refs are as bytes: the node that sends them, or gets them."""
+
+    def encode_ref(self, ref: Ref) -> bytes:
+        """The bytes of a ref."""
+        ...
+
+    def decode_ref(self, data: bytes) -> Ref:
+        """A ref that works here. ValueErrors and UnreadableError if it is none."""
+        ...
+
+
+_refs: RefTable | None = None  # while a message is packed or unpacked: nothing waits in there
+
+
+def pack_message(message: object, refs: RefTable) -> bytes:
+    """As pack_value, for what may hold refs of actors."""
+    global _refs
+    before, _refs = _refs, refs
+    try:
+        return pack_value(message)
+    finally:
+        _refs = before
+
+
+def unpack_message(data: bytes | memoryview, refs: RefTable) -> Any:
+    """As unpack_value, for what pack_message has packed."""
+    global _refs
+    before, _refs = _refs, refs
+    try:
+        return unpack_value(data)
+    finally:
+        _refs = before
 
 
 def pack_column(values: Sequence[object]) -> bytes:
@@ -212,6 +248,8 @@ def _walk_other(value: Any, kind: type, depth: int, plain: frozenset[type]) -> A
     member = encode_enum(value) if hasattr(kind, "__members__") else None
     if member is not None:
         return msgpack.ExtType(ext.ENUM, member)
+    if isinstance(value, Ref) and _refs is not None:
+        return msgpack.ExtType(ext.REF, _refs.encode_ref(value))
     return _walk_foreign(value, kind)
 
 
@@ -275,6 +313,8 @@ def _from_extension(code: int, data: bytes) -> Any:
         return decoder(data)
     if code == ext.ENUM:
         return decode_enum(data)
+    if code == ext.REF and _refs is not None:
+        return _refs.decode_ref(data)
     if code == ext.ARRAY:
         return _numpy().decode_array(data)
     if code == ext.NUMPY_SCALAR:

@@ -1,0 +1,106 @@
+"""Nodes of a test: processes with a system each, over one memory network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from aiostorm.actors import Actor, ActorSystem, Ref, Terminated
+from aiostorm.transport import LinkTimings, Node
+
+from .parts import MemoryNetwork, SeededRng
+
+
+class Life:
+    """One life of a process: a system, and its node; it listens under its name. `end` is a crash."""
+
+    def __init__(self, name: str, network: MemoryNetwork, **options: Any) -> None:
+        network.processes += 1
+        rng = SeededRng(f"{network.seed} {name} {network.processes}")
+        self.name = name
+        self.options = options
+        self.system = ActorSystem(name, rng=rng, mailbox_capacity=options.pop("mailbox_capacity", 16))
+        self.network = network
+        self.node: Node
+        self.lost: list[str] = []
+        self.began: list[str] = []
+        self._stack = AsyncExitStack()
+
+    async def begin(self) -> Life:
+        await self._stack.enter_async_context(self.system)
+        self.node = Node(self.name, self.network.seen_by(self.name), self.system, **self.options)
+        await self._stack.enter_async_context(self.node)
+        await self.node.listen(self.name)
+        self.node.on_lost(lambda peer, error: self.lost.append(f"{peer}: {error}"))
+        self.node.on_peer(lambda peer, started: self.began.append(peer))
+        return self
+
+    async def end(self) -> None:
+        await self._stack.aclose()
+
+    def spawn(self, actor: Actor | Callable[[], Actor], name: str) -> Ref:
+        """An actor that others may reach."""
+        ref = self.system.spawn(actor, name)
+        self.node.offer(name, ref)
+        return ref
+
+
+@asynccontextmanager
+async def two(network: MemoryNetwork | None = None, **options: Any) -> AsyncIterator[tuple[Life, Life]]:
+    """a and b, linked: a dials."""
+    network = network or MemoryNetwork()
+    options.setdefault("timings", LinkTimings(drain_s=0.1))
+    a, b = await Life("a", network, **dict(options)).begin(), await Life("b", network, **dict(options)).begin()
+    try:
+        a.node.link("b", "b")
+        b.node.link("a")
+        yield a, b
+    finally:
+        await a.end()
+        await b.end()
+
+
+class Echo(Actor):
+    """Gives back what it is asked; does what a function that it is told says; keeps the rest."""
+
+    def __init__(self) -> None:
+        self.got: list[Any] = []
+
+    def receive(self, message: Any) -> Any:
+        if message == "raise":
+            raise ValueError("as it was told")
+        if message == "stop":
+            self.stop()
+        self.got.append(message)
+        return message
+
+
+class Slow(Actor):
+    """Handles nothing until it is let go."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.got: list[Any] = []
+
+    async def receive(self, message: Any) -> Any:
+        await self.go.wait()
+        self.got.append(message)
+        return message
+
+
+class Watcher(Actor):
+    """Watches what it is told to watch."""
+
+    def __init__(self) -> None:
+        self.heard: list[Terminated] = []
+
+    def receive(self, message: Any) -> None:
+        match message:
+            case Terminated():
+                self.heard.append(message)
+            case Ref():
+                self.watch(message)
+            case ("not", Ref() as ref):
+                self.unwatch(ref)
