@@ -23,10 +23,12 @@ from .link import Link, LinkTimings, Source
 from .links import Links
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .node import Node
+from .numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
 from .payloads import PAYLOAD_HEADER_BYTES, PayloadKind, pack_payload, unpack_payload
 from .records import register_record
 from .remote_notes import MAX_MESSAGE_BYTES
 from .remote_ref import RemoteRef
+from .segments import PIECE_BYTES, PackedItems, pack_items, pack_segment, segments_body, split_items, unpack_segments
 from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
 from .values import pack_value, unpack_value
 
@@ -36,6 +38,7 @@ __all__ = [
     "MAX_MESSAGE_BYTES",
     "MAX_PAYLOAD_BYTES",
     "PAYLOAD_HEADER_BYTES",
+    "PIECE_BYTES",
     "Connection",
     "ConnectionLostError",
     "Courier",
@@ -53,6 +56,7 @@ __all__ = [
     "NoSuchActorError",
     "Node",
     "NotHereError",
+    "PackedItems",
     "PayloadKind",
     "PeerLostError",
     "PeerStarted",
@@ -64,9 +68,18 @@ __all__ = [
     "Source",
     "UnreadableError",
     "UnsendableError",
+    "pack_items",
+    "pack_numbers",
+    "pack_pairs",
     "pack_payload",
+    "pack_segment",
     "pack_value",
     "register_record",
+    "segments_body",
+    "split_items",
+    "unpack_numbers",
+    "unpack_pairs",
     "unpack_payload",
+    "unpack_segments",
     "unpack_value",
 ]

@@ -98,13 +98,11 @@ def unpack_message(data: bytes | memoryview, refs: RefTable) -> Any:
 
 
 def pack_column(values: Sequence[object]) -> bytes:
-    """An array of values, each as deep as one may be alone. The path of an UnsendableError begins with `[i]`."""
+    """An array of values, each as deep as one may be alone. UnsendableError with the `offset` of the first to blame."""
     try:
-        packed = _pack(_walk_all(values, -1, PLAIN, "[{}]"))
+        return _pack(_walk_column(values, PLAIN))
     except (OverflowError, UnicodeEncodeError):
-        packed = _pack(_walk_all(values, -1, _CERTAIN, "[{}]"))
-    check_items(packed, MAX_DEPTH + 1)
-    return packed
+        return _pack(_walk_column(values, _CERTAIN))
 
 
 def unpack_column(data: bytes | memoryview) -> tuple[Any, ...]:
@@ -113,6 +111,30 @@ def unpack_column(data: bytes | memoryview) -> tuple[Any, ...]:
     values = decode(data)
     if type(values) is not tuple:
         raise UnreadableError(f"a column that is a {type(values).__qualname__}")
+    return values
+
+
+def pack_plain_column(values: Sequence[object]) -> bytes | None:
+    """The same in one call of msgpack, for values that are all plain; else None."""
+    if PLAIN.issuperset(map(type, values)):
+        try:
+            return pack_plain(values)
+        except (OverflowError, UnicodeEncodeError):  # an int beyond 64 bits, a str with surrogates
+            return None
+    return None
+
+
+def unpack_plain_column(data: bytes, count: int) -> list[Any]:
+    """What pack_plain_column has packed: so many plain values.
+
+    No scan: no array in it may be longer than `count`, and if there is any the column is refused.
+    """
+    try:
+        values = msgpack.unpackb(data, ext_hook=_no_extension, max_array_len=count, max_map_len=0)
+    except WRONG as error:
+        raise UnreadableError(f"a column of {len(data)} bytes cannot be read: {error!r:.200}") from error
+    if type(values) is not list or len(values) != count or not PLAIN.issuperset(map(type, values)):
+        raise UnreadableError(f"a column that is not {count} plain values")
     return values
 
 
@@ -178,6 +200,16 @@ def _walk(value: Any, depth: int, plain: frozenset[type]) -> Any:
     if kind is str:
         return msgpack.ExtType(ext.SURROGATES, value.encode("utf-8", "surrogatepass")) if _broken(value) else value
     return _walk_other(value, kind, depth, plain)
+
+
+def _walk_column(values: Sequence[Any], plain: frozenset[type]) -> list[Any]:
+    made: list[Any] = []
+    try:
+        for value in values:
+            made.append(_walk(value, 0, plain))  # noqa: PERF401 - its length is the place of an error
+    except UnsendableError as error:
+        raise UnsendableError(error.reason, error.path, offset=len(made)) from error.__cause__
+    return made
 
 
 def _walk_all(values: Sequence[Any], depth: int, plain: frozenset[type], step: str) -> Sequence[Any]:
@@ -262,7 +294,7 @@ def _walk_foreign(value: Any, kind: type) -> Any:
         if numpy is not None and issubclass(kind, numpy.generic):
             return msgpack.ExtType(ext.NUMPY_SCALAR, _numpy().encode_scalar(value))
         if arrow is not None and kind is arrow.RecordBatch:
-            return msgpack.ExtType(ext.RECORD_BATCH, _arrow().encode_batch(value))
+            return msgpack.ExtType(ext.RECORD_BATCH, batch_module().encode_batch(value))
     except ext.UnfitError as error:
         raise UnsendableError(str(error)) from error
     raise UnsendableError(advice(kind))
@@ -298,6 +330,10 @@ def _unpack(data: bytes | memoryview) -> Any:
     return msgpack.unpackb(data, use_list=False, ext_hook=_from_extension, object_pairs_hook=_from_map)
 
 
+def _no_extension(code: int, data: bytes) -> Any:
+    raise UnreadableError(f"extension type {code} in a column of plain values")
+
+
 def _from_map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
@@ -320,7 +356,7 @@ def _from_extension(code: int, data: bytes) -> Any:
     if code == ext.NUMPY_SCALAR:
         return _numpy().decode_scalar(data)
     if code == ext.RECORD_BATCH:
-        return _arrow().decode_batch(data)
+        return batch_module().decode_batch(data)
     items = _unpack(data)
     if type(items) is not tuple:
         raise UnreadableError(f"extension type {code} holds no array")
@@ -363,7 +399,8 @@ def _numpy() -> Any:
     return _extra(".arrays", "NumPy arrays need NumPy")
 
 
-def _arrow() -> Any:
+def batch_module() -> Any:
+    """What packs a RecordBatch. UnreadableError without pyarrow: who has a batch has it."""
     return _extra(".batches", "columns need pyarrow")
 
 

@@ -1,0 +1,319 @@
+"""Segments: tuples as bytes: columns, not rows.
+
+    body      msgpack array of segments
+    segment   array: source task, stream, root, edge, marks (marks.py), rows, columns
+    columns   array of one column per field; or an extension: a RecordBatch (batches.py), whose columns are the fields
+    column    bytes: msgpack array of plain values; or array of one bytes: msgpack array of any values
+
+    items ─▶ split_items ─▶ PackedItems, PackedItems … ─▶ Segment, with an edge ─▶ pack_segment ─┐
+                                                          Segment, with an edge ─▶ pack_segment ─┴─▶ segments_body
+
+1. What cannot be sent is found when items are packed, before there is an edge: an UnsendableError that names component,
+   stream, field and type, and the first such row.
+2. A piece aims at PIECE_BYTES. A single row may be larger, up to what a link carries.
+3. A column of plain values is one call of msgpack, each way, and one look at its types: that is the common case.
+4. What comes is checked whole before a segment is made of it: UnreadableError. Then its items are what a task of the
+   same process would have been given: a list of rows, which are tuples, or of bare values; or ColumnRows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, overload
+
+import msgpack
+
+from ..topology import ColumnRows, Origin, Segment
+from . import extensions as ext
+from .errors import UnreadableError, UnsendableError
+from .marks import marks_size, pack_marks, unpack_marks
+from .payloads import PAYLOAD_HEADER_BYTES
+from .scan import MAX_DEPTH, MAX_ITEMS, scan
+from .sequence import MAX_PAYLOAD_BYTES
+from .values import (
+    WRONG,
+    batch_module,
+    check_items,
+    pack_column,
+    pack_plain,
+    pack_plain_column,
+    unpack_column,
+    unpack_plain_column,
+)
+
+PIECE_BYTES: Final = 48 * 1024
+"""What a piece aims at: at most a third more, if it has more than one row."""
+
+MAX_PIECE_ROWS: Final = 8192
+
+MAX_STREAM_BYTES: Final = 1024
+
+MAX_ROW_BYTES: Final = MAX_PAYLOAD_BYTES - PAYLOAD_HEADER_BYTES - MAX_STREAM_BYTES - 64
+"""The largest row, with its marks: alone in its segment, alone in its payload."""
+
+MAX_TASK: Final = 2**31 - 1
+_SEGMENT_DEPTH: Final = 5
+
+
+class PackedItems(Sequence[Any]):
+    """Items of one origin as bytes. Rows are made anew whenever they are asked for: nobody should but reports."""
+
+    __slots__ = ("_count", "columns", "origin")
+
+    def __init__(self, origin: Origin, columns: bytes, count: int) -> None:
+        self.origin = origin
+        self.columns = columns
+        self._count = count
+
+    def unpacked(self) -> Sequence[Any]:
+        """The items."""
+        return _unpack_items(_outer(self.columns), self.origin, self._count)
+
+    @overload
+    def __getitem__(self, at: int) -> Any: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Any]: ...
+    def __getitem__(self, at: int | slice) -> Any:
+        return self.unpacked()[at]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.unpacked())
+
+    def __len__(self) -> int:
+        return self._count
+
+
+# -- to bytes ----------------------------------------------------------------------------------------------------------
+
+
+def pack_items(origin: Origin, items: Sequence[Any]) -> PackedItems:
+    """Items as they travel on the stream (bare values, rows, ColumnRows) in one piece, whatever its size.
+
+    UnsendableError with the `offset` of the first row that cannot be sent.
+    """
+    if type(items) is ColumnRows:
+        return PackedItems(origin, _pack_batch(origin, items.batch), len(items))
+    fields = [items] if origin.bare else list(zip(*items, strict=True)) or [()] * len(origin.fields)
+    columns: list[Any] = []
+    worst: UnsendableError | None = None
+    for name, values in zip(origin.fields, fields, strict=True):
+        plain = pack_plain_column(values)
+        if plain is not None:
+            columns.append(plain)
+            continue
+        try:
+            columns.append((pack_column(values),))
+        except UnsendableError as error:
+            if worst is None or (error.offset or 0) < (worst.offset or 0):
+                worst = UnsendableError(error.reason, error.path, where=_where(origin, name), offset=error.offset)
+                worst.__cause__ = error.__cause__
+    if worst is not None:
+        raise worst
+    return PackedItems(origin, pack_plain(columns), len(items))
+
+
+def split_items(
+    origin: Origin, items: Sequence[Any], marks: Any = None, max_bytes: int = PIECE_BYTES
+) -> list[tuple[PackedItems, Any]]:
+    """Items and their marks (indices, Same, pairs of a lineage, or None) in pieces of about `max_bytes`.
+
+    Usually one. UnsendableError as pack_items, and for a row that is larger than a link carries.
+    """
+    if type(items) is ColumnRows:
+        return _split_batch(origin, items, marks, max_bytes)
+    return _split(origin, items, marks, max_bytes, 0)
+
+
+def pack_segment(segment: Segment) -> bytes:
+    """A segment. Its items are PackedItems; others are packed here: UnsendableError."""
+    items, origin = segment.items, segment.origin
+    if type(items) is not PackedItems:
+        items = pack_items(origin, items)
+    head = (origin.task, origin.stream, segment.root, segment.edge, pack_marks(segment), len(items), 0)
+    return pack_plain(head)[:-1] + items.columns  # the last element, a byte long, is replaced
+
+
+def segments_body(segments: Sequence[bytes]) -> bytes:
+    """The body of a payload: what pack_segment gave, one after another."""
+    count = len(segments)
+    if count < 16:
+        return bytes((0x90 | count,)) + b"".join(segments)
+    head = b"\xdc" + count.to_bytes(2, "big") if count < 65_536 else b"\xdd" + count.to_bytes(4, "big")
+    return head + b"".join(segments)
+
+
+def _split(origin: Origin, items: Any, marks: Any, max_bytes: int, first: int) -> list[tuple[PackedItems, Any]]:
+    """`first`: how many rows came before these."""
+    count = len(items)
+    if count > MAX_PIECE_ROWS:
+        return _split_into(-(-count // MAX_PIECE_ROWS), origin, items, marks, max_bytes, first)
+    try:
+        packed = pack_items(origin, items)
+    except UnsendableError as error:
+        if error.offset is not None:
+            error.offset += first
+        raise
+    size = len(packed.columns) + marks_size(marks)
+    if count > 1 and size > max_bytes + max_bytes // 3:
+        return _split_into(-(-size // max_bytes), origin, items, marks, max_bytes, first)
+    _check_row(origin, items, marks, size, first)
+    return [(packed, marks)]
+
+
+def _split_into(
+    pieces: int, origin: Origin, items: Any, marks: Any, max_bytes: int, first: int
+) -> list[tuple[PackedItems, Any]]:
+    found: list[tuple[PackedItems, Any]] = []
+    for part, part_marks, start in _parts(pieces, items, marks):
+        found += _split(origin, part, part_marks, max_bytes, first + start)
+    return found
+
+
+def _split_batch(origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int) -> list[tuple[PackedItems, Any]]:
+    """The same for columns: what each piece repeats, schema and dictionaries, sets how small pieces may usefully be."""
+    packed = pack_items(origin, rows)
+    size, weight = len(packed.columns), marks_size(marks)
+    if size + weight <= max_bytes + max_bytes // 3:
+        return [(packed, marks)]
+    repeated = len(_pack_batch(origin, rows.batch.slice(0, 0)))
+    room = min(max(max_bytes, 4 * repeated), MAX_ROW_BYTES)
+    if len(rows) == 1 or 2 * repeated > MAX_ROW_BYTES:
+        if size + weight > MAX_ROW_BYTES:
+            raise UnsendableError(
+                f"a RecordBatch of {len(rows):,} rows and {size:,} bytes cannot be cut to what a link carries "
+                f"({MAX_ROW_BYTES:,}); its schema and dictionaries alone are {repeated:,}: cast dictionaries to their "
+                "values, or send what is large where it can be read",
+                where=_where(origin, None),
+                offset=0,
+            )
+        return [(packed, marks)]
+    if size + weight <= room:
+        return [(packed, marks)]
+    pieces = max(2, -(-(size + weight - repeated) // (room - repeated)))
+    found: list[tuple[PackedItems, Any]] = []
+    for part, part_marks, _ in _parts(pieces, rows, marks):
+        found += _split_batch(origin, part, part_marks, max_bytes)
+    return found
+
+
+def _parts(pieces: int, items: Any, marks: Any) -> Iterator[tuple[Any, Any, int]]:
+    count = len(items)
+    rows = max(1, -(-count // pieces))
+    for start in range(0, count, rows):
+        end = min(start + rows, count)
+        if type(items) is ColumnRows:
+            part: Any = ColumnRows(items.batch.slice(start, end - start), items.bare)
+        else:
+            part = items[start:end]
+        yield part, None if marks is None else marks[start:end], start
+
+
+def _check_row(origin: Origin, items: Sequence[Any], marks: Any, size: int, first: int) -> None:
+    if size > MAX_ROW_BYTES:
+        columns = [items] if origin.bare else [(value,) for value in items[0]]
+        sizes = [len(pack_column(values)) for values in columns]
+        largest = max(sizes)
+        where = _where(origin, origin.fields[sizes.index(largest)])
+        if marks_size(marks) > largest:
+            where, largest = f"{_where(origin, None)}, its anchors", marks_size(marks)
+        raise UnsendableError(
+            f"a row is too large to be sent to another process: {largest:,} bytes are here, and a row has at most "
+            f"{MAX_ROW_BYTES:,}; send it in parts, or where it can be read",
+            where=where,
+            offset=first,
+        )
+    if size > MAX_ITEMS and len(items) == 1:
+        for name, value in zip(origin.fields, items if origin.bare else items[0], strict=True):
+            try:
+                check_items(pack_column((value,)), MAX_DEPTH + 1)
+            except UnsendableError as error:
+                raise UnsendableError(error.reason, where=_where(origin, name), offset=first) from error
+
+
+def _pack_batch(origin: Origin, batch: Any) -> bytes:
+    try:
+        return pack_plain(msgpack.ExtType(ext.RECORD_BATCH, batch_module().encode_batch(batch)))
+    except ext.UnfitError as error:
+        raise UnsendableError(str(error), where=_where(origin, None), offset=0) from error
+
+
+def _where(origin: Origin, field: str | None) -> str:
+    """Who sent it."""
+    place = f"{origin.component!r} emits on stream {origin.stream!r}"
+    return place if field is None else f"{place}, field {field!r}"
+
+
+# -- from bytes --------------------------------------------------------------------------------------------------------
+
+
+def unpack_segments(body: bytes | memoryview, origin_of: Callable[[int, str], Origin]) -> list[Segment]:
+    """The segments of a body. `origin_of(task, stream)` raises LookupError for what is not known here.
+
+    UnreadableError if anything in it is wrong: then none of it is given.
+    """
+    found = _outer(body)
+    if type(found) is not tuple:
+        raise UnreadableError("segments that are no array")
+    return [_segment(parts, origin_of) for parts in found]
+
+
+def _segment(parts: Any, origin_of: Callable[[int, str], Origin]) -> Segment:
+    if type(parts) is not tuple or len(parts) != 7:
+        raise UnreadableError("a segment has seven parts")
+    task, stream, root, edge, marks, count, columns = parts
+    if type(task) is not int or not 0 <= task <= MAX_TASK or type(stream) is not str:
+        raise UnreadableError("a segment begins with a task and a stream")
+    if type(root) is not int or type(edge) is not int or type(count) is not int or count < 1:
+        raise UnreadableError("a segment has numbers for root and edge, and one row or more")
+    try:
+        origin = origin_of(task, stream)
+    except LookupError as error:
+        raise UnreadableError(f"a segment of task {task} on {stream!r:.80}, which are not known here") from error
+    items = _unpack_items(columns, origin, count)
+    indices, lineage = unpack_marks(marks, root, edge, count)
+    return Segment(origin, items, root, edge, indices, lineage)
+
+
+def _unpack_items(columns: Any, origin: Origin, count: int) -> Sequence[Any]:
+    if type(columns) is msgpack.ExtType:
+        return _unpack_batch(columns, origin, count)
+    if type(columns) is not tuple or len(columns) != len(origin.fields):
+        raise UnreadableError(f"a segment on {origin.stream!r} that has not its {len(origin.fields)} columns")
+    if not columns:
+        if count > MAX_PIECE_ROWS:
+            raise UnreadableError(f"a segment of {count} rows")
+        return [()] * count
+    found = [_unpack_column(column, count) for column in columns]
+    return list(found[0]) if origin.bare else list(zip(*found, strict=True))
+
+
+def _unpack_column(column: Any, count: int) -> Sequence[Any]:
+    if type(column) is bytes and count <= MAX_PIECE_ROWS:
+        return unpack_plain_column(column, count)
+    if type(column) is tuple and len(column) == 1 and type(column[0]) is bytes:
+        values = unpack_column(column[0])
+        if len(values) == count:
+            return values
+    raise UnreadableError(f"a column that is not {count} values")
+
+
+def _unpack_batch(packed: msgpack.ExtType, origin: Origin, count: int) -> ColumnRows:
+    try:
+        if packed.code != ext.RECORD_BATCH:
+            raise UnreadableError(f"columns that are extension type {packed.code}")
+        batch = batch_module().decode_batch(packed.data)
+    except UnreadableError:
+        raise
+    except WRONG as error:
+        raise UnreadableError(f"a RecordBatch of {len(packed.data)} bytes: {error!r:.200}") from error
+    if batch.num_rows != count or batch.schema.names != list(origin.fields):
+        raise UnreadableError(f"a RecordBatch on {origin.stream!r} with other rows or columns than it should have")
+    return ColumnRows(batch, origin.bare)
+
+
+def _outer(body: bytes | memoryview) -> Any:
+    scan(body, _SEGMENT_DEPTH)
+    try:
+        return msgpack.unpackb(body, use_list=False)
+    except WRONG as error:
+        raise UnreadableError(f"segments of {len(body)} bytes cannot be read: {error!r:.200}") from error
