@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..actors import Clock
+from .alarm import Alarm
 from .errors import ConnectionLostError, LinkClosedError, LinkSupersededError, NetworkError, ProtocolError
 from .headers import greeting_of
 from .network import Connection
@@ -98,14 +99,14 @@ class Link:
         self._connection: Connection | None = None
         self._came: tuple[Connection, bytes] | None = None  # dialled by the peer, with its HELLO
         self._retry_s = parts.timings.first_retry_s
-        self._sent_s = 0.0
+        self._sent_s = self._heard_s = 0.0
         self._closing = False
         self._over = asyncio.Event()
         self._failure: Exception | None = None
         self._dialling: asyncio.Timeout | None = None
         self._sending = asyncio.Lock()  # those that wait for room, in their order
         self._asked_for: bytes | None = None  # from the source; there was no room
-        self._work = asyncio.Event()  # for the writer, and for who waits for a connection
+        self._work = Alarm()  # for the writer, and for who waits for a connection
         self._acked = asyncio.Event()  # for those that wait for room or for the end
 
     # -- what its users do -------------------------------------------------------------------------------------------
@@ -284,43 +285,59 @@ class Link:
     async def _read(self, connection: Connection) -> None:
         while True:
             for _ in range(_READ_AT_ONCE):
-                try:
-                    async with asyncio.timeout(self._timings.dead_s):
-                        frame = await connection.receive()
-                except TimeoutError:
-                    raise ConnectionLostError(f"not a word for {self._timings.dead_s:g} s") from None
-                self._heard(frame)
+                self._heard(await connection.receive())
             await asyncio.sleep(0)
 
     async def _write(self, connection: Connection) -> None:
-        self._sent_s = self._now_s()
-        while True:
-            if not connection.writable:
-                await connection.drained()
-            now_s = self._now_s()
-            if now_s - self._sent_s >= self._timings.heartbeat_s:
-                self._sequence.heartbeat()
-            frame = self._sequence.next_frame(now_s)
-            if frame is not None:
-                connection.send(frame)
-                self._sent_s = now_s
-                continue
-            if self._ask_source():
-                continue
-            if self._over.is_set() or self._sequence.superseded:
-                raise ConnectionLostError("this side has ended the link")
-            due_s = self._sequence.due_s()
-            if self._sequence.established:  # until then HELLOs say that we live
-                due_s = min(due_s, self._sent_s + self._timings.heartbeat_s)
-            self._work.clear()
-            # A timer may fire a trifle early: without a least wait, nothing would be due and time would not move.
-            await _set_within(self._work, max(due_s - now_s, _LEAST_WAIT_S))
+        self._sent_s = self._heard_s = self._now_s()
+        try:
+            while True:
+                if not connection.writable:
+                    await self._drained(connection)
+                now_s = self._now_s()
+                frame = self._next_frame(now_s)
+                if frame is not None:
+                    connection.send(frame)
+                    self._sent_s = now_s
+                    continue
+                if self._over.is_set() or self._sequence.superseded:
+                    raise ConnectionLostError("this side has ended the link")
+                due_s = min(self._sequence.due_s(), self._deadline_s(now_s))
+                if self._sequence.established:  # until then HELLOs say that we live
+                    due_s = min(due_s, self._sent_s + self._timings.heartbeat_s)
+                self._work.clear()
+                await self._work.wait_until(due_s, now_s)
+        finally:
+            self._work.cancel()
 
-    def _ask_source(self) -> bool:
+    def _deadline_s(self, now_s: float) -> float:
+        """When the peer's silence is its death. (Here and not where one reads: a timer for each frame costs more.)"""
+        deadline_s = self._heard_s + self._timings.dead_s
+        if now_s >= deadline_s:
+            raise ConnectionLostError(f"not a word for {self._timings.dead_s:g} s")
+        return deadline_s
+
+    async def _drained(self, connection: Connection) -> None:
+        while not connection.writable:
+            now_s = self._now_s()
+            try:
+                async with asyncio.timeout(max(self._deadline_s(now_s) - now_s, _LEAST_WAIT_S)):
+                    await connection.drained()
+            except TimeoutError:
+                continue  # perhaps it was heard meanwhile
+
+    def _next_frame(self, now_s: float) -> bytes | None:
+        if now_s - self._sent_s >= self._timings.heartbeat_s:
+            self._sequence.heartbeat()
+        if self._sequence.all_sent:  # before an ACK goes alone: it goes with a payload, if there is one
+            self._ask_source()
+        return self._sequence.next_frame(now_s)
+
+    def _ask_source(self) -> None:
         """All that was taken has been sent: take more, if there is."""
         source = self._parts.source
         if source is None or not self._sequence.established:
-            return False
+            return
         payload = self._asked_for
         if payload is None:
             try:
@@ -329,19 +346,16 @@ class Link:
                 self._failure = error
                 raise ConnectionLostError("there was nothing to send, but an error") from error
         self._asked_for = None
-        if payload is None:
-            return False
-        if self._sequence.offer(payload):
-            return True
-        self._asked_for = payload
-        return False
+        if payload is not None and not self._sequence.offer(payload):
+            self._asked_for = payload
 
     def _heard(self, frame: bytes) -> None:
         greeting = greeting_of(frame)
         if greeting is not None and greeting != self._parts.greeting:
             raise ProtocolError(f"it is not {self.peer} who answers there: {greeting[:140]!r}")
         try:
-            for told in self._sequence.receive(frame, self._now_s()):
+            now_s = self._heard_s = self._now_s()
+            for told in self._sequence.receive(frame, now_s):
                 if self._over.is_set():
                     break  # who was told of the one before has ended the link
                 self._tell(told)

@@ -107,6 +107,11 @@ class LinkSequence:
         return self._send.offer(payload)
 
     @property
+    def all_sent(self) -> bool:
+        """Was each payload that was offered sent at least once?"""
+        return self._send.all_sent
+
+    @property
     def unacked_frames(self) -> int:
         """How many payloads were offered that the peer has not acked."""
         return len(self._send)

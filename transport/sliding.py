@@ -106,6 +106,11 @@ class SendWindow:
     def __len__(self) -> int:
         return len(self._frames)
 
+    @property
+    def all_sent(self) -> bool:
+        """Is there no frame that was not looked at yet?"""
+        return self._cursor >= len(self._frames)
+
     def has_room(self, size_bytes: int) -> bool:
         """Would a frame of that size be taken?"""
         if not self._frames:

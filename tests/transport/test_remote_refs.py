@@ -316,6 +316,18 @@ async def test_an_answer_that_cannot_be_sent_is_told_to_who_asked(sim_clock: Sim
         assert await a.node.ref("b", "giver").ask("back") is None
 
 
+async def test_an_ask_costs_two_frames(sim_clock: SimClock) -> None:
+    network = MemoryNetwork()
+    async with two(network) as (a, b):
+        b.spawn(Echo, "echo")
+        ref = a.node.ref("b", "echo")
+        await ref.ask("first")
+        before = sum(len(connection.sent) for connection in network.open)
+        for number in range(100):
+            await ref.ask(number)
+        assert sum(len(connection.sent) for connection in network.open) - before <= 210, "acks go with what is said"
+
+
 async def test_who_gives_up_leaves_nothing_behind(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         b.spawn(Slow, "slow")
