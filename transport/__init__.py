@@ -3,9 +3,18 @@
 courier (control, data) ─ link (one per peer) ─ sequence (numbers, acks, resends) ─ Connection ─ Network
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .addresses import check_exposure, parse_address
+from .admission import AdmissionLimits
 from .courier import Courier, Gatherer
+from .credentials import Credentials, Secret, new_token
 from .errors import (
     ConnectionLostError,
+    CredentialsError,
+    ExposedError,
     FrameTooLargeError,
     LinkClosedError,
     LinkSupersededError,
@@ -28,9 +37,14 @@ from .payloads import PAYLOAD_HEADER_BYTES, PayloadKind, pack_payload, unpack_pa
 from .records import register_record
 from .remote_notes import MAX_MESSAGE_BYTES
 from .remote_ref import RemoteRef
+from .security import Security
 from .segments import PIECE_BYTES, PackedItems, pack_items, pack_segment, segments_body, split_items, unpack_segments
 from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
+from .tls import TlsFiles
 from .values import pack_value, unpack_value
+
+if TYPE_CHECKING:
+    from .websockets import WebSocketNetwork
 
 __all__ = [
     "MAX_BUFFERED_BYTES",
@@ -39,9 +53,13 @@ __all__ = [
     "MAX_PAYLOAD_BYTES",
     "PAYLOAD_HEADER_BYTES",
     "PIECE_BYTES",
+    "AdmissionLimits",
     "Connection",
     "ConnectionLostError",
     "Courier",
+    "Credentials",
+    "CredentialsError",
+    "ExposedError",
     "FrameTooLargeError",
     "Gatherer",
     "Link",
@@ -64,16 +82,23 @@ __all__ = [
     "RecordError",
     "RemoteFailureError",
     "RemoteRef",
+    "Secret",
+    "Security",
     "SequenceLimits",
     "Source",
+    "TlsFiles",
     "UnreadableError",
     "UnsendableError",
+    "WebSocketNetwork",
+    "check_exposure",
+    "new_token",
     "pack_items",
     "pack_numbers",
     "pack_pairs",
     "pack_payload",
     "pack_segment",
     "pack_value",
+    "parse_address",
     "register_record",
     "segments_body",
     "split_items",
@@ -83,3 +108,12 @@ __all__ = [
     "unpack_segments",
     "unpack_value",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # aiohttp is loaded by who speaks to other processes, not by who could.
+    if name == "WebSocketNetwork":
+        from .websockets import WebSocketNetwork
+
+        return WebSocketNetwork
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,6 +21,14 @@ class ProtocolError(NetworkError):
     """A frame came that no peer of this version sends. End the connection; what it says cannot be relied on."""
 
 
+class ExposedError(AiostormError):
+    """An address that other machines can reach, without what protects it. Nothing listens there, nothing was sent."""
+
+
+class CredentialsError(AiostormError, ValueError):
+    """A token, a certificate or a key cannot be used. It says which and why, and nothing of what is in them."""
+
+
 class LinkClosedError(NetworkError):
     """The link was closed, here: nothing is sent over it any more."""
 

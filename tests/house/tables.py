@@ -27,6 +27,8 @@ MACHINES: Final = (
     "transport/batches.py",
     "transport/courier.py",
     "transport/extensions.py",
+    "transport/addresses.py",
+    "transport/admission.py",
     "transport/headers.py",
     "transport/marks.py",
     "transport/numbers.py",
@@ -70,10 +72,19 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "uuid": ("transport/extensions.py",),  # makes the UUIDs that came
     "numpy.random": (),
     # The network:
-    "socket": (),
+    "socket": ("transport/socket_files.py", "transport/websockets.py"),
     "socketserver": (),
-    "ssl": (),
-    "aiohttp": (),
+    "ssl": (
+        "transport/listening.py",
+        "transport/security.py",
+        "transport/tls.py",
+        "transport/websockets.py",
+    ),
+    "aiohttp": (
+        "transport/listening.py",
+        "transport/websocket_connection.py",
+        "transport/websockets.py",
+    ),
     "http": (),
     "urllib.request": (),
     "asyncio.open_connection": (),
@@ -103,6 +114,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "actors/lifeline.py",
         "actors/spawner.py",
         "cluster/targets.py",  # a module of the user's stands in the current directory
+        "transport/credentials.py",  # whose are these files, and who may read them?
+        "transport/socket_files.py",
         *PROGRAMS,
     ),
     "subprocess": ("actors/spawner.py",),
@@ -165,7 +178,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "sock_accept",
             "sock_connect",
         ),
-        (),
+        ("transport/listening.py", "transport/socket_files.py"),
     ),
     "a process": (("subprocess_exec", "subprocess_shell"), ("actors/spawner.py",)),
     "the disk": (
@@ -187,6 +200,8 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "actors/directory_store.py",
             "cluster/targets.py",  # what is near a name that is not found
             "testing/simulation/files.py",  # a trace and a diagram, which the user named on pytest's command line
+            "transport/socket_files.py",
+            "transport/tls.py",  # the certificate that the user named
             "topology/config_layers.py",  # the settings' file, which the user named, before anything runs
             *PROGRAMS,
         ),

@@ -1,0 +1,38 @@
+"""Security: what a node has to show, and whom it believes: credentials, TLS files, or neither on one machine."""
+
+from __future__ import annotations
+
+import ssl
+from asyncio import BaseTransport
+from dataclasses import dataclass
+
+from .credentials import Credentials
+from .tls import TlsFiles, binding_of
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """`insecure`: other machines may be spoken to without TLS and a token: what keeps strangers out is elsewhere."""
+
+    credentials: Credentials | None = None
+    tls: TlsFiles | None = None
+    insecure: bool = False
+
+    def server_context(self) -> ssl.SSLContext | None:
+        """For listening; None: no TLS. CredentialsError if a file cannot be used."""
+        return None if self.tls is None else self.tls.server_context()
+
+    def client_context(self) -> ssl.SSLContext | None:
+        """For dialling; None: no TLS. CredentialsError if a file cannot be used."""
+        return None if self.tls is None else self.tls.client_context()
+
+    def own_binding(self) -> bytes:
+        """What identifies a TLS connection that came to us; empty without TLS."""
+        return b"" if self.tls is None else self.tls.binding()
+
+
+def dialled_binding(transport: BaseTransport) -> bytes:
+    """What identifies the connection that we made: the certificate that was shown; empty without TLS."""
+    secured: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    certificate = None if secured is None else secured.getpeercert(binary_form=True)
+    return b"" if certificate is None else binding_of(certificate)
