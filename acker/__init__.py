@@ -5,8 +5,10 @@ from .ids import IdSource
 from .ledger import Ledger, Verdict, VerdictKind
 from .pending import Emission, Pending, Settled, Tree
 from .retries import Fate, Retries
+from .wire import ACKER_MESSAGES
 
 __all__ = [
+    "ACKER_MESSAGES",
     "EXPIRY_STEPS",
     "AckerActor",
     "Acks",

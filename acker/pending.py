@@ -139,6 +139,10 @@ class Pending:
             due.append(root)
         return due
 
+    def roots(self) -> list[int]:
+        """The roots of all open trees, oldest first."""
+        return list(self._trees)
+
     def message_ids(self) -> list[Any]:
         """Every open message id, oldest first; for reports."""
         return [message_id for tree in self._trees.values() for message_id in tree.open_ids()]

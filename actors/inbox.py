@@ -6,6 +6,7 @@ stands between two tasks. Whoever sends knows no difference.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from .lanes import Parked
@@ -42,6 +43,11 @@ class Inbox(Protocol):
     @property
     def is_high(self) -> bool:
         """Is it past its high mark, or on the way down to its low mark?"""
+        ...
+
+    @property
+    def pack(self) -> Callable[[Any, Any, Any], Any] | None:
+        """(origin, items, marks) → both as they travel, in pieces, where they leave the process; None: they do not."""
         ...
 
     def offer(self, item: Any, weight: int = 1) -> bool:

@@ -27,6 +27,8 @@ class Mailbox(Lanes):
 
     __slots__ = ("_loop", "_reader", "_stepper", "_waiter")
 
+    pack = None  # what goes into it stays in this process
+
     def __init__(
         self,
         capacity: int,

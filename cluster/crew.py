@@ -1,4 +1,4 @@
-"""Crew: the tasks of one running topology: made, started and ended in order.
+"""Crew: the tasks of one running topology (or those of them that this worker hosts): made, started, ended in order.
 
     made ─► guardian, ackers ─► bolts prepared ─► spouts opened … spouts stop ─► bolts, source to sink ─► ackers
 
@@ -7,8 +7,9 @@
    `topology.graceful.stop.secs` together, however many components there are: then what is left is killed.
 3. A task that gives up is told to `gave_up`; the others go on until somebody ends them.
 4. Once the end has begun nothing new is started.
+5. Tasks that are elsewhere are reached through an Exchange. When a worker died, what the spouts here have open fails.
 
-Storm: the executors of a worker (Worker.java); one worker here.
+Storm: the executors of a worker (Worker.java).
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..acker import AckerActor, Verdicts
+from ..acker import ACKER_MESSAGES, AckerActor, Verdicts
 from ..actors import Actor, ActorEscalatedError, ActorSystem, Directive, Mailbox, Ref, RestartPolicy
-from ..tasks import BoltTask, Environment, ErrorLog, SpoutTask, TaskActor, Wire, direct, load_hooks
-from ..topology import ACKER_COMPONENT, Config, Topology, component_config, make_plan
+from ..tasks import BoltTask, Environment, ErrorLog, FailPending, SpoutTask, TaskActor, Wire, direct, load_hooks
+from ..topology import ACKER_COMPONENT, Config, Failure, Topology, component_config, make_plan
+from ..transport import Exchange, shares
+from .hosting import Hosting, far_tasks, origins
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -39,19 +42,22 @@ class Crew:
         on_quiet: Callable[[], None],
         gave_up: Callable[[str, BaseException], None],
         wire: Wire = direct,
+        hosting: Hosting | None = None,
     ) -> None:
         self.plan = make_plan(topology, config)
         self.configs = {c: component_config(config, spec.config) for c, spec in topology.components.items()}
         self.errors = ErrorLog(name)
-        self.mailboxes = {
-            task.task_id: _mailbox(self.configs.get(task.component, config), system) for task in self.plan.tasks
-        }
-        self.acker_ids = self.plan.tasks_of.get(ACKER_COMPONENT, ())
+        here = [t for t in self.plan.tasks if hosting is None or hosting.placement[t.task_id] == hosting.worker]
+        config_of = {task.task_id: self.configs.get(task.component, config) for task in self.plan.tasks}
+        senders = 0 if hosting is None else len(hosting.peers)
+        self.mailboxes = {task.task_id: _mailbox(config_of[task.task_id], system, senders) for task in here}
+        self.acker_ids = tuple(t for t in self.plan.tasks_of.get(ACKER_COMPONENT, ()) if t in self.mailboxes)
         self.ackers = [self.mailboxes[task_id] for task_id in self.acker_ids]
         self.refs: dict[int, Ref] = {}
         self.spouts: list[SpoutTask] = []
         self.bolts: list[BoltTask] = []
         self._name = name
+        self._topology = topology
         self._config = config
         self._system = system
         self._wire = wire
@@ -60,6 +66,20 @@ class Crew:
         self._ending = False
         for own in self.configs.values():
             load_hooks(own)
+        self.exchange: Exchange | None = None
+        if hosting is not None:
+            self.exchange = Exchange(
+                hosting.worker,
+                hosting.office,
+                mailboxes=self.mailboxes,
+                capacities={task_id: config_of[task_id].mailbox_capacity_tuples for task_id in self.mailboxes},
+                far=far_tasks(self.plan, hosting, config_of),
+                origin_of=origins(topology, self.plan),
+                codec=ACKER_MESSAGES,
+                on_lost=self._worker_died,
+                on_quiet=on_quiet,
+            )
+        self._near = None if hosting is None else hosting.near()
         self._make_tasks(topology, on_quiet)
 
     @property
@@ -70,6 +90,11 @@ class Crew:
 
     async def start(self, ended: asyncio.Future[None]) -> None:
         """Returns when every component is prepared or open, or when `ended` is done or the end has begun."""
+        await self.start_bolts(ended)
+        await self.start_spouts(ended)
+
+    async def start_bolts(self, ended: asyncio.Future[None]) -> None:
+        """The first half of `start`: guardian, ackers and bolts. What comes from elsewhere is taken from then on."""
         self._root = self._system.spawn(self._guardian, self._name, policy=_ESCALATE, mailbox=_small(self._system))
         await asyncio.wait((self._guardian.up, ended), return_when=asyncio.FIRST_COMPLETED)
         if self._ending or ended.done():
@@ -78,6 +103,11 @@ class Crew:
         for task_id in self.acker_ids:
             self._spawn(ACKER_COMPONENT, task_id, AckerActor(timeout_s, self._delivery(task_id)), self._config)
         await self._start(self.bolts, ended)
+        if self.exchange is not None and not self._ending:
+            self.exchange.begin()
+
+    async def start_spouts(self, ended: asyncio.Future[None]) -> None:
+        """The second half of `start`: in every worker the bolts are prepared by now."""
         await self._start(self.spouts, ended)
 
     async def stop(self) -> None:
@@ -104,6 +134,8 @@ class Crew:
     def doom(self) -> None:
         """The same without waiting for it."""
         self._ending = True
+        if self.exchange is not None:
+            self.exchange.close()
         if self._root is not None:
             self._root.kill()
 
@@ -128,13 +160,16 @@ class Crew:
             rng=self._system.rng,
             errors=self.errors,
             mailboxes=self.mailboxes,
-            acker_ids=self.acker_ids,
+            far={} if self.exchange is None else self.exchange.inboxes,
+            near=self._near,
+            acker_ids=self.plan.tasks_of.get(ACKER_COMPONENT, ()),
             wire=self._wire,
             on_quiet=on_quiet,
         )
+        self._env = env
         for task in self.plan.tasks:
             spec = topology.components.get(task.component)
-            if spec is None:
+            if spec is None or task.task_id not in self.mailboxes:
                 continue
             if spec.kind == "spout":
                 self.spouts.append(SpoutTask(env, task, spec, self.configs[spec.id]))
@@ -161,9 +196,13 @@ class Crew:
         )
 
     def _delivery(self, acker: int) -> Callable[[int, Verdicts], None]:
-        ids = (spout.task.task_id for spout in self.spouts)
-        inboxes = {task_id: self._wire(acker, task_id, self.mailboxes[task_id]) for task_id in ids}
+        spouts = (task_id for spec in self._topology.spouts for task_id in self.plan.tasks_of[spec.id])
+        inboxes = {task_id: self._env.reach(acker, task_id) for task_id in spouts}
         return lambda spout_task, verdicts: inboxes[spout_task].post(verdicts)
+
+    def _worker_died(self, worker: str) -> None:
+        failure = Failure("failed", error=f"worker {worker} has died, and with it what it had of the tree")
+        self.post_to_spouts(lambda: FailPending(failure))
 
     async def _stop(self, refs: Sequence[Ref]) -> None:
         for ref in refs:
@@ -193,8 +232,9 @@ class _Guardian(Actor):
 _ESCALATE = RestartPolicy(decide=lambda error: Directive.ESCALATE)
 
 
-def _mailbox(config: Config, system: ActorSystem) -> Mailbox:
-    return Mailbox(config.mailbox_capacity_tuples, config.mailbox_high_mark, config.mailbox_low_mark, loop=system.loop)
+def _mailbox(config: Config, system: ActorSystem, senders: int) -> Mailbox:
+    capacity, _ = shares(config.mailbox_capacity_tuples, senders)
+    return Mailbox(capacity, config.mailbox_high_mark, config.mailbox_low_mark, loop=system.loop)
 
 
 def _small(system: ActorSystem) -> Mailbox:

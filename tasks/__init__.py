@@ -5,7 +5,7 @@ from .environment import Environment, Wire, direct
 from .hooks import load_hooks
 from .reports import ErrorLog, ErrorReport, describe
 from .spout_task import SpoutTask
-from .task import Activate, Deactivate, GetResult, TaskActor
+from .task import Activate, Deactivate, FailPending, GetResult, TaskActor
 
 __all__ = [
     "Activate",
@@ -14,6 +14,7 @@ __all__ = [
     "Environment",
     "ErrorLog",
     "ErrorReport",
+    "FailPending",
     "GetResult",
     "SpoutTask",
     "TaskActor",

@@ -38,6 +38,7 @@ from ..topology import (
     column_rows,
     split_columns,
 )
+from ..transport import UnsendableError
 from .account import Account
 from .drive import USER_ERRORS, blamed
 from .outbox import Outlet
@@ -270,18 +271,19 @@ class Emitter(Account):
     ) -> list[Share]:
         """A grouping refused a batch: find the rows it refuses, fail their messages, let the others go their way."""
         if isinstance(items, ColumnRows):  # one message: it fails as a whole
-            self._refuse(error, (items.batch,), stream, marks and marks[0], root)
+            self._refuse(error, (items.batch,), stream.origin.stream, marks and marks[0], root)
             return []
         shares: list[Share] = []
         for i, item in enumerate(items):
             try:
                 shares += route.split([item], None if marks is None else [marks[i]])
             except USER_ERRORS as refusal:
-                self._refuse(blamed(refusal), stream.row(item), stream, None if marks is None else marks[i], root)
+                mark = None if marks is None else marks[i]
+                self._refuse(blamed(refusal), stream.row(item), stream.origin.stream, mark, root)
         return shares
 
-    def _refuse(self, error: Exception, row: Row, stream: OutStream, mark: Any, root: int) -> None:
-        failure = self.refused(error, row, stream.origin.stream)
+    def _refuse(self, error: Exception, row: Row, stream: str, mark: Any, root: int) -> None:
+        failure = self.refused(error, row, stream)
         if mark is not None:
             pairs = mark if root == MANY else ((root, mark),)
             self.failures += [(anchor, index, failure) for anchor, index in pairs]
@@ -289,6 +291,9 @@ class Emitter(Account):
     def _send(
         self, outlet: Outlet, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int
     ) -> None:
+        if outlet.pack is not None:
+            self._send_packed(outlet, outlet.pack, origin, items, marks, root)
+            return
         count = len(items)
         self.counters.transferred += count
         piece = outlet.max_piece
@@ -298,6 +303,43 @@ class Emitter(Account):
         for start in range(0, count, piece):
             part = None if marks is None else marks[start : start + piece]
             outlet.send(self._segment(origin, items[start : start + piece], part, root))
+
+    def _send_packed(
+        self,
+        outlet: Outlet,
+        pack: Callable[[Origin, Any, Any], Any],
+        origin: Origin,
+        items: Sequence[Any],
+        marks: Sequence[Any] | None,
+        root: int,
+    ) -> None:
+        """To another worker. A row that cannot be sent fails its message; the others go their way."""
+        columns = type(items) is ColumnRows
+        count, start = len(items), 0
+        stop = most = count if columns else min(count, outlet.max_piece)
+        while start < count:
+            whole = stop - start == count
+            part, part_marks = items, marks
+            if not whole:
+                part, part_marks = items[start:stop], marks if marks is None else marks[start:stop]
+            try:
+                pieces = pack(origin, part, part_marks)
+            except UnsendableError as error:
+                refused = start + (error.offset or 0)
+                if columns:  # one message: it fails as a whole
+                    self._refuse(error, (items,), origin.stream, marks and marks[0], root)
+                    return
+                if refused > start:
+                    stop = refused  # those before it first
+                    continue
+                mark = None if marks is None else marks[start]
+                self._refuse(error, (items[start],) if origin.bare else items[start], origin.stream, mark, root)
+                start, stop = start + 1, min(start + 1 + most, count)
+                continue
+            self.counters.transferred += stop - start
+            for packed, packed_marks in pieces:
+                outlet.send(self._segment(origin, packed, packed_marks, root))
+            start, stop = stop, min(stop + most, count)
 
     def _segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
         if marks is None:

@@ -44,9 +44,10 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class Environment:
-    """`mailboxes` has every task's, by task id; `acker_ids` the ackers' ids, in order (a root's is `root % len`).
+    """`mailboxes` has those of the tasks of this worker, by task id; `far` stands for those of other workers' tasks.
 
-    Who sends reaches a mailbox by `wire`.
+    `acker_ids` are the ackers' ids, in order (a root's is `root % len`). Who sends reaches a mailbox by `wire`. `near`
+    are the tasks on this machine (None: all).
 
     `on_quiet` is called when a task has run out of work: somebody may be waiting for that.
     """
@@ -59,6 +60,8 @@ class Environment:
     rng: Rng
     errors: ErrorLog
     mailboxes: Mapping[int, Mailbox]
+    far: Mapping[int, Inbox] = field(default_factory=dict)
+    near: frozenset[int] | None = None
     acker_ids: Sequence[int] = ()
     wire: Wire = direct
     on_quiet: Callable[[], None] = field(default=_nothing)
@@ -70,7 +73,7 @@ class Environment:
 
     def ackers(self, task: TaskSpec) -> list[Inbox]:
         """The ackers, as a task sees them."""
-        return [self._reach(task, acker) for acker in self.acker_ids]
+        return [self.reach(task.task_id, acker) for acker in self.acker_ids]
 
     def stream_fields(self) -> dict[tuple[str, str], Fields]:
         """(component, stream) → fields, of the whole topology."""
@@ -93,7 +96,7 @@ class Environment:
             if declared.direct:
                 outlets = {
                     target: outbox.outlet(
-                        target, self._reach(task, target), never_waits=(source, s.consumer) in self.plan.feedback
+                        target, self.reach(task.task_id, target), never_waits=(source, s.consumer) in self.plan.feedback
                     )
                     for s in subscriptions
                     for target in self.plan.tasks_of[s.consumer]
@@ -111,23 +114,26 @@ class Environment:
                     fields=declared.fields,
                     rng=self.rng.generator(),
                     is_high=self.is_high,
-                    local=frozenset(targets),
-                    same_node=frozenset(targets),
+                    local=frozenset(target for target in targets if target not in self.far),
+                    same_node=frozenset(targets if self.near is None else self.near.intersection(targets)),
                     cache_keys=config.routing_cache_keys,
                     shared=self.grouping_memory,
                 )
                 grouping = _prepared(subscription, context, targets)
-                outlets = {t: outbox.outlet(t, self._reach(task, t), never_waits=never_waits) for t in targets}
+                outlets = {t: outbox.outlet(t, self.reach(task.task_id, t), never_waits=never_waits) for t in targets}
                 routes.append(Route(grouping, origin.bare, outlets))
             streams[name] = OutStream(origin, False, routes)
         return streams
 
-    def _reach(self, source: TaskSpec, target: int) -> Inbox:
-        return self.wire(source.task_id, target, self.mailboxes[target])
+    def reach(self, source: int, target: int) -> Inbox:
+        """What a task sees of another one's mailbox."""
+        far = self.far.get(target)
+        return far if far is not None else self.wire(source, target, self.mailboxes[target])
 
     def is_high(self, target: int) -> bool:
-        """Is a task's mailbox past its high mark?"""
-        return self.mailboxes[target].is_high
+        """Is a task's mailbox past its high mark (or, elsewhere, does it take nothing now)?"""
+        far = self.far.get(target)
+        return far.is_high if far is not None else self.mailboxes[target].is_high
 
 
 def _prepared(subscription: Subscription, context: GroupingContext, targets: Sequence[int]) -> Grouping:

@@ -77,6 +77,12 @@ class Fates:
             for settled in self._pending.expired(root, Failure("timeout")):
                 await self._failed(settled)
 
+    async def fail_all(self, failure: Failure) -> None:
+        """Every open message fails."""
+        for root in self._pending.roots():
+            for settled in self._pending.expired(root, failure):
+                await self._failed(settled)
+
     async def _acked(self, tree: Tree) -> None:
         """Every open message of a tree is acked. The common case is one plain call per message."""
         latency_s = self._task.env.clock.monotonic() - tree.emitted_s

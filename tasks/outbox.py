@@ -24,7 +24,7 @@ from ..topology import ColumnRows, Segment
 class Outlet:
     """To one target task."""
 
-    __slots__ = ("_mailbox", "_never_waits", "_outbox", "_parked", "_ready", "max_piece")
+    __slots__ = ("_mailbox", "_never_waits", "_outbox", "_parked", "_ready", "max_piece", "pack")
 
     def __init__(self, outbox: Outbox, mailbox: Inbox, never_waits: bool) -> None:
         self._outbox = outbox
@@ -33,6 +33,7 @@ class Outlet:
         self._ready: deque[Segment] = deque()
         self._parked = False
         self.max_piece = mailbox.max_piece
+        self.pack = mailbox.pack
 
     def fits(self, count: int) -> bool:
         """Is there room for so many tuples right now? More than `max_piece` need not be cut then."""

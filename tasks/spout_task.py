@@ -41,7 +41,7 @@ from .environment import Environment
 from .fates import Fates
 from .generator_spout import GENERATOR_MAX_RETRIES, GeneratorSpout
 from .spout_collector import SpoutTaskCollector
-from .task import Activate, Deactivate, TaskActor
+from .task import Activate, Deactivate, FailPending, TaskActor
 from .threaded_collector import ThreadedSpoutCollector
 
 _SWEEP = object()
@@ -420,6 +420,8 @@ class SpoutTask(TaskActor):
                 await self.tell("deactivate", self._spout.deactivate)
         elif kind is Question:
             await self.answer(message)
+        elif kind is FailPending:
+            await self._fates.fail_all(message.failure)
         else:
             raise TypeError(f"a spout task does not understand {message!r}")
         self._take_over()

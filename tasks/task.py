@@ -40,6 +40,13 @@ class Deactivate:
         self.end = end
 
 
+class FailPending:
+    """To a spout task: every message that is open now fails. What became of it is lost (its worker died, say)."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+
+
 class TaskActor(Actor):
     """Base of spout and bolt tasks. `ready` is done when the component is open or prepared for the first time."""
 

@@ -1,6 +1,6 @@
 """Bytes between processes: the seam of the network, and what makes a connection over it lose nothing.
 
-courier (control, data) ─ link (one per peer) ─ sequence (numbers, acks, resends) ─ Connection ─ Network
+exchange (segments, credit) ─ courier (control, data) ─ link (one per peer) ─ sequence ─ Connection ─ Network
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from .addresses import check_exposure, parse_address
 from .admission import AdmissionLimits
+from .arrivals import Arrivals
 from .courier import Courier, Gatherer
 from .credentials import Credentials, Secret, new_token
+from .credit import Allowance, Quota, shares
 from .errors import (
     ConnectionLostError,
     CredentialsError,
@@ -28,6 +30,8 @@ from .errors import (
     UnreadableError,
     UnsendableError,
 )
+from .exchange import Exchange, FarTask, MessageCodec, PostOffice
+from .far_inbox import FarInbox
 from .link import Link, LinkTimings, Source
 from .links import Links
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
@@ -54,12 +58,17 @@ __all__ = [
     "PAYLOAD_HEADER_BYTES",
     "PIECE_BYTES",
     "AdmissionLimits",
+    "Allowance",
+    "Arrivals",
     "Connection",
     "ConnectionLostError",
     "Courier",
     "Credentials",
     "CredentialsError",
+    "Exchange",
     "ExposedError",
+    "FarInbox",
+    "FarTask",
     "FrameTooLargeError",
     "Gatherer",
     "Link",
@@ -69,6 +78,7 @@ __all__ = [
     "LinkTimings",
     "Links",
     "Listener",
+    "MessageCodec",
     "Network",
     "NetworkError",
     "NoSuchActorError",
@@ -78,7 +88,9 @@ __all__ = [
     "PayloadKind",
     "PeerLostError",
     "PeerStarted",
+    "PostOffice",
     "ProtocolError",
+    "Quota",
     "RecordError",
     "RemoteFailureError",
     "RemoteRef",
@@ -101,6 +113,7 @@ __all__ = [
     "parse_address",
     "register_record",
     "segments_body",
+    "shares",
     "split_items",
     "unpack_numbers",
     "unpack_pairs",

@@ -129,6 +129,11 @@ class Node:
             raise self._not_linked(peer)
         return courier
 
+    def incarnation(self, peer: str) -> int:
+        """Which life of a peer is linked, as far as it is known; else 0."""
+        link = self._open.get(peer)
+        return 0 if link is None else link.incarnation
+
     def state(self, peer: str) -> Link | None:
         """The link to a peer, if there is one: is it established, how much is on its way?"""
         return self._open.get(peer)

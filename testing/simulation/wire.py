@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...acker import Acks, Init, Verdicts
@@ -97,6 +98,10 @@ class _Wire:
     @property
     def is_high(self) -> bool:
         return self._box.is_high
+
+    @property
+    def pack(self) -> Callable[[Any, Any, Any], Any] | None:
+        return self._box.pack
 
     def offer(self, item: Any, weight: int = 1) -> bool:
         if not self._box.gate_open:

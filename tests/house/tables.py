@@ -26,6 +26,7 @@ MACHINES: Final = (
     "transport/arrays.py",
     "transport/batches.py",
     "transport/courier.py",
+    "transport/credit.py",
     "transport/extensions.py",
     "transport/addresses.py",
     "transport/admission.py",

@@ -1,0 +1,63 @@
+"""Hosting: which tasks of a topology a worker has, and how it reaches the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ..topology import Config, Fields, Origin, Plan, Topology
+from ..transport import FarTask, PostOffice, ProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class Hosting:
+    """`placement`: task id → worker; `nodes`: worker → the machine it is on (missing: its own); `office`: its Node."""
+
+    worker: str
+    placement: Mapping[int, str]
+    office: PostOffice
+    nodes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def peers(self) -> frozenset[str]:
+        """The other workers."""
+        return frozenset(self.placement.values()) - {self.worker}
+
+    def near(self) -> frozenset[int]:
+        """The tasks on this machine, those of this worker included."""
+        mine = self.nodes.get(self.worker, self.worker)
+        return frozenset(
+            task_id for task_id, worker in self.placement.items() if self.nodes.get(worker, worker) == mine
+        )
+
+
+def far_tasks(plan: Plan, hosting: Hosting, config_of: Mapping[int, Config]) -> dict[int, FarTask]:
+    """The tasks of other workers, by id."""
+    found: dict[int, FarTask] = {}
+    for task in plan.tasks:
+        worker, config = hosting.placement[task.task_id], config_of[task.task_id]
+        if worker != hosting.worker:
+            found[task.task_id] = FarTask(
+                worker, config.mailbox_capacity_tuples, config.mailbox_high_mark, config.mailbox_low_mark
+            )
+    return found
+
+
+def origins(topology: Topology, plan: Plan) -> Callable[[int, str], Origin]:
+    """From (task, stream) to the origin of what it emits: one object for each, as in the task's own worker."""
+    component_of = {task.task_id: task.component for task in plan.tasks}
+    known: dict[tuple[int, str], Origin] = {}
+
+    def origin_of(task_id: int, stream: str) -> Origin:
+        found = known.get((task_id, stream))
+        if found is None:
+            spec = topology.components.get(component_of.get(task_id, ""))
+            declared = None if spec is None else spec.outputs.get(stream)
+            if spec is None or declared is None:
+                raise ProtocolError(
+                    f"task {task_id} has no stream {stream!r:.140}: another topology, or another version"
+                )
+            found = known[task_id, stream] = Origin(spec.id, task_id, stream, Fields(*declared.fields))
+        return found
+
+    return origin_of

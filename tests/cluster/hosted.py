@@ -1,0 +1,160 @@
+"""Several workers in one loop: a crew each, in an actor system of its own; couriers instead of links.
+
+What is between two workers is carried in order, a payload each turn of the loop. `kill` ends a worker as kill -9 does:
+nothing more comes from it, what was under way is lost; `revive` starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from aiostorm import Config, Topology
+from aiostorm.acker import AckerActor
+from aiostorm.actors import ActorSystem
+from aiostorm.cluster.crew import Crew
+from aiostorm.cluster.hosting import Hosting
+from aiostorm.cluster.scheduler import WorkerInfo, place
+from aiostorm.tasks import Activate
+from aiostorm.topology import make_plan
+
+from ..transport.offices import Office
+
+
+class Hosted:
+    """One worker."""
+
+    def __init__(self, office: Office, topology: Topology, config: Config, placement: dict[int, str]) -> None:
+        self.office = office
+        self.system = ActorSystem(office.name)
+        self.failures: list[BaseException] = []
+        self._arguments = (topology, config, placement)
+
+    async def start(self) -> None:
+        topology, config, placement = self._arguments
+        await self.system.start()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.crew = Crew(
+            self.system,
+            "hosted",
+            topology,
+            config,
+            on_quiet=lambda: None,
+            gave_up=lambda path, error: self.failures.append(error),
+            hosting=Hosting(self.office.name, placement, self.office),
+        )
+        await self.crew.start_bolts(self.ended)
+
+    async def emit(self) -> None:
+        await self.crew.start_spouts(self.ended)
+        self.crew.post_to_spouts(Activate)
+
+    @property
+    def is_quiet(self) -> bool:
+        crew = self.crew
+        return (
+            crew.exchange is not None
+            and crew.exchange.is_quiet
+            and all(task.is_quiet and not task.pending for task in crew.tasks)
+            and not any(box.has_control for box in crew.ackers)
+        )
+
+
+class Workers:
+    """`async with Workers(topology, config, 2) as workers`: started, and emitting."""
+
+    def __init__(self, topology: Topology, config: Config | None = None, count: int = 2) -> None:
+        self.offices: dict[str, Office] = {}
+        self.names = [f"w{i}" for i in range(count)]
+        self.topology = topology
+        self.config = (config or Config()).merge({"topology.workers": count})
+        plan = make_plan(topology, self.config)
+        self.placement = place(topology, plan, [WorkerInfo(name) for name in self.names])
+        self.living: dict[str, Hosted] = {}
+        self.carried = 0
+        self._carriers: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        for name in self.names:
+            Office(name, self.offices)
+        for name in self.names:
+            await self._start(name)
+        self._group = asyncio.TaskGroup()
+        await self._group.__aenter__()
+        self._carriers = self._group.create_task(self._carry())
+        for worker in self.living.values():
+            await worker.emit()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._carriers is not None
+        self._carriers.cancel()
+        await self._group.__aexit__(None, None, None)
+        for worker in self.living.values():
+            await worker.crew.kill()
+            await worker.system.stop(drain=False)
+
+    async def _start(self, name: str) -> None:
+        worker = self.living[name] = Hosted(self.offices[name], self.topology, self.config, self.placement)
+        await worker.start()
+
+    async def _carry(self) -> None:
+        while True:
+            for name in list(self.living):
+                office = self.offices[name]
+                for peer in list(office.couriers):
+                    self.carried += office.send(peer)
+                    office.deliver(peer)
+            await asyncio.sleep(0.0001)
+
+    async def kill(self, name: str) -> None:
+        worker = self.living.pop(name)
+        life = self.offices[name].life
+        worker.office.couriers.clear()
+        await worker.crew.kill()
+        await worker.system.stop(drain=False)
+        for other in self.living.values():
+            assert other.crew.exchange is not None
+            other.crew.exchange.peer_died(name, life)
+
+    async def revive(self, name: str) -> None:
+        self.offices[name].reborn()
+        await self._start(name)
+        await self.living[name].emit()
+
+    async def wait_quiet(self, until: Callable[[], bool] = lambda: True, timeout_s: float = 60.0) -> None:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                quiet = all(worker.is_quiet for worker in self.living.values())
+                sums = [
+                    worker.crew.exchange.sent[peer] - other.crew.exchange.received[worker.office.name]  # type: ignore[union-attr]
+                    for worker in self.living.values()
+                    for peer, other in self.living.items()
+                    if other is not worker
+                ]
+                if quiet and not any(sums) and until():
+                    return
+                await asyncio.sleep(0.01)
+
+    def component(self, name: str) -> list[Any]:
+        """The components of all tasks of that name."""
+        return [
+            task.component
+            for worker in self.living.values()
+            for task in worker.crew.tasks
+            if task.task.component == name
+        ]
+
+    @property
+    def rows(self) -> int:
+        """In all ledgers."""
+        return sum(
+            len(cell._actor.ledger)
+            for worker in self.living.values()
+            for cell in worker.system.cells
+            if isinstance(cell._actor, AckerActor)
+        )

@@ -1,0 +1,352 @@
+"""Exchange: segments and messages between the tasks of two workers: all of them, in order, within their bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aiostorm.acker import ACKER_MESSAGES, Acks, Init, Verdict, VerdictKind, Verdicts
+from aiostorm.actors import EMPTY, Mailbox, MailboxClosedError
+from aiostorm.topology import Failure, Fields, Origin, Segment
+from aiostorm.transport import Exchange, FarTask, ProtocolError, shares
+
+from .offices import Office
+
+ORIGINS = {task: Origin("numbers", task, "default", Fields("n")) for task in range(100)}
+CAPACITY = 64
+
+
+def origin_of(task: int, stream: str) -> Origin:
+    if stream != "default":
+        raise ProtocolError("no such stream")
+    return ORIGINS[task]
+
+
+class Worker:
+    """A worker with so many tasks, each a mailbox that a test reads."""
+
+    def __init__(self, office: Office, tasks: dict[str, list[int]], capacity: int = CAPACITY) -> None:
+        self.office = office
+        self.lost: list[str] = []
+        self.quiet = 0
+        mine, peers = tasks[office.name], len(tasks) - 1
+        own, _ = shares(capacity, peers)
+        self.mailboxes = {task: Mailbox(own) for task in mine}
+        self.exchange = Exchange(
+            office.name,
+            office,
+            mailboxes=self.mailboxes,
+            capacities=dict.fromkeys(mine, capacity),
+            far={t: FarTask(name, capacity) for name, theirs in tasks.items() if name != office.name for t in theirs},
+            origin_of=origin_of,
+            codec=ACKER_MESSAGES,
+            on_lost=self.lost.append,
+            on_quiet=self._on_quiet,
+        )
+
+    def _on_quiet(self) -> None:
+        self.quiet += 1
+
+
+class Sender:
+    """One task that sends numbers to one other, as an outlet does: at once, or parked."""
+
+    def __init__(self, worker: Worker, source: int, target: int) -> None:
+        self.inbox = worker.exchange.inboxes[target]
+        self.source = source
+        self.number = 0
+        self.ready: list[Segment] = []
+        self.parked = False
+        self.refusals = 0
+
+    def send(self, count: int) -> None:
+        numbers = list(range(self.number, self.number + count))
+        self.number += count
+        [(packed, _)] = self.inbox.pack(ORIGINS[self.source], numbers, None)
+        segment = Segment(ORIGINS[self.source], packed)
+        if self.parked:
+            self.ready.append(segment)
+        elif not self.inbox.offer(segment, count):
+            self.ready.append(segment)
+            self.parked = True
+            self.inbox.park(self)
+
+    def next_piece(self) -> tuple[Any, int] | None:
+        segment = self.ready.pop(0)
+        return segment, len(segment.items)
+
+    def has_more(self) -> bool:
+        self.parked = bool(self.ready)
+        return self.parked
+
+    def refused(self, error: MailboxClosedError) -> None:
+        self.ready.clear()
+        self.parked = False
+        self.refusals += 1
+
+
+def pair(capacity: int = CAPACITY) -> tuple[Worker, Worker]:
+    offices: dict[str, Office] = {}
+    a, b = Office("a", offices), Office("b", offices)
+    tasks = {"a": [1, 2], "b": [3, 4]}
+    return Worker(a, tasks, capacity), Worker(b, tasks, capacity)
+
+
+def run_all(*workers: Worker) -> None:
+    """Until nothing moves any more."""
+    moved = True
+    while moved:
+        moved = False
+        for worker in workers:
+            for peer in worker.office.couriers:
+                moved |= worker.office.send(peer) or worker.office.deliver(peer)
+
+
+def numbers_of(mailbox: Mailbox) -> list[int]:
+    found: list[int] = []
+    while (segment := mailbox.take_data()) is not EMPTY:
+        found += segment.items
+    return found
+
+
+async def test_segments_come_in_order_and_nothing_goes_before_both_are_prepared() -> None:
+    a, b = pair()
+    sender = Sender(a, 1, 3)
+    sender.send(3)
+    a.exchange.begin()
+    run_all(a, b)
+    assert numbers_of(b.mailboxes[3]) == [], "b has not begun, so it has given no credit"
+    assert not a.exchange.is_quiet
+    b.exchange.begin()
+    sender.send(2)
+    run_all(a, b)
+    assert numbers_of(b.mailboxes[3]) == [0, 1, 2, 3, 4]
+    assert a.exchange.is_quiet
+    assert a.exchange.sent == {"b": 2}
+    assert b.exchange.received == {"a": 2}
+
+
+async def test_it_does_not_matter_who_begins() -> None:
+    for order in ("ab", "ba"):
+        a, b = pair()
+        workers = {"a": a, "b": b}
+        for name in order:
+            workers[name].exchange.begin()
+            run_all(a, b)
+        Sender(a, 1, 3).send(1)
+        Sender(b, 3, 1).send(2)
+        run_all(a, b)
+        assert (numbers_of(b.mailboxes[3]), numbers_of(a.mailboxes[1])) == ([0], [0, 1])
+
+
+async def test_a_full_task_holds_up_no_other_of_the_same_worker() -> None:
+    a, b = pair()
+    a.exchange.begin(), b.exchange.begin()
+    slow, quick = Sender(a, 1, 3), Sender(a, 1, 4)
+    for _ in range(500):
+        slow.send(1)
+    run_all(a, b)
+    held = b.mailboxes[3].fill + sum(t.quota.held for t in _arrivals(b, 3))
+    assert held <= CAPACITY + CAPACITY, "its capacity, and one frame of the sender"
+    assert slow.parked
+    assert slow.inbox.is_high
+    for _ in range(100):
+        quick.send(1)
+        run_all(a, b)
+        assert len(numbers_of(b.mailboxes[4])) == 1
+    got: list[int] = []
+    while (found := numbers_of(b.mailboxes[3])) or not a.exchange.is_quiet:
+        got += found
+        run_all(a, b)
+    assert got == list(range(500))
+    assert not slow.inbox.is_high
+
+
+def _arrivals(worker: Worker, task: int) -> list[Any]:
+    return [trade.arrivals[task] for trade in worker.exchange._trades.values()]
+
+
+routes = st.sampled_from([(1, 3), (2, 3), (1, 4), (3, 1), (4, 2)])
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    capacity=st.sampled_from([1, 2, 7, 64]),
+    plan=st.lists(
+        st.tuples(st.sampled_from([(1, 3), (2, 3), (1, 4), (3, 1), (4, 2)]), st.integers(1, 5)), max_size=120
+    ),
+)
+@settings(max_examples=40)
+def test_all_comes_once_in_order_whatever_the_pace(
+    seed: int, capacity: int, plan: list[tuple[tuple[int, int], int]]
+) -> None:
+    async def run() -> None:
+        chance = random.Random(seed)
+        a, b = pair(capacity)
+        a.exchange.begin(), b.exchange.begin()
+        of = {1: a, 2: a, 3: b, 4: b}
+        senders = {(source, target): Sender(of[source], source, target) for (source, target), _ in plan}
+        got: dict[int, list[tuple[int, int]]] = {task: [] for task in of}
+        steps: list[Callable[[], Any]] = []
+        for worker, peer in ((a, "b"), (b, "a")):
+            steps += [lambda w=worker, p=peer: w.office.send(p), lambda w=worker, p=peer: w.office.deliver(p)]
+        for task, worker in of.items():
+            steps.append(lambda t=task, w=worker: _read(w.mailboxes[t], got[t]))
+        for route, count in plan:
+            for _ in range(min(count, senders[route].inbox.max_piece)):
+                senders[route].send(1)
+            for _ in range(chance.randrange(4)):
+                chance.choice(steps)()
+            for task, worker in of.items():
+                held = worker.mailboxes[task].fill + sum(t.quota.held for t in _arrivals(worker, task))
+                assert held <= capacity + max(capacity, senders[route].inbox.max_piece)
+        for _ in range(20_000):
+            if not any(step() for step in steps) and a.exchange.is_quiet and b.exchange.is_quiet:
+                break
+        for (source, target), sender in senders.items():
+            assert [n for task, n in got[target] if task == source] == list(range(sender.number))
+        assert a.exchange.sent["b"] == b.exchange.received["a"]
+        assert b.exchange.sent["a"] == a.exchange.received["b"]
+
+    asyncio.run(run())
+
+
+def _read(mailbox: Mailbox, into: list[tuple[int, int]]) -> bool:
+    segment = mailbox.take_data()
+    if segment is EMPTY:
+        return False
+    into += [(segment.origin.task, n) for n in segment.items]
+    return True
+
+
+async def test_messages_for_control_lanes_need_no_credit_and_go_together() -> None:
+    a, b = pair()
+    a.exchange.begin(), b.exchange.begin()
+    run_all(a, b)
+    failure = Failure("failed", "count", 9, "ValueError: no")
+    inbox = a.exchange.inboxes[3]
+    inbox.post(Init(1, [(5, 2**64 - 1), (6, 7)]))
+    inbox.post(Acks([(5, 0)], [(5, 3, failure), (5, 4, None)], [6]))
+    inbox.post(Verdicts([Verdict(VerdictKind.ACK, 5, failure={3: failure}), Verdict(VerdictKind.FAIL, 6, 2, failure)]))
+    inbox.post(Verdicts([Verdict(VerdictKind.EXPIRED, 8), Verdict(VerdictKind.RESET, 9), Verdict(VerdictKind.ACK, 9)]))
+    assert a.office.send("b")
+    assert not a.office.send("b"), "they go in one payload"
+    a.office.deliver("b")
+    box = b.mailboxes[3]
+    init, acks, first, second = (box.take_control() for _ in range(4))
+    assert (init.owner, init.items) == (1, [(5, 2**64 - 1), (6, 7)])
+    assert (acks.items, acks.failures, acks.resets) == ([(5, 0)], [(5, 3, failure), (5, 4, None)], [6])
+    assert [(v.kind, v.root, v.index, v.failure) for v in (*first.verdicts, *second.verdicts)] == [
+        (VerdictKind.ACK, 5, -1, {3: failure}),
+        (VerdictKind.FAIL, 6, 2, failure),
+        (VerdictKind.EXPIRED, 8, -1, None),
+        (VerdictKind.RESET, 9, -1, None),
+        (VerdictKind.ACK, 9, -1, None),
+    ]
+
+
+async def test_control_overtakes_data_that_waits() -> None:
+    a, b = pair()
+    a.exchange.begin(), b.exchange.begin()
+    run_all(a, b)
+    Sender(a, 1, 3).send(1)
+    a.exchange.inboxes[4].post(Init(1, [(5, 6)]))
+    a.office.send("b")
+    a.office.deliver("b")
+    assert b.mailboxes[4].has_control
+    assert not b.mailboxes[3].has_data
+
+
+async def test_a_worker_that_comes_again_gets_what_waited_and_the_loss_is_told_once() -> None:
+    a, b = pair()
+    a.exchange.begin(), b.exchange.begin()
+    run_all(a, b)
+    sender = Sender(a, 1, 3)
+    sender.send(1)
+    a.office.send("b")  # under way: it will be lost
+    a.exchange.peer_died("b", 1)
+    a.exchange.peer_died("b", 1)
+    assert a.lost == ["b"]
+    sender.send(1)
+    a.exchange.inboxes[4].post(Init(1, [(5, 6)]))
+    again = Worker(b.office.reborn(), {"a": [1, 2], "b": [3, 4]})
+    run_all(a, again)
+    assert numbers_of(again.mailboxes[3]) == []
+    again.exchange.begin()
+    run_all(a, again)
+    assert numbers_of(again.mailboxes[3]) == [1]
+    assert again.mailboxes[4].take_control().items == [(5, 6)]
+    assert a.lost == ["b"], "the new incarnation is not the news of its death"
+    assert (a.exchange.sent, again.exchange.received) == ({"b": 2}, {"a": 2})
+    a.exchange.peer_died("b", 1)
+    sender.send(1)
+    run_all(a, again)
+    assert numbers_of(again.mailboxes[3]) == [2], "late news of a former life change nothing"
+
+
+async def test_a_new_incarnation_says_that_the_one_before_has_died() -> None:
+    a, b = pair()
+    a.exchange.begin(), b.exchange.begin()
+    run_all(a, b)
+    b.office.reborn()
+    assert a.lost == ["b"]
+
+
+async def test_what_was_held_of_a_former_life_counts_against_the_next() -> None:
+    a, b = pair()
+    a.exchange.begin(), b.exchange.begin()
+    sender = Sender(a, 1, 3)
+    for _ in range(300):
+        sender.send(1)
+    run_all(a, b)
+    [before] = [arrivals.quota.held for arrivals in _arrivals(b, 3)]
+    assert before > 0
+    again = Worker(a.office.reborn(), {"a": [1, 2], "b": [3, 4]})
+    again.exchange.begin()
+    run_all(again, b)
+    sender = Sender(again, 2, 3)
+    for _ in range(300):
+        sender.send(1)
+    run_all(again, b)
+    assert b.mailboxes[3].fill + _arrivals(b, 3)[0].quota.held <= 2 * CAPACITY
+
+
+async def test_the_end_refuses_those_that_wait() -> None:
+    a, _ = pair()
+    sender = Sender(a, 1, 3)
+    for _ in range(200):
+        sender.send(1)
+    assert sender.parked
+    a.exchange.close()
+    assert (sender.parked, sender.refusals) == (False, 1)
+    assert not sender.inbox.offer(None)
+    assert not sender.inbox.force(None)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"\x01\x00\x00\x00\x63\x90",  # segments for a task that is not there
+        b"\x01\x00\x00\x00\x03\xc0",  # no segments
+        b"\x02\x00\x00\x00\x00\x90",  # credit without a word
+        b"\x02\x00\x00\x00\x00\x93\x00\x03\x05",  # what task 3 takes is not for a to say
+        b"\x02\x00\x00\x00\x00\x92\x00\x01",
+        b"\x03\x00\x00\x00\x00\x01",
+        b"\x03\x00\x00\x00\x00\x91\x93\x03\x01\x01",
+        b"\x03\x00\x00\x00\x00\x91\x94\x63\x01\x01\xc4\x00",  # a message to a task that is not there
+        b"\x03\x00\x00\x00\x00\x91\x94\x03\x01\x01\xc4\x01\x00",
+        b"\x03\x00\x00\x00\x00\x91\x93\x03\x03\x91\x94\x07\x01\xff\xc0",
+    ],
+)
+async def test_noise_is_a_protocol_error(noise: bytes) -> None:
+    a, b = pair()
+    b.exchange.begin()
+    a.office.way["b"].append(noise)
+    with pytest.raises(ProtocolError):
+        a.office.deliver("b")

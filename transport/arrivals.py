@@ -1,0 +1,81 @@
+"""Arrivals: segments that have come for a task here, from one other worker, until its mailbox takes them.
+
+1. They go into the mailbox as it has room, in their order: where its gate is closed they are parked there, as a sender
+   of this process is, and take turns with the others.
+2. How many there are is bounded by the sender's credit, which comes back as the mailbox takes them (credit.py).
+3. A frame for a task whose mailbox is full holds up no other task's: they are here, not in the link.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..actors import Mailbox, MailboxClosedError
+from ..topology import ColumnRows, Segment
+from .credit import Quota
+from .errors import ProtocolError
+
+
+class Arrivals:
+    """From one worker to one task. `accepted(worth_telling)` is called as the mailbox takes a segment."""
+
+    __slots__ = ("_accepted", "_mailbox", "_parked", "_waiting", "quota", "task_id")
+
+    def __init__(self, task_id: int, mailbox: Mailbox, quota: int, accepted: Callable[[Arrivals, bool], None]) -> None:
+        self.task_id = task_id
+        self.quota = Quota(quota)
+        self._mailbox = mailbox
+        self._accepted = accepted
+        self._waiting: deque[tuple[Segment, int]] = deque()
+        self._parked = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Has the mailbox taken all that has come?"""
+        return not self._waiting
+
+    def take(self, segments: Sequence[Segment]) -> None:
+        """A frame has come. ProtocolError if a segment is heavier than a sender may make it; then none is taken."""
+        largest = self._mailbox.max_piece
+        weighed = [(segment, _weight(segment, largest)) for segment in segments]
+        for segment, weight in weighed:
+            if weight > largest:
+                raise ProtocolError(f"a segment of {len(segment.items)} tuples, where at most {largest} go together")
+        for segment, weight in weighed:
+            self.quota.arrived(weight)
+            if not self._waiting and self._mailbox.offer(segment, weight):
+                self._accepted(self, self.quota.accepted(weight))
+                continue
+            self._waiting.append((segment, weight))
+            if not self._parked:
+                self._parked = True
+                self._mailbox.park(self)
+
+    # -- parked (see actors.Parked) ----------------------------------------------------------------------------------
+
+    def next_piece(self) -> tuple[Any, int] | None:
+        """The mailbox has room: it takes this one."""
+        if not self._waiting:
+            return None
+        segment, weight = self._waiting.popleft()
+        self._accepted(self, self.quota.accepted(weight))
+        return segment, weight
+
+    def has_more(self) -> bool:
+        """Is there another?"""
+        self._parked = bool(self._waiting)
+        return self._parked
+
+    def refused(self, error: MailboxClosedError) -> None:
+        """The task has ended: what has come for it is lost. Its credit goes back, for a next one."""
+        self._parked = False
+        while self._waiting:
+            _, weight = self._waiting.popleft()
+            self._accepted(self, self.quota.accepted(weight))
+
+
+def _weight(segment: Segment, largest: int) -> int:
+    count = len(segment.items)
+    return largest if count > largest and type(segment.items) is ColumnRows else count
