@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 MAX_DIMENSIONS: Final = 32
 
-_UNIT: Final = r"\[[1-9]?\d{0,8}(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\]"
+_UNIT: Final = r"\[(?:[1-9]\d{0,8})?(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\]"
 _DTYPE: Final = re.compile(
     rf"\|[bui]1|[<>](?:[ui][248]|f[248]|c8|c16|[Mm]8(?:{_UNIT})?|U[1-9]\d{{0,6}})|\|S[1-9]\d{{0,6}}", re.ASCII
 )

@@ -49,6 +49,9 @@ KNOWN: Final = frozenset(range(1, 21))
 NESTED: Final = frozenset({LIST, DICT, SET, FROZENSET, RECORD})
 """Those that hold one value of msgpack, in which there may be others."""
 
+COSTS: Final = tuple({RECORD: 8, ARRAY: 24, NUMPY_SCALAR: 16, RECORD_BATCH: 256}.get(code, 4) for code in range(20))
+"""What one costs to make, in plain values: so that a value of many of them takes no longer than others."""
+
 MAX_SAME_HASH: Final = 128
 """So many members of a set (or keys of a dict) may have one hash: each is compared with all of those before."""
 

@@ -67,13 +67,13 @@ def register_record(cls: C | None = None, /, name: str | None = None) -> C | Cal
     """
     if cls is None:
         return lambda decorated: register_record(decorated, name)
+    if not isinstance(cls, type):
+        raise RecordError(f"register_record takes a class, not {cls!r:.200}")
     _register(cls, name or f"{cls.__module__}:{cls.__qualname__}")
     return cls
 
 
 def _register(cls: type, name: str) -> None:
-    if not isinstance(cls, type):
-        raise RecordError(f"register_record takes a class, not {cls!r:.200}")
     if not name or "\0" in name or len(name.encode("utf-8", "replace")) > MAX_NAME_BYTES:
         raise RecordError(f"the name of a record has 1 to {MAX_NAME_BYTES} bytes and no NUL: {name!r:.300}")
     known = record_named(name)
@@ -185,8 +185,8 @@ def _is_model(cls: type) -> bool:
     return pydantic is not None and issubclass(cls, pydantic.BaseModel)
 
 
-def _same_fields(name: str, expected: frozenset[str], unset: Pairs, fields: Pairs) -> None:
-    given = unset.keys() | fields.keys()
+def _same_fields(name: str, expected: frozenset[str], fields: Pairs) -> None:
+    given = fields.keys()
     if given != expected:
         differ = ", ".join(sorted(given ^ expected))
         raise UnreadableError(
@@ -199,7 +199,7 @@ def _named_tuple(cls: Any, name: str) -> Record:
     expected = frozenset(names)
 
     def make(unset: Pairs, fields: Pairs) -> Any:
-        _same_fields(name, expected, unset, fields)
+        _same_fields(name, expected, fields)
         return cls._make([fields[field] for field in names])
 
     return Record(cls, name, lambda value: ({}, dict(zip(names, value, strict=True))), make)
@@ -216,7 +216,7 @@ def _dataclass(cls: Any, name: str) -> Record:
     exact = not called or len(given) < len(names) or hasattr(cls, "__post_init__")
 
     def make(unset: Pairs, fields: Pairs) -> Any:
-        _same_fields(name, expected, unset, fields)
+        _same_fields(name, expected, fields)
         made = cls(**{field: fields[field] for field in given}) if called else object.__new__(cls)
         if exact:  # a __post_init__ may have changed what it was given, a second time
             for field, value in fields.items():
@@ -247,7 +247,7 @@ def _model(cls: Any, name: str) -> Record:
     def make(unset: Pairs, fields: Pairs) -> Any:
         given = unset | fields
         if not extra or not given.keys() >= expected:
-            _same_fields(name, expected, unset, fields)
+            _same_fields(name, expected, given)
         if root:
             return cls.model_validate(given["root"])
         made = cls.model_validate({keys.get(field, field): value for field, value in given.items()})

@@ -13,17 +13,21 @@ from __future__ import annotations
 from typing import Final
 
 from .errors import UnreadableError
-from .extensions import KNOWN, NESTED
+from .extensions import COSTS, KNOWN, NESTED
 
 MAX_DEPTH: Final = 32
 """How deep containers may be nested in one value."""
 
 MAX_ITEMS: Final = 250_000
-"""How many values one value may consist of."""
+"""How many values one value may consist of. A map counts for two, an extension for more (extensions.COSTS):
+as they cost to make."""
+
+CHECKED_BYTES: Final = MAX_ITEMS // 3
+"""What is shorter has no more: no extension costs more than three for each of its bytes."""
 
 
 def scan(data: bytes | memoryview, max_depth: int = MAX_DEPTH, max_items: int = MAX_ITEMS) -> int:
-    """How many values there are. UnreadableError if it is not exactly one value within the limits."""
+    """How many values there are (see MAX_ITEMS). UnreadableError if it is not exactly one value within the limits."""
     try:
         return _scan(data, max_depth, max_items)
     except IndexError:
@@ -43,7 +47,11 @@ def _scan(data: bytes | memoryview, max_depth: int, max_items: int) -> int:
             if step:
                 at += step
                 continue
-            at, count, inner_end = _open(data, at, head)
+            at, count, inner_end, cost = _open(data, at, head)
+            if cost:
+                items += cost
+                if items > max_items:
+                    raise UnreadableError(f"a value of more than {max_items} values")
             if count < 0:
                 continue
             if count > size - at:
@@ -70,21 +78,21 @@ def _scan(data: bytes | memoryview, max_depth: int, max_items: int) -> int:
     return items
 
 
-def _open(data: bytes | memoryview, at: int, head: int) -> tuple[int, int, int]:
-    """What has no fixed size: (where to go on, values inside or -1, end of an extension that holds a value or 0)."""
+def _open(data: bytes | memoryview, at: int, head: int) -> tuple[int, int, int, int]:
+    """What has no fixed size: where to go on, values inside or -1, end of an extension with a value or 0, cost."""
     if head < 0x90:
-        return at + 1, 2 * (head & 15), 0
+        return at + 1, 2 * (head & 15), 0, 1
     if head < 0xA0:
-        return at + 1, head & 15, 0
+        return at + 1, head & 15, 0, 0
     if head >= 0xDC:
         width = 2 if head in (0xDC, 0xDE) else 4
         count = int.from_bytes(data[at + 1 : at + 1 + width], "big")
-        return at + 1 + width, count if head < 0xDE else 2 * count, 0
+        return (at + 1 + width, count, 0, 0) if head < 0xDE else (at + 1 + width, 2 * count, 0, 1)
     width = _WIDTHS[head]
     if not width:
         raise UnreadableError(f"byte {head:#x} begins no value")
     if head in _TEXTS:
-        return at + 1 + width + int.from_bytes(data[at + 1 : at + 1 + width], "big"), -1, 0
+        return at + 1 + width + int.from_bytes(data[at + 1 : at + 1 + width], "big"), -1, 0, 0
     if head >= 0xD4:
         size, at = 1 << (head - 0xD4), at + 1
     else:
@@ -94,10 +102,10 @@ def _open(data: bytes | memoryview, at: int, head: int) -> tuple[int, int, int]:
         raise UnreadableError(f"extension type {code - 256 if code > 127 else code} is not of the table")
     at += 1
     if code not in NESTED:
-        return at + size, -1, 0
+        return at + size, -1, 0, COSTS[code]
     if not (0x90 <= data[at] <= 0x9F or 0xDC <= data[at] <= 0xDD):  # so each has its own depth
         raise UnreadableError(f"extension type {code} holds no array")
-    return at, 1, at + size
+    return at, 1, at + size, COSTS[code]
 
 
 def _steps() -> tuple[int, ...]:

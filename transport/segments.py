@@ -28,7 +28,7 @@ from . import extensions as ext
 from .errors import UnreadableError, UnsendableError
 from .marks import marks_size, pack_marks, unpack_marks
 from .payloads import PAYLOAD_HEADER_BYTES
-from .scan import MAX_DEPTH, MAX_ITEMS, scan
+from .scan import CHECKED_BYTES, MAX_DEPTH, MAX_ITEMS, scan
 from .sequence import MAX_PAYLOAD_BYTES
 from .values import (
     WRONG,
@@ -67,7 +67,8 @@ class PackedItems(Sequence[Any]):
 
     def unpacked(self) -> Sequence[Any]:
         """The items."""
-        return _unpack_items(_outer(self.columns), self.origin, self._count)
+        columns, budget = _outer(self.columns)
+        return _unpack_items(columns, self.origin, self._count, budget)
 
     @overload
     def __getitem__(self, at: int) -> Any: ...
@@ -175,7 +176,7 @@ def _split_batch(origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int) -
     size, weight = len(packed.columns), marks_size(marks)
     if size + weight <= max_bytes + max_bytes // 3:
         return [(packed, marks)]
-    repeated = len(_pack_batch(origin, rows.batch.slice(0, 0)))
+    repeated = len(_pack_batch(origin, rows.batch.slice(0, 1)))  # Arrow writes more for no row than for one
     room = min(max(max_bytes, 4 * repeated), MAX_ROW_BYTES)
     if len(rows) == 1 or 2 * repeated > MAX_ROW_BYTES:
         if size + weight > MAX_ROW_BYTES:
@@ -222,7 +223,7 @@ def _check_row(origin: Origin, items: Sequence[Any], marks: Any, size: int, firs
             where=where,
             offset=first,
         )
-    if size > MAX_ITEMS and len(items) == 1:
+    if size > CHECKED_BYTES and len(items) == 1:
         for name, value in zip(origin.fields, items if origin.bare else items[0], strict=True):
             try:
                 check_items(pack_column((value,)), MAX_DEPTH + 1)
@@ -251,13 +252,22 @@ def unpack_segments(body: bytes | memoryview, origin_of: Callable[[int, str], Or
 
     UnreadableError if anything in it is wrong: then none of it is given.
     """
-    found = _outer(body)
+    found, budget = _outer(body)
     if type(found) is not tuple:
         raise UnreadableError("segments that are no array")
-    return [_segment(parts, origin_of) for parts in found]
+    return [_segment(parts, origin_of, budget) for parts in found]
 
 
-def _segment(parts: Any, origin_of: Callable[[int, str], Origin]) -> Segment:
+class _Budget:
+    """How many values a body may still consist of, plain columns apart: many columns cost no more than one."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: int) -> None:
+        self.items = items
+
+
+def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budget) -> Segment:
     if type(parts) is not tuple or len(parts) != 7:
         raise UnreadableError("a segment has seven parts")
     task, stream, root, edge, marks, count, columns = parts
@@ -269,12 +279,12 @@ def _segment(parts: Any, origin_of: Callable[[int, str], Origin]) -> Segment:
         origin = origin_of(task, stream)
     except LookupError as error:
         raise UnreadableError(f"a segment of task {task} on {stream!r:.80}, which are not known here") from error
-    items = _unpack_items(columns, origin, count)
+    items = _unpack_items(columns, origin, count, budget)
     indices, lineage = unpack_marks(marks, root, edge, count)
     return Segment(origin, items, root, edge, indices, lineage)
 
 
-def _unpack_items(columns: Any, origin: Origin, count: int) -> Sequence[Any]:
+def _unpack_items(columns: Any, origin: Origin, count: int, budget: _Budget) -> Sequence[Any]:
     if type(columns) is msgpack.ExtType:
         return _unpack_batch(columns, origin, count)
     if type(columns) is not tuple or len(columns) != len(origin.fields):
@@ -283,15 +293,16 @@ def _unpack_items(columns: Any, origin: Origin, count: int) -> Sequence[Any]:
         if count > MAX_PIECE_ROWS:
             raise UnreadableError(f"a segment of {count} rows")
         return [()] * count
-    found = [_unpack_column(column, count) for column in columns]
+    found = [_unpack_column(column, count, budget) for column in columns]
     return list(found[0]) if origin.bare else list(zip(*found, strict=True))
 
 
-def _unpack_column(column: Any, count: int) -> Sequence[Any]:
+def _unpack_column(column: Any, count: int, budget: _Budget) -> Sequence[Any]:
     if type(column) is bytes and count <= MAX_PIECE_ROWS:
         return unpack_plain_column(column, count)
     if type(column) is tuple and len(column) == 1 and type(column[0]) is bytes:
-        values = unpack_column(column[0])
+        values, items = unpack_column(column[0], budget.items)
+        budget.items -= items
         if len(values) == count:
             return values
     raise UnreadableError(f"a column that is not {count} values")
@@ -311,9 +322,9 @@ def _unpack_batch(packed: msgpack.ExtType, origin: Origin, count: int) -> Column
     return ColumnRows(batch, origin.bare)
 
 
-def _outer(body: bytes | memoryview) -> Any:
-    scan(body, _SEGMENT_DEPTH)
+def _outer(body: bytes | memoryview) -> tuple[Any, _Budget]:
+    budget = _Budget(MAX_ITEMS - scan(body, _SEGMENT_DEPTH))
     try:
-        return msgpack.unpackb(body, use_list=False)
+        return msgpack.unpackb(body, use_list=False), budget
     except WRONG as error:
         raise UnreadableError(f"segments of {len(body)} bytes cannot be read: {error!r:.200}") from error

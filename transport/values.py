@@ -29,7 +29,7 @@ from ..actors import Ref
 from . import extensions as ext
 from .errors import UnreadableError, UnsendableError
 from .records import advice, decode_enum, encode_enum, make_record, record_of
-from .scan import MAX_DEPTH, MAX_ITEMS, scan
+from .scan import CHECKED_BYTES, MAX_DEPTH, MAX_ITEMS, scan
 
 PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes})
 """What msgpack has a form for."""
@@ -105,13 +105,13 @@ def pack_column(values: Sequence[object]) -> bytes:
         return _pack(_walk_column(values, _CERTAIN))
 
 
-def unpack_column(data: bytes | memoryview) -> tuple[Any, ...]:
-    """What pack_column has packed."""
-    scan(data, MAX_DEPTH + 1)
+def unpack_column(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> tuple[tuple[Any, ...], int]:
+    """What pack_column has packed, and how many values that were (scan)."""
+    items = scan(data, MAX_DEPTH + 1, max_items)
     values = decode(data)
     if type(values) is not tuple:
         raise UnreadableError(f"a column that is a {type(values).__qualname__}")
-    return values
+    return values, items
 
 
 def pack_plain_column(values: Sequence[object]) -> bytes | None:
@@ -150,7 +150,7 @@ def decode(data: bytes | memoryview) -> Any:
 
 def check_items(packed: bytes, max_depth: int) -> None:
     """UnsendableError for what no receiver takes: more values than there may be."""
-    if len(packed) > MAX_ITEMS:
+    if len(packed) > CHECKED_BYTES:
         try:
             scan(packed, max_depth)
         except UnreadableError as error:
