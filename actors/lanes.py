@@ -155,6 +155,13 @@ class Lanes:
             if self.gate_open:
                 self._pull()
 
+    def shut(self) -> None:
+        """Close the gate until the fill is at the low mark: somebody parks who has a piece that does not fit now.
+
+        A piece of up to `capacity - low` fits then, and nothing overtakes it meanwhile.
+        """
+        self.gate_open = False
+
     def unpark(self, sender: Parked) -> None:
         """Stop waiting (if it still waits)."""
         with contextlib.suppress(ValueError):

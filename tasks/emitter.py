@@ -315,6 +315,8 @@ class Emitter(Account):
     ) -> None:
         """To another worker. A row that cannot be sent fails its message; the others go their way."""
         columns = type(items) is ColumnRows
+        if marks is not None and type(marks) is not Same:
+            marks = list(marks)  # they may be dealt only when somebody asks, and are asked for here more than once
         count, start = len(items), 0
         stop = most = count if columns else min(count, outlet.max_piece)
         while start < count:

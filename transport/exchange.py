@@ -24,9 +24,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from ..actors import Mailbox
+from ..actors import Lanes, Mailbox
 from ..topology import Origin
-from .arrivals import Arrivals
+from .arrivals import Arrivals, largest_piece
 from .courier import Courier
 from .credit import shares
 from .errors import ProtocolError
@@ -226,10 +226,11 @@ class Trade:
     def inbox(self, task_id: int, task: FarTask, senders: int) -> FarInbox:
         """What senders here see of a task there."""
         own, _ = shares(task.capacity, senders)
+        theirs = Lanes(own, task.high_mark, task.low_mark)  # what its mailbox is like
         found = self._inboxes[task_id] = FarInbox(
             task_id,
             self._courier,
-            max_piece=own - min(int(own * task.high_mark), own - 1),
+            max_piece=largest_piece(theirs),
             frame_tuples=task.capacity,
             posted=lambda message: self._post(task_id, message),
             counted=self._counted,

@@ -30,7 +30,7 @@ FRAME_BYTES: Final = 48 * 1024
 
 
 class FarInbox:
-    """To one task. `max_piece`: what its mailbox takes at once; `frame_tuples`: no frame has much more.
+    """To one task. `max_piece`: the heaviest segment that it takes; `frame_tuples`: no frame has much more.
 
     `posted` is called with each control message, `counted` with each segment that was taken. (See actors.Inbox.)
     """
