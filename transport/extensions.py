@@ -49,7 +49,7 @@ KNOWN: Final = frozenset(range(1, 21))
 NESTED: Final = frozenset({LIST, DICT, SET, FROZENSET, RECORD})
 """Those that hold one value of msgpack, in which there may be others."""
 
-COSTS: Final = tuple({RECORD: 8, ARRAY: 24, NUMPY_SCALAR: 16, RECORD_BATCH: 256}.get(code, 4) for code in range(20))
+COSTS: Final = tuple({RECORD: 8, ARRAY: 24, NUMPY_SCALAR: 16, RECORD_BATCH: 256}.get(code, 4) for code in range(21))
 """What one costs to make, in plain values: so that a value of many of them takes no longer than others."""
 
 MAX_SAME_HASH: Final = 128

@@ -357,6 +357,8 @@ def _from_extension(code: int, data: bytes) -> Any:
         return _numpy().decode_scalar(data)
     if code == ext.RECORD_BATCH:
         return batch_module().decode_batch(data)
+    if code not in ext.NESTED:
+        raise UnreadableError(f"extension type {code} is not for this place")
     items = _unpack(data)
     if type(items) is not tuple:
         raise UnreadableError(f"extension type {code} holds no array")

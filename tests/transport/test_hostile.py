@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from aiostorm.topology import Fields, Origin
 from aiostorm.transport import UnreadableError, unpack_segments, unpack_value
+from aiostorm.transport.extensions import COSTS, KNOWN
 from aiostorm.transport.scan import MAX_ITEMS, scan
 
 MIB = 1024 * 1024
@@ -128,7 +129,7 @@ def test_members_with_the_same_hash_are_refused() -> None:
         *(b"\x01\x02", b"\xa2a", b"\x92\x01", b"\xa1\xff", b"\xd9", b"\xcf\x00", b"\xc4\x05abc"),
         *(b"\x81\x01\x02", b"\x81\xc4\x01a\x01", b"\x82\xa1a\x01\xa1a\x02", b"\x81\x90\x01"),
         b"\xd6\xff\x00\x00\x00\x01",  # msgpack's timestamp: not of the table
-        *(extension(code, b"\x90") for code in (0, 20, 99, 127)),
+        *(extension(code, b"\x90") for code in (0, 21, 99, 127)),
         *(extension(code, held) for code in (1, 2, 3, 4, 5) for held in (b"", b"\x01", b"\x80", b"\x91", b"\x90\x90")),
         extension(1, extension(1, b"\x90")),
         extension(1, b"\x92\x01") + b"\x01",
@@ -191,6 +192,17 @@ def test_noise_is_a_value_or_unreadable(data: bytes) -> None:
 
 def _nobody(task: int, stream: str) -> Any:
     raise KeyError(task)
+
+
+def test_every_extension_has_its_cost() -> None:
+    assert len(COSTS) == max(KNOWN) + 1
+    for code in KNOWN:
+        assert scan(extension(code, b"\x90")) == 1 + COSTS[code]
+
+
+def test_a_ref_is_for_messages_only() -> None:
+    with pytest.raises(UnreadableError, match="not for this place"):
+        unpack_value(extension(20, b"\x91\x01"))
 
 
 def test_a_scan_counts_what_there_is() -> None:
