@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 from .addresses import check_exposure, parse_address
 from .admission import AdmissionLimits
 from .arrivals import Arrivals
+from .authenticated import AuthenticatedConnection, AuthenticatedNetwork, Guarded
+from .authentication import Identity
 from .courier import Courier, Gatherer
 from .credentials import Credentials, Secret, new_token
 from .credit import Allowance, Quota, shares
 from .errors import (
+    AuthenticationError,
     ConnectionLostError,
     CredentialsError,
     ExposedError,
@@ -37,6 +40,7 @@ from .links import Links
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .node import Node
 from .numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
+from .opening import open_network
 from .payloads import PAYLOAD_HEADER_BYTES, PayloadKind, pack_payload, unpack_payload
 from .records import register_record
 from .remote_notes import MAX_MESSAGE_BYTES
@@ -60,6 +64,9 @@ __all__ = [
     "AdmissionLimits",
     "Allowance",
     "Arrivals",
+    "AuthenticatedConnection",
+    "AuthenticatedNetwork",
+    "AuthenticationError",
     "Connection",
     "ConnectionLostError",
     "Courier",
@@ -71,6 +78,8 @@ __all__ = [
     "FarTask",
     "FrameTooLargeError",
     "Gatherer",
+    "Guarded",
+    "Identity",
     "Link",
     "LinkClosedError",
     "LinkSequence",
@@ -104,6 +113,7 @@ __all__ = [
     "WebSocketNetwork",
     "check_exposure",
     "new_token",
+    "open_network",
     "pack_items",
     "pack_numbers",
     "pack_pairs",

@@ -21,6 +21,10 @@ class ProtocolError(NetworkError):
     """A frame came that no peer of this version sends. End the connection; what it says cannot be relied on."""
 
 
+class AuthenticationError(NetworkError):
+    """Who is at the other end has not proved to belong to the cluster, or does not believe that we do."""
+
+
 class ExposedError(AiostormError):
     """An address that other machines can reach, without what protects it. Nothing listens there, nothing was sent."""
 

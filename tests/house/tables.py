@@ -30,6 +30,7 @@ MACHINES: Final = (
     "transport/extensions.py",
     "transport/addresses.py",
     "transport/admission.py",
+    "transport/authentication.py",
     "transport/headers.py",
     "transport/marks.py",
     "transport/numbers.py",

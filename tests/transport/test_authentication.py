@@ -1,0 +1,291 @@
+"""The handshake's machine: who has the token is believed, and nobody else; whatever is done to the frames."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.transport import AuthenticationError, Credentials, Identity, Secret
+from aiostorm.transport import authentication as module
+from aiostorm.transport.authentication import (
+    AUTHENTICATION_VERSION,
+    CHALLENGE,
+    HELLO,
+    MAX_STEP_BYTES,
+    PROOF,
+    REFUSED,
+    WELCOME,
+    Acceptor,
+    Claim,
+    Dialler,
+)
+
+TOKEN = bytes(range(32))
+OURS = Credentials("storm-1", Secret(TOKEN))
+CANARY = b"canary-canary-canary-canary-cana"
+
+
+def claim(name: str, number: int, **changes: object) -> Claim:
+    made = Claim(OURS, Identity(name), bytes([number]) * 32)
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+def ends(
+    dialler: dict[str, object] | None = None, acceptor: dict[str, object] | None = None
+) -> tuple[Dialler, Acceptor]:
+    return Dialler(claim("a", 1, **(dialler or {}))), Acceptor(claim("b", 2, **(acceptor or {})))
+
+
+Alter = Callable[[bytes], bytes]
+
+
+def shake(dialler: Dialler, acceptor: Acceptor, **alter: Alter) -> str:
+    """Who refuses first; "" if nobody does. `alter` is what is done to a frame on its way, by its name."""
+
+    def sent(name: str, frame: bytes) -> bytes:
+        return alter.get(name, lambda same: same)(frame)
+
+    try:
+        challenge = acceptor.receive(sent("hello", dialler.last))
+    except AuthenticationError:
+        return "acceptor"
+    assert challenge is not None
+    try:
+        proof = dialler.receive(sent("challenge", challenge))
+    except AuthenticationError:
+        return "dialler"
+    assert proof is not None
+    assert not dialler.done
+    try:
+        welcome = acceptor.receive(sent("proof", proof))
+    except AuthenticationError:
+        return "acceptor"
+    assert welcome is not None
+    try:
+        dialler.receive(sent("welcome", welcome))
+    except AuthenticationError:
+        return "dialler"
+    assert acceptor.done
+    return "" if dialler.done else "nobody"
+
+
+def test_both_who_have_the_token_are_believed() -> None:
+    dialler, acceptor = ends({"binding": b"cert"}, {"binding": b"cert"})
+    assert shake(dialler, acceptor) == ""
+    assert (dialler.peer, acceptor.peer) == (Identity("b"), Identity("a"))
+
+
+OTHER = Credentials("storm-1", Secret(bytes(32)))
+LONGER = Credentials("storm-1", Secret(TOKEN + b"\0"))
+CLUSTER = Credentials("storm-2", Secret(TOKEN))
+CASE = Credentials("Storm-1", Secret(TOKEN))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({"credentials": OTHER}, "token"),
+        ({"credentials": LONGER}, "token"),
+        ({"credentials": CLUSTER}, "cluster"),
+        ({"credentials": CASE}, "cluster"),
+        ({"identity": Identity("c", "viewer")}, "role is viewer"),
+        ({"binding": b"another certificate"}, "stands between"),
+        ({"identity": Identity("SELF")}, "ourselves"),
+        ({"nonce": b"SELF" * 8}, "ourselves"),
+    ],
+)
+def test_an_end_that_is_wrong_is_refused_by_the_other(wrong: dict[str, object], what: str) -> None:
+    right: dict[str, object] = {}
+    if "SELF" in str(wrong):
+        right = wrong
+    dialler, acceptor = ends(wrong, right)
+    assert shake(dialler, acceptor) != ""
+    assert not dialler.done
+    assert not acceptor.done
+    dialler, acceptor = ends(right, wrong)
+    assert shake(dialler, acceptor) == "dialler"
+    assert dialler.peer is None
+    # A dialler that proves nothing right, and goes on whatever it hears, is refused at the last step, for its reason.
+    dialler, acceptor = ends(wrong, right)
+    acceptor.receive(dialler.last)
+    with pytest.raises(AuthenticationError, match=what):
+        acceptor.receive(PROOF + bytes(32))
+
+
+def test_what_is_wrong_is_not_told_and_comes_at_the_same_step() -> None:
+    told: list[list[int]] = []
+    for wrong in ({"credentials": OTHER}, {"credentials": CLUSTER}, {"identity": Identity("a", "viewer")}):
+        dialler, acceptor = ends(wrong)  # type: ignore[arg-type]
+        challenge = acceptor.receive(dialler.last)
+        assert challenge is not None
+        with pytest.raises(AuthenticationError):
+            acceptor.receive(PROOF + bytes(32))
+        told.append([challenge[0], len(challenge)])
+    assert told == [told[0]] * 3
+
+
+def test_what_was_said_on_another_connection_is_worth_nothing() -> None:
+    said: dict[str, bytes] = {}
+
+    def hear(name: str) -> Alter:
+        return lambda frame: said.setdefault(name, frame)
+
+    names = ("hello", "challenge", "proof", "welcome")
+    assert shake(*ends(), **{name: hear(name) for name in names}) == ""
+    # All of it again, to an acceptor whose nonce is another one.
+    acceptor = Acceptor(claim("b", 3))
+    assert acceptor.receive(said["hello"]) is not None
+    with pytest.raises(AuthenticationError):
+        acceptor.receive(said["proof"])
+    # And to a dialler whose nonce is.
+    dialler = Dialler(claim("a", 4))
+    with pytest.raises(AuthenticationError):
+        dialler.receive(said["challenge"])
+
+
+def test_what_one_says_is_not_taken_from_another() -> None:
+    dialler, acceptor = ends()
+    with pytest.raises(AuthenticationError):
+        dialler.receive(dialler.last)  # its HELLO comes back
+    dialler, acceptor = ends()
+    challenge = acceptor.receive(dialler.last)
+    assert challenge is not None
+    with pytest.raises(AuthenticationError):
+        acceptor.receive(PROOF + challenge[-32:])  # the acceptor's proof, as ours
+    # Somebody in the middle leads us to ourselves, as dialler and as acceptor.
+    dialler, acceptor = Dialler(claim("a", 1)), Acceptor(claim("a", 2))
+    assert shake(dialler, acceptor) == "dialler"
+
+
+def test_somebody_between_two_tls_connections_is_found() -> None:
+    dialler, acceptor = ends({"binding": b"the one in the middle"}, {"binding": b"the server's"})
+    assert shake(dialler, acceptor) == "dialler"
+
+
+@pytest.mark.parametrize("version", [0, 2, 255])
+def test_another_version_is_refused(version: int) -> None:
+    def altered(frame: bytes) -> bytes:
+        return frame[:1] + bytes([version]) + frame[2:]
+
+    assert shake(*ends(), hello=altered) == "acceptor"
+    assert shake(*ends(), challenge=altered) == "dialler"
+    assert AUTHENTICATION_VERSION == 1
+
+
+@given(step=st.sampled_from(["hello", "challenge", "proof", "welcome"]), data=st.data())
+def test_no_altered_frame_is_believed(step: str, data: st.DataObject) -> None:
+    def altered(frame: bytes) -> bytes:
+        how = data.draw(st.sampled_from(["flip", "cut", "longer", "other"]))
+        if how == "flip":
+            bit = data.draw(st.integers(0, 8 * len(frame) - 1))
+            flipped = bytearray(frame)
+            flipped[bit // 8] ^= 1 << bit % 8
+            return bytes(flipped)
+        if how == "cut":
+            return frame[: data.draw(st.integers(0, len(frame) - 1))]
+        if how == "longer":
+            return frame + data.draw(st.binary(min_size=1, max_size=600))
+        return data.draw(st.binary(max_size=600).filter(lambda other: other != frame))
+
+    dialler, acceptor = ends()
+    assert shake(dialler, acceptor, **{step: altered}) != ""
+    assert not dialler.done
+    assert acceptor.done == (step == "welcome")
+
+
+@given(frames=st.lists(st.binary(max_size=MAX_STEP_BYTES + 8), max_size=4), kinds=st.lists(st.integers(0x80, 0x86)))
+def test_any_bytes_are_an_answer_or_an_authentication_error(frames: list[bytes], kinds: list[int]) -> None:
+    for end in (*ends(), Acceptor(claim("b", 2))):
+        for number, frame in enumerate(frames):
+            kind = bytes(kinds[number : number + 1])
+            try:
+                end.receive(kind + frame)
+            except AuthenticationError:
+                break
+        assert not end.done
+
+
+@given(st.lists(st.integers(0, 5), max_size=40))
+def test_lost_repeated_and_late_frames_do_not_keep_two_apart(order: list[int]) -> None:
+    """Each number: the dialler says its last again, or some frame under way is lost, delivered, or delivered twice."""
+    dialler, acceptor = ends()
+    to_acceptor, to_dialler = [dialler.last], list[bytes]()
+
+    def deliver(frame: bytes, end: Dialler | Acceptor, answers: list[bytes]) -> None:
+        answer = end.again(frame) if isinstance(end, Acceptor) and end.done else end.receive(frame)
+        if answer is not None:
+            answers.append(answer)
+
+    for what in [*order, *([0, 2, 4] * 3)]:
+        if what == 0:
+            to_acceptor.append(dialler.last)
+        elif what == 1 and to_acceptor:
+            to_acceptor.pop(0)
+        elif what in (2, 3) and to_acceptor:
+            deliver(to_acceptor.pop(-1 if what == 2 else 0), acceptor, to_dialler)
+        elif what == 4 and to_dialler:
+            deliver(to_dialler[-1], dialler, to_acceptor)
+        elif what == 5 and to_dialler:
+            to_dialler.pop(0)
+    assert dialler.done
+    assert acceptor.done
+
+
+def test_a_refusal_is_heard_by_both() -> None:
+    for number in range(2):
+        dialler, acceptor = ends()
+        challenge = acceptor.receive(dialler.last)
+        assert challenge is not None
+        if number:
+            dialler.receive(challenge)
+        for end in (dialler, acceptor):
+            with pytest.raises(AuthenticationError, match="its log says why"):
+                end.receive(REFUSED)
+
+
+def test_a_link_frame_that_overtakes_the_welcome_is_let_go() -> None:
+    dialler, acceptor = ends()
+    challenge = acceptor.receive(dialler.last)
+    assert challenge is not None
+    proof = dialler.receive(challenge)
+    assert proof is not None
+    assert dialler.receive(b"\x01a link's HELLO") is None
+    welcome = acceptor.receive(proof)
+    assert welcome is not None
+    dialler.receive(welcome)
+    assert dialler.done
+
+
+def test_frames_are_small_and_none_is_like_a_links() -> None:
+    long = Credentials("c" * 64, Secret(TOKEN))
+    dialler = Dialler(claim("n" * 128, 1, credentials=long, identity=Identity("n" * 128, "r" * 32)))
+    assert len(dialler.last) <= MAX_STEP_BYTES
+    assert {HELLO[0], CHALLENGE[0], PROOF[0], WELCOME[0], REFUSED[0]}.isdisjoint(range(0x80))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "n" * 129, "a\n"])
+def test_a_name_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="a name is 1 to 128"):
+        Identity(name)
+    with pytest.raises(ValueError, match="a role is 1 to 32"):
+        Identity("a", name)
+
+
+def test_no_secret_is_said() -> None:
+    secret = Credentials("storm-1", Secret(CANARY))
+    dialler, acceptor = ends({"credentials": secret}, {"credentials": secret})
+    said: list[bytes] = []
+
+    def hear(frame: bytes) -> bytes:
+        said.append(frame)
+        return frame
+
+    assert shake(dialler, acceptor, hello=hear, challenge=hear, proof=hear, welcome=hear) == ""
+    shown = b"".join(said) + repr((secret, claim("a", 1, credentials=secret), dialler, acceptor)).encode()
+    assert b"canary" not in shown
+    assert "compare_digest" in inspect.getsource(module)
