@@ -136,8 +136,8 @@ class Town:
 
     # -- what must be, once all is well ------------------------------------------------------------------------------
 
-    async def recover(self) -> None:
-        """Nothing is wrong any more: all links come back, and all that is said from then on comes."""
+    async def heal(self) -> None:
+        """Nothing is wrong any more."""
         for path in self.world.switch.paths():
             self.world.switch.set_cut(path, False)
         for process in self.processes.values():
@@ -146,6 +146,10 @@ class Town:
         await asyncio.sleep(
             max(0.0, *(process.paused_until_s - self.world.now_s for process in self.processes.values()))
         )
+
+    async def recover(self) -> None:
+        """All links come back, and all that is said from then on comes."""
+        await self.heal()
         await self.world.until(self._all_linked, HEALED_S, "every link")
         await asyncio.sleep(5.0)
         self.talking = False

@@ -1,0 +1,18 @@
+"""Actors of three processes that tell, ask and watch one another, in a simulated world: crashes, cuts, wrong clocks."""
+
+from __future__ import annotations
+
+import pytest
+
+from .simulated_nodes import live
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_refs_promise_holds_whatever_happens(seed: int) -> None:
+    happened, answered = live(seed)
+    assert happened["tell"] > 300
+    assert answered["answer"] > 100
+
+
+def test_all_outcomes_were_seen() -> None:
+    assert set(live(0)[1]) == {"answer", "AskTimeoutError", "PeerLostError"}
