@@ -201,6 +201,10 @@ class Node:
     ) -> None:
         try:
             await self._links.__aexit__(kind, error, traceback)
+        except BaseExceptionGroup as group:
+            if error is None or group.exceptions != (error,):
+                raise
+            # The block's own error, and no link's: it is raised as it was.
         finally:
             self._on_lost.clear()
             for peer in list(self._open):

@@ -142,7 +142,12 @@ class Village(Town):
             for peer in self.processes:
                 key = name, process.incarnation, peer
                 if peer != name:
-                    assert self.heard[key] == self.met[key] - 1, (key, self.heard[key], self.met[key], "ends that were heard of, lives that began")
+                    assert self.heard[key] == self.met[key] - 1, (
+                        key,
+                        self.heard[key],
+                        self.met[key],
+                        "ends that were heard of, lives that began",
+                    )
 
 
 def live(seed: int, names: str = "abc", for_s: float = 60.0) -> tuple[Counter[str], Counter[str]]:
