@@ -79,6 +79,22 @@ def _config_options(command: Any) -> Any:
     return command
 
 
+def _security_options(command: Any) -> Any:
+    """Of what speaks to other machines."""
+    path = click.Path(path_type=str, exists=True, dir_okay=False)
+    for option in (
+        click.option("--token-file", type=path, help="The cluster's token (0600). Else: AIOSTORM_CREDENTIALS."),
+        click.option("--tls-cert", type=path, help="This node's certificate. See `aiostorm certs`."),
+        click.option("--tls-key", type=path, help="Its key (0600)."),
+        click.option("--tls-ca", type=path, help="The certificate of the cluster's CA."),
+        click.option(
+            "--insecure", is_flag=True, help="Other machines without TLS and token: in a private network only."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 _debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors in the target or configuration.")
 
 
@@ -88,7 +104,14 @@ _debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of e
     It ends when its spouts have finished and every message is processed; one without an end runs until Ctrl-C, which
     drains what is under way (a second Ctrl-C stops at once). Progress goes to stderr, the summary to stdout.
 
+    With --workers it runs on so many processes, which are started again when they die. What they print goes to stderr.
+
     {_TARGET_HELP}
+
+    \b
+      aiostorm run --workers 4 pkg.mod:topology
+      aiostorm run --workers 2 --remote-workers 2 --listen main.example:6700 --token-file token \\
+          --tls-cert main.crt --tls-key main.key --tls-ca ca.crt pkg.mod:topology
     """,
     epilog="Exit codes: 0 all processed, 1 failed or not all processed, 2 cannot run, 124 timed out, 130 Ctrl-C.",
 )
@@ -122,6 +145,18 @@ _debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of e
     show_default=True,
     help="Log lines to show on the standard error.",
 )
+@click.option(
+    "--workers", type=click.IntRange(0), default=0, metavar="N", help="Run it on N processes. Default: in this one."
+)
+@click.option(
+    "--remote-workers",
+    type=click.IntRange(0),
+    default=0,
+    metavar="M",
+    help="And on M more, that you start on other machines; needs --listen.",
+)
+@click.option("--listen", default="", metavar="HOST:PORT", help="Where workers of other machines reach this process.")
+@_security_options
 @_debug_option
 def run(
     target: str,
@@ -134,7 +169,11 @@ def run(
     timeout_s: float | None,
     loop: str,
     log_level: str,
+    workers: int,
+    remote_workers: int,
+    listen: str,
     debug: bool,
+    **security: Any,
 ) -> None:
     """See `help`."""
     with _errors(debug=debug):
@@ -147,7 +186,12 @@ def run(
         config = _settings(file, settings, topology.config)
         title = name or topology.name or found
         display = choose_display(title, config.mailbox_high_mark, quiet=quiet)
-        job = Job(title, topology, config, timeout_s)
+        spread = None
+        if workers or remote_workers:
+            from .cli_worker import spread_of
+
+            spread = spread_of(target, args, workers, remote_workers, listen, loop, log_level, **security)
+        job = Job(title, topology, config, timeout_s, spread)
         code = _run(job, display, Interrupts(), loop, log_level, as_json=as_json)
     sys.exit(code)
 
@@ -183,6 +227,65 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
     with prints, interrupts, asyncio.Runner(loop_factory=factory) as runner:
         report = runner.run(run_job(job, display, interrupts, done))
     return exit_code(report, interrupts)
+
+
+@cli.command(
+    help="""Be a worker: a process that does a part of a topology's work for an `aiostorm run` somewhere else.
+
+    `aiostorm run --workers N` starts its own. Start one by hand on another machine, for `--remote-workers`:
+
+    \b
+      aiostorm worker --name remote-1 --connect main.example:6700 --listen here.example:6701 \\
+          --token-file token --tls-cert here.crt --tls-key here.key --tls-ca ca.crt
+
+    It needs the topology's code, in the same version. It ends with its topology, or 5 s after it last heard of it.
+    """,
+    epilog="Exit codes: 0 told to end, 69 nobody there, 78 exposed without TLS and token, 143 SIGTERM.",
+)
+@click.option("--name", required=True, help="Its name, as `aiostorm run` has said it.")
+@click.option("--connect", required=True, metavar="HOST:PORT", help="Where `aiostorm run` listens.")
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where other workers reach this one.",
+)
+@click.option(
+    "--loop", type=click.Choice(["auto", "uvloop", "asyncio"]), default="auto", show_default=True, help="Event loop."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="Log lines to show on the standard error.",
+)
+@_security_options
+@click.option("--credentials-from-stdin", "from_stdin", is_flag=True, hidden=True)
+@_debug_option
+def worker(
+    name: str,
+    connect: str,
+    listen: str,
+    loop: str,
+    log_level: str,
+    from_stdin: bool,
+    debug: bool,
+    **security: Any,
+) -> None:
+    """See `help`."""
+    from .actors import die_with_parent
+
+    child = die_with_parent()
+    with _errors(debug=debug):
+        from .cli_signals import Interrupts
+        from .cli_worker import log_here, options_of, run_worker, security_of
+
+        log_here(log_level, child=child)
+        options = options_of(name, connect, listen)
+        code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)
+    sys.exit(code)
 
 
 @cli.command(help=f"Show the graph of a topology.\n\n    {_TARGET_HELP}")

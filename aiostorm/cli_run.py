@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .actors import AiostormError
 from .cli_progress import Display, Rates
@@ -26,6 +26,9 @@ from .cli_signals import Interrupts
 from .cluster import LocalCluster, RunningTopology, State, TopologyFailedError
 from .metrics import TopologyMetrics
 from .topology import Config, Topology
+
+if TYPE_CHECKING:
+    from .cluster import Site
 
 log = logging.getLogger("aiostorm.cli")
 
@@ -45,6 +48,20 @@ class Job:
     topology: Topology
     config: Config
     timeout_s: float | None = None
+    spread: Spread | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """On which workers to run it, and how they find it. `remote`: how many are started on other machines."""
+
+    target: str
+    arguments: tuple[str, ...]
+    workers: int
+    remote: int
+    site: Site
+    say_remote: Callable[[str, Sequence[str]], None]
+    """Told the address and the names of remote workers, once they can be started."""
 
 
 async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable[[Report], None]) -> Report:
@@ -57,7 +74,9 @@ async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable
     timer = loop.call_later(job.timeout_s, stop.set) if job.timeout_s is not None else None
     started_s = loop.time()
     try:
-        async with LocalCluster() as cluster:
+        async with _cluster(job.spread) as cluster:
+            if job.spread is not None and job.spread.remote:
+                job.spread.say_remote(cluster.address, cluster.remote_names)
             session = _Session(job, cluster, display, interrupts, stop, started_s)
             report = await session.run()
             done(report)
@@ -65,6 +84,12 @@ async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable
     finally:
         if timer is not None:
             timer.cancel()
+
+
+def _cluster(spread: Spread | None) -> LocalCluster:
+    if spread is None:
+        return LocalCluster()
+    return LocalCluster(workers=spread.workers, remote_workers=spread.remote, site=spread.site)
 
 
 def exit_code(report: Report, interrupts: Interrupts) -> int:
@@ -135,7 +160,11 @@ class _Session:
     async def _finish(self) -> str:
         job = self._job
         try:
-            running = await self._cluster.submit(job.name, job.topology, job.config)
+            if job.spread is None:
+                running = await self._cluster.submit(job.name, job.topology, job.config)
+            else:
+                spread = job.spread
+                running = await self._cluster.submit(job.name, spread.target, job.config, arguments=spread.arguments)
             await running.wait_finished()
         except AiostormError as error:
             self._problems.append(str(error))

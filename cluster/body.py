@@ -20,6 +20,7 @@ from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetri
 from ..tasks import Activate, Deactivate, ErrorReport, GetResult, TaskActor, Wire, direct
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology
 from .crew import Crew
+from .hosting import Hosting
 from .quiet import QuietWatch
 from .stalls import StallReports
 
@@ -129,12 +130,22 @@ class Part:
         *,
         gave_up: GaveUp,
         wire: Wire = direct,
+        hosting: Hosting | None = None,
     ) -> None:
         self.topology = topology
         self.crew = Crew(
-            system, name, topology, config, on_quiet=lambda: self._quiet.notify(), gave_up=gave_up, wire=wire
+            system,
+            name,
+            topology,
+            config,
+            on_quiet=lambda: self._quiet.notify(),
+            gave_up=gave_up,
+            wire=wire,
+            hosting=hosting,
         )
-        self._quiet = QuietWatch(self.crew.spouts, self.crew.bolts, self.crew.ackers, system.clock.monotonic)
+        self._quiet = QuietWatch(
+            self.crew.spouts, self.crew.bolts, self.crew.ackers, system.clock.monotonic, self._exchange_is_quiet
+        )
         self._stalls = StallReports(name, {c: own.stall_report_s for c, own in self.crew.configs.items()})
 
     @property
@@ -151,6 +162,28 @@ class Part:
         """See Body."""
         self._stalls.start()
         await self.crew.start(ended)
+
+    async def start_bolts(self, ended: asyncio.Future[None]) -> None:
+        """The first half of `start`, for a worker."""
+        self._stalls.start()
+        await self.crew.start_bolts(ended)
+
+    async def start_spouts(self, ended: asyncio.Future[None]) -> None:
+        """The second half."""
+        await self.crew.start_spouts(ended)
+
+    @property
+    def activity(self) -> int:
+        """A number that grows with whatever is done here."""
+        counts = (task.counters for task in self.crew.tasks)
+        done = sum(c.emitted + c.transferred + c.executed + c.acked + c.failed + c.restarts for c in counts)
+        exchange = self.crew.exchange
+        return done if exchange is None else done + sum(exchange.sent.values()) + sum(exchange.received.values())
+
+    @property
+    def stall_count(self) -> int:
+        """How many stalls there were; `stalls` has the last."""
+        return self._stalls.count
 
     def metrics(self) -> TopologyMetrics:
         """See Body."""
@@ -248,3 +281,7 @@ class Part:
         """See Body."""
         self.crew.doom()
         self._stalls.stop()
+
+    def _exchange_is_quiet(self) -> bool:
+        exchange = self.crew.exchange
+        return exchange is None or exchange.is_quiet

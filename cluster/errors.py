@@ -11,3 +11,11 @@ class TopologyFailedError(AiostormError):
 
 class TopologyKilledError(AiostormError):
     """The topology was killed while somebody waited for it, or something was asked of it afterwards."""
+
+
+class WorkerError(AiostormError):
+    """A worker cannot do what it was told to, or is gone."""
+
+
+class WorkerTaskError(AiostormError):
+    """What a task in a worker has raised: its type and text are this one's text, its traceback is a note."""

@@ -1,4 +1,4 @@
-"""Local cluster: topologies in this event loop. Embed it in any asyncio program.
+"""Local cluster: topologies in this event loop, or on workers that it starts. Embed it in any asyncio program.
 
 1. It starts no thread but the stall watch, installs no signal handler, configures no logging, and creates nothing
    before `async with`.
@@ -9,16 +9,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..actors import ActorSystem, Clock, DeadLetter, Decision, Rng
 from ..tasks import Wire, describe, direct
 from ..topology import Config, Segment, Topology
-from .body import Part
+from .body import Body, GaveUp, Part
 from .running_topology import RunningTopology
+from .targets import load_topology, target_of
+
+if TYPE_CHECKING:  # loaded when there are workers: they need a network
+    from .headquarters import Headquarters, Site
+    from .worker_life import LifeTimings
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -27,6 +32,11 @@ class LocalCluster:
     """Runs topologies in the current event loop: `async with LocalCluster() as cluster`.
 
     `config` is the base of every topology's configuration. `wire` stands between two tasks: nothing, in one process.
+
+    `workers=N`: each topology runs on N processes of its own, which are started and watched from here; then it is
+    submitted by its import string, or is an attribute of a module. `remote_workers=M`: and on M more that are started
+    on other machines (`remote_names`). `site` says where they run, and how they are reached: child processes and
+    private sockets, unless told otherwise.
     """
 
     def __init__(
@@ -36,7 +46,18 @@ class LocalCluster:
         clock: Clock | None = None,
         rng: Rng | None = None,
         wire: Wire = direct,
+        workers: int = 0,
+        remote_workers: int = 0,
+        site: Site | None = None,
+        timings: LifeTimings | None = None,
     ) -> None:
+        if workers < 0 or remote_workers < 0:
+            raise ValueError(f"a number of workers is 0 or more, not {min(workers, remote_workers)}")
+        self.workers = workers
+        self.remote_names = [f"remote-{i + 1}" for i in range(remote_workers)]
+        self._site = site
+        self._timings = timings
+        self._headquarters: Headquarters | None = None
         self._config = config
         self._wire = wire
         self._system = ActorSystem("local", clock=clock, rng=rng)
@@ -62,10 +83,17 @@ class LocalCluster:
         return self._dead_letters
 
     async def submit(
-        self, name: str, topology: Topology, config: Config | Mapping[str, Any] | None = None
+        self,
+        name: str,
+        topology: Topology | str,
+        config: Config | Mapping[str, Any] | None = None,
+        *,
+        arguments: Sequence[str] = (),
     ) -> RunningTopology:
         """Start a topology; returns when all its components are open and its spouts may emit.
 
+        It may be given by its import string ("package.module:topology"), with arguments if that is a function.
+        TargetError if there is none, or if workers could not find it; WorkerError if they cannot be started;
         ValueError for a name that runs already or cannot be used; ConfigError and TopologyError for what is seen to be
         wrong before anything starts; TopologyFailedError if a component cannot be opened; TopologyKilledError if it is
         killed meanwhile. Then, and if it is cancelled, nothing of the topology is left.
@@ -77,16 +105,22 @@ class LocalCluster:
             raise ValueError(f"a topology's name is not empty and has no '/': {name!r}")
         if name in self._topologies:
             raise ValueError(f"a topology named {name!r} is running: kill it first, or choose another name")
+        target = topology if isinstance(topology, str) else ""
+        if isinstance(topology, str):
+            topology = load_topology(target, arguments)[1]
         settings = Config()
         for layer in (self._config, topology.config, config):
             settings = settings.merge(layer)
+        if self._spread:
+            target = target or target_of(topology)
+            settings = settings.merge({"topology.workers": self._spread})
         running = RunningTopology(
             self._system,
             name,
             topology,
             settings,
             on_killed=lambda: self._forget(name),
-            make_body=lambda gave_up: Part(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire),
+            make_body=lambda gave_up: self._body(name, topology, settings, target, tuple(arguments), gave_up),
         )
         self._topologies[name] = running
         await running.start()
@@ -95,7 +129,24 @@ class LocalCluster:
     async def start(self) -> None:
         """`async with` does this."""
         await self._system.start()
+        if self._spread:
+            from .headquarters import Headquarters
+            from .site import ProcessSite
+
+            self._headquarters = Headquarters(self._system, self._site or ProcessSite())
+            try:
+                await self._headquarters.start()
+            except BaseException:
+                await self._system.stop(drain=False)
+                raise
+            for name in self.remote_names:
+                self._headquarters.admit(name)
         self._runs = True
+
+    @property
+    def address(self) -> str:
+        """Where workers of other machines reach this process; empty without workers."""
+        return "" if self._headquarters is None else self._headquarters.address
 
     async def stop(self, *, drain: bool = True) -> None:
         """End every topology, drained or at once, and everything that was started.
@@ -110,7 +161,13 @@ class LocalCluster:
                 await running.end(None if drain else 0)
             drained = drain
         finally:
-            await self._system.stop(drain=drained)
+            try:
+                if self._headquarters is not None:
+                    for running in list(self._topologies.values()):
+                        await running.end(0)
+                    await self._headquarters.stop()
+            finally:
+                await self._system.stop(drain=drained)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -126,6 +183,26 @@ class LocalCluster:
                     await running.wait_ended()
             if self._system.failure is not None:
                 raise self._system.failure
+
+    @property
+    def _spread(self) -> int:
+        return self.workers + len(self.remote_names)
+
+    def _body(
+        self,
+        name: str,
+        topology: Topology,
+        settings: Config,
+        target: str,
+        arguments: tuple[str, ...],
+        gave_up: GaveUp,
+    ) -> Body:
+        if self._headquarters is None:
+            return Part(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire)
+        from .workforce import Assignment, Workforce
+
+        assignment = Assignment(target, arguments, self.workers, len(self.remote_names), self._timings)
+        return Workforce(self._headquarters, name, topology, settings, assignment, gave_up)
 
     def _forget(self, name: str) -> None:
         """Killed: the name is free again. A failed topology stays until it is killed, so that it can be asked why."""

@@ -34,7 +34,7 @@ class _Wait:
 
 
 class QuietWatch:
-    """Waits for a running topology to become still, idle or finished."""
+    """Waits for a running topology to become still, idle or finished. `also`: is what leads elsewhere quiet?"""
 
     def __init__(
         self,
@@ -42,7 +42,9 @@ class QuietWatch:
         bolts: Sequence[BoltTask],
         ackers: Sequence[Mailbox],
         monotonic: Callable[[], float],
+        also: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._also = also
         self._spouts = spouts
         self._bolts = bolts
         self._ackers = ackers
@@ -118,7 +120,7 @@ class QuietWatch:
             recheck_s = max(recheck_s, since_s + wait.quiet_s - now_s)
             if wait.quiet_s:  # what it waits for may be there since a moment ago
                 recheck_s = max(recheck_s, wait.begun_s + SOON_S - now_s)
-        if not all(bolt.is_quiet for bolt in self._bolts):
+        if not all(bolt.is_quiet for bolt in self._bolts) or not self._also():
             return None
         if any(box.has_control or box.has_data for box in self._ackers):
             return max(recheck_s, SOON_S)  # what it reads may lead to nothing, and then it tells nobody

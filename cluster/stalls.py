@@ -26,6 +26,7 @@ class StallReports:
     def __init__(self, topology: str, limits_s: Mapping[str, float]) -> None:
         self._path = f"/{topology}/"
         self._limits_s = limits_s
+        self.count = 0
         self._watches: list[StallWatch] = []
         self._last: deque[Stall] = deque(maxlen=KEPT)
 
@@ -51,4 +52,5 @@ class StallReports:
         component = stall.task.removeprefix(self._path).partition("[")[0]
         if stall.task.startswith(self._path) and self._limits_s.get(component) == limit_s:
             self._last.append(stall)
+            self.count += 1
             log.error("%s", stall)

@@ -78,6 +78,30 @@ def load_topology(text: str, arguments: Sequence[str] = ()) -> tuple[Target, Top
     return target, _topology(found, target, arguments)
 
 
+def target_of(topology: Topology) -> str:
+    """The import string of a topology that is an attribute of a module. TargetError if it is none of any."""
+    for name, module in list(sys.modules.items()):
+        for attribute, found in list(getattr(module, "__dict__", {}).items()):
+            if found is topology and attribute.isidentifier():
+                return _target_in(name, module, attribute)
+    raise TargetError(
+        "this topology is no attribute of any module, so workers cannot import it: make it one, or submit its import "
+        'string, as in "package.module:topology" or "package.module:make" with arguments'
+    )
+
+
+def _target_in(name: str, module: ModuleType, attribute: str) -> str:
+    if name != "__main__":
+        return f"{name}:{attribute}"
+    spec = getattr(module, "__spec__", None)
+    if spec is not None and spec.name:  # python -m …
+        return f"{spec.name.removesuffix('.__main__')}:{attribute}"
+    file = getattr(module, "__file__", None)
+    if file is None:
+        raise TargetError("workers cannot import a topology that was typed in: put it into a file")
+    return f"{os.path.abspath(file)}:{attribute}"
+
+
 def parse_target(text: str) -> Target:
     """Take an import string apart. Raises TargetError if it is none."""
     match = _FILE.fullmatch(text)

@@ -55,7 +55,7 @@ class PostOffice(Protocol):
         """The peer's, as far as it is known; else 0."""
         ...
 
-    def on_peer(self, callback: Callable[[str, PeerStarted], None]) -> None:
+    def on_peer(self, listener: Callable[[str, PeerStarted], None]) -> None:
         """Call this when a peer is a new incarnation, before anything that comes from it."""
         ...
 

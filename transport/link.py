@@ -102,6 +102,7 @@ class Link:
         self._sent_s = self._heard_s = 0.0
         self._closing = False
         self._over = asyncio.Event()
+        self._again = asyncio.Event()  # it is time to dial again
         self._failure: Exception | None = None
         self._dialling: asyncio.Timeout | None = None
         self._sending = asyncio.Lock()  # those that wait for room, in their order
@@ -163,6 +164,11 @@ class Link:
         """The source has something."""
         self._work.set()
 
+    def hurry(self) -> None:
+        """The peer is known to listen (again): dial now, not when it is time."""
+        self._retry_s = self._timings.first_retry_s
+        self._again.set()
+
     async def close(self) -> int:
         """Take nothing more, wait until all is acked (at most `drain_s`), end. How many payloads were not acked.
 
@@ -206,6 +212,7 @@ class Link:
         """End now. (To cancel `run` is not enough: a TaskGroup loses a cancel that comes as one of its tasks fails.)"""
         self._closing = True
         self._over.set()
+        self._again.set()
         if self._dialling is not None and not self._dialling.expired():
             self._dialling.reschedule(0.0)  # long ago: it is over now
         if self._connection is not None:
@@ -251,7 +258,9 @@ class Link:
         # Between half of it and all of it: those that were cut off together do not come back together.
         delay_s = self._retry_s * (0.5 + self._parts.jitter.random() / 2)
         self._retry_s = min(2 * self._retry_s, self._timings.max_retry_s)
-        await _set_within(self._over, delay_s)
+        if not self._over.is_set():
+            self._again.clear()
+        await _set_within(self._again, delay_s)
 
     async def _serve(self, connection: Connection, hello: bytes) -> None:
         well = True

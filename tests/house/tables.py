@@ -58,6 +58,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "time": (
         "actors/clock.py",  # the clock itself
         "actors/stall.py",  # a thread that watches real time while the loop is stuck
+        "cluster/pulse.py",  # the same
     ),
     "datetime.datetime.now": ("actors/clock.py",),
     "datetime.datetime.utcnow": (),
@@ -100,7 +101,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "io.open_code": (),
     "io.FileIO": (),
     "codecs.open": (),
-    "tempfile": (),
+    "tempfile": ("cluster/site.py",),  # a folder for the sockets of workers
     "shutil": (),
     "sqlite3": (),
     "dbm": (),
@@ -115,6 +116,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "actors/directory_store.py",
         "actors/lifeline.py",
         "actors/spawner.py",
+        "cluster/pulse.py",  # writes past a loop that is stuck
         "cluster/targets.py",  # a module of the user's stands in the current directory
         "transport/credentials.py",  # whose are these files, and who may read them?
         "transport/socket_files.py",
@@ -136,6 +138,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "threading": (
         "actors/lifeline.py",  # waits for the parent's end, whatever the loop does
         "actors/stall.py",
+        "cluster/pulse.py",  # says that the process lives, while the loop is stuck
     ),
     "concurrent.futures": (
         "actors/directory_store.py",  # the disk is waited for in a thread

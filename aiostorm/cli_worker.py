@@ -1,0 +1,133 @@
+"""The program of `aiostorm worker`: a process that does a part of a topology's work for a parent.
+
+1. First of all it makes sure that it dies with its parent, if one has started it.
+2. It reads its credentials from its standard input (a child), a file or the environment: never from an argument.
+3. What is printed and logged goes to the standard error and output line by line; log lines are marked for the parent.
+4. SIGTERM asks the parent to take it out; SIGINT is the parent's business (a child has a session of its own).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from .actors import loop_factory
+from .cli_run import Spread
+from .cli_signals import Interrupts
+from .cluster import (
+    LEAVE_S,
+    TERMINATED,
+    MarkedFormatter,
+    ProcessSite,
+    Pulse,
+    TargetError,
+    WorkerOptions,
+    network_of,
+    work,
+)
+from .transport import Credentials, Security, TlsFiles
+
+MAX_STDIN_BYTES = 1024
+
+
+def security_of(
+    *,
+    token_file: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    tls_ca: str | None,
+    insecure: bool,
+    from_stdin: bool = False,
+) -> Security:
+    """From the options of a command. CredentialsError if they cannot be used; TargetError if some are missing."""
+    credentials: Credentials | None
+    if from_stdin:
+        credentials = Credentials.from_bytes(sys.stdin.buffer.read(MAX_STDIN_BYTES + 1), "the standard input")
+    elif token_file is not None:
+        credentials = Credentials.from_file(token_file)
+    else:
+        credentials = Credentials.from_environment()
+    if tls_cert is None and tls_key is None and tls_ca is None:
+        return Security(credentials, None, insecure)
+    if tls_cert is None or tls_key is None or tls_ca is None:
+        raise TargetError("--tls-cert, --tls-key and --tls-ca go together")
+    return Security(credentials, TlsFiles(tls_cert, tls_key, tls_ca), insecure)
+
+
+def run_worker(options: WorkerOptions, security: Security, interrupts: Interrupts, loop: str, *, child: bool) -> int:
+    """Be a worker to the end; the exit code."""
+    interrupts.first_words = lambda: f"{options.name}: asked to end; its parent goes on without it"
+    interrupts.last_words = lambda: f"{options.name}: ends now"
+    with interrupts, asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
+        return runner.run(_run(options, security, interrupts, child=child))
+
+
+async def _run(options: WorkerOptions, security: Security, interrupts: Interrupts, *, child: bool) -> int:
+    leave = interrupts.listen()
+    pulse = Pulse() if child else None
+    if pulse is not None:
+        pulse.start()
+    try:
+        async with network_of(security) as network:
+            code = await work(options, network, leave)
+            interrupts.end_within(
+                LEAVE_S, code or TERMINATED, f"{options.name}: user code still runs: it is left behind"
+            )
+            return code
+    finally:
+        if pulse is not None:
+            pulse.stop()
+
+
+def options_of(name: str, parent: str, listen: str) -> WorkerOptions:
+    """With what this process knows of itself."""
+    return WorkerOptions(name, parent, listen, os.getpid(), platform.node())
+
+
+def log_here(level: str, *, child: bool) -> None:
+    """All logging goes to the standard error; marked, if a parent reads it."""
+    handler = logging.StreamHandler()
+    plain = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+    handler.setFormatter(MarkedFormatter("%(message)s") if child else logging.Formatter(plain, "%H:%M:%S"))
+    logging.basicConfig(handlers=[handler], level=level.upper())
+
+
+def spread_of(
+    target: str,
+    arguments: tuple[str, ...],
+    workers: int,
+    remote: int,
+    listen: str,
+    loop: str,
+    log_level: str,
+    **options: Any,
+) -> Spread:
+    """What `aiostorm run` is to do with workers. TargetError, CredentialsError."""
+    if remote and not listen:
+        raise TargetError("--remote-workers need --listen HOST:PORT: where they reach this process")
+    security = security_of(**options)
+    site = ProcessSite(
+        listen,
+        security.credentials,
+        security.tls,
+        insecure=security.insecure,
+        arguments=("--loop", loop, "--log-level", log_level),
+    )
+    return Spread(target, arguments, workers, remote, site, _say_remote)
+
+
+def _say_remote(address: str, names: Sequence[str]) -> None:
+    click.echo(f"Waiting for {len(names)} workers of other machines. There, with its own certificate:", err=True)
+    for name in names:
+        click.echo(
+            f"  aiostorm worker --name {name} --connect {address} --listen HOST:PORT --token-file FILE "
+            "--tls-cert FILE --tls-key FILE --tls-ca FILE",
+            err=True,
+        )

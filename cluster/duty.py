@@ -1,0 +1,356 @@
+"""Duty: what a worker does for its parent: one part of one topology. Three actors, so that nobody waits behind another.
+
+    builder   slow, one after the other: load, connect, prepare, open, results, the end
+    steward   at once: metrics, steering, a peer's death
+    lookout   waits for quiet
+
+1. A topology is imported by its import string. What is in a message is data, never code.
+2. A topology that looks different here from the parent's (another version of the module) is refused: task ids would
+   mean different things.
+3. What the user's code or configuration makes impossible is Trouble. Anything else ends the worker with its traceback.
+
+From: Storm's Worker and WorkerState; theirs read the assignment from ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ..actors import Actor, ActorEscalatedError, ActorSystem
+from ..tasks import describe
+from ..topology import Config, ConfigError, Topology, TopologyError
+from ..transport import UnsendableError, pack_value
+from .body import Part
+from .hosting import Hosting
+from .idle import QuietReport
+from .messages import (
+    PIECE_BYTES,
+    Connect,
+    Fetch,
+    Finish,
+    Gather,
+    GaveUp,
+    Load,
+    Look,
+    Open,
+    PeerBack,
+    PeerDied,
+    Prepare,
+    Seen,
+    Steer,
+    Trouble,
+    WatchQuiet,
+)
+from .post import Post
+from .targets import TargetError, load_topology
+
+PENDING_SHOWN: Final = 1000
+"""Message ids that a worker tells of, at most."""
+
+ANSWERED_S: Final = 0.02
+"""So long after its last answer a worker ends. The link sends what it has before it closes."""
+
+Loader = Callable[[str, tuple[str, ...]], Topology]
+"""(target, arguments) → topology. TargetError."""
+
+
+def load(target: str, arguments: tuple[str, ...]) -> Topology:
+    """By import string."""
+    return load_topology(target, arguments)[1]
+
+
+class Duty:
+    """The part that a worker has, once it was told which. `over` is done when it was told to end."""
+
+    def __init__(
+        self,
+        system: ActorSystem,
+        node: Post,
+        listen: str,
+        tell_parent: Callable[[object], None],
+        loader: Loader = load,
+    ) -> None:
+        self.worker = node.name
+        self.life = int.from_bytes(system.rng.token_bytes(8), "big") >> 1
+        self.part: Part | None = None
+        self.over: asyncio.Future[None] = system.loop.create_future()
+        self.loading = False
+        self._failed: asyncio.Future[None] = system.loop.create_future()
+        self._given_up: GaveUp | None = None
+        self.mode = "inactive"
+        self.heard = 0
+        """Counts the parent's words."""
+        self.results: dict[int, bytes] = {}
+        self._system = system
+        self._node = node
+        self._listen = listen
+        self._loaded: tuple[Load, Topology] | None = None
+        self._tell_parent = tell_parent
+        self._loader = loader
+
+    # -- builder -----------------------------------------------------------------------------------------------------
+
+    def load(self, order: Load) -> Trouble | None:
+        """Import. It may take long, and nothing else runs meanwhile."""
+        for path in order.paths:
+            if path not in sys.path:
+                sys.path.append(path)
+        try:
+            topology = self._loader(order.target, order.arguments)
+        except TargetError as error:
+            return Trouble("TargetError", (str(error),))
+        if (shape := shape_of(topology)) != order.shape:
+            return Trouble("TopologyError", (_other_version(order.target, self.worker, shape, order.shape),))
+        self._loaded = order, topology
+        return None
+
+    async def connect(self, order: Connect) -> str | Trouble:
+        """Listen; open the links and make the tasks, in one step: what peers send finds somebody who takes it."""
+        if self._loaded is None:
+            raise RuntimeError("a worker is told to load before anything else")
+        load, topology = self._loaded
+        address = await self._node.listen(self._listen)
+        for peer, there in order.peers.items():
+            self._node.link(peer, there)
+        hosting = Hosting(self.worker, load.placement, self._node, order.nodes)
+        try:
+            self.part = Part(
+                self._system, load.name, topology, Config(**load.config), gave_up=self._gave_up, hosting=hosting
+            )
+        except (TopologyError, ConfigError) as error:
+            return Trouble(type(error).__name__, tuple(error.problems))
+        return address
+
+    async def prepare(self) -> GaveUp | None:
+        """Bolts. Returns early if one of them was given up."""
+        await self._have().start_bolts(self._failed)
+        return self._given_up
+
+    async def open(self) -> GaveUp | None:
+        """Spouts. As `prepare`."""
+        await self._have().start_spouts(self._failed)
+        return self._given_up
+
+    async def gather(self) -> tuple[tuple[int, int], ...] | Trouble:
+        """Results of the tasks, packed."""
+        part = self._have()
+        self.results.clear()
+        for task in part.crew.tasks:
+            value = await part.result_of(task)
+            if value is None:
+                continue
+            try:
+                self.results[task.task.task_id] = _packed(value)
+            except UnsendableError as error:
+                place = f"what {task.task.component}[{task.task.task_id}].result() returns cannot be sent"
+                return Trouble("UnsendableError", (f"{place}: {error}",))
+        return tuple((task, len(value)) for task, value in self.results.items())
+
+    def fetch(self, order: Fetch) -> bytes:
+        """A piece."""
+        return self.results[order.task][order.offset : order.offset + PIECE_BYTES]
+
+    async def finish(self, order: Finish) -> Seen:
+        """End the part; the last look at it."""
+        if self.part is not None:
+            await (self.part.kill() if order.at_once else self.part.stop())
+        asyncio.get_running_loop().call_later(ANSWERED_S, self.end)
+        return self.look(Look(order.errors, order.stalls, pending=True))
+
+    def end(self) -> None:
+        """The process may end."""
+        if not self.over.done():
+            self.over.set_result(None)
+
+    # -- steward -----------------------------------------------------------------------------------------------------
+
+    def look(self, order: Look) -> Seen:
+        """How it is."""
+        part = self.part
+        if part is None:
+            return Seen()
+        tasks = tuple(task for component in part.metrics().values() for task in component.tasks)
+        errors, count = part.errors(), part.crew.errors.count
+        stalls, stall_count = part.stalls(), part.stall_count
+        return Seen(
+            tasks,
+            tuple(errors[-(count - order.errors) :] if count > order.errors else ()),
+            count,
+            tuple(stalls[-(stall_count - order.stalls) :] if stall_count > order.stalls else ()),
+            stall_count,
+            self._pending() if order.pending else {},
+        )
+
+    def steer(self, mode: str) -> None:
+        """Let the spouts emit, or not, or never again."""
+        if mode == self.mode or self.part is None:
+            return
+        self.mode = mode
+        if mode == "ended":
+            self.part.end_spouts()
+        else:
+            self.part.set_active(mode == "active")
+
+    def peer_died(self, peer: str, life: int) -> None:
+        """What is on its way to it is lost. Another of that name will come."""
+        exchange = self.part.crew.exchange if self.part is not None else None
+        if exchange is not None:
+            exchange.peer_died(peer, life)
+
+    def peer_back(self, peer: str) -> None:
+        """It listens again: dial now, not when it is time to try again."""
+        link = self._node.state(peer)
+        if link is not None:
+            link.hurry()
+
+    # -- lookout -----------------------------------------------------------------------------------------------------
+
+    async def watch_quiet(self, order: WatchQuiet) -> QuietReport:
+        """When it is quiet, or after a while."""
+        self.steer(order.mode)
+        part = self.part
+        if part is None:
+            return QuietReport(self.worker, self.life, quiet=False)
+        if order.wait_s > 0:
+            try:
+                async with asyncio.timeout(order.wait_s):
+                    await part.wait_quiet(
+                        finished=order.finished, held=order.held, quiet_s=order.quiet_s, broken=_unbroken
+                    )
+            except TimeoutError:
+                pass  # it is told below that it is not
+        quiet = part.is_quiet_now(finished=order.finished, held=order.held, quiet_s=order.quiet_s)
+        exchange = part.crew.exchange
+        sent, received = ({}, {}) if exchange is None else (exchange.sent, exchange.received)
+        return QuietReport(self.worker, self.life, quiet, part.activity, sent, received)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _have(self) -> Part:
+        if self.part is None:
+            raise RuntimeError("a worker is told to load before anything else")
+        return self.part
+
+    def _pending(self) -> Mapping[str, tuple[Any, ...]]:
+        shown: dict[str, tuple[Any, ...]] = {}
+        room = PENDING_SHOWN
+        for component, ids in (self.part.pending() if self.part is not None else {}).items():
+            shown[component] = tuple(_sendable(message_id) for message_id in ids[:room])
+            room -= len(shown[component])
+        return shown
+
+    def _gave_up(self, path: str, error: BaseException) -> None:
+        cause = error.__cause__ if isinstance(error, ActorEscalatedError) and error.__cause__ else error
+        text = "".join(traceback.format_exception(cause))[-20_000:]
+        told = GaveUp(self.worker, path, describe(cause), text)
+        self._tell_parent(told)
+        if not self._failed.done():
+            self._given_up = told
+            self._failed.set_result(None)
+
+
+def shape_of(topology: Topology) -> str:
+    """What must be the same in parent and workers, so that task ids mean the same."""
+    return topology.describe()
+
+
+def _other_version(target: str, worker: str, found: str, expected: str) -> str:
+    return (
+        f"{target} is another topology in worker {worker} than in its parent; install the same version in both. "
+        f"There:\n{found}\nHere:\n{expected}"
+    )
+
+
+def _packed(value: Any) -> bytes:
+    """A result as bytes. It is for people and for a summary: a Counter may come as a dict. UnsendableError."""
+    try:
+        return pack_value(value)
+    except UnsendableError:
+        return pack_value(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """Without the kinds of dict, list and so on that Python has more of."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    for kind in (list, tuple, set, frozenset):
+        if isinstance(value, kind):
+            return kind(_plain(item) for item in value)
+    return value
+
+
+def _sendable(message_id: Any) -> Any:
+    try:
+        pack_value(message_id)
+    except UnsendableError:
+        return repr(message_id)[:200]
+    return message_id
+
+
+def _unbroken() -> None:
+    """Whether it is worth waiting is the parent's business."""
+
+
+class Builder(Actor):
+    """See the module."""
+
+    def __init__(self, duty: Duty) -> None:
+        self._duty = duty
+
+    async def receive(self, message: Any) -> Any:
+        """An order of the parent's."""
+        duty = self._duty
+        match message:
+            case Load():
+                return duty.load(message)
+            case Connect():
+                return await duty.connect(message)
+            case Prepare():
+                return await duty.prepare()
+            case Open():
+                return await duty.open()
+            case Gather():
+                return await duty.gather()
+            case Fetch():
+                return duty.fetch(message)
+            case Finish():
+                return await duty.finish(message)
+        raise TypeError(f"a builder does not understand {message!r}")
+
+
+class Steward(Actor):
+    """See the module."""
+
+    def __init__(self, duty: Duty) -> None:
+        self._duty = duty
+
+    def receive(self, message: Any) -> Any:
+        """An order of the parent's."""
+        self._duty.heard += 1
+        match message:
+            case Look():
+                return self._duty.look(message)
+            case Steer():
+                return self._duty.steer(message.mode)
+            case PeerDied():
+                return self._duty.peer_died(message.peer, message.life)
+            case PeerBack():
+                return self._duty.peer_back(message.peer)
+        raise TypeError(f"a steward does not understand {message!r}")
+
+
+class Lookout(Actor):
+    """See the module."""
+
+    def __init__(self, duty: Duty) -> None:
+        self._duty = duty
+
+    async def receive(self, message: Any) -> Any:
+        """A question of the parent's."""
+        if isinstance(message, WatchQuiet):
+            return await self._duty.watch_quiet(message)
+        raise TypeError(f"a lookout does not understand {message!r}")

@@ -1,0 +1,276 @@
+"""Headquarters: where a parent's workers come from, and where they report.
+
+    Site (network, spawner, addresses, secret: the seams) ─► Headquarters ─► stations, one for each worker
+                    workers ── Joined, GaveUp, Leaving ─► actor "parent" ─► the station of that name
+
+1. A worker's address does not change with its lives, so its peers need not be told of it.
+2. A worker of ours is a child process. One that a user starts on another machine is not: it is there when it has
+   joined, and gone when its lease is over or another of its name comes.
+3. The secret goes to a child by its standard input: neither its arguments nor its environment show it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from ..actors import Actor, ActorSystem, Child, ChildLine, Spawner
+from ..transport import Network, Node, PeerStarted
+from .messages import PARENT, GaveUp, Joined, Leaving, register
+from .worker_log import WorkerLog
+
+log = logging.getLogger("aiostorm.cluster")
+
+
+class Site(Protocol):
+    """Where workers run, and how they are reached: the seams. An async context manager."""
+
+    @property
+    def network(self) -> Network:
+        """Made when the site was entered."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """Where the parent listens."""
+        ...
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        """More words for `aiostorm worker`."""
+        ...
+
+    @property
+    def secret(self) -> bytes:
+        """What a worker reads from its standard input."""
+        ...
+
+    def listen(self, worker: str) -> str:
+        """Where that worker is to listen."""
+        ...
+
+    def spawner(self, on_line: Callable[[ChildLine], None]) -> Spawner:
+        """Starts workers; what they print goes there."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+class Reporter(Protocol):
+    """Who hears of one worker."""
+
+    def joined(self, joined: Joined) -> None:
+        """It is there."""
+        ...
+
+    def gave_up(self, told: GaveUp) -> None:
+        """It gave a task up."""
+        ...
+
+    def leaving(self, told: Leaving) -> None:
+        """It was asked to end."""
+        ...
+
+    def heard(self) -> None:
+        """It lives."""
+        ...
+
+
+class Headquarters:
+    """Of one parent. `async with`: its node listens."""
+
+    def __init__(self, system: ActorSystem, site: Site) -> None:
+        self.system = system
+        self.address = ""
+        self.node: Node
+        self._site = site
+        self._log = WorkerLog()
+        self._spawner: Spawner
+        self._reporters: dict[str, Reporter] = {}
+        self._children: dict[Child, None] = {}
+        self._remote: dict[str, RemoteChild] = {}
+        self._remote_names: list[str] = []
+        self._early: dict[str, Joined] = {}
+        self._addresses: dict[str, str] = {}
+        self._count = 0
+
+    async def start(self) -> None:
+        """Listen."""
+        register()
+        await self._site.__aenter__()
+        self._spawner = self._site.spawner(self._line)
+        self.node = Node(PARENT, self._site.network, self.system)
+        await self.node.__aenter__()
+        self.address = await self.node.listen(self._site.address)
+        self.node.on_peer(self._peer_started)
+        self.node.offer(PARENT, self.system.spawn(_Desk(self), "parent"))
+
+    async def stop(self) -> None:
+        """Close. What is still there of the workers has been killed."""
+        try:
+            async with asyncio.timeout(5.0):
+                for child in list(self._children):
+                    child.kill()
+                    await child.wait()
+        except TimeoutError:
+            log.warning("not ended, though killed: %s", ", ".join(child.name for child in self._children))
+        finally:
+            for name in self.node.peers:
+                self.node.lose(name, "the parent ends")
+            try:
+                await self.node.__aexit__(None, None, None)
+            finally:
+                await self._site.__aexit__(None, None, None)
+
+    def new_names(self, here: int, remote: int) -> list[str]:
+        """Names for the workers of a topology: of our own, and of those that a user starts."""
+        names = [f"worker-{self._count + i + 1}" for i in range(here)]
+        self._count += here
+        free = [name for name in self._remote_names if name not in self._reporters]
+        if len(free) < remote:
+            raise ValueError(f"{remote} workers of other machines are wanted, and {len(free)} are free")
+        return names + free[:remote]
+
+    def admit(self, name: str) -> None:
+        """A user will start a worker of that name."""
+        self._remote_names.append(name)
+        self.node.link(name)
+
+    def is_remote(self, name: str) -> bool:
+        """Is it one that a user starts?"""
+        return name in self._remote_names
+
+    def enlist(self, name: str, reporter: Reporter) -> None:
+        """Tell this one of that worker."""
+        self._reporters[name] = reporter
+        if not self.is_remote(name):
+            self.node.link(name)
+
+    def dismiss(self, name: str) -> None:
+        """The worker has ended for good."""
+        self._reporters.pop(name, None)
+        if not self.is_remote(name):
+            self.node.lose(name, f"{name} has ended")
+        self._log.forget(name)
+
+    async def spawn(self, name: str) -> Child:
+        """Start a worker; of another machine: begin to wait for it. SpawnError."""
+        if self.is_remote(name):
+            child = self._remote[name] = RemoteChild(name)
+            if (joined := self._early.pop(name, None)) is not None:
+                self.system.loop.call_soon(self.joined, joined)
+            return child
+        listen = self._addresses.get(name) or self._site.listen(name)
+        words = ["--name", name, "--connect", self.address, "--listen", listen]
+        started = await self._spawner.spawn(name, ["worker", *words, *self._site.arguments], stdin=self._site.secret)
+        self._children[started] = None
+        self.system.guard(self._reap(started), name=f"end of {name}")
+        return started
+
+    def lost(self, name: str, life: int) -> None:
+        """That life of a worker has ended: who has asked it is told, and the next one finds a link."""
+        link = self.node.state(name)
+        if link is not None and link.incarnation == life:
+            self.node.lose(name, f"{name} has ended")
+            self.node.link(name)
+
+    def listens(self, name: str, address: str) -> None:
+        """Where a worker listens. So it does in its next lives."""
+        self._addresses[name] = address
+
+    def last_lines(self, name: str) -> list[str]:
+        """What it printed last."""
+        return self._log.last(name)
+
+    # -- what workers say --------------------------------------------------------------------------------------------
+
+    def joined(self, told: Joined) -> None:
+        """A worker is there."""
+        reporter = self._reporters.get(told.worker)
+        if reporter is not None and (not self.is_remote(told.worker) or self._is_awaited(told.worker)):
+            if self.is_remote(told.worker):
+                self._remote[told.worker].pid = told.pid
+            reporter.joined(told)
+        elif self.is_remote(told.worker):
+            self._early[told.worker] = told
+            log.info("%s has joined from %s", told.worker, told.node)
+
+    def report(self, told: GaveUp | Leaving) -> None:
+        """A worker tells of itself."""
+        reporter = self._reporters.get(told.worker)
+        if reporter is None:
+            return
+        if isinstance(told, GaveUp):
+            reporter.gave_up(told)
+        else:
+            reporter.leaving(told)
+
+    def _is_awaited(self, name: str) -> bool:
+        child = self._remote.get(name)
+        return child is not None and not child.ended.done()
+
+    def _peer_started(self, peer: str, started: PeerStarted) -> None:
+        child = self._remote.get(peer)
+        if child is not None and child.pid:
+            child.end("another process of that name has come")
+
+    def _line(self, line: ChildLine) -> None:
+        reporter = self._reporters.get(line.name)
+        if reporter is not None:
+            reporter.heard()
+        self._log.line(line)
+
+    async def _reap(self, child: Child) -> None:
+        try:
+            await child.wait()
+        finally:
+            self._children.pop(child, None)
+
+
+class RemoteChild:
+    """A worker that a user has started. A Child, as far as that goes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.pid = 0
+        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def wait(self) -> int:
+        """See Child."""
+        return await asyncio.shield(self.ended)
+
+    def terminate(self) -> None:
+        """See Child. It ends when it is told to; else with its lease."""
+        self.end("it was asked to end")
+
+    def kill(self) -> None:
+        """See Child. Nothing can be done to it from here: it ends with its lease."""
+        self.end("it is given up")
+
+    def end(self, reason: str) -> None:
+        """It is no worker of ours any more."""
+        if not self.ended.done():
+            log.info("%s: %s", self.name, reason)
+            self.ended.set_result(0)
+
+
+class _Desk(Actor):
+    """The actor "parent"."""
+
+    def __init__(self, headquarters: Headquarters) -> None:
+        self._headquarters = headquarters
+
+    def receive(self, message: Any) -> None:
+        if isinstance(message, Joined):
+            self._headquarters.joined(message)
+        elif isinstance(message, GaveUp | Leaving):
+            self._headquarters.report(message)
+        else:
+            raise TypeError(f"a parent does not understand {message!r:.200}")

@@ -1,0 +1,214 @@
+"""Messages between a parent and its workers. All are asked by the parent, but for the last three.
+
+    parent                                       worker
+                ◄── Joined ──                    it is there, and listens
+    "builder":  Load, Connect, Prepare, Open ──► in this order, each when the one before is answered
+                Gather, Fetch, Finish ─────────► results, in pieces; the end
+    "steward":  Look, Steer, Peer… ────────────► answered at once, whatever the builder does
+    "lookout":  WatchQuiet ────────────────────► answered when it is quiet, or after `wait_s`
+                ◄── GaveUp, Leaving ──
+
+1. What a worker cannot do is an answer (Trouble), not an error: its kind decides what the parent raises.
+2. Each is one frame at most; what may be larger (results) comes in pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..actors import Stall
+from ..metrics import TaskMetrics
+from ..tasks import ErrorReport
+from ..transport import register_record
+from .idle import QuietReport
+
+PARENT: Final = "parent"
+"""The parent's name, and that of its actor."""
+
+BUILDER, STEWARD, LOOKOUT = "builder", "steward", "lookout"
+
+PIECE_BYTES: Final = 512 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Import the topology. `paths`: where to look for modules, besides one's own.
+
+    `config`: what is set in it. `shape`: what the parent's topology looks like; another one is refused.
+    """
+
+    name: str
+    target: str
+    arguments: tuple[str, ...]
+    paths: tuple[str, ...]
+    config: Mapping[str, Any]
+    placement: Mapping[int, str]
+    shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Listen, have links to these peers (to dial at an address; None: to be dialled by), and make the tasks.
+
+    `nodes`: worker → its machine. The answer: the address at which one listens.
+    """
+
+    peers: Mapping[str, str | None]
+    nodes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Start the ackers, prepare the bolts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Open the spouts. They emit when they are told to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """`mode`: "active", "inactive" or "ended"."""
+
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerDied:
+    """A peer's process has ended, that life of it. Another one of that name will come."""
+
+    peer: str
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerBack:
+    """A peer listens again."""
+
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How are you? Errors and stalls come once, those before `errors` and `stalls` have."""
+
+    errors: int = 0
+    stalls: int = 0
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The answer to Look, and to Finish. `errors`: the new ones, `error_count`: of all; so for the stalls.
+
+    `pending`: component → open message ids, if it was asked for and they are few and can be sent.
+    """
+
+    tasks: tuple[TaskMetrics, ...] = ()
+    errors: tuple[ErrorReport, ...] = ()
+    error_count: int = 0
+    stalls: tuple[Stall, ...] = ()
+    stall_count: int = 0
+    pending: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchQuiet:
+    """Tell when the part is quiet, in this mode; or after `wait_s`, quiet or not."""
+
+    mode: str
+    finished: bool
+    held: bool
+    quiet_s: float
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Ask the tasks for their results. The answer: (task, size in bytes) of each that has one; Fetch them then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A piece of a gathered result, from this byte on. The answer: bytes."""
+
+    task: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """End: in order, or at once. The answer is the last Seen; then the process ends."""
+
+    at_once: bool
+    errors: int = 0
+    stalls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """It cannot be done. `kind`: the name of the error's class; `problems`: its texts."""
+
+    kind: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """From a worker: it is there. `node`: its machine."""
+
+    worker: str
+    pid: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp:
+    """From a worker: a task was given up."""
+
+    worker: str
+    path: str
+    error: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """From a worker: it was asked to end (SIGTERM), and has this long."""
+
+    worker: str
+    within_s: float
+
+
+_RECORDS: Final[tuple[type[Any], ...]] = (
+    Load,
+    Connect,
+    Prepare,
+    Open,
+    Steer,
+    PeerDied,
+    PeerBack,
+    Look,
+    Seen,
+    WatchQuiet,
+    Gather,
+    Fetch,
+    Finish,
+    Trouble,
+    Joined,
+    GaveUp,
+    Leaving,
+    QuietReport,
+    TaskMetrics,
+    ErrorReport,
+    Stall,
+)
+
+
+def register() -> None:
+    """Let these messages travel, in this process."""
+    for record in _RECORDS:
+        register_record(record, f"aiostorm.{record.__name__}")

@@ -1,0 +1,104 @@
+"""Site: child processes of this one, reached over private sockets, or over TCP for workers of other machines.
+
+1. Without an address nothing can be reached from outside: a folder of ours alone (0700) with a socket for each process.
+2. With one (`HOST:PORT`, for workers of other machines) everything is TCP, and TLS; see docs/security.md.
+3. Credentials are new for each site, unless they are given: workers of other machines need to have them too.
+4. Leaving it leaves nothing: no socket, no folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from ..actors import ChildLine, PythonSpawner, Spawner
+from ..transport import Credentials, Network, Security, TlsFiles, WebSocketNetwork
+
+LOOPBACK: Final = "127.0.0.1:0"
+
+
+class ProcessSite:
+    """A Site. `address`: where the parent listens, for other machines; `loop`: what runs the workers' event loops."""
+
+    def __init__(
+        self,
+        address: str = "",
+        credentials: Credentials | None = None,
+        tls: TlsFiles | None = None,
+        *,
+        insecure: bool = False,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        self._address = address
+        self._security = Security(credentials, tls, insecure)
+        self._arguments = tuple(arguments)
+        self._folder = ""
+        self._stack = contextlib.AsyncExitStack()
+        self._network: Network
+
+    @property
+    def network(self) -> Network:
+        """See Site."""
+        return self._network
+
+    @property
+    def address(self) -> str:
+        """See Site."""
+        return self._address or self._private("parent")
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        """See Site."""
+        security = self._security
+        stdin = ("--credentials-from-stdin",) if security.credentials is not None else ()
+        return (*stdin, *tls_words(security.tls, insecure=security.insecure), *self._arguments)
+
+    @property
+    def secret(self) -> bytes:
+        """See Site."""
+        credentials = self._security.credentials
+        return b"" if credentials is None else credentials.to_bytes()
+
+    def listen(self, worker: str) -> str:
+        """See Site."""
+        if self._address:
+            return f"{self._address.rpartition(':')[0]}:0"
+        return self._private(worker)
+
+    def spawner(self, on_line: Callable[[ChildLine], None]) -> Spawner:
+        """See Site."""
+        return PythonSpawner("aiostorm", on_line)
+
+    async def __aenter__(self) -> Self:
+        async with contextlib.AsyncExitStack() as stack:
+            if not self._address and sys.platform != "win32":
+                self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="aiostorm-"))
+            self._network = await stack.enter_async_context(network_of(self._security))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, traceback)
+
+    def _private(self, name: str) -> str:
+        return f"unix:{Path(self._folder) / name}" if self._folder else LOOPBACK
+
+
+@contextlib.asynccontextmanager
+async def network_of(security: Security) -> AsyncIterator[Network]:
+    """The real network."""
+    async with WebSocketNetwork(security) as network:
+        yield network
+
+
+def tls_words(tls: TlsFiles | None, *, insecure: bool = False) -> list[str]:
+    """The options of `aiostorm worker` for these files."""
+    words = [] if tls is None else ["--tls-cert", tls.certificate, "--tls-key", tls.key, "--tls-ca", tls.ca]
+    return [*words, *(["--insecure"] if insecure else [])]

@@ -1,0 +1,438 @@
+"""Station: one worker's place: the process that is there now, what it was told, and what it said of itself.
+
+    life (machine) ─ Spawn ─► child ─► Joined ─► Load ─ all loaded ─► Connect ─► Prepare ─ all prepared ─► Open ─► Steer
+         ▲                                         looked at every LOOK_S from then on: a sign of life, and metrics
+         ╰── exited ◄── child.wait()                                                              … Finish ─► ended
+
+1. The child's end is known at once, and told at once: nobody waits for a worker that is gone.
+2. What its tasks have counted is kept when it dies, up to the last look: numbers do not go back.
+3. A parent that was held up itself takes nobody for frozen.
+4. Ending is bounded: a worker that does not end when it is asked to is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from ..actors import AiostormError, AskFailedError, AskTimeoutError, Child, SpawnError
+from ..metrics import TaskCounters, TaskMetrics
+from ..topology import ConfigError, TopologyError
+from ..transport import PeerLostError
+from .body import WorkerStatus
+from .errors import WorkerError
+from .headquarters import Headquarters
+from .messages import (
+    BUILDER,
+    STEWARD,
+    Connect,
+    Finish,
+    GaveUp,
+    Joined,
+    Leaving,
+    Load,
+    Look,
+    Open,
+    PeerBack,
+    PeerDied,
+    Prepare,
+    Seen,
+    Steer,
+    Trouble,
+)
+from .targets import TargetError
+from .worker_life import Decision, Degraded, Kill, LifeTimings, Phase, Recovered, Spawn, WorkerLife
+
+log = logging.getLogger("aiostorm.cluster")
+
+LOOK_S: Final = 0.25
+"""Between two looks at a worker."""
+
+HELD_UP_S: Final = 1.0
+"""Who is later than this was held up."""
+
+FINISH_S: Final = 2.0
+"""So long a worker has for an end at once, and more than its topology's graceful stop for one in order."""
+
+
+class Chief(Protocol):
+    """Who has the stations of a topology."""
+
+    mode: str
+
+    def order(self, station: Station) -> Load:
+        """What this worker is to load."""
+        ...
+
+    def connection(self, station: Station) -> Connect:
+        """Whom it is to have links to."""
+        ...
+
+    async def reached(self, station: Station, step: str) -> None:
+        """It has got so far; returns when all have, once."""
+        ...
+
+    async def turn(self, station: Station) -> None:
+        """Returns when those that it is to dial listen."""
+        ...
+
+    def connected(self, station: Station) -> None:
+        """It listens."""
+        ...
+
+    def ready(self, station: Station) -> None:
+        """It works."""
+        ...
+
+    def died(self, station: Station, life: int) -> None:
+        """That life of its process has ended."""
+        ...
+
+    def seen(self, station: Station, seen: Seen) -> None:
+        """What a look has shown."""
+        ...
+
+    def gave_up(self, told: GaveUp) -> None:
+        """One of its tasks was given up."""
+        ...
+
+    def leaving(self, station: Station, within_s: float) -> None:
+        """It was asked to end by somebody else."""
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """It can never work."""
+        ...
+
+
+class Station:
+    """One worker of a topology."""
+
+    def __init__(
+        self, name: str, tasks: tuple[int, ...], headquarters: Headquarters, chief: Chief, timings: LifeTimings
+    ) -> None:
+        self.name = name
+        self.tasks = tasks
+        self.life = WorkerLife(timings)
+        self.pid = 0
+        self.address = ""
+        self.node = ""
+        self.works = False
+        self.metrics: dict[int, TaskMetrics] = {}
+        self.pending: dict[str, tuple[Any, ...]] = {}
+        self._base: dict[int, TaskMetrics] = {}
+        self._headquarters = headquarters
+        self._chief = chief
+        self._clock = headquarters.system.clock
+        self._child: Child | None = None
+        self._joined: asyncio.Future[Joined] = asyncio.get_running_loop().create_future()
+        self._poked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._errors = self._stalls = 0
+        self._mode = ""
+        self._living: asyncio.Task[None] | None = None
+
+    # -- what its chief does -----------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> WorkerStatus:
+        """For people."""
+        life = self.life
+        return WorkerStatus(self.name, self.pid, life.phase, self.tasks, life.restarts, life.degraded)
+
+    def begin(self) -> None:
+        """Start it, and keep it alive from then on."""
+        self._headquarters.enlist(self.name, self)
+        self._living = self._headquarters.system.guard(self._live(), name=f"life of {self.name}")
+
+    async def ask(self, actor: str, message: object, *, timeout_s: float | None = None) -> Any:
+        """Ask an actor of the worker. WorkerError if it ends meanwhile, or is not there."""
+        try:
+            return await self._headquarters.node.ref(self.name, actor).ask(message, timeout_s=timeout_s)
+        except PeerLostError as error:
+            raise WorkerError(f"{self.name} has ended") from error
+
+    def steer(self, mode: str) -> None:
+        """Tell it how its spouts are to be, if it works; else it is told when it does."""
+        if self.works and mode != self._mode:
+            self._mode = mode
+            self._tell(Steer(mode))
+
+    def peer_died(self, peer: str, life: int) -> None:
+        """Tell it that another has ended."""
+        if self._child is not None:
+            self._tell(PeerDied(peer, life))
+
+    def peer_back(self, peer: str) -> None:
+        """Tell it that another is there again."""
+        if self._child is not None:
+            self._tell(PeerBack(peer))
+
+    async def finish(self, limit_s: float, *, at_once: bool) -> None:
+        """End it; returns when it has ended."""
+        self.life.stop(self._clock.monotonic())
+        self._poke()
+        if self._child is not None and self._joined.done():
+            try:
+                order = Finish(at_once, self._errors, self._stalls)
+                self._saw(await self.ask(BUILDER, order, timeout_s=limit_s))
+            except AiostormError as error:
+                log.warning("%s did not end in order: %s", self.name, error)
+                self.kill()
+        else:
+            self.kill()
+        try:
+            async with asyncio.timeout(FINISH_S):
+                await self._until_over()
+        except TimeoutError:
+            log.warning("%s did not end within %g s: it is killed", self.name, FINISH_S)
+            self.kill()
+            await self._until_over()
+
+    async def replace(self, limit_s: float) -> None:
+        """End it in order, so that another process of its name is started."""
+        try:
+            await self.ask(BUILDER, Finish(False, self._errors, self._stalls), timeout_s=limit_s)
+        except AiostormError as error:
+            log.warning("%s did not end in order: %s", self.name, error)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.life.stop(self._clock.monotonic())
+        self._poke()
+        if self._child is not None:
+            self._child.kill()
+
+    # -- what headquarters tell --------------------------------------------------------------------------------------
+
+    def joined(self, joined: Joined) -> None:
+        """See Reporter."""
+        if not self._joined.done():
+            self.pid = joined.pid
+            self._joined.set_result(joined)
+
+    def heard(self) -> None:
+        """See Reporter."""
+        self.life.heard(self._clock.monotonic())
+
+    def gave_up(self, told: GaveUp) -> None:
+        """See Reporter."""
+        self._chief.gave_up(told)
+
+    def leaving(self, told: Leaving) -> None:
+        """See Reporter."""
+        self._chief.leaving(self, told.within_s)
+
+    # -- its life ----------------------------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        decisions = self.life.begin(self._clock.monotonic())
+        try:
+            while True:
+                self._announce(decisions)
+                if Spawn() in decisions:
+                    decisions = await self._one_life()
+                elif self.life.phase is Phase.ENDED:
+                    return
+                else:
+                    await self._wait()
+                    decisions = self.life.tick(self._clock.monotonic())
+        finally:
+            self._headquarters.dismiss(self.name)
+
+    async def _one_life(self) -> list[Decision]:
+        """From a process's start to its end."""
+        system = self._headquarters.system
+        loop = asyncio.get_running_loop()
+        self._joined, self._mode = loop.create_future(), ""
+        try:
+            child = self._child = await self._headquarters.spawn(self.name)
+        except SpawnError as error:
+            log.error("%s: %s", self.name, error)
+            return self.life.exited(self._clock.monotonic(), str(error))
+        self.pid = child.pid
+        if self.life.phase is Phase.STOPPING:  # it was to end while it was started
+            child.kill()
+        ended = system.guard(child.wait(), name=f"{self.name}: process")
+        work = system.guard(self._work(), name=f"{self.name}: work")
+        why = ""
+        try:
+            while not ended.done():
+                due_s = await self._wait(ended)
+                now_s = self._clock.monotonic()
+                if due_s is not None and now_s - due_s > HELD_UP_S:  # 3
+                    self.life.heard(now_s)
+                decisions = [] if ended.done() else self.life.tick(now_s)
+                for kill in [d for d in decisions if isinstance(d, Kill)]:
+                    log.warning("%s (pid %d) is killed: %s", self.name, self.pid, kill.reason)
+                    why = kill.reason
+                    child.kill()
+                self._announce(decisions)
+        finally:
+            if not ended.done():
+                child.kill()
+            self._is_gone()
+            await cancelled(work)
+        return self._ended(ended.result(), why)
+
+    def _is_gone(self) -> None:
+        life = self._life_of_process()
+        self._child = None
+        self.works = False
+        self._headquarters.lost(self.name, life)
+        self._chief.died(self, life)
+
+    def _ended(self, code: int, why: str) -> list[Decision]:
+        self._keep_counts()
+        told = why or (f"signal {-code}" if code < 0 else f"exit code {code}")
+        if self.life.phase is not Phase.STOPPING:
+            log.warning("%s (pid %d) has ended: %s", self.name, self.pid, told)
+        return self.life.exited(self._clock.monotonic(), told)
+
+    async def _work(self) -> None:
+        """Bring it up, then look at it as long as it lives."""
+        try:
+            joined = await self._joined
+            self.node = joined.node
+            await self._bring_up()
+        except (WorkerError, AskTimeoutError) as error:
+            log.debug("%s: %s", self.name, error)  # its end is about to be known
+        except AskFailedError as error:
+            self._chief.failed(WorkerError(f"{self.name} cannot do it: {error}"))
+        except AiostormError as error:
+            self._chief.failed(error)
+
+    async def _bring_up(self) -> None:
+        chief = self._chief
+        trouble = await self.ask(BUILDER, chief.order(self))
+        if isinstance(trouble, Trouble):
+            chief.failed(trouble_error(self.name, trouble))
+            return
+        self.life.ready(self._clock.monotonic())
+        self._poke()  # it is due sooner now
+        looking = self._headquarters.system.guard(self._look_on(), name=f"{self.name}: looks")
+        try:
+            await self._start_tasks()
+            await looking
+        finally:
+            await cancelled(looking)
+
+    async def _start_tasks(self) -> None:
+        chief = self._chief
+        await chief.reached(self, "loaded")
+        await chief.turn(self)
+        address = await self.ask(BUILDER, chief.connection(self))
+        if isinstance(address, Trouble):
+            chief.failed(trouble_error(self.name, address))
+            return
+        self.address = address
+        self._headquarters.listens(self.name, address)
+        chief.connected(self)
+        told = await self.ask(BUILDER, Prepare())
+        if told is None:
+            await chief.reached(self, "prepared")
+            told = await self.ask(BUILDER, Open())
+        if told is not None:
+            chief.gave_up(told)
+            return
+        self.works = True
+        self.steer(chief.mode)
+        chief.ready(self)
+
+    async def _look_on(self) -> None:
+        looks = 0
+        while True:
+            try:
+                with_pending = looks % 4 == 0 or self._mode != "active"
+                look = Look(self._errors, self._stalls, pending=with_pending)
+                self._saw(await self.ask(STEWARD, look, timeout_s=10.0))
+                self.life.heard(self._clock.monotonic())
+            except AskTimeoutError:
+                continue  # its lease decides
+            except WorkerError:
+                return
+            looks += 1
+            await self._clock.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Look at it now."""
+        self._saw(await self.ask(STEWARD, Look(self._errors, self._stalls, pending=True), timeout_s=10.0))
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _saw(self, seen: Seen) -> None:
+        for task in seen.tasks:
+            base = self._base.get(task.task_id)
+            self.metrics[task.task_id] = task if base is None else _sum(base, task)
+        if seen.pending or not any(task.pending for task in seen.tasks):
+            self.pending = dict(seen.pending)
+        if seen.error_count > self._errors or seen.stall_count > self._stalls:
+            self._chief.seen(self, seen)
+        self._errors, self._stalls = seen.error_count, seen.stall_count
+
+    def _keep_counts(self) -> None:
+        self._base = {task: replace(seen, pending=0, pending_trees=0, fill=0) for task, seen in self.metrics.items()}
+        self._errors = self._stalls = 0
+        self.metrics.update(self._base)
+
+    def _announce(self, decisions: list[Decision]) -> None:
+        for decision in decisions:
+            if isinstance(decision, Degraded):
+                log.error("%s does not stay alive: %s; it is started further", self.name, decision.reason)
+            elif isinstance(decision, Recovered):
+                log.info("%s has stayed alive since", self.name)
+
+    def _tell(self, message: object) -> None:
+        self._headquarters.system.guard(self._told(message), name=f"{self.name} is told")
+
+    async def _told(self, message: object) -> None:
+        try:
+            await self.ask(STEWARD, message, timeout_s=30.0)
+        except AiostormError as error:
+            log.debug("%s was not told %r: %s", self.name, message, error)
+
+    def _life_of_process(self) -> int:
+        link = self._headquarters.node.state(self.name)
+        return 0 if link is None else link.incarnation
+
+    async def _wait(self, *until: asyncio.Task[int]) -> float | None:
+        """Until something has happened, or the life is due. When that was."""
+        due_s = self.life.due_s
+        timeout_s = None if due_s is None else max(0.0, due_s - self._clock.monotonic())
+        self._poked = asyncio.get_running_loop().create_future()
+        waited: set[asyncio.Future[Any]] = {self._poked, *until}
+        await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        return due_s
+
+    def _poke(self) -> None:
+        """The life is due sooner than it was."""
+        if not self._poked.done():
+            self._poked.set_result(None)
+
+    async def _until_over(self) -> None:
+        if self._living is not None:
+            await asyncio.wait((self._living,))
+
+
+def _sum(base: TaskMetrics, task: TaskMetrics) -> TaskMetrics:
+    """What a task has counted in all lives of its worker."""
+    counts = {name: getattr(base, name) + getattr(task, name) for name in TaskCounters.__slots__}
+    return replace(task, **counts)
+
+
+async def cancelled(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel them and see their end. What they raised is nobody's business any more."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def trouble_error(worker: str, trouble: Trouble) -> Exception:
+    """What the parent raises."""
+    if trouble.kind == "ConfigError":
+        return ConfigError(*trouble.problems)
+    if trouble.kind == "TopologyError":
+        return TopologyError(list(trouble.problems))
+    text = "; ".join(trouble.problems)
+    return TargetError(f"{worker}: {text}") if trouble.kind == "TargetError" else WorkerError(f"{worker}: {text}")

@@ -1,0 +1,138 @@
+"""Worker: a process that does a part of a topology's work for a parent. This is its program; `aiostorm worker` runs it.
+
+    dial the parent ─► Joined ─► does what it is told (duty) ─┬─ told to end ──────────────► 0
+                                                              ├─ SIGTERM: Leaving ─► told to end, or 10 s ─► 143
+                                                              ╰─ no word of the parent's for 5 s ─► 69
+
+1. A worker without a parent ends: a spawned one with its parent (lifeline), every one when its lease is over. So no two
+   processes do the work of one.
+2. The parent's word counts, not the link: a link that is cut and comes back within the lease is no reason to end.
+3. A loop that was held up (user code, a frozen process) has not listened: that time does not count as silence.
+4. SIGTERM lets the parent take it out first: spouts rest until all is processed. Then nothing needs to be replayed.
+
+Exit codes: 0 told to end; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 anything else, with a traceback.
+
+From: Storm's Worker, which ends when its supervisor's assignment changes; here the parent says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ..actors import ActorSystem, AiostormError, Clock, Rng
+from ..transport import Network, Node
+from .duty import Builder, Duty, Loader, Lookout, Steward, load
+from .messages import BUILDER, LOOKOUT, PARENT, STEWARD, Joined, Leaving, register
+
+log = logging.getLogger("aiostorm.worker")
+
+LEASE_S: Final = 5.0
+"""So long a worker goes on without a word of its parent's."""
+
+JOIN_S: Final = 30.0
+"""So long it tries to reach its parent at the start."""
+
+LEAVE_S: Final = 10.0
+"""So long it stays after SIGTERM, at most."""
+
+TICK_S: Final = 0.25
+
+NO_PARENT: Final = 69
+TERMINATED: Final = 143
+
+__all__ = ["NO_PARENT", "TERMINATED", "WorkerOptions", "work"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """`parent`: the address that it dials; `listen`: where its peers dial it; `node`: the machine; `pid` its own."""
+
+    name: str
+    parent: str
+    listen: str
+    pid: int
+    node: str = ""
+
+
+async def work(
+    options: WorkerOptions,
+    network: Network,
+    leave: asyncio.Event,
+    *,
+    loader: Loader = load,
+    clock: Clock | None = None,
+    rng: Rng | None = None,
+) -> int:
+    """Be a worker to the end. `leave` is set when it is asked to end (SIGTERM). Returns the exit code."""
+    register()
+    async with ActorSystem(options.name, clock=clock, rng=rng) as system:
+        worker = _Worker(options, system, leave)
+        try:
+            async with Node(options.name, network, system) as node:
+                code = await worker.run(node, loader)
+        finally:
+            if worker.duty is not None and worker.duty.part is not None:
+                worker.duty.part.doom()
+    return code
+
+
+class _Worker:
+    """One life."""
+
+    def __init__(self, options: WorkerOptions, system: ActorSystem, leave: asyncio.Event) -> None:
+        self.duty: Duty | None = None
+        self._options = options
+        self._system = system
+        self._leave = leave
+
+    async def run(self, node: Node, loader: Loader) -> int:
+        """To the end."""
+        options = self._options
+        node.link(PARENT, options.parent)
+        parent = node.ref(PARENT, PARENT)
+
+        def tell_parent(message: object) -> None:
+            self._system.guard(parent.tell(message), name=f"{options.name} tells its parent")
+
+        duty = self.duty = Duty(self._system, node, options.listen, tell_parent, loader)
+        for name, actor in ((BUILDER, Builder(duty)), (STEWARD, Steward(duty)), (LOOKOUT, Lookout(duty))):
+            node.offer(name, self._system.spawn(actor, name))
+        try:
+            await parent.ask(Joined(options.name, options.pid, options.node), timeout_s=JOIN_S)
+        except AiostormError as error:
+            log.error("no parent at %s: %s", options.parent, error)
+            return NO_PARENT
+        code = await self._serve(duty, tell_parent)
+        if code == NO_PARENT:
+            node.lose(PARENT, "its lease is over")
+        return code
+
+    async def _serve(self, duty: Duty, tell_parent: Callable[[object], None]) -> int:
+        """Until it is over, one way or the other."""
+        clock = self._system.clock
+        silence_s = 0.0
+        leaving_s: float | None = None
+        heard = duty.heard
+        looked_s = clock.monotonic()
+        while True:
+            done, _ = await asyncio.wait((duty.over,), timeout=TICK_S)
+            if done:
+                return TERMINATED if leaving_s is not None else 0
+            now_s = clock.monotonic()
+            passed_s, looked_s = min(now_s - looked_s, 2 * TICK_S), now_s  # 3: no more than if all was well
+            silence_s = 0.0 if duty.heard != heard else silence_s + passed_s
+            heard = duty.heard
+            if silence_s >= LEASE_S:
+                log.error("no word of the parent's for %g s: it is gone, or this machine is cut off", LEASE_S)
+                return NO_PARENT
+            if leaving_s is None and self._leave.is_set():
+                leaving_s = now_s
+                log.info("SIGTERM: asks its parent to go on without it")
+                tell_parent(Leaving(self._options.name, LEAVE_S))
+            if leaving_s is not None and now_s - leaving_s >= LEAVE_S:
+                log.warning("not taken out within %g s: what it has is replayed", LEAVE_S)
+                return TERMINATED

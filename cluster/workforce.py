@@ -1,0 +1,411 @@
+"""Workforce: a topology on several workers, as one body (see body.py).
+
+    RunningTopology ─► Workforce ─┬─ station of worker-1 ═ worker-1: a part of the tasks
+                                  └─ station of worker-2 ═ worker-2: the others
+
+1. All workers have loaded before any prepares, and all bolts are prepared before any spout opens. A worker that is
+   started again goes through the same steps alone; the others go on meanwhile.
+2. A worker's death is told to all others at once: what their spouts have open fails and is replayed, nobody waits for a
+   timeout.
+3. Idle is an exact answer: see idle.py. While a worker is away nothing is idle.
+4. A worker that cannot load what it is told to makes the start fail. Later it is as if one of its tasks was given up.
+5. A worker that was asked to end by somebody else (SIGTERM) is replaced without a replay: all spouts rest, all that is
+   under way is done, then it ends and another takes its place.
+
+From: Storm's supervisor and nimbus in one; theirs meet in ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..actors import AiostormError, Stall
+from ..metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+from ..tasks import ErrorReport
+from ..topology import ACKER_COMPONENT, Config, Plan, Topology, make_plan
+from ..transport import unpack_value
+from .body import GaveUp as TellGaveUp
+from .body import WorkerStatus
+from .duty import shape_of
+from .errors import WorkerError, WorkerTaskError
+from .headquarters import Headquarters
+from .idle import QuietReport, SpreadQuiet
+from .messages import BUILDER, LOOKOUT, Connect, Fetch, Gather, GaveUp, Load, Seen, Trouble, WatchQuiet
+from .scheduler import WorkerInfo, place
+from .station import FINISH_S, Station, trouble_error
+from .worker_life import LifeTimings
+
+log = logging.getLogger("aiostorm.cluster")
+
+KEPT: Final = 200
+QUIET_WAIT_S: Final = 1.0
+"""So long workers are asked to wait for their own quiet."""
+
+AGAIN_S: Final = 0.05
+"""Between two questions whose answers were no."""
+
+REPLACE_S: Final = 60.0
+"""So long the spouts rest for a worker that is replaced, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What is to run on workers: where the topology is imported from, and on how many."""
+
+    target: str
+    arguments: tuple[str, ...] = ()
+    workers: int = 1
+    remote_workers: int = 0
+    timings: LifeTimings | None = None
+
+
+class Workforce:
+    """The workers of one topology. A Body; the Chief of its stations."""
+
+    def __init__(
+        self,
+        headquarters: Headquarters,
+        name: str,
+        topology: Topology,
+        config: Config,
+        assignment: Assignment,
+        gave_up: TellGaveUp,
+    ) -> None:
+        self.mode = "inactive"
+        self._headquarters = headquarters
+        self._name = name
+        self._topology = topology
+        self._config = config
+        self._assignment = assignment
+        self._tell_gave_up = gave_up
+        self._plan = make_plan(topology, config)
+        names = headquarters.new_names(assignment.workers, assignment.remote_workers)
+        infos = [WorkerInfo(n, n if headquarters.is_remote(n) else "") for n in names]
+        self._placement = place(topology, self._plan, infos)
+        tasks = {n: tuple(t for t, worker in self._placement.items() if worker == n) for n in names}
+        timings = assignment.timings or LifeTimings()
+        self.stations = {n: Station(n, tasks[n], headquarters, self, timings) for n in names}
+        self._steps: dict[str, set[str]] = {step: set() for step in ("loaded", "connected", "prepared", "ready")}
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._failure: Exception | None = None
+        self._errors: deque[ErrorReport] = deque(maxlen=KEPT)
+        self._stalls: deque[Stall] = deque(maxlen=KEPT)
+        self._ending = False
+        self._started = False
+
+    # -- Body: look --------------------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """See Body."""
+        return self._plan
+
+    @property
+    def degraded(self) -> str:
+        """See Body."""
+        return "; ".join(f"{n}: {s.life.degraded}" for n, s in self.stations.items() if s.life.degraded)
+
+    def workers(self) -> list[WorkerStatus]:
+        """See Body."""
+        return [station.status for station in self.stations.values()]
+
+    def metrics(self) -> TopologyMetrics:
+        """See Body."""
+        seen: dict[int, TaskMetrics] = {}
+        for station in self.stations.values():
+            seen.update(station.metrics)
+        found = []
+        for component, tasks in self._plan.tasks_of.items():
+            kind = "acker" if component == ACKER_COMPONENT else self._topology.components[component].kind
+            if tasks:
+                metrics = tuple(seen.get(task) or TaskMetrics(task) for task in tasks)
+                found.append(ComponentMetrics(component, kind, metrics))
+        return TopologyMetrics(found)
+
+    def errors(self) -> list[ErrorReport]:
+        """See Body."""
+        return list(self._errors)
+
+    def stalls(self) -> list[Stall]:
+        """See Body."""
+        return list(self._stalls)
+
+    def pending(self) -> dict[str, list[Any]]:
+        """See Body. At most 1000 of each worker; an id that cannot be sent is shown as text."""
+        found: dict[str, list[Any]] = {spout.id: [] for spout in self._topology.spouts}
+        for station in self.stations.values():
+            for component, ids in station.pending.items():
+                found.setdefault(component, []).extend(ids)
+        return found
+
+    async def results(self) -> dict[str, list[Any]]:
+        """See Body."""
+        by_task: dict[int, Any] = {}
+        for station in self.stations.values():
+            sizes = await station.ask(BUILDER, Gather())
+            if isinstance(sizes, Trouble):
+                raise trouble_error(station.name, sizes)
+            for task, size in sizes:
+                packed = bytearray()
+                while len(packed) < size:
+                    packed += await station.ask(BUILDER, Fetch(task, len(packed)))
+                by_task[task] = unpack_value(bytes(packed))
+            await station.look()
+        found: dict[str, list[Any]] = {}
+        for task in self._plan.tasks:
+            if task.task_id in by_task:
+                found.setdefault(task.component, []).append(by_task[task.task_id])
+        return found
+
+    # -- Body: steer -------------------------------------------------------------------------------------------------
+
+    async def start(self, ended: asyncio.Future[None]) -> None:
+        """See Body. WorkerError, TargetError and so on if a worker cannot load it."""
+        for station in self.stations.values():
+            station.begin()
+        while not ended.done() and self._failure is None and len(self._steps["ready"]) < len(self.stations):
+            if self.degraded:
+                self._failure = WorkerError(self._why_not())
+                break
+            await self._change(ended)
+        if self._failure is not None:
+            raise self._failure
+        self._started = True
+
+    def set_active(self, active: bool) -> None:
+        """See Body."""
+        self._steer("active" if active else "inactive")
+
+    def end_spouts(self) -> None:
+        """See Body."""
+        self._steer("ended")
+
+    async def wait_quiet(
+        self,
+        *,
+        finished: bool,
+        quiet_s: float,
+        broken: Callable[[], None],
+        held: bool = False,
+        until: Callable[[], bool] | None = None,
+    ) -> None:
+        """See Body."""
+        machine = SpreadQuiet(self.stations)
+        first = True
+        while True:
+            broken()
+            question = WatchQuiet(self.mode, finished, held, quiet_s, QUIET_WAIT_S if first else 0.0)
+            reports = await self._ask_all(question)
+            broken()
+            if reports is None:
+                await self._change(timeout_s=AGAIN_S)
+                first = True
+            elif machine.round(reports) and (until is None or until()):
+                return
+            else:
+                quiet = all(report.quiet for report in reports)
+                if not first:
+                    await self._change(timeout_s=AGAIN_S)
+                first = not first or not quiet
+
+    def wake(self) -> None:
+        """See Body."""
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    async def stop(self) -> None:
+        """See Body."""
+        await self._finish(self._config.graceful_stop_s + FINISH_S, at_once=False)
+
+    async def kill(self) -> None:
+        """See Body."""
+        await self._finish(FINISH_S, at_once=True)
+
+    def doom(self) -> None:
+        """See Body."""
+        self._ending = True
+        for station in self.stations.values():
+            station.kill()
+
+    # -- Chief -------------------------------------------------------------------------------------------------------
+
+    def order(self, station: Station) -> Load:
+        """See Chief."""
+        remote = self._headquarters.is_remote(station.name)
+        config = self._config
+        return Load(
+            name=self._name,
+            target=self._assignment.target,
+            arguments=self._assignment.arguments,
+            paths=() if remote else tuple(path for path in sys.path if path),
+            config={**{key: getattr(config, key) for key in config.model_fields_set}, **config.user},
+            placement=dict(self._placement),
+            shape=shape_of(self._topology),
+        )
+
+    def connection(self, station: Station) -> Connect:
+        """See Chief. Of two workers the later dials."""
+        names = list(self.stations)
+        mine = names.index(station.name)
+        peers = {
+            peer: self.stations[peer].address if place_in_order < mine else None
+            for place_in_order, peer in enumerate(names)
+            if peer != station.name
+        }
+        return Connect(peers, {n: s.node for n, s in self.stations.items() if s.node})
+
+    async def reached(self, station: Station, step: str) -> None:
+        """See Chief."""
+        self._steps[step].add(station.name)
+        self.wake()
+        while len(self._steps[step]) < len(self.stations):
+            await self._change()
+
+    async def turn(self, station: Station) -> None:
+        """See Chief."""
+        names = list(self.stations)
+        earlier = set(names[: names.index(station.name)])
+        while not earlier <= self._steps["connected"]:
+            await self._change()
+
+    def connected(self, station: Station) -> None:
+        """See Chief."""
+        self._steps["connected"].add(station.name)
+        self.wake()
+        for other in self._others(station):
+            other.peer_back(station.name)
+
+    def ready(self, station: Station) -> None:
+        """See Chief."""
+        self._steps["ready"].add(station.name)
+        self.wake()
+
+    def died(self, station: Station, life: int) -> None:
+        """See Chief."""
+        self.wake()
+        if not self._ending:
+            for other in self._others(station):
+                other.peer_died(station.name, life)
+
+    def seen(self, station: Station, seen: Seen) -> None:
+        """See Chief."""
+        self._errors.extend(seen.errors)
+        self._stalls.extend(seen.stalls)
+
+    def gave_up(self, told: GaveUp) -> None:
+        """See Chief."""
+        error = WorkerTaskError(f"{told.error} (in {told.worker})")
+        error.add_note(told.traceback)
+        self._tell_gave_up(told.path, error)
+        self.wake()
+
+    def failed(self, error: Exception) -> None:
+        """See Chief."""
+        if self._started:
+            self._tell_gave_up(f"/{self._name}/a worker", error)
+        elif self._failure is None:
+            self._failure = error
+        self.wake()
+
+    def leaving(self, station: Station, within_s: float) -> None:
+        """See Chief."""
+        if not self._ending and self.mode != "ended":
+            work = self._replace(station, within_s)
+            self._headquarters.system.guard(work, name=f"{station.name} is replaced")
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _others(self, station: Station) -> list[Station]:
+        return [other for other in self.stations.values() if other is not station]
+
+    def _steer(self, mode: str) -> None:
+        if self.mode == "ended":
+            return
+        self.mode = mode
+        for station in self.stations.values():
+            station.steer(mode)
+        self.wake()
+
+    async def _change(self, ended: asyncio.Future[None] | None = None, timeout_s: float | None = None) -> None:
+        """Until something may have changed."""
+        with self._awaited() as changed:
+            waited: set[asyncio.Future[None]] = {changed} if ended is None else {changed, ended}
+            await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+
+    @contextmanager
+    def _awaited(self) -> Iterator[asyncio.Future[None]]:
+        """What `wake` completes."""
+        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[changed] = None
+        try:
+            yield changed
+        finally:
+            del self._waiting[changed]
+
+    async def _ask_all(self, question: WatchQuiet) -> Sequence[QuietReport] | None:
+        """Every worker's answer; None if one is away, or something else happens meanwhile."""
+        if not all(station.works for station in self.stations.values()):
+            return None
+        with self._awaited() as changed:
+            async with asyncio.TaskGroup() as group:
+                asked = [group.create_task(_answer(station, question)) for station in self.stations.values()]
+                left: set[asyncio.Future[Any]] = set(asked)
+                while left and not changed.done():
+                    await asyncio.wait({*left, changed}, return_when=asyncio.FIRST_COMPLETED)
+                    left = {answer for answer in left if not answer.done()}
+                for answer in left:
+                    answer.cancel()
+        answers = [None if answer.cancelled() else answer.result() for answer in asked]
+        return None if None in answers else [answer for answer in answers if answer is not None]
+
+    async def _finish(self, limit_s: float, *, at_once: bool) -> None:
+        self._ending = True
+        async with asyncio.TaskGroup() as group:
+            for station in self.stations.values():
+                group.create_task(station.finish(limit_s, at_once=at_once), name=f"{station.name}: end")
+
+    async def _replace(self, station: Station, within_s: float) -> None:
+        mode = self.mode
+        log.info("%s was asked to end: the spouts of %s rest until it is replaced", station.name, self._name)
+        self._steer("inactive")
+        try:
+            async with asyncio.timeout(within_s * 0.8):
+                await self.wait_quiet(finished=False, quiet_s=0.0, broken=lambda: None)
+        except TimeoutError:
+            log.warning("%s: not all was processed before %s ended: it is replayed", self._name, station.name)
+        try:
+            await station.replace(within_s * 0.2)
+            async with asyncio.timeout(REPLACE_S):
+                while station.works:
+                    await self._change()
+                while not station.works:
+                    await self._change()
+        except TimeoutError:
+            log.warning("%s has not come back within %g s", station.name, REPLACE_S)
+        if self.mode == "inactive":
+            self._steer(mode)
+
+    def _why_not(self) -> str:
+        last = [f"{n} said last: {' | '.join(lines)}" for n in self.stations if (lines := self._last(n))]
+        return "; ".join([f"the workers cannot be started: {self.degraded}", *last])
+
+    def _last(self, name: str) -> list[str]:
+        return self._headquarters.last_lines(name)[-5:]
+
+
+async def _answer(station: Station, question: WatchQuiet) -> QuietReport | None:
+    """A worker's; None if it cannot say."""
+    try:
+        report: QuietReport = await station.ask(LOOKOUT, question, timeout_s=30.0)
+    except AiostormError as error:
+        log.debug("%s does not say whether it is quiet: %s", station.name, error)
+        return None
+    return report

@@ -1,0 +1,85 @@
+"""Topologies that run on real workers: imported there by name. What they have done stands in files."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from aiostorm import BasicBolt, BasicCollector, Config, Spout, Topology, TopologyBuilder, Tuple
+
+
+class Numbers(Spout):
+    """0 to count - 1, each until it is acked; begun anew when its worker was."""
+
+    outputs = "n"
+
+    def __init__(self, count: int, pause_s: float) -> None:
+        self.count = count
+        self.pause_s = pause_s
+
+    def open(self, context: Any, collector: Any) -> None:
+        self.collector = collector
+        self.left = list(range(self.count))[::-1]
+        self.acked: set[int] = set()
+
+    def next_tuple(self) -> None:
+        if self.left:
+            n = self.left.pop()
+            self.collector.emit((n,), n)
+            if self.pause_s and n % 10 == 0:
+                time.sleep(self.pause_s)
+        elif len(self.acked) == self.count:
+            self.collector.finish()
+
+    def ack(self, message_id: int) -> None:
+        self.acked.add(message_id)
+
+    def fail(self, message_id: int, failure: Any) -> None:
+        self.left.append(message_id)
+
+    def result(self) -> int:
+        return len(self.acked)
+
+
+class Double(BasicBolt):
+    outputs = "n"
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        collector.emit((tup["n"],))
+
+
+class Write(BasicBolt):
+    """Appends each number to a file of its task's."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def prepare(self, context: Any) -> None:
+        self.file = (Path(self.folder) / f"{context.task_id}.{os.getpid()}").open("a", buffering=1)
+        self.count = 0
+        print(f"writes in {os.getpid()}")
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        self.file.write(f"{tup['n']}\n")
+        self.count += 1
+
+    def cleanup(self) -> None:
+        self.file.close()
+
+    def result(self) -> int:
+        return self.count
+
+
+def numbers(folder: str, count: str = "1000", pause_s: str = "0") -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(int(count), float(pause_s)))
+    builder.set_bolt("double", Double, 2).shuffle_grouping("numbers")
+    builder.set_bolt("write", Write(folder), 2).fields_grouping("double", "n")
+    return builder.create_topology("numbers", config=Config(max_spout_pending=500, message_timeout_s=60))
+
+
+def written(folder: Path) -> list[int]:
+    """All numbers in the files."""
+    return [int(line) for file in folder.iterdir() for line in file.read_text().splitlines() if line]
