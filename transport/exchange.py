@@ -292,6 +292,8 @@ class Trade:
         """The peer tells limits: (does it ask for ours?, task, limit, task, limit …)."""
         if not isinstance(limits, tuple) or len(limits) % 2 == 0 or any(type(number) is not int for number in limits):
             raise ProtocolError("a CREDIT is an array of whole numbers: 0 or 1, then task and limit in turn")
+        if self._down:
+            return  # a late word of one that has died
         asks, *pairs = limits
         for task_id, limit in zip(pairs[::2], pairs[1::2], strict=True):
             inbox = self._inboxes.get(task_id)
@@ -331,6 +333,8 @@ class Trade:
         if self.incarnation and not self._down:
             self._down = True
             self._open = False
+            for inbox in self._inboxes.values():
+                inbox.allowance.restart()  # the link may not know yet: what it took now would be lost unseen
             self._exchange.lost(self.peer)
 
     def restarted(self, incarnation: int, courier: Courier) -> None:

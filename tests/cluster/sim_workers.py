@@ -1,0 +1,106 @@
+"""A parent and its workers in a simulated world: the real programs of both, processes and network simulated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from aiostorm import LocalCluster, Topology
+from aiostorm.actors import ChildLine, Spawner
+from aiostorm.cluster import LifeTimings, WorkerOptions, work
+from aiostorm.cluster.duty import load
+from aiostorm.testing.simulation import World
+from aiostorm.testing.simulation.process import Process
+from aiostorm.testing.simulation.spawner import SimSpawner
+from aiostorm.transport import Network
+
+from ..simulation.worlds import in_world
+
+
+class SimSite:
+    """A Site whose workers are simulated processes. `loader`: how they find a topology."""
+
+    arguments: Sequence[str] = ()
+    secret = b""
+
+    def __init__(self, parent: Process) -> None:
+        self.parent = parent
+        self.loader: Callable[[str, tuple[str, ...]], Topology] = load
+        self.lives: dict[str, int] = {}
+        self.codes: list[tuple[str, int]] = []
+
+    @property
+    def network(self) -> Network:
+        return self.parent.network
+
+    @property
+    def address(self) -> str:
+        return f"{self.parent.name}:1"
+
+    def listen(self, worker: str) -> str:
+        return f"{worker}:1"
+
+    def spawner(self, on_line: Callable[[ChildLine], None]) -> Spawner:
+        return SimSpawner(self.parent, {"worker": self.worker}, on_line)
+
+    async def worker(self, process: Process, arguments: Sequence[str]) -> None:
+        """The program of `aiostorm worker`, without its command line."""
+        given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        self.lives[process.name] = self.lives.get(process.name, 0) + 1
+        leave = asyncio.Event()
+        process.on_terminate = leave.set
+        options = WorkerOptions(given["--name"], given["--connect"], given["--listen"], process.incarnation)
+        code = await work(
+            options,
+            process.network,
+            leave,
+            loader=self.loader,
+            rng=process.rng,
+        )
+        self.codes.append((process.name, code))
+        if code:
+            raise SystemExit(code)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return None
+
+
+Story = Callable[[World, LocalCluster, SimSite], Coroutine[Any, Any, None]]
+
+
+def with_workers(story: Story, *, workers: int = 2, seed: int = 0, timings: LifeTimings | None = None) -> SimSite:
+    """Tell a story in the parent of so many workers."""
+    sites: list[SimSite] = []
+
+    async def run(world: World) -> None:
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        errors: list[BaseException] = []
+
+        async def parent(process: Process) -> None:
+            site = SimSite(process)
+            sites.append(site)
+            try:
+                cluster = LocalCluster(workers=workers, site=site, rng=process.rng, timings=timings)
+                async with cluster:
+                    await story(world, cluster, site)
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                if process.alive:
+                    world.driver.loop.call_soon(ended.set_result, None)
+
+        world.process("parent", parent).start()
+        await ended
+        await world.until(lambda: not any(p.alive for p in world.processes.values()), 30, "the end of all")
+        if errors:
+            raise errors[0]
+
+    in_world(run, seed)
+    return sites[0]

@@ -1,0 +1,310 @@
+"""A topology on workers, in a simulated world: it starts, is idle, is steered, ends; workers die, freeze, leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any, ClassVar
+
+import pytest
+
+from aiostorm import (
+    BasicBolt,
+    BasicCollector,
+    Config,
+    LocalCluster,
+    RunningTopology,
+    Spout,
+    State,
+    Topology,
+    TopologyBuilder,
+    TopologyError,
+    TopologyFailedError,
+    TopologyKilledError,
+    Tuple,
+)
+from aiostorm.cluster import LifeTimings, TargetError, WorkerError
+from aiostorm.testing.simulation import World
+
+from .sim_workers import SimSite, with_workers
+
+COUNT = 400
+
+
+class Numbers(Spout):
+    """0 to COUNT - 1, each until it is acked: what was acked survives its worker."""
+
+    outputs = "n"
+    acked: ClassVar[Counter[int]] = Counter()
+    failures: ClassVar[list[Any]] = []
+    endless = False
+
+    def open(self, context: Any, collector: Any) -> None:
+        self.collector = collector
+        self.left = [n for n in range(COUNT) if n not in self.acked]
+
+    def next_tuple(self) -> None:
+        if self.left:
+            n = self.left.pop()
+            self.collector.emit((n,), n)
+        elif not self.endless and len(self.acked) == COUNT:
+            self.collector.finish()
+
+    def ack(self, message_id: int) -> None:
+        self.acked[message_id] += 1
+
+    def fail(self, message_id: int, failure: Any) -> None:
+        self.failures.append(failure)
+        self.left.append(message_id)
+
+    def result(self) -> int:
+        return len(self.acked)
+
+
+class Twice(BasicBolt):
+    outputs = "n"
+    prepared: ClassVar[list[str]] = []
+
+    def prepare(self, context: Any) -> None:
+        self.prepared.append(context.component)
+
+    async def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        await asyncio.sleep(0.01)
+        collector.emit((tup["n"],))
+
+
+class Sum(Twice):
+    seen: ClassVar[Counter[int]] = Counter()
+
+    def prepare(self, context: Any) -> None:
+        super().prepare(context)
+        self.mine: Counter[int] = Counter()
+
+    async def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        self.seen[tup["n"]] += 1
+        self.mine[tup["n"]] += 1
+
+    def result(self) -> Counter[int]:
+        return self.mine
+
+
+class Broken(Twice):
+    async def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        raise ValueError(f"no {tup['n']}")
+
+
+class GivesUp(Twice):
+    def prepare(self, context: Any) -> None:
+        raise ValueError("it cannot be prepared")
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Numbers.acked, Numbers.failures, Numbers.endless = Counter(), [], False
+    Sum.seen, Twice.prepared = Counter(), []
+
+
+def topology(**config: Any) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("twice", Twice, 3).shuffle_grouping("numbers")
+    builder.set_bolt("sum", Sum, 2).fields_grouping("twice", "n")
+    settings = {"max_spout_pending": 100, "message_timeout_s": 1000.0, **config}
+    return builder.create_topology(config=Config(**settings))
+
+
+def breaks(component: type[Any], **config: Any) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("broken", component, 2).shuffle_grouping("numbers")
+    return builder.create_topology(config=Config(**config))
+
+
+def not_prepared() -> Topology:
+    return breaks(GivesUp, restart_max=1)
+
+
+def raising() -> Topology:
+    return breaks(Broken)
+
+
+async def submit(cluster: LocalCluster, target: str = "topology") -> RunningTopology:
+    return await cluster.submit("sums", f"tests.cluster.test_workers:{target}")
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_it_runs_to_its_end_with_every_tuple_once(workers: int) -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        assert running.state is State.ACTIVE
+        status = running.workers()
+        assert [w.name for w in status] == [f"worker-{i + 1}" for i in range(workers)]
+        assert sorted(task for w in status for task in w.tasks) == [task.task_id for task in running.plan.tasks]
+        await running.wait_finished(60)
+        results = await running.results()
+        assert results["numbers"] == [COUNT]
+        assert sum((Counter(part) for part in results["sum"]), Counter()) == Counter(range(COUNT))
+        await running.kill()
+        metrics = running.metrics()
+        assert metrics["twice"].executed == metrics["sum"].executed == COUNT
+        assert metrics["numbers"].acked == COUNT
+        assert metrics.pending == 0
+        assert running.pending() == {"numbers": []}
+
+    site = with_workers(story, workers=workers)
+    assert site.codes == [(name, 0) for name, _ in sorted(site.codes)]
+    assert set(site.lives.values()) == {1}
+
+
+def test_it_is_idle_only_when_all_is_done_and_goes_on_when_it_is_told_to() -> None:
+    Numbers.endless = True
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        await running.deactivate()
+        await running.wait_idle(60)
+        assert sum(Sum.seen.values()) == len(Numbers.acked) < COUNT
+        await running.activate()
+        await running.wait_idle(60)
+        assert Sum.seen == Counter(range(COUNT))
+        await running.drain(60)
+        with pytest.raises(TopologyKilledError, match="drained"):
+            await running.activate()
+
+    with_workers(story)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(victim: int) -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        await world.until(lambda: len(Numbers.acked) > 100, 10, "some work")
+        name = running.workers()[victim].name
+        began_s = world.now_s
+        world.processes[name].kill("is killed by the test")
+        await running.wait_finished(100)
+        assert world.now_s - began_s < 30, "nobody waited for the timeout"
+        assert set(Sum.seen) == set(range(COUNT))
+        status = running.workers()
+        assert [w.restarts for w in status] == [int(i == victim) for i in range(2)]
+        assert not running.degraded
+        assert running.metrics()["sum"].executed >= COUNT
+
+    site = with_workers(story)
+    assert site.lives == {"worker-1": 1 + (victim == 0), "worker-2": 1 + (victim == 1)}
+
+
+def test_a_frozen_worker_is_replaced_after_its_lease() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        await world.until(lambda: len(Numbers.acked) > 100, 10, "some work")
+        world.processes["worker-2"].pause(1000.0)
+        began_s = world.now_s
+        await world.until(lambda: site.lives["worker-2"] == 2, 20, "another worker-2")
+        assert 4.0 < world.now_s - began_s < 8.0
+        await running.wait_finished(100)
+        assert set(Sum.seen) == set(range(COUNT))
+
+    with_workers(story)
+
+
+def test_a_worker_that_is_asked_to_end_is_replaced_without_a_replay() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        await world.until(lambda: len(Numbers.acked) > 100, 10, "some work")
+        process = world.processes["worker-2"]
+        assert process.on_terminate is not None
+        process.loop.call_soon(process.on_terminate)
+        await world.until(lambda: site.lives["worker-2"] == 2, 20, "another worker-2")
+        await running.wait_finished(100)
+        assert Sum.seen == Counter(range(COUNT)), "each once"
+        assert not Numbers.failures
+
+    site = with_workers(story)
+    assert ("worker-2", 143) in site.codes
+
+
+def test_a_worker_that_does_not_stay_alive_makes_it_degraded_until_it_does() -> None:
+    Numbers.endless = True
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        for _ in range(5):
+            lives = site.lives["worker-2"]
+            world.processes["worker-2"].kill("is killed by the test")
+            await world.until(lambda lives=lives: site.lives["worker-2"] > lives, 10, "another")  # type: ignore[misc]
+        assert "worker-2: it ended 5 times in 30 s" in running.degraded
+        assert running.workers()[1].restarts == 5
+        await running.wait_idle(60)
+        await world.until(lambda: not running.degraded, 60, "recovery")
+        assert set(Sum.seen) == set(range(COUNT))
+
+    with_workers(story)
+
+
+def test_a_task_that_gives_up_fails_the_topology() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        with pytest.raises(TopologyFailedError, match=r"ValueError: it cannot be prepared \(in worker-"):
+            await submit(cluster, "not_prepared")
+
+    with_workers(story)
+
+
+def test_errors_of_tasks_are_seen_here() -> None:
+    Numbers.endless = True
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster, "raising")
+        await world.until(lambda: len(running.errors()) > 3, 10, "errors")
+        report = running.errors()[0]
+        assert report.component == "broken"
+        assert report.error.startswith("ValueError: no ")
+        assert running.metrics()["broken"].errors > 3
+        await running.kill(0)
+        assert running.state is State.KILLED
+
+    with_workers(story)
+
+
+def test_what_a_worker_cannot_load_is_said_at_the_start() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        site.loader = lambda target, words: raising()
+        with pytest.raises(TopologyError, match="is another topology in worker worker-"):
+            await submit(cluster)
+        assert not cluster.topologies
+        with pytest.raises(TargetError, match="no attribute of any module"):
+            await cluster.submit("own", raising())
+
+    with_workers(story)
+
+
+def test_one_that_never_stays_alive_fails_the_start() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        site.listen = lambda worker: "parent:1"  # type: ignore[method-assign]
+        with pytest.raises(WorkerError, match=r"cannot do it|cannot be started"):
+            await submit(cluster)
+
+    with_workers(story)
+
+
+def test_two_topologies_have_workers_of_their_own() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        one = await submit(cluster)
+        await one.wait_finished(60)
+        two = await cluster.submit("other", "tests.cluster.test_workers:topology")
+        names = [w.name for w in (*one.workers(), *two.workers())]
+        assert names == ["worker-1", "worker-2", "worker-3", "worker-4"]
+        await one.kill()
+        assert {w.phase for w in one.workers()} == {"ENDED"}
+        assert {w.phase for w in two.workers()} == {"RUNNING"}
+
+    with_workers(story)
+
+
+def test_workers_end_with_their_parent() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        await submit(cluster)
+        raise LookupError("in the block")
+
+    with pytest.raises(LookupError):
+        with_workers(story, timings=LifeTimings(stop_limit_s=3.0))
