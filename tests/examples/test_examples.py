@@ -30,6 +30,12 @@ SAID = {
         "/referee/player has gone, in order",
         "the system has ended, and everything in it",
     ],
+    "actors_two_processes": [
+        "words so far: 6",
+        "heard of 10 words",
+        "and now: 14",
+        "//counting/counter has ended: counting is lost: it was killed",
+    ],
     "embed_asyncio": ["cellar    14.5", "kitchen   24.5", "roof       9.5", "readings processed: 300"],
     "embed_aiohttp": ["POST /lines 204", "GET /top 200 [['be', 2], ['to', 2], ['or', 1], ['not', 1]]"],
     "columns": [
