@@ -31,6 +31,7 @@ _REFUSED: Final = struct.Struct("!BBQQ")
 _KIND_HELLO, _KIND_DATA, _KIND_ACK, _KIND_REFUSED = 1, 2, 3, 4
 
 DATA_HEADER_BYTES: Final = _DATA.size
+_DATA_BEGINS: Final = bytes((VERSION, _KIND_DATA))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Data:
 
     def encode(self) -> bytes:
         """The frame."""
-        return _DATA.pack(VERSION, _KIND_DATA, self.epoch, self.sequence, self.ack) + self.payload
+        return encode_data(self.epoch, self.sequence, self.ack, self.payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,24 @@ class Refused:
     def encode(self) -> bytes:
         """The frame."""
         return _REFUSED.pack(VERSION, _KIND_REFUSED, self.incarnation, self.attempt)
+
+
+def encode_data(epoch: int, sequence: int, ack: int, payload: bytes) -> bytes:
+    """The frame of a Data. (These are nearly all frames: they go without an object.)"""
+    return _DATA.pack(VERSION, _KIND_DATA, epoch, sequence, ack) + payload
+
+
+def is_data(frame: bytes) -> bool:
+    """Does it begin as a Data does?"""
+    return frame[:2] == _DATA_BEGINS
+
+
+def data_of(frame: bytes) -> tuple[int, int, int] | None:
+    """Epoch, sequence and ack of a Data; its payload is behind DATA_HEADER_BYTES. None for all other frames."""
+    if frame[:2] != _DATA_BEGINS or len(frame) < DATA_HEADER_BYTES:
+        return None
+    _, _, epoch, sequence, ack = _DATA.unpack_from(frame)
+    return epoch, sequence, ack
 
 
 def decode(frame: bytes) -> Hello | Data | Ack | Refused:

@@ -32,7 +32,7 @@ from typing import Protocol
 from ..actors import Clock
 from .alarm import Alarm
 from .errors import ConnectionLostError, LinkClosedError, LinkSupersededError, NetworkError, ProtocolError
-from .headers import greeting_of
+from .headers import greeting_of, is_data
 from .network import Connection
 from .sequence import LinkSequence, PeerStarted
 
@@ -359,9 +359,10 @@ class Link:
             self._asked_for = payload
 
     def _heard(self, frame: bytes) -> None:
-        greeting = greeting_of(frame)
-        if greeting is not None and greeting != self._parts.greeting:
-            raise ProtocolError(f"it is not {self.peer} who answers there: {greeting[:140]!r}")
+        if not is_data(frame):
+            greeting = greeting_of(frame)
+            if greeting is not None and greeting != self._parts.greeting:
+                raise ProtocolError(f"it is not {self.peer} who answers there: {greeting[:140]!r}")
         try:
             now_s = self._heard_s = self._now_s()
             for told in self._sequence.receive(frame, now_s):

@@ -97,8 +97,8 @@ class Home:
         self.numbers: Iterator[int] = itertools.count(int.from_bytes(rng.token_bytes(8), "big") >> 1)
         self.codec: Codec
 
-    def pack(self, message: Any, whither: str) -> bytes:
-        """A message as bytes. UnsendableError, also if it is too large."""
+    def pack(self, message: Any, whither: object) -> bytes:
+        """A message as bytes, to what `whither` shows as. UnsendableError, also if it is too large."""
         packed = self.codec.pack(message)
         if len(packed) > MAX_MESSAGE_BYTES:
             raise UnsendableError(
@@ -283,7 +283,7 @@ class RemotePeer:
     def answer(self, question: int, value: Any) -> None:
         """An actor has answered."""
         try:
-            self.send(note(REPLY, question, self.home.pack(value, f"{self.name}, an answer")))
+            self.send(note(REPLY, question, self.home.pack(value, self.name)))
         except UnsendableError as error:
             _log.warning("an answer to %s cannot be sent: %s", self.name, error)
             self._answer_failed(question, Reason.of(Why.UNSENDABLE, error))

@@ -96,7 +96,7 @@ class RemoteRef(Ref):
         channel = self._channel
         if channel is None or channel.over:
             channel = self._to()
-        packed = self._peers.home.pack(message, self.path)
+        packed = self._peers.home.pack(message, self)
         if not channel.offer(packed):
             await channel.tell(packed)
 
@@ -104,7 +104,7 @@ class RemoteRef(Ref):
         """Send a message if there is room now; False if not. Raises as `tell`."""
         channel = self._to()
         channel.check()
-        return channel.offer(self._peers.home.pack(message, self.path))
+        return channel.offer(self._peers.home.pack(message, self))
 
     async def ask(self, message: Any, *, timeout_s: float | None = _FROM_SYSTEM) -> Any:
         """Send a message and wait for what `receive` returns for it there. The time counts from here.
@@ -118,7 +118,7 @@ class RemoteRef(Ref):
             channel = self._to()
         home = self._peers.home
         system = home.system
-        packed = home.pack(message, self.path)
+        packed = home.pack(message, self)
         loop = system.loop
         reply: asyncio.Future[Any] = loop.create_future()
         number = next(home.numbers)

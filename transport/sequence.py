@@ -30,11 +30,12 @@ lesson that a reconnect must never be taken for a continuation of another life (
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from .errors import FrameTooLargeError, ProtocolError
-from .headers import DATA_HEADER_BYTES, Ack, Data, Hello, Refused, decode, epoch_of
+from .headers import DATA_HEADER_BYTES, Ack, Hello, Refused, data_of, decode, encode_data, epoch_of
 from .network import MAX_FRAME_BYTES
 from .sliding import ReceiveWindow, ResendTime, SendWindow
 
@@ -147,16 +148,19 @@ class LinkSequence:
 
     # -- frames ------------------------------------------------------------------------------------------------------
 
-    def receive(self, frame: bytes, now_s: float) -> list[bytes | PeerStarted]:
+    def receive(self, frame: bytes, now_s: float) -> Sequence[bytes | PeerStarted]:
         """A frame has come: payloads that can be delivered now, in order, and PeerStarted before the first of a life.
 
         ProtocolError if it is none of ours: end the connection.
         """
+        data = data_of(frame)
+        if data is not None:
+            epoch, sequence, ack = data
+            if not self._is_current(epoch):
+                return []
+            self._send.acked(ack, now_s)
+            return self._receive.take(sequence, frame[DATA_HEADER_BYTES:])
         match decode(frame):
-            case Data(epoch, sequence, ack, payload):
-                if self._is_current(epoch):
-                    self._send.acked(ack, now_s)
-                    return [*self._receive.take(sequence, payload)]
             case Ack(epoch, ack):
                 if self._is_current(epoch):
                     self._send.acked(ack, now_s)
@@ -182,7 +186,7 @@ class LinkSequence:
         epoch = epoch_of(self.incarnation, self.peer)
         if (due := self._send.next(now_s)) is not None:
             self._receive.owes_ack = False  # each DATA carries one
-            return Data(epoch, due[0], self._receive.next, due[1]).encode()
+            return encode_data(epoch, due[0], self._receive.next, due[1])
         if self._receive.owes_ack:
             self._receive.owes_ack = False
             return Ack(epoch, self._receive.next).encode()

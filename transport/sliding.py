@@ -30,7 +30,7 @@ _GAIN_VARIATION: Final = 1 / 4
 class ResendTime:
     """How long to wait for an ack: from `min_s`, which it is at first, to `max_s`."""
 
-    __slots__ = ("_doubled", "_max_s", "_min_s", "_smooth_s", "_variation_s")
+    __slots__ = ("_doubled", "_max_s", "_min_s", "_smooth_s", "_variation_s", "value_s")
 
     def __init__(self, min_s: float, max_s: float) -> None:
         self._min_s = min_s
@@ -38,12 +38,8 @@ class ResendTime:
         self._smooth_s: float | None = None
         self._variation_s = 0.0
         self._doubled = 1
-
-    @property
-    def value_s(self) -> float:
-        """Seconds from sending to sending again."""
-        measured_s = 0.0 if self._smooth_s is None else self._smooth_s + 4 * self._variation_s
-        return min(self._max_s, max(self._min_s, measured_s) * self._doubled)
+        self.value_s = min_s
+        """Seconds from sending to sending again. (Looked at much more often than it changes.)"""
 
     def measured(self, round_trip_s: float) -> None:
         """A frame that was sent once has been acked after that time."""
@@ -54,16 +50,23 @@ class ResendTime:
             self._variation_s += _GAIN_VARIATION * (off_s - self._variation_s)
             self._smooth_s += _GAIN * (round_trip_s - self._smooth_s)
         self._doubled = 1
+        self._changed()
 
     def restarted(self) -> None:
         """A new connection is not as slow as the one before, as far as we know."""
         self._smooth_s = None
         self._doubled = 1
+        self._changed()
 
     def expired(self) -> None:
         """Nothing was acked in time."""
         if self.value_s < self._max_s:
             self._doubled *= 2
+            self._changed()
+
+    def _changed(self) -> None:
+        measured_s = 0.0 if self._smooth_s is None else self._smooth_s + 4 * self._variation_s
+        self.value_s = min(self._max_s, max(self._min_s, measured_s) * self._doubled)
 
 
 class _UnderWay:
