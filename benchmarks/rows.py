@@ -20,6 +20,8 @@ TURNS = (64, 256, 1024)
 DEFAULT_TREE = 256
 """`topology.acker.tree.max.messages` as it is by default."""
 W1_SIZE = 50_000
+W2_SIZE = 200_000
+"""Some seconds: two processes begin and end within it."""
 CURVE = "curve"
 """The workload of the rows that make the curve: W1 at every size of tree and turn, with the latency of acks."""
 
@@ -35,7 +37,7 @@ _FAST = ("functions", "batches")
 
 def all_items() -> list[Item]:
     """Every row and probe, in the order of the tables."""
-    items = [*_w1(), *_w1_duels(), *_w3(), *_w4(), *_w6(), *_w7(), *_curve(), *peer_rows(), *probes()]
+    items = [*_w1(), *_w1_duels(), *_w2(), *_w3(), *_w4(), *_w6(), *_w7(), *_curve(), *peer_rows(), *probes()]
     ids = [item.id for item in items]
     assert len(set(ids)) == len(ids), f"two rows with one name: {sorted(ids)}"
     return items
@@ -115,6 +117,33 @@ def _collectors() -> Iterator[Row]:
             {**_labels("functions", AT_LEAST), "what": f"rate, garbage collector: {collector}"},
             _word_count(),
             "as Python has it",
+        )
+
+
+def _w2() -> Iterator[Row]:
+    for style, guarantee in (
+        ("batches", AT_LEAST),
+        ("batches", AT_MOST),
+        ("functions", AT_LEAST),
+        ("classes", AT_LEAST),
+    ):
+        cell = Cell("benchmarks.adapters.ours_w2", "word_count", {"style": style, "guarantee": guarantee})
+        labels = _labels(style, guarantee)
+        one = _word_count(style=style, guarantee=guarantee)
+        yield Row(
+            "w2", f"{style}, {guarantee}", cell, _W1_LIMIT, "plain loop", "words", W2_SIZE, labels=labels, rounds=2
+        )
+        yield Row(
+            "w2",
+            f"{style}, {guarantee}, against one process",
+            cell,
+            one,
+            "W1 in one process",
+            "words",
+            W2_SIZE,
+            rounds=2,
+            labels=labels,
+            targets={"rate": 1.4} if guarantee == AT_LEAST else {},
         )
 
 
