@@ -46,7 +46,8 @@ async def _run(target: str, config: Config) -> tuple[Stopwatch, list[dict[str, A
         await running.wait_finished()
         ended_s = time.monotonic()
         results = (await running.results())["count"]
-        spouts = [metrics for metrics in running.metrics() if metrics.component.startswith("sentences-")]
+        metrics = running.metrics()
+        spouts = [metrics[component] for component in metrics if component.startswith("sentences-")]
         watch = Stopwatch()
         watch.wall_s = ended_s - min(table["began_s"] for table in results)
         by_process = {table["began_s"]: table["cpu_s"] for table in results}
