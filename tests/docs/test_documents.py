@@ -29,6 +29,7 @@ PAGES = (
     "docs/architecture.md",
     "docs/conformance.md",
     "docs/glossary.md",
+    "docs/protocol.md",
     "docs/semantics.md",
     "docs/storm.md",
 )

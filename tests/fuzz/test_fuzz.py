@@ -15,7 +15,9 @@ def test_hostile_bytes_are_read_or_refused() -> None:
     assert not found.wrong, "\n".join(found.wrong)
     for name in TARGETS:
         assert found.outcomes[name, "refused"] > 100, f"{name}: a campaign in which nothing is refused tests nothing"
-        assert found.outcomes[name, "read"] > (0 if name in ("batches", "noise") else 20), f"{name}: nor one that reads nothing"
+        assert found.outcomes[name, "read"] > (0 if name in ("batches", "noise") else 20), (
+            f"{name}: nor one that reads nothing"
+        )
 
 
 @pytest.mark.parametrize("name", TARGETS)
