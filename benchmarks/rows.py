@@ -197,6 +197,7 @@ def _w4() -> Iterator[Row]:
                 size,
                 labels=_labels("actors", AT_MOST, loop=loop, what=name),
             )
+    yield from _w4_processes()
     for name in ("ask", "tell"):  # what peers are held against: one limit for all, that of the standard library's loop
         yield Row(
             "w4",
@@ -207,6 +208,27 @@ def _w4() -> Iterator[Row]:
             "messages",
             50_000,
             labels=_labels("actors", AT_MOST, what=name),
+        )
+
+
+def _w4_processes() -> Iterator[Row]:
+    """The same between two processes."""
+    for name, ours, limit, options, limits, size in (
+        ("ask", "ask", "socket_ask", {}, {}, 5_000),
+        ("ask, 64 at a time", "ask", "socket_ask", {"at_a_time": 64}, {"at_a_time": 64}, 20_000),
+        ("tell", "tell", "socket_tell", {}, {}, 50_000),
+        ("tell, fan-in from 10", "tell", "socket_tell", {"senders": 10}, {}, 50_000),
+    ):
+        yield Row(
+            "w4",
+            f"two processes: {name}",
+            Cell("benchmarks.adapters.ours_w4_processes", ours, {"loop": "uvloop", **options}),
+            Cell("benchmarks.w4_processes", limit, {"loop": "asyncio", **limits}),
+            "bare socket on asyncio",
+            "messages",
+            size,
+            rounds=2,
+            labels=_labels("actors", AT_MOST, what=f"two processes: {name}"),
         )
 
 

@@ -31,6 +31,7 @@ def peer_rows() -> Iterator[Row]:
     """All of them."""
     yield from _w1()
     yield from _w4()
+    yield from _w4_processes()
     yield from _w6()
 
 
@@ -95,6 +96,30 @@ def _w4() -> Iterator[Row]:
                 ours=_OURS[what],
                 ours_targets=targets[what],
             )
+
+
+def _w4_processes() -> Iterator[Row]:
+    loop = {"loop": "uvloop"}
+    for name, function, options, size, limit, limits, limit_size in (
+        ("ask", "ask_far", {}, 3_000, "socket_ask", {}, 5_000),
+        ("ask, 64 at a time", "ask_far", {"at_a_time": 64}, 5_000, "socket_ask", {"at_a_time": 64}, 20_000),
+        ("tell", "tell_far", {}, 5_000, "socket_tell", {}, 50_000),
+        ("tell, fan-in from 10", "tell_far", {"senders": 10}, 5_000, "socket_tell", {}, 50_000),
+    ):
+        yield Row(
+            "w4",
+            f"two processes: {name}, xoscar",
+            _cell("xoscar", function, **loop, **options),
+            Cell("benchmarks.w4_processes", limit, {"loop": "asyncio", **limits}),
+            "bare socket on asyncio",
+            "messages",
+            size,
+            against_size=limit_size,
+            rounds=2,
+            labels=_labels("xoscar", "actors", loop="uvloop", what=f"two processes: {name}"),
+            ours=f"w4/two processes: {name}",
+            ours_targets={"rate": 10.0},
+        )
 
 
 def _w6() -> Iterator[Row]:

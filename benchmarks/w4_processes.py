@@ -2,8 +2,8 @@
 
 Oracle: every reply is the question plus one; the receiver's count and sum are those of the numbers sent.
 
-Limit: a bare websocket of aiohttp between the same processes, on uvloop, one message a frame, unmasked or not as aiohttp
-does it: it answers each number with one more, or adds up and answers with count and sum when it is asked.
+Limit: a bare socket between the same two processes: streams of asyncio, 8 bytes a number, on the standard library's
+loop. The other side answers each with one more, or adds up and answers with count and sum at the end.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import aiohttp
-from aiohttp import web
-
 from .cells import Outcome
 from .clocking import Stopwatch, run_in
 from .processes import other_process
 from .w3 import check
 from .w4 import check_reply
 
-AT_A_TIME = 64
 _NUMBER = struct.Struct("!q")
 _PAIR = struct.Struct("!qq")
+_ASK, _TELL = b"a", b"t"
+_END = -1
 
 
 def socket_ask(size: int, loop: str, at_a_time: int = 1) -> Outcome:
@@ -35,7 +33,7 @@ def socket_ask(size: int, loop: str, at_a_time: int = 1) -> Outcome:
 
 
 def socket_tell(size: int, loop: str) -> Outcome:
-    """Limit of tell: the same for one sender and for ten, since a websocket has one writer."""
+    """Limit of tell: the same for one sender and for ten, since a socket has one writer."""
     with other_process("benchmarks.w4_processes", loop) as path:
         return run_in(loop, _tell(size, path))  # type: ignore[no-any-return]
 
@@ -43,66 +41,52 @@ def socket_tell(size: int, loop: str) -> Outcome:
 @asynccontextmanager
 async def serve(path: str) -> AsyncIterator[None]:
     """The other process."""
-    app = web.Application()
-    app.router.add_get("/ask", _answer)
-    app.router.add_get("/tell", _add_up)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.UnixSite(runner, path).start()
-    yield
+    server = await asyncio.start_unix_server(_serve, path)
+    async with server:
+        yield
 
 
-async def _answer(request: web.Request) -> web.WebSocketResponse:
-    socket = web.WebSocketResponse(compress=False)
-    await socket.prepare(request)
-    async for message in socket:
-        await socket.send_bytes(_NUMBER.pack(_NUMBER.unpack(message.data)[0] + 1))
-    return socket
-
-
-async def _add_up(request: web.Request) -> web.WebSocketResponse:
-    socket = web.WebSocketResponse(compress=False)
-    await socket.prepare(request)
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    asked = await reader.readexactly(1) == _ASK
     count = total = 0
-    async for message in socket:
-        if message.data:
-            count += 1
-            total += _NUMBER.unpack(message.data)[0]
+    while True:
+        (number,) = _NUMBER.unpack(await reader.readexactly(_NUMBER.size))
+        if asked:
+            writer.write(_NUMBER.pack(number + 1))
+            await writer.drain()
+        elif number == _END:
+            writer.write(_PAIR.pack(count, total))
         else:
-            await socket.send_bytes(_PAIR.pack(count, total))
-    return socket
-
-
-@asynccontextmanager
-async def _connected(path: str, what: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    connector = aiohttp.UnixConnector(path)
-    async with (
-        aiohttp.ClientSession(connector=connector) as session,
-        session.ws_connect(f"http://other/{what}") as socket,
-    ):
-        yield socket
+            count += 1
+            total += number
 
 
 async def _ask(size: int, path: str, at_a_time: int) -> Outcome:
     asked: deque[int] = deque()
-    async with _connected(path, "ask") as socket:
-        with Stopwatch() as watch:
-            for number in range(size + at_a_time):
-                if number >= at_a_time:
-                    (reply,) = _NUMBER.unpack((await socket.receive()).data)
-                    check_reply(asked.popleft(), reply)
-                if number < size:
-                    asked.append(number)
-                    await socket.send_bytes(_NUMBER.pack(number))
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(_ASK)
+    with Stopwatch() as watch:
+        for number in range(size + at_a_time):
+            if number >= at_a_time:
+                (reply,) = _NUMBER.unpack(await reader.readexactly(_NUMBER.size))
+                check_reply(asked.popleft(), reply)
+            if number < size:
+                asked.append(number)
+                writer.write(_NUMBER.pack(number))
+                await writer.drain()
+    writer.close()
     return Outcome(size, watch.wall_s, watch.cpu_s)
 
 
 async def _tell(size: int, path: str) -> Outcome:
-    async with _connected(path, "tell") as socket:
-        with Stopwatch() as watch:
-            for number in range(size):
-                await socket.send_bytes(_NUMBER.pack(number))
-            await socket.send_bytes(b"")
-            count, total = _PAIR.unpack((await socket.receive()).data)
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(_TELL)
+    with Stopwatch() as watch:
+        for number in range(size):
+            writer.write(_NUMBER.pack(number))
+            await writer.drain()
+        writer.write(_NUMBER.pack(_END))
+        count, total = _PAIR.unpack(await reader.readexactly(_PAIR.size))
+    writer.close()
     check(size, count, total)
     return Outcome(size, watch.wall_s, watch.cpu_s)

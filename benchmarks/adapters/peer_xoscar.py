@@ -1,6 +1,7 @@
 """xoscar: actors in a pool of one process (this one). W1: a split actor and four count actors; W4; W6.
 
-All references are local ones: a call is the method's, behind the actor's lock; there is no mailbox.
+All references are local ones: a call is the method's, behind the actor's lock; there is no mailbox. W4 between two
+processes: a pool with a sub-process, in which the actor is; a tell waits until the other side has taken it.
 
 A message travels alone unless the caller gathers calls for `batch`, which is what xoscar offers for that: W1 with
 `batched` hands on a hundred sentences at a time, and their words of one counter in one call. Messages are not
@@ -167,6 +168,53 @@ async def _tell(size: int, address: str) -> Outcome:
         for number in range(size):
             await actor.add.tell(number)
         while (seen := await actor.seen())[0] < size:  # noqa: ASYNC110 (an actor answers one call at a time)
+            await asyncio.sleep(0)
+    check(size, *seen)
+    return Outcome(size, watch.wall_s, watch.cpu_s)
+
+
+def ask_far(size: int, loop: str, at_a_time: int = 1) -> Outcome:
+    """W4 between two processes: round trips, from so many asyncio tasks."""
+    return run_in(loop, _in_two(lambda address: _ask_far(size, address, at_a_time)))  # type: ignore[no-any-return]
+
+
+def tell_far(size: int, loop: str, senders: int = 1) -> Outcome:
+    """W4 between two processes: messages to one actor, from so many asyncio tasks."""
+    return run_in(loop, _in_two(lambda address: _tell_far(size, address, senders)))  # type: ignore[no-any-return]
+
+
+async def _in_two(work: Callable[[str], Awaitable[Outcome]]) -> Outcome:
+    pool = await mo.create_actor_pool(ADDRESS, n_process=1)
+    async with pool:
+        return await work(pool.external_address)
+
+
+async def _far_actor(address: str, uid: str, kind: type[mo.Actor]) -> Any:
+    return await mo.create_actor(kind, address=address, uid=uid, allocate_strategy=mo.allocate_strategy.ProcessIndex(1))
+
+
+async def _ask_far(size: int, address: str, at_a_time: int) -> Outcome:
+    actor = await _far_actor(address, "answer", Answer)
+
+    async def asks(first: int) -> None:
+        for number in range(first, size, at_a_time):
+            check_reply(number, await actor.ask(number))
+
+    with Stopwatch() as watch:
+        await asyncio.gather(*(asks(first) for first in range(at_a_time)))
+    return Outcome(size, watch.wall_s, watch.cpu_s)
+
+
+async def _tell_far(size: int, address: str, senders: int) -> Outcome:
+    actor = await _far_actor(address, "receiver", Receiver)
+
+    async def tells(first: int) -> None:
+        for number in range(first, size, senders):
+            await actor.add.tell(number)
+
+    with Stopwatch() as watch:
+        await asyncio.gather(*(tells(first) for first in range(senders)))
+        while (seen := await actor.seen())[0] < size:  # noqa: ASYNC110
             await asyncio.sleep(0)
     check(size, *seen)
     return Outcome(size, watch.wall_s, watch.cpu_s)
