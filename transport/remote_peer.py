@@ -145,7 +145,9 @@ class RemotePeer:
         return channel
 
     def send(self, packed: bytes) -> None:
-        """Put a note into the outbox."""
+        """Put a note into the outbox. Of a peer that is lost nothing is kept."""
+        if self.lost:
+            return
         self._outbox.append(packed)
         if not self._urged:
             self._urged = True
@@ -198,6 +200,8 @@ class RemotePeer:
         handlers = self._handlers
         for op, number, data in notes_in(body):
             handlers[op](number, data)
+            if self.lost:  # what has come made somebody here close the link
+                return
 
     def _opened(self, number: int, data: memoryview) -> None:
         if number in self._inlets or len(self._inlets) >= MAX_CHANNELS:

@@ -18,7 +18,7 @@ from typing import Final
 from .errors import ProtocolError
 
 MESSAGES: Final = 512
-SIZE_BYTES: Final = 1024 * 1024
+SIZE_BYTES: Final = 256 * 1024
 _SHARE: Final = 4
 
 

@@ -40,6 +40,17 @@ class Listener(Actor):
         return self.life, number
 
 
+class Slow(Actor):
+    """Answers after a while: perhaps the process that has asked is another one by then."""
+
+    def __init__(self, process: Process) -> None:
+        self.chance = process.rng.generator()
+
+    async def receive(self, message: tuple[str, int, str, int]) -> tuple[str, int]:
+        await asyncio.sleep(self.chance.choice((0.0, 0.1, 2.0)))
+        return message[0], message[3]
+
+
 class Watcher(Actor):
     """Hears of each end of another's listener, and watches the next."""
 
@@ -78,6 +89,7 @@ class Village(Town):
         async with system, Node(me, process.network, system, limits=limits) as node, asyncio.TaskGroup() as group:
             self.life[me] = life
             node.offer("listener", system.spawn(Listener(self, process, life)))
+            node.offer("slow", system.spawn(Slow(process)))
             node.on_peer(lambda peer, started: self._met_node(process, peer))
             for peer in self.processes:
                 if peer != me:
@@ -86,6 +98,8 @@ class Village(Town):
                     system.spawn(Watcher(self, process, ref), f"watcher-of-{peer}")
                     group.create_task(self._tell(process, ref))
                     group.create_task(self._ask(process, ref))
+                    for _ in range(3):
+                        group.create_task(self._ask(process, node.ref(peer, "slow")))
             await node.listen(f"{me}:1")
 
     def _met_node(self, process: Process, peer: str) -> None:
@@ -106,6 +120,8 @@ class Village(Town):
 
     async def _ask(self, process: Process, ref: Any) -> None:
         chance, life, number = process.rng.generator(), process.incarnation, 0
+        if ref.key == "slow":
+            number = chance.randrange(10**9)
         while True:
             await asyncio.sleep(chance.expovariate(2.0))
             if not self.talking:
