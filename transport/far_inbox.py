@@ -26,7 +26,10 @@ from .payloads import PayloadKind, pack_payload
 from .segments import PackedItems, pack_segment, segments_body, split_items
 
 FRAME_BYTES: Final = 48 * 1024
-"""A frame of segments is closed when it has so much: it is larger by less than one segment."""
+"""A frame of segments is closed when it has so much."""
+
+MOST_BYTES: Final = 80_000
+"""No frame of several segments is larger: so much is surely within what a receiver makes of a body (scan.py)."""
 
 
 class FarInbox:
@@ -164,7 +167,7 @@ class FarInbox:
         tuples = size = 0
         while queue and size < FRAME_BYTES and tuples < self._frame_tuples:
             weight, packed = queue[0]
-            if parts and size + len(packed) > 2 * FRAME_BYTES:
+            if parts and size + len(packed) > MOST_BYTES:
                 break  # a large one goes alone
             queue.popleft()
             parts.append(packed)

@@ -57,8 +57,14 @@ def _pack_lineage(lineage: Lineage) -> Any:
 
 
 def _pack_set(pairs: Pairs, places: dict[int, int]) -> bytes:
-    # 8 bytes a pair: the place above, the index below.
-    return b"".join([places[root].to_bytes(4, "little") + index.to_bytes(4, "little") for root, index in pairs])
+    # 8 bytes a pair: the place above, the index below. A batch's rows share their pairs, and go to several tasks.
+    roots = tuple(places)
+    if _packed.pairs is not pairs or _packed.roots != roots:
+        _packed.pairs, _packed.roots = pairs, roots
+        _packed.data = b"".join(
+            [places[root].to_bytes(4, "little") + index.to_bytes(4, "little") for root, index in pairs]
+        )
+    return _packed.data
 
 
 def marks_size(marks: Sequence[Any] | None) -> int:
@@ -114,9 +120,31 @@ def _lineage(marks: tuple[Any, ...], count: int) -> Lineage:
     return Lineage(by_root, [found[place] for place in which])
 
 
+class _Set:
+    """The last set of pairs that was packed, or unpacked: the next segment nearly always has the same."""
+
+    __slots__ = ("data", "pairs", "roots")
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.pairs: Pairs = ()
+        self.roots: tuple[int, ...] = ()
+
+
+_packed = _Set()
+_unpacked = _Set()
+
+
 def _set(packed: Any, roots: list[int]) -> Pairs:
     if type(packed) is not bytes:
         raise UnreadableError("a set of pairs that is no bytes")
+    if packed != _unpacked.data or _unpacked.roots != tuple(roots):
+        _unpacked.pairs = _make_set(packed, roots)
+        _unpacked.data, _unpacked.roots = packed, tuple(roots)
+    return _unpacked.pairs
+
+
+def _make_set(packed: bytes, roots: list[int]) -> Pairs:
     pairs = [(number & MAX_INDEX, number >> 32) for number in unpack_numbers(packed)]
     if any(place >= len(roots) for place, _ in pairs):
         raise UnreadableError("a pair whose root has no edge")
