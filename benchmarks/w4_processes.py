@@ -50,7 +50,10 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     asked = await reader.readexactly(1) == _ASK
     count = total = 0
     while True:
-        (number,) = _NUMBER.unpack(await reader.readexactly(_NUMBER.size))
+        try:
+            (number,) = _NUMBER.unpack(await reader.readexactly(_NUMBER.size))
+        except asyncio.IncompleteReadError:
+            return  # that was all
         if asked:
             writer.write(_NUMBER.pack(number + 1))
             await writer.drain()

@@ -7,12 +7,10 @@ import pytest
 from .simulated_nodes import live
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(4))
 def test_what_refs_promise_holds_whatever_happens(seed: int) -> None:
     happened, answered = live(seed)
     assert happened["tell"] > 300
     assert answered["answer"] > 100
-
-
-def test_all_outcomes_were_seen() -> None:
-    assert set(live(0)[1]) == {"answer", "AskTimeoutError", "PeerLostError"}
+    assert answered["AskTimeoutError"] > 0
+    assert answered["PeerLostError"] > 0 or not happened["crash"]
