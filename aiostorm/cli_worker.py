@@ -65,6 +65,8 @@ def run_worker(options: WorkerOptions, security: Security, interrupts: Interrupt
     """Be a worker to the end; the exit code."""
     interrupts.first_words = lambda: f"{options.name}: asked to end; its parent goes on without it"
     interrupts.last_words = lambda: f"{options.name}: ends now"
+    if child:
+        interrupts.on_first = logging.getLogger("aiostorm.worker").info
     with interrupts, asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
         return runner.run(_run(options, security, interrupts, child=child))
 
@@ -75,7 +77,7 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
     if pulse is not None:
         pulse.start()
     try:
-        async with network_of(security) as network:
+        async with network_of(security, options.name) as network:
             code = await work(options, network, leave)
             interrupts.end_within(
                 LEAVE_S, code or TERMINATED, f"{options.name}: user code still runs: it is left behind"

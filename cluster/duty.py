@@ -1,8 +1,7 @@
-"""Duty: what a worker does for its parent: one part of one topology. Three actors, so that nobody waits behind another.
+"""Duty: what a worker does for its parent: one part of one topology. Two actors, one for what is slow.
 
-    builder   slow, one after the other: load, connect, prepare, open, results, the end
-    steward   at once: metrics, steering, a peer's death
-    lookout   waits for quiet
+    builder   one after the other: load, connect, prepare, open, results, the end
+    steward   at once: metrics, steering, is it quiet?, a peer's death
 
 1. A topology is imported by its import string. What is in a message is data, never code.
 2. A topology that looks different here from the parent's (another version of the module) is refused: task ids would
@@ -29,6 +28,7 @@ from .hosting import Hosting
 from .idle import QuietReport
 from .messages import (
     PIECE_BYTES,
+    AskQuiet,
     Connect,
     Fetch,
     Finish,
@@ -43,7 +43,6 @@ from .messages import (
     Seen,
     Steer,
     Trouble,
-    WatchQuiet,
 )
 from .post import Post
 from .targets import TargetError, load_topology
@@ -207,22 +206,12 @@ class Duty:
         if link is not None:
             link.hurry()
 
-    # -- lookout -----------------------------------------------------------------------------------------------------
-
-    async def watch_quiet(self, order: WatchQuiet) -> QuietReport:
-        """When it is quiet, or after a while."""
+    def is_quiet(self, order: AskQuiet) -> QuietReport:
+        """Is there nothing to do here, in that mode?"""
         self.steer(order.mode)
         part = self.part
         if part is None:
             return QuietReport(self.worker, self.life, quiet=False)
-        if order.wait_s > 0:
-            try:
-                async with asyncio.timeout(order.wait_s):
-                    await part.wait_quiet(
-                        finished=order.finished, held=order.held, quiet_s=order.quiet_s, broken=_unbroken
-                    )
-            except TimeoutError:
-                pass  # it is told below that it is not
         quiet = part.is_quiet_now(finished=order.finished, held=order.held, quiet_s=order.quiet_s)
         exchange = part.crew.exchange
         sent, received = ({}, {}) if exchange is None else (exchange.sent, exchange.received)
@@ -291,10 +280,6 @@ def _sendable(message_id: Any) -> Any:
     return message_id
 
 
-def _unbroken() -> None:
-    """Whether it is worth waiting is the parent's business."""
-
-
 class Builder(Actor):
     """See the module."""
 
@@ -336,21 +321,10 @@ class Steward(Actor):
                 return self._duty.look(message)
             case Steer():
                 return self._duty.steer(message.mode)
+            case AskQuiet():
+                return self._duty.is_quiet(message)
             case PeerDied():
                 return self._duty.peer_died(message.peer, message.life)
             case PeerBack():
                 return self._duty.peer_back(message.peer)
         raise TypeError(f"a steward does not understand {message!r}")
-
-
-class Lookout(Actor):
-    """See the module."""
-
-    def __init__(self, duty: Duty) -> None:
-        self._duty = duty
-
-    async def receive(self, message: Any) -> Any:
-        """A question of the parent's."""
-        if isinstance(message, WatchQuiet):
-            return await self._duty.watch_quiet(message)
-        raise TypeError(f"a lookout does not understand {message!r}")

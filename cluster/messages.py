@@ -4,8 +4,7 @@
                 ◄── Joined ──                    it is there, and listens
     "builder":  Load, Connect, Prepare, Open ──► in this order, each when the one before is answered
                 Gather, Fetch, Finish ─────────► results, in pieces; the end
-    "steward":  Look, Steer, Peer… ────────────► answered at once, whatever the builder does
-    "lookout":  WatchQuiet ────────────────────► answered when it is quiet, or after `wait_s`
+    "steward":  Look, Steer, AskQuiet, Peer… ──► answered at once, whatever the builder does
                 ◄── GaveUp, Leaving ──
 
 1. What a worker cannot do is an answer (Trouble), not an error: its kind decides what the parent raises.
@@ -27,7 +26,7 @@ from .idle import QuietReport
 PARENT: Final = "parent"
 """The parent's name, and that of its actor."""
 
-BUILDER, STEWARD, LOOKOUT = "builder", "steward", "lookout"
+BUILDER, STEWARD = "builder", "steward"
 
 PIECE_BYTES: Final = 512 * 1024
 
@@ -116,14 +115,13 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchQuiet:
-    """Tell when the part is quiet, in this mode; or after `wait_s`, quiet or not."""
+class AskQuiet:
+    """Is the part quiet, in this mode? As Steer, before the answer. The answer: a QuietReport."""
 
     mode: str
     finished: bool
     held: bool
     quiet_s: float
-    wait_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +191,7 @@ _RECORDS: Final[tuple[type[Any], ...]] = (
     PeerBack,
     Look,
     Seen,
-    WatchQuiet,
+    AskQuiet,
     Gather,
     Fetch,
     Finish,

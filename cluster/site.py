@@ -17,7 +17,16 @@ from types import TracebackType
 from typing import Final, Self
 
 from ..actors import ChildLine, PythonSpawner, Spawner
-from ..transport import Credentials, Network, Security, TlsFiles, WebSocketNetwork
+from ..transport import (
+    AuthenticatedNetwork,
+    Credentials,
+    Identity,
+    Network,
+    Security,
+    TlsFiles,
+    WebSocketNetwork,
+)
+from .messages import PARENT
 
 LOOPBACK: Final = "127.0.0.1:0"
 
@@ -35,7 +44,7 @@ class ProcessSite:
         arguments: Sequence[str] = (),
     ) -> None:
         self._address = address
-        self._security = Security(credentials, tls, insecure)
+        self._security = Security(credentials or Credentials.new("local"), tls, insecure)
         self._arguments = tuple(arguments)
         self._folder = ""
         self._stack = contextlib.AsyncExitStack()
@@ -78,7 +87,7 @@ class ProcessSite:
         async with contextlib.AsyncExitStack() as stack:
             if not self._address and sys.platform != "win32":
                 self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="aiostorm-"))
-            self._network = await stack.enter_async_context(network_of(self._security))
+            self._network = await stack.enter_async_context(network_of(self._security, PARENT))
             self._stack = stack.pop_all()
         return self
 
@@ -92,10 +101,14 @@ class ProcessSite:
 
 
 @contextlib.asynccontextmanager
-async def network_of(security: Security) -> AsyncIterator[Network]:
-    """The real network."""
+async def network_of(security: Security, name: str) -> AsyncIterator[Network]:
+    """The real network, for a process of that name: whoever is at the other end has proved that it has our token."""
     async with WebSocketNetwork(security) as network:
-        yield network
+        if security.credentials is None:
+            yield network
+            return
+        async with AuthenticatedNetwork(network, security.credentials, Identity(name)) as authenticated:
+            yield authenticated
 
 
 def tls_words(tls: TlsFiles | None, *, insecure: bool = False) -> list[str]:

@@ -25,8 +25,8 @@ from typing import Final
 
 from ..actors import ActorSystem, AiostormError, Clock, Rng
 from ..transport import Network, Node
-from .duty import Builder, Duty, Loader, Lookout, Steward, load
-from .messages import BUILDER, LOOKOUT, PARENT, STEWARD, Joined, Leaving, register
+from .duty import Builder, Duty, Loader, Steward, load
+from .messages import BUILDER, PARENT, STEWARD, Joined, Leaving, register
 
 log = logging.getLogger("aiostorm.worker")
 
@@ -99,7 +99,7 @@ class _Worker:
             self._system.guard(parent.tell(message), name=f"{options.name} tells its parent")
 
         duty = self.duty = Duty(self._system, node, options.listen, tell_parent, loader)
-        for name, actor in ((BUILDER, Builder(duty)), (STEWARD, Steward(duty)), (LOOKOUT, Lookout(duty))):
+        for name, actor in ((BUILDER, Builder(duty)), (STEWARD, Steward(duty))):
             node.offer(name, self._system.spawn(actor, name))
         try:
             await parent.ask(Joined(options.name, options.pid, options.node), timeout_s=JOIN_S)
@@ -107,8 +107,9 @@ class _Worker:
             log.error("no parent at %s: %s", options.parent, error)
             return NO_PARENT
         code = await self._serve(duty, tell_parent)
-        if code == NO_PARENT:
-            node.lose(PARENT, "its lease is over")
+        for peer in node.peers:
+            if peer != PARENT or code == NO_PARENT:  # what is left for them is lost: nobody waits for it
+                node.lose(peer, f"{options.name} ends")
         return code
 
     async def _serve(self, duty: Duty, tell_parent: Callable[[object], None]) -> int:

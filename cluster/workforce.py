@@ -37,7 +37,7 @@ from .duty import shape_of
 from .errors import WorkerError, WorkerTaskError
 from .headquarters import Headquarters
 from .idle import QuietReport, SpreadQuiet
-from .messages import BUILDER, LOOKOUT, Connect, Fetch, Gather, GaveUp, Load, Seen, Trouble, WatchQuiet
+from .messages import BUILDER, STEWARD, AskQuiet, Connect, Fetch, Gather, GaveUp, Load, Seen, Trouble
 from .scheduler import WorkerInfo, place
 from .station import FINISH_S, Station, trouble_error
 from .worker_life import LifeTimings
@@ -45,11 +45,9 @@ from .worker_life import LifeTimings
 log = logging.getLogger("aiostorm.cluster")
 
 KEPT: Final = 200
-QUIET_WAIT_S: Final = 1.0
-"""So long workers are asked to wait for their own quiet."""
-
-AGAIN_S: Final = 0.05
-"""Between two questions whose answers were no."""
+FIRST_S: Final = 0.002
+AGAIN_S: Final = 0.1
+"""Between two questions whether all is quiet: at first, and at the most."""
 
 REPLACE_S: Final = 60.0
 """So long the spouts rest for a worker that is replaced, at most."""
@@ -198,22 +196,16 @@ class Workforce:
     ) -> None:
         """See Body."""
         machine = SpreadQuiet(self.stations)
-        first = True
+        pause_s = FIRST_S
         while True:
             broken()
-            question = WatchQuiet(self.mode, finished, held, quiet_s, QUIET_WAIT_S if first else 0.0)
-            reports = await self._ask_all(question)
+            reports = await self._ask_all(AskQuiet(self.mode, finished, held, quiet_s))
             broken()
-            if reports is None:
-                await self._change(timeout_s=AGAIN_S)
-                first = True
-            elif machine.round(reports) and (until is None or until()):
+            quiet = reports is not None and all(report.quiet for report in reports)
+            if reports is not None and machine.round(reports) and (until is None or until()):
                 return
-            else:
-                quiet = all(report.quiet for report in reports)
-                if not first:
-                    await self._change(timeout_s=AGAIN_S)
-                first = not first or not quiet
+            pause_s = FIRST_S if quiet else min(2 * pause_s, AGAIN_S)
+            await self._change(timeout_s=pause_s)
 
     def wake(self) -> None:
         """See Body."""
@@ -350,7 +342,7 @@ class Workforce:
         finally:
             del self._waiting[changed]
 
-    async def _ask_all(self, question: WatchQuiet) -> Sequence[QuietReport] | None:
+    async def _ask_all(self, question: AskQuiet) -> Sequence[QuietReport] | None:
         """Every worker's answer; None if one is away, or something else happens meanwhile."""
         if not all(station.works for station in self.stations.values()):
             return None
@@ -381,6 +373,8 @@ class Workforce:
                 await self.wait_quiet(finished=False, quiet_s=0.0, broken=lambda: None)
         except TimeoutError:
             log.warning("%s: not all was processed before %s ended: it is replayed", self._name, station.name)
+        else:
+            log.info("%s: all is processed, %s ends", self._name, station.name)
         try:
             await station.replace(within_s * 0.2)
             async with asyncio.timeout(REPLACE_S):
@@ -401,10 +395,10 @@ class Workforce:
         return self._headquarters.last_lines(name)[-5:]
 
 
-async def _answer(station: Station, question: WatchQuiet) -> QuietReport | None:
+async def _answer(station: Station, question: AskQuiet) -> QuietReport | None:
     """A worker's; None if it cannot say."""
     try:
-        report: QuietReport = await station.ask(LOOKOUT, question, timeout_s=30.0)
+        report: QuietReport = await station.ask(STEWARD, question, timeout_s=30.0)
     except AiostormError as error:
         log.debug("%s does not say whether it is quiet: %s", station.name, error)
         return None
