@@ -107,7 +107,7 @@ def test_starts_and_stops_leave_nothing(folder: Path, temporary: Path) -> None:
 
 async def starts_and_stops(folder: Path, temporary: Path) -> None:
     open_after: list[int] = []
-    for _ in range(3):
+    for _ in range(2):
         async with LocalCluster(workers=1) as cluster:
             running = await cluster.submit("numbers", f"{JOBS}:numbers", arguments=(str(folder), "10"))
             await running.wait_finished(20)
@@ -115,7 +115,7 @@ async def starts_and_stops(folder: Path, temporary: Path) -> None:
         assert not alive(status.pid)
         assert not os.listdir(temporary)
         open_after.append(descriptors())
-    assert open_after[1] == open_after[2]
+    assert open_after[0] == open_after[1]
 
 
 def test_the_command_counts_exactly_on_two_workers() -> None:
@@ -124,7 +124,7 @@ def test_the_command_counts_exactly_on_two_workers() -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    lines = [line for file in (ROOT / "README.md", *ROOT.glob("docs/*.md")) for line in file.open(encoding="utf-8")]
+    lines = [line for file in (ROOT / "README.md", *ROOT.glob("docs/*.md")) for line in file.read_text(encoding="utf-8").splitlines()]
     counts = Counter(word for line in lines for word in re.findall(r"\w+", line.lower()))
     summary = report["summary"]
     assert summary["lines"] == report["messages"]["acked"] == len(lines)
