@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import __version__
+from .cli_certs import certs
 
 if TYPE_CHECKING:
     from .cli_progress import Display
@@ -63,6 +64,9 @@ def cli() -> None:
     """
 
 
+cli.add_command(certs)
+
+
 def _config_options(command: Any) -> Any:
     for option in (
         click.option("--config", "file", type=click.Path(path_type=Path), help="Settings from a YAML file."),
@@ -83,6 +87,13 @@ def _security_options(command: Any) -> Any:
     """Of what speaks to other machines."""
     path = click.Path(path_type=str, exists=True, dir_okay=False)
     for option in (
+        click.option(
+            "--credentials",
+            "directory",
+            type=click.Path(path_type=str, exists=True, file_okay=False),
+            metavar="DIR",
+            help="What `aiostorm certs node` has made for this node. Instead of the next four.",
+        ),
         click.option("--token-file", type=path, help="The cluster's token (0600). Else: AIOSTORM_CREDENTIALS."),
         click.option("--tls-cert", type=path, help="This node's certificate. See `aiostorm certs`."),
         click.option("--tls-key", type=path, help="Its key (0600)."),
@@ -110,8 +121,8 @@ _debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of e
 
     \b
       aiostorm run --workers 4 pkg.mod:topology
-      aiostorm run --workers 2 --remote-workers 2 --listen main.example:6700 --token-file token \\
-          --tls-cert main.crt --tls-key main.key --tls-ca ca.crt pkg.mod:topology
+      aiostorm run --workers 2 --remote-workers 2 --listen main.example:6700 --credentials main \\
+          pkg.mod:topology
     """,
     epilog="Exit codes: 0 all processed, 1 failed or not all processed, 2 cannot run, 124 timed out, 130 Ctrl-C.",
 )
@@ -236,7 +247,7 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
 
     \b
       aiostorm worker --name remote-1 --connect main.example:6700 --listen here.example:6701 \\
-          --token-file token --tls-cert here.crt --tls-key here.key --tls-ca ca.crt
+          --credentials here
 
     It needs the topology's code, in the same version. It ends with its topology, or 5 s after it last heard of it.
     """,

@@ -44,9 +44,15 @@ def security_of(
     tls_key: str | None,
     tls_ca: str | None,
     insecure: bool,
+    directory: str | None = None,
     from_stdin: bool = False,
 ) -> Security:
     """From the options of a command. CredentialsError if they cannot be used; TargetError if some are missing."""
+    if directory is not None:
+        if any((token_file, tls_cert, tls_key, tls_ca)):
+            raise TargetError("--credentials is instead of --token-file and --tls-…: give one or the others")
+        found = Security.from_directory(directory)
+        return Security(found.credentials, found.tls, insecure)
     credentials: Credentials | None
     if from_stdin:
         credentials = Credentials.from_bytes(sys.stdin.buffer.read(MAX_STDIN_BYTES + 1), "the standard input")
@@ -129,7 +135,6 @@ def _say_remote(address: str, names: Sequence[str]) -> None:
     click.echo(f"Waiting for {len(names)} workers of other machines. There, with its own certificate:", err=True)
     for name in names:
         click.echo(
-            f"  aiostorm worker --name {name} --connect {address} --listen HOST:PORT --token-file FILE "
-            "--tls-cert FILE --tls-key FILE --tls-ca FILE",
+            f"  aiostorm worker --name {name} --connect {address} --listen HOST:PORT --credentials DIR",
             err=True,
         )

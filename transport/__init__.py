@@ -5,6 +5,7 @@ exchange (segments, credit) ─ courier (control, data) ─ link (one per peer) 
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .addresses import check_exposure, parse_address
@@ -13,7 +14,7 @@ from .arrivals import Arrivals
 from .authenticated import AuthenticatedConnection, AuthenticatedNetwork, Guarded
 from .authentication import Identity
 from .courier import Courier, Gatherer
-from .credentials import Credentials, Secret, new_token
+from .credentials import Credentials, Secret, new_token, read_private
 from .credit import Allowance, Quota, shares
 from .errors import (
     AuthenticationError,
@@ -52,6 +53,7 @@ from .tls import TlsFiles
 from .values import pack_value, unpack_value
 
 if TYPE_CHECKING:
+    from .certificates import Issued, new_authority, new_certificate
     from .websockets import WebSocketNetwork
 
 __all__ = [
@@ -80,6 +82,7 @@ __all__ = [
     "Gatherer",
     "Guarded",
     "Identity",
+    "Issued",
     "Link",
     "LinkClosedError",
     "LinkSequence",
@@ -112,6 +115,8 @@ __all__ = [
     "UnsendableError",
     "WebSocketNetwork",
     "check_exposure",
+    "new_authority",
+    "new_certificate",
     "new_token",
     "open_network",
     "pack_items",
@@ -121,6 +126,7 @@ __all__ = [
     "pack_segment",
     "pack_value",
     "parse_address",
+    "read_private",
     "register_record",
     "segments_body",
     "shares",
@@ -133,10 +139,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # aiohttp is loaded by who speaks to other processes, not by who could.
-    if name == "WebSocketNetwork":
-        from .websockets import WebSocketNetwork
+_LAZY = {
+    # Libraries that take long to load, or need not be installed: for who speaks to other processes, or makes keys.
+    "WebSocketNetwork": "websockets",
+    "Issued": "certificates",
+    "new_authority": "certificates",
+    "new_certificate": "certificates",
+}
 
-        return WebSocketNetwork
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{module}", __name__), name)

@@ -94,7 +94,7 @@ def check_exposure(addresses: Iterable[str], *, tls: bool, token: bool, insecure
         if missing and not insecure:
             raise ExposedError(
                 f"{text} can be reached from other machines: it needs {' and '.join(missing)}. Listen at "
-                "127.0.0.1 instead, or give --credentials DIR with what `aiostorm certs` has made "
+                "127.0.0.1 instead, or give --credentials DIR, with what `aiostorm certs` has made "
                 "(or --insecure, if the network itself keeps strangers out)"
             )
 

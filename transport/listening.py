@@ -3,8 +3,9 @@
     accepted ─► caller ─(TLS)─► aiohttp's protocol ─► one request ─► websocket ─► accept
                    └ counted and timed from the first moment (see admission), with TLS before its handshake
 
-1. TLS begins after a connection was counted, not as it is accepted: a TLS connection that says nothing has some
-   hundred KiB of buffers, and a thousand of them would be many.
+1. Connections are accepted here, one by one, and counted before anything is made for them: a TLS connection that says
+   nothing has some hundred KiB of buffers, and a thousand of them would be many. (asyncio's servers make all of them;
+   to begin TLS on a connection of theirs loses what came before, on uvloop.)
 2. aiohttp reads the request and answers it. It logs no access, sets no signal handler, keeps no connection alive after
    an answer, and does not say its name.
 3. The Host must be one of: the address that was asked for, those it has become, the one the connection came to, and
@@ -16,7 +17,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from typing import Final, cast
@@ -25,15 +28,18 @@ from aiohttp import web
 
 from .addresses import Address, TcpAddress, UnixAddress, check_exposure, is_loopback, parse_address
 from .admission import UNIX_HOST, Admission, AdmissionLimits, refusal
+from .bound_sockets import BoundSocket, bound_tcp, bound_unix
 from .errors import NetworkError
 from .network import Connection
 from .security import Security
-from .socket_files import SocketFile
 from .websocket_connection import CLOSE_S, MAX_MESSAGE_BYTES, Tap, WebSocketConnection
 
 _log = logging.getLogger(__name__)
 
-_BACKLOG: Final = 256
+UNIX_PEER: Final = "unix"
+"""Where all come from who come by a unix socket."""
+
+_ACCEPT_AGAIN_S: Final = 0.1
 _MAX_FIELD_BYTES: Final = 1024
 _MAX_FIELDS: Final = 32
 
@@ -67,11 +73,9 @@ class Reception:
 
     async def listen(self, address: Address, hosts: Sequence[Address], accept: Accept) -> WebSocketListener:
         """Begin. NetworkError if the address is taken, ExposedError if it must not be used."""
-        loop = asyncio.get_running_loop()
         if isinstance(address, UnixAddress):
-            file = await SocketFile.bind(address.path)
-            listener = WebSocketListener(self, accept, str(address), [parse_address(UNIX_HOST)], file)
-            server = await loop.create_unix_server(lambda: _Caller(listener), sock=file.socket, backlog=_BACKLOG)
+            bound = [await bound_unix(address.path)]
+            names: list[Address] = [parse_address(UNIX_HOST)]
         else:
             ips = await _resolved(address)
             check_exposure(
@@ -80,21 +84,11 @@ class Reception:
                 token=self.security.credentials is not None,
                 insecure=self.security.insecure,
             )
-            listener = WebSocketListener(self, accept, str(address), [])
-            try:
-                server = await loop.create_server(
-                    lambda: _Caller(listener), host=ips, port=address.port, backlog=_BACKLOG
-                )
-            except OSError as error:
-                raise NetworkError(f"cannot listen at {address}: {error.strerror or error}") from error
-            port = server.sockets[0].getsockname()[1]
-            listener.address = str(TcpAddress(address.host, port))
-            names = [address.host, *ips]
-            if any(map(is_loopback, ips)):
-                names.append("localhost")
-            listener.hosts += [TcpAddress(name, port) for name in names]
-        listener.hosts += hosts
-        listener.server = server
+            bound = bound_tcp(ips, address.port)
+            address = TcpAddress(address.host, bound[0].socket.getsockname()[1])
+            local = ("localhost",) if any(map(is_loopback, ips)) else ()
+            names = [TcpAddress(name, address.port) for name in (address.host, *ips, *local)]
+        listener = WebSocketListener(self, accept, str(address), [*names, *hosts], bound)
         self._listeners.add(listener)
         return listener
 
@@ -115,69 +109,95 @@ class WebSocketListener:
     """A `Listener`."""
 
     def __init__(
-        self,
-        reception: Reception,
-        accept: Accept,
-        address: str,
-        hosts: list[Address],
-        file: SocketFile | None = None,
+        self, reception: Reception, accept: Accept, address: str, hosts: list[Address], bound: list[BoundSocket]
     ) -> None:
         self.address = address
         self.reception = reception
         self.accept = accept
         self.hosts = hosts
-        self.server: asyncio.Server | None = None
         self.callers: set[_Caller] = set()
-        self.closed = False
-        self._file = file
+        self._bound = bound
+        self._accepting = [
+            reception.group.create_task(self._accept(one.socket), name=f"listener at {address}") for one in bound
+        ]
 
     def close(self) -> None:
         """See Listener."""
-        if self.closed:
+        if not self._accepting:
             return
-        self.closed = True
-        if self.server is not None:
-            self.server.close()
-        if self._file is not None:
-            self._file.remove()
+        for task in self._accepting:
+            task.cancel()
+        self._accepting.clear()
+        loop = asyncio.get_running_loop()
+        for one in self._bound:
+            with contextlib.suppress(NotImplementedError):  # Windows waits without readers
+                loop.remove_reader(one.socket)  # now: the next socket may have its number
+            one.close()
         for caller in tuple(self.callers):
             caller.abort()
         self.reception.closed(self)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                made, _ = await loop.sock_accept(listening)
+                peer = made.getpeername()
+            except OSError as error:
+                # No descriptor is left, or who came has gone: the next may have better luck.
+                _log.warning("%s: a connection could not be accepted: %s", self.address, error)
+                await asyncio.sleep(_ACCEPT_AGAIN_S)
+                continue
+            self._take(made, str(peer[0]) if isinstance(peer, tuple) else UNIX_PEER)
+
+    def _take(self, made: socket.socket, where: str) -> None:
+        caller = _Caller(self, made, where)
+        leaves = self.reception.admission.came(caller, where)
+        if leaves is None:
+            _log.warning("%s: too many connections from %s: one more is turned away", self.address, where)
+            made.close()
+            return
+        for stranger in leaves:
+            if isinstance(stranger, _Caller):
+                stranger.abort()
+        self.callers.add(caller)
+        self.reception.group.create_task(caller.enter(), name=f"{where} comes in at {self.address}")
 
 
 class _Caller(Tap):
     """A connection that has come in."""
 
-    def __init__(self, listener: WebSocketListener) -> None:
+    def __init__(self, listener: WebSocketListener, made: socket.socket, where: str) -> None:
         super().__init__(listener.reception.limits.request_bytes)
         self.listener = listener
-        self.where = ""  # an IP address, or `unix`
+        self.where = where
+        self._made = made
         self._reception = listener.reception
-        self._deadline: asyncio.TimerHandle | None = None
-        self._counted = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport = self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by name
-        peer = transport.get_extra_info("peername")
-        self.where = str(peer[0]) if isinstance(peer, tuple) else "unix"
-        leaves = None if self.listener.closed else self._reception.admission.came(self, self.where)
-        if leaves is None:
-            _log.warning("%s: too many connections from %s: one more is turned away", self.listener.address, self.where)
-            self.over = True
-            transport.abort()
-            return
         self._counted = True
-        self.listener.callers.add(self)
         limit_s = self._reception.limits.stranger_s
         self._deadline = asyncio.get_running_loop().call_later(limit_s, self._too_late)
-        for stranger in leaves:
-            if isinstance(stranger, _Caller):
-                stranger.abort()
-        if self._reception.tls is not None and self.where != "unix":
-            transport.pause_reading()
-            self._reception.group.create_task(self._secure(transport, self._reception.tls), name=f"TLS {self.where}")
-        else:
-            self._begin(transport)
+
+    async def enter(self) -> None:
+        """Until aiohttp has it."""
+        tls = self._reception.tls if self.where != UNIX_PEER else None
+        limit_s = self._reception.limits.stranger_s
+        timings = {} if tls is None else {"ssl_handshake_timeout": limit_s, "ssl_shutdown_timeout": CLOSE_S}
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: self, self._made, ssl=tls, **timings)
+        except (OSError, ssl.SSLError, TimeoutError) as error:
+            _log.warning("%s: %s is turned away: %s", self.listener.address, self.where, error)
+            self._made.close()
+        finally:
+            if self.inner is None:
+                self.over = True
+                self._left()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is there, and TLS is, where there is TLS."""
+        http = self._reception.http()
+        self.stand_before(http, cast(asyncio.Transport, transport))  # uvloop's is none by name
+        self._reception.taps.add(self)
+        http.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -187,21 +207,24 @@ class _Caller(Tap):
         """It is no stranger."""
         super().trust()
         self._reception.admission.trust(self)
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._deadline.cancel()
 
     def abort(self) -> None:
         """It has to go."""
-        self.transport.abort()
+        if self.inner is not None:
+            self.transport.abort()
+        else:
+            with contextlib.suppress(OSError):  # it has gone
+                self._made.shutdown(socket.SHUT_RDWR)
 
-    def upgraded(self, socket: web.WebSocketResponse) -> None:
+    def upgraded(self, made: web.WebSocketResponse) -> None:
         """It has its websocket."""
         self.listener.callers.discard(self)
         self.budget_bytes = self._reception.limits.stranger_bytes
         if self._reception.security.credentials is None:
             self.trust()
         binding = self._reception.binding if self._is_tls() else b""
-        connection = WebSocketConnection(socket, self, self._peer_name(), binding)
+        connection = WebSocketConnection(made, self, self._peer_name(), binding)
         try:
             self.listener.accept(connection)
         except Exception as error:
@@ -219,35 +242,12 @@ class _Caller(Tap):
             hosts.append(TcpAddress(str(here[0]), int(here[1])))
         return [host for host in hosts if isinstance(host, TcpAddress)]
 
-    async def _secure(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
-        limit_s = self._reception.limits.stranger_s
-        try:
-            secured = await asyncio.get_running_loop().start_tls(
-                transport, self, tls, server_side=True, ssl_handshake_timeout=limit_s, ssl_shutdown_timeout=CLOSE_S
-            )
-        except (OSError, ssl.SSLError, TimeoutError) as error:
-            _log.warning("%s: %s is turned away: TLS: %s", self.listener.address, self.where, error)
-            secured = None
-        if secured is None or secured.is_closing():
-            transport.abort()
-            self.over = True
-            self._left()
-        else:
-            self._begin(secured)
-
-    def _begin(self, transport: asyncio.Transport) -> None:
-        http = self._reception.http()
-        self.stand_before(http, transport)
-        self._reception.taps.add(self)
-        http.connection_made(transport)
-
     def _too_late(self) -> None:
         _log.info("%s: %s has not said who it is in time", self.listener.address, self.where)
         self.abort()
 
     def _left(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._deadline.cancel()
         if self._counted:
             self._counted = False
             self._reception.admission.gone(self, self.where)
@@ -259,7 +259,7 @@ class _Caller(Tap):
 
     def _peer_name(self) -> str:
         peer = self.transport.get_extra_info("peername")
-        return str(TcpAddress(str(peer[0]), int(peer[1]))) if isinstance(peer, tuple) else "unix"
+        return str(TcpAddress(str(peer[0]), int(peer[1]))) if isinstance(peer, tuple) else UNIX_PEER
 
 
 async def _serve(request: web.BaseRequest) -> web.StreamResponse:
@@ -277,13 +277,13 @@ async def _serve(request: web.BaseRequest) -> web.StreamResponse:
 
 async def _upgrade(request: web.BaseRequest, caller: _Caller) -> int:
     """Does not return if the request is one for a websocket; else the status with which it is refused."""
-    socket = web.WebSocketResponse(compress=False, max_msg_size=MAX_MESSAGE_BYTES)
-    socket.headers["Server"] = "aiostorm"
+    made = web.WebSocketResponse(compress=False, max_msg_size=MAX_MESSAGE_BYTES)
+    made.headers["Server"] = "aiostorm"
     try:
-        await socket.prepare(request)
+        await made.prepare(request)
     except web.HTTPException as error:
         return error.status
-    caller.upgraded(socket)
+    caller.upgraded(made)
     # aiohttp ends the connection when its handler returns, and cancels the handler when the connection is lost.
     never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     return await never

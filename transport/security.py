@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from asyncio import BaseTransport
 from dataclasses import dataclass
+from typing import Self
 
 from .credentials import Credentials
 from .tls import TlsFiles, binding_of
@@ -17,6 +19,14 @@ class Security:
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
     insecure: bool = False
+
+    @classmethod
+    def from_directory(cls, directory: str | os.PathLike[str]) -> Self:
+        """What `aiostorm certs node` has made. CredentialsError if something is missing, or others may read it."""
+        place = os.fspath(directory)
+        credentials = Credentials.from_file(os.path.join(place, "credentials"))
+        files = (os.path.join(place, name) for name in ("certificate.pem", "key.pem", "ca.pem"))
+        return cls(credentials, TlsFiles(*files))
 
     def server_context(self) -> ssl.SSLContext | None:
         """For listening; None: no TLS. CredentialsError if a file cannot be used."""

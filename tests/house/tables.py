@@ -59,6 +59,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "actors/clock.py",  # the clock itself
         "actors/stall.py",  # a thread that watches real time while the loop is stuck
         "cluster/pulse.py",  # the same
+        "aiostorm/cli_certs.py",  # certificates have dates; no loop runs there
     ),
     "datetime.datetime.now": ("actors/clock.py",),
     "datetime.datetime.utcnow": (),
@@ -75,7 +76,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "uuid": ("transport/extensions.py",),  # makes the UUIDs that came
     "numpy.random": (),
     # The network:
-    "socket": ("transport/socket_files.py", "transport/websockets.py"),
+    "socket": ("transport/bound_sockets.py", "transport/listening.py", "transport/websockets.py"),
     "socketserver": (),
     "ssl": (
         "transport/listening.py",
@@ -119,7 +120,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/pulse.py",  # writes past a loop that is stuck
         "cluster/targets.py",  # a module of the user's stands in the current directory
         "transport/credentials.py",  # whose are these files, and who may read them?
-        "transport/socket_files.py",
+        "transport/bound_sockets.py",
         *PROGRAMS,
     ),
     "subprocess": ("actors/spawner.py",),
@@ -183,7 +184,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "sock_accept",
             "sock_connect",
         ),
-        ("transport/listening.py", "transport/socket_files.py"),
+        ("transport/listening.py", "transport/bound_sockets.py"),
     ),
     "a process": (("subprocess_exec", "subprocess_shell"), ("actors/spawner.py",)),
     "the disk": (
@@ -205,7 +206,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "actors/directory_store.py",
             "cluster/targets.py",  # what is near a name that is not found
             "testing/simulation/files.py",  # a trace and a diagram, which the user named on pytest's command line
-            "transport/socket_files.py",
+            "transport/bound_sockets.py",
             "transport/tls.py",  # the certificate that the user named
             "topology/config_layers.py",  # the settings' file, which the user named, before anything runs
             *PROGRAMS,

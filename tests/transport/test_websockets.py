@@ -194,6 +194,18 @@ async def test_a_closed_listener_gives_its_address_back_and_its_connections_live
             assert await far.receive() == b"alive"
 
 
+async def test_a_listener_follows_another_at_once(tmp_path: Path) -> None:
+    async with WebSocketNetwork() as network:
+        pair = Pair(network, "127.0.0.1:0")
+        for address in [None, f"unix:{tmp_path}/sockets/a"] * 10:
+            listener = await network.listen(address or pair.address, pair.accept)
+            await asyncio.sleep(0)
+            pair.address = listener.address
+            await pair.connect()
+            listener.close()
+            pair.address = "127.0.0.1:0"
+
+
 async def test_an_accept_that_fails_costs_its_connection_only(pair: Pair) -> None:
     complaints: list[Any] = []
     loop = asyncio.get_running_loop()

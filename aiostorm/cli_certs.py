@@ -1,0 +1,154 @@
+"""`aiostorm certs`: what nodes of a cluster show one another: a CA, a token, a certificate for each node.
+
+    DIR/ca.pem  ca-key.pem  credentials                     made once, kept where nodes are added
+    DIR/nodes/NAME/certificate.pem  key.pem  ca.pem  credentials      copied to the node, whole
+
+1. Directories are 0700 and files 0600, from the moment they are there. Nothing is replaced without --force, and then
+   whole: the new file takes the old one's place.
+2. It says what to copy where, and what to type next. It shows no secret.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+_CA_CERTIFICATE, _CA_KEY, _CREDENTIALS = "ca.pem", "ca-key.pem", "credentials"
+_CERTIFICATE, _KEY = "certificate.pem", "key.pem"
+
+_days = click.IntRange(1, 36500)
+_directory = click.Path(file_okay=False, path_type=Path)
+_force = click.option("--force", is_flag=True, help="Replace what is there.")
+
+
+@click.group()
+def certs() -> None:
+    """Certificates and the token with which nodes of a cluster know one another.
+
+    \b
+    Once, on a machine that you trust:
+      aiostorm certs init certs --cluster prod
+    For each node, with every host name and address that others reach it by:
+      aiostorm certs node certs node-a --host a.example --host 10.0.0.2
+      scp -rp certs/nodes/node-a a.example:
+    """
+
+
+@certs.command(epilog="Example: aiostorm certs init certs --cluster prod")
+@click.argument("directory", type=_directory, metavar="DIR")
+@click.option("--cluster", required=True, help="The cluster's name: A-Z a-z 0-9 _ -")
+@click.option("--days", type=_days, default=3650, show_default=True, help="How long the CA is good.")
+@_force
+def init(directory: Path, cluster: str, days: int, force: bool) -> None:
+    """Make the cluster's CA and its token in DIR. With --force, all nodes need new files."""
+    from .transport import Credentials
+
+    def make() -> None:
+        from .transport import new_authority
+
+        credentials = Credentials.new(cluster)
+        authority = new_authority(cluster, time.time(), days)
+        _private_directory(directory)
+        _write(
+            {
+                directory / _CA_KEY: authority.key.reveal(),
+                directory / _CA_CERTIFICATE: authority.certificate,
+                directory / _CREDENTIALS: credentials.to_bytes(),
+            },
+            force=force,
+        )
+        click.echo(
+            f"{directory} has the CA of {cluster} (good until {authority.expires:%Y-%m-%d}) and the cluster's token.\n"
+            f"Keep it on this machine: whoever has {directory / _CA_KEY} can make nodes.\n"
+            "\nNow, for each node, with every host name and address that others reach it by:\n"
+            f"  aiostorm certs node {directory} NODE --host HOST"
+        )
+
+    _told(make)
+
+
+@certs.command(epilog="Example: aiostorm certs node certs node-a --host a.example --host 10.0.0.2")
+@click.argument("directory", type=_directory, metavar="DIR")
+@click.argument("name")
+@click.option("--host", "hosts", multiple=True, required=True, help="Name or IP address of the node. May be repeated.")
+@click.option("--days", type=_days, default=365, show_default=True, help="How long the certificate is good.")
+@_force
+def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: bool) -> None:
+    """Make the files of one node, in DIR/nodes/NAME: to be copied there, whole.
+
+    The certificate is also for localhost, 127.0.0.1 and ::1, by which processes of one machine reach one another.
+    """
+    from .transport import Credentials, Secret, read_private
+
+    def make() -> None:
+        from .transport import new_certificate
+
+        credentials = Credentials.from_file(directory / _CREDENTIALS)
+        ca = (directory / _CA_CERTIFICATE).read_bytes()
+        ca_key = Secret(read_private(directory / _CA_KEY, 64 * 1024))
+        issued = new_certificate(ca, ca_key, name, hosts, time.time(), days)
+        place = directory / "nodes" / name
+        for each in (directory, place.parent, place):
+            _private_directory(each)
+        _write(
+            {
+                place / _KEY: issued.key.reveal(),
+                place / _CERTIFICATE: issued.certificate,
+                place / _CA_CERTIFICATE: ca,
+                place / _CREDENTIALS: credentials.to_bytes(),
+            },
+            force=force,
+        )
+        click.echo(
+            f"{place} has what {name} needs: its certificate (good until {issued.expires:%Y-%m-%d}), its key, the CA's "
+            "certificate, the cluster's token.\n"
+            "\nCopy it there, modes and all:\n"
+            f"  scp -rp {place} {hosts[0]}:\n"
+            "and there:\n"
+            f"  aiostorm worker --credentials {name} --listen {_bracketed(hosts[0])}:6700 …"
+        )
+
+    _told(make)
+
+
+def _told(make: Callable[[], None]) -> None:
+    from .transport import CredentialsError
+
+    try:
+        make()
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f"{error.name} is not installed here: pip install 'aiostorm[tls]'") from error
+    except CredentialsError as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+
+
+def _private_directory(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        if os.name != "nt" and path.stat().st_mode & 0o077:
+            raise click.ClickException(
+                f"others may look into {path}, and there will be secrets: chmod 700 {path}"
+            ) from None
+
+
+def _write(files: dict[Path, bytes], *, force: bool) -> None:
+    there = [str(path) for path in files if path.exists()]
+    if there and not force:
+        raise click.ClickException(f"{', '.join(there)}: there already. Give --force to replace what is there")
+    for path, data in files.items():
+        new = path.with_name(f"{path.name}.new")
+        new.unlink(missing_ok=True)
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+        new.replace(path)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
