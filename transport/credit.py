@@ -82,9 +82,10 @@ class Quota:
 def shares(capacity: int, senders: int) -> tuple[int, int]:
     """(What a task's mailbox holds, the quota of each of so many other workers): together the capacity, or a bit more.
 
-    Half is the mailbox's. With more senders than there is room each has a quota of 1: that is within its one frame.
+    Seven eighths are the mailbox's: whoever has any quota may send a whole frame, so a small one does, and senders of
+    this worker send larger pieces. With more senders than there is room each has a quota of 1: that is within its frame.
     """
     if not senders:
         return capacity, 0
-    quota = max(1, capacity // (2 * senders))
+    quota = max(1, capacity // (8 * senders))
     return max(1, capacity - quota * senders), quota

@@ -124,7 +124,11 @@ def test_the_command_counts_exactly_on_two_workers() -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    lines = [line for file in (ROOT / "README.md", *ROOT.glob("docs/*.md")) for line in file.read_text(encoding="utf-8").splitlines()]
+    lines = [
+        line
+        for file in (ROOT / "README.md", *ROOT.glob("docs/*.md"))
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
     counts = Counter(word for line in lines for word in re.findall(r"\w+", line.lower()))
     summary = report["summary"]
     assert summary["lines"] == report["messages"]["acked"] == len(lines)
