@@ -1,7 +1,8 @@
 """The `aiostorm` command: run a topology here and now, draw it, look at its configuration.
 
 1. Exit codes: 0 all is well; 1 the topology failed or did not process every message; 2 what was asked for cannot be
-   done (a target, an option, a configuration); for 124, 130 and 143 see `cli_run`.
+   done (a target, an option, a configuration); 78 it would be open to other machines without TLS and token; for 124,
+   130 and 143 see `cli_run`, for 69 `cluster/worker`.
 2. What a person did wrong is said in one message without a traceback; `--debug` shows the traceback.
 3. The standard output has results only; progress, logs and errors go to the standard error.
 4. Only here: signal handlers, an event loop of our own, logging that is configured. A command imports what it needs
@@ -13,8 +14,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,8 @@ import click
 
 from . import __version__
 from .cli_certs import certs
+from .cli_errors import CommandError, errors
+from .cli_worker_command import debug_option, security_options, worker
 
 if TYPE_CHECKING:
     from .cli_progress import Display
@@ -40,12 +41,6 @@ _TARGET_HELP = """TARGET names a topology, or a function that makes one; ARGS ar
 """
 
 _LEFT_BEHIND = "User code still runs (topology.graceful.stop.secs is over): it is left behind."
-
-
-class CommandError(click.ClickException):
-    """What was asked for cannot be done: exit code 2, one message."""
-
-    exit_code = 2
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -81,32 +76,6 @@ def _config_options(command: Any) -> Any:
     ):
         command = option(command)
     return command
-
-
-def _security_options(command: Any) -> Any:
-    """Of what speaks to other machines."""
-    path = click.Path(path_type=str, exists=True, dir_okay=False)
-    for option in (
-        click.option(
-            "--credentials",
-            "directory",
-            type=click.Path(path_type=str, exists=True, file_okay=False),
-            metavar="DIR",
-            help="What `aiostorm certs node` has made for this node. Instead of the next four.",
-        ),
-        click.option("--token-file", type=path, help="The cluster's token (0600). Else: AIOSTORM_CREDENTIALS."),
-        click.option("--tls-cert", type=path, help="This node's certificate. See `aiostorm certs`."),
-        click.option("--tls-key", type=path, help="Its key (0600)."),
-        click.option("--tls-ca", type=path, help="The certificate of the cluster's CA."),
-        click.option(
-            "--insecure", is_flag=True, help="Other machines without TLS and token: in a private network only."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-_debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors in the target or configuration.")
 
 
 @cli.command(
@@ -167,8 +136,8 @@ _debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of e
     help="And on M more, that you start on other machines; needs --listen.",
 )
 @click.option("--listen", default="", metavar="HOST:PORT", help="Where workers of other machines reach this process.")
-@_security_options
-@_debug_option
+@security_options
+@debug_option
 def run(
     target: str,
     args: tuple[str, ...],
@@ -187,7 +156,7 @@ def run(
     **security: Any,
 ) -> None:
     """See `help`."""
-    with _errors(debug=debug):
+    with errors(debug=debug):
         from .cli_progress import choose_display
         from .cli_run import Job
         from .cli_signals import Interrupts
@@ -240,73 +209,17 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
     return exit_code(report, interrupts)
 
 
-@cli.command(
-    help="""Be a worker: a process that does a part of a topology's work for an `aiostorm run` somewhere else.
-
-    `aiostorm run --workers N` starts its own. Start one by hand on another machine, for `--remote-workers`:
-
-    \b
-      aiostorm worker --name remote-1 --connect main.example:6700 --listen here.example:6701 \\
-          --credentials here
-
-    It needs the topology's code, in the same version. It ends with its topology, or 5 s after it last heard of it.
-    """,
-    epilog="Exit codes: 0 told to end, 69 nobody there, 78 exposed without TLS and token, 143 SIGTERM.",
-)
-@click.option("--name", required=True, help="Its name, as `aiostorm run` has said it.")
-@click.option("--connect", required=True, metavar="HOST:PORT", help="Where `aiostorm run` listens.")
-@click.option(
-    "--listen",
-    default="127.0.0.1:0",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where other workers reach this one.",
-)
-@click.option(
-    "--loop", type=click.Choice(["auto", "uvloop", "asyncio"]), default="auto", show_default=True, help="Event loop."
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
-    default="info",
-    show_default=True,
-    help="Log lines to show on the standard error.",
-)
-@_security_options
-@click.option("--credentials-from-stdin", "from_stdin", is_flag=True, hidden=True)
-@_debug_option
-def worker(
-    name: str,
-    connect: str,
-    listen: str,
-    loop: str,
-    log_level: str,
-    from_stdin: bool,
-    debug: bool,
-    **security: Any,
-) -> None:
-    """See `help`."""
-    from .actors import die_with_parent
-
-    child = die_with_parent()
-    with _errors(debug=debug):
-        from .cli_signals import Interrupts
-        from .cli_worker import log_here, options_of, run_worker, security_of
-
-        log_here(log_level, child=child)
-        options = options_of(name, connect, listen)
-        code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)
-    sys.exit(code)
+cli.add_command(worker)
 
 
 @cli.command(help=f"Show the graph of a topology.\n\n    {_TARGET_HELP}")
 @click.argument("target")
 @click.argument("args", nargs=-1)
 @click.option("--format", "form", type=click.Choice(["text", "mermaid"]), default="text", show_default=True)
-@_debug_option
+@debug_option
 def graph(target: str, args: tuple[str, ...], form: str, debug: bool) -> None:
     """See `help`."""
-    with _errors(debug=debug):
+    with errors(debug=debug):
         _, topology = _load(target, args)
         click.echo(topology.to_mermaid() if form == "mermaid" else topology.describe())
 
@@ -321,7 +234,7 @@ def config() -> None:
 @click.argument("args", nargs=-1)
 @_config_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@_debug_option
+@debug_option
 def show(
     target: str | None, args: tuple[str, ...], file: Path | None, settings: tuple[str, ...], as_json: bool, debug: bool
 ) -> None:
@@ -329,7 +242,7 @@ def show(
 
     From the lowest: defaults, the topology's own (with a TARGET), --config, the environment (AIOSTORM_…), -c.
     """
-    with _errors(debug=debug):
+    with errors(debug=debug):
         import json
 
         from .cli_report import plain, table
@@ -357,10 +270,10 @@ def schema() -> None:
 
 @config.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@_debug_option
+@debug_option
 def check(file: Path, debug: bool) -> None:
     """Check a YAML file: exit code 0 if it can be used, 2 with every mistake if not."""
-    with _errors(debug=debug):
+    with errors(debug=debug):
         from .topology import Config
 
         found = Config.from_yaml(file)
@@ -370,22 +283,6 @@ def check(file: Path, debug: bool) -> None:
 
 
 # -- shared ------------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _errors(*, debug: bool) -> Iterator[None]:
-    """What a person did wrong becomes one message and exit code 2; Ctrl-C before anything ran, exit code 130."""
-    from .cluster import TargetError
-    from .topology import ConfigError
-
-    try:
-        yield
-    except (TargetError, ConfigError) as error:
-        if debug:
-            traceback.print_exc()
-        raise CommandError(str(error)) from error
-    except KeyboardInterrupt:
-        sys.exit(130)
 
 
 def _load(target: str, args: tuple[str, ...]) -> tuple[str, Topology]:

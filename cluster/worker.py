@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..actors import ActorSystem, AiostormError, Clock, Rng
-from ..transport import Network, Node
+from ..transport import ExposedError, Network, Node
 from .duty import Builder, Duty, Loader, Steward, load
 from .messages import BUILDER, PARENT, STEWARD, Joined, Leaving, register
 
@@ -74,10 +74,18 @@ async def work(
         try:
             async with Node(options.name, network, system) as node:
                 code = await worker.run(node, loader)
+        except* ExposedError as refused:
+            raise _first(refused) from refused
         finally:
             if worker.duty is not None and worker.duty.part is not None:
                 worker.duty.part.doom()
     return code
+
+
+def _first(group: BaseExceptionGroup[ExposedError]) -> ExposedError:
+    """A link's, out of the groups that it was raised through."""
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 class _Worker:
@@ -105,6 +113,7 @@ class _Worker:
             await parent.ask(Joined(options.name, options.pid, options.node), timeout_s=JOIN_S)
         except AiostormError as error:
             log.error("no parent at %s: %s", options.parent, error)
+            node.lose(PARENT, "it does not answer")
             return NO_PARENT
         code = await self._serve(duty, tell_parent)
         for peer in node.peers:

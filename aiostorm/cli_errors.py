@@ -1,0 +1,59 @@
+"""What a person did wrong, as one message and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from .actors import AiostormError
+
+
+class CommandError(click.ClickException):
+    """What was asked for cannot be done: exit code 2, one message."""
+
+    exit_code = 2
+
+
+class ExposedCommandError(CommandError):
+    """It would be open to other machines, without TLS and token: exit code 78 (EX_CONFIG)."""
+
+    exit_code = 78
+
+
+@contextlib.contextmanager
+def errors(*, debug: bool) -> Iterator[None]:
+    """What a person did wrong becomes one message and exit code 2; Ctrl-C before anything ran, exit code 130."""
+    from .actors import AiostormError
+    from .cluster import TargetError
+    from .topology import ConfigError
+
+    try:
+        yield
+    except (TargetError, ConfigError) as error:
+        if debug:
+            traceback.print_exc()
+        raise CommandError(str(error)) from error
+    except AiostormError as error:
+        refused = _refused(error)
+        if refused is None:
+            raise
+        if debug:
+            traceback.print_exc()
+        raise refused from error
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _refused(error: AiostormError) -> CommandError | None:
+    """What cannot be done for the network's or the credentials' sake; None: it is something else."""
+    from .transport import CredentialsError, ExposedError, NetworkError
+
+    if isinstance(error, ExposedError):
+        return ExposedCommandError(str(error))
+    return CommandError(str(error)) if isinstance(error, CredentialsError | NetworkError) else None

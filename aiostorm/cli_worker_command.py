@@ -1,0 +1,94 @@
+"""`aiostorm worker`: its options. What it does is in cli_worker, which is loaded when it runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from .cli_errors import errors
+
+debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors in the target or configuration.")
+
+
+def security_options(command: Any) -> Any:
+    """Of what speaks to other machines."""
+    path = click.Path(path_type=str, exists=True, dir_okay=False)
+    for option in (
+        click.option(
+            "--credentials",
+            "directory",
+            type=click.Path(path_type=str, exists=True, file_okay=False),
+            metavar="DIR",
+            help="What `aiostorm certs node` has made for this node. Instead of the next four.",
+        ),
+        click.option("--token-file", type=path, help="The cluster's token (0600). Else: AIOSTORM_CREDENTIALS."),
+        click.option("--tls-cert", type=path, help="This node's certificate. See `aiostorm certs`."),
+        click.option("--tls-key", type=path, help="Its key (0600)."),
+        click.option("--tls-ca", type=path, help="The certificate of the cluster's CA."),
+        click.option(
+            "--insecure", is_flag=True, help="Other machines without TLS and token: in a private network only."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(
+    help="""Be a worker: a process that does a part of a topology's work for an `aiostorm run` somewhere else.
+
+    `aiostorm run --workers N` starts its own. Start one by hand on another machine, for `--remote-workers`:
+
+    \b
+      aiostorm worker --name remote-1 --connect main.example:6700 --listen here.example:6701 \\
+          --credentials here
+
+    It needs the topology's code, in the same version. It ends with its topology, or 5 s after it last heard of it.
+    """,
+    epilog="Exit codes: 0 told to end, 69 nobody there, 78 exposed without TLS and token, 143 SIGTERM.",
+)
+@click.option("--name", required=True, help="Its name, as `aiostorm run` has said it.")
+@click.option("--connect", required=True, metavar="HOST:PORT", help="Where `aiostorm run` listens.")
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where other workers reach this one.",
+)
+@click.option(
+    "--loop", type=click.Choice(["auto", "uvloop", "asyncio"]), default="auto", show_default=True, help="Event loop."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="Log lines to show on the standard error.",
+)
+@security_options
+@click.option("--credentials-from-stdin", "from_stdin", is_flag=True, hidden=True)
+@debug_option
+def worker(
+    name: str,
+    connect: str,
+    listen: str,
+    loop: str,
+    log_level: str,
+    from_stdin: bool,
+    debug: bool,
+    **security: Any,
+) -> None:
+    """See `help`."""
+    from .actors import die_with_parent
+
+    child = die_with_parent()
+    with errors(debug=debug):
+        from .cli_signals import Interrupts
+        from .cli_worker import log_here, options_of, run_worker, security_of
+
+        log_here(log_level, child=child)
+        options = options_of(name, connect, listen)
+        code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)
+    sys.exit(code)
