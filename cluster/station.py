@@ -177,6 +177,7 @@ class Station:
             try:
                 order = Finish(at_once, self._errors, self._stalls)
                 self._saw(await self.ask(BUILDER, order, timeout_s=limit_s))
+                self._part_with_it()
             except AiostormError as error:
                 log.warning("%s did not end in order: %s", self.name, error)
                 self.kill()
@@ -194,6 +195,7 @@ class Station:
         """End it in order, so that another process of its name is started."""
         try:
             await self.ask(BUILDER, Finish(False, self._errors, self._stalls), timeout_s=limit_s)
+            self._part_with_it()
         except AiostormError as error:
             log.warning("%s did not end in order: %s", self.name, error)
 
@@ -358,6 +360,11 @@ class Station:
     async def look(self) -> None:
         """Look at it now."""
         self._saw(await self.ask(STEWARD, Look(self._errors, self._stalls, pending=True), timeout_s=10.0))
+
+    def _part_with_it(self) -> None:
+        """It ends by itself now; of another machine's we do not hear when."""
+        if self._child is not None and self._headquarters.is_remote(self.name):
+            self._child.terminate()
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
