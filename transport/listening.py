@@ -6,8 +6,8 @@
 1. Connections are accepted here, one by one, and counted before anything is made for them: a TLS connection that says
    nothing has some hundred KiB of buffers, and a thousand of them would be many. (asyncio's servers make all of them;
    to begin TLS on a connection of theirs loses what came before, on uvloop.)
-2. aiohttp reads the request and answers it. It logs no access, sets no signal handler, keeps no connection alive after
-   an answer, and does not say its name.
+2. aiohttp reads the request and answers it. It logs no access and nothing of what is no HTTP, sets no signal handler,
+   and keeps no connection alive after an answer.
 3. The Host must be one of: the address that was asked for, those it has become, the one the connection came to, and
    those that we were told; each with its port. With TLS any will do: whoever came has a certificate of the cluster's,
    and has checked that ours is for the name it dialled.
@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from .addresses import Address, TcpAddress, UnixAddress, check_exposure, is_loopback, parse_address
 from .admission import UNIX_HOST, Admission, AdmissionLimits, refusal
@@ -36,9 +37,21 @@ from .websocket_connection import CLOSE_S, MAX_MESSAGE_BYTES, Tap, WebSocketConn
 
 _log = logging.getLogger(__name__)
 
+
+class _NoGarbage(logging.Filter):
+    """aiohttp writes a traceback for each request that is no HTTP: strangers would fill the log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_http_log = logging.getLogger(f"{__name__}.http")
+_http_log.addFilter(_NoGarbage())
+
 UNIX_PEER: Final = "unix"
 """Where all come from who come by a unix socket."""
 
+_ACCEPT_AT_ONCE: Final = 16
 _ACCEPT_AGAIN_S: Final = 0.1
 _MAX_FIELD_BYTES: Final = 1024
 _MAX_FIELDS: Final = 32
@@ -62,7 +75,7 @@ class Reception:
             _serve,
             access_log=None,
             handler_cancellation=True,
-            logger=_log,
+            logger=_http_log,
             keepalive_timeout=0,
             lingering_time=0,
             max_line_size=_MAX_FIELD_BYTES,
@@ -116,41 +129,70 @@ class WebSocketListener:
         self.accept = accept
         self.hosts = hosts
         self.callers: set[_Caller] = set()
+        self._closed = False
         self._bound = bound
-        self._accepting = [
-            reception.group.create_task(self._accept(one.socket), name=f"listener at {address}") for one in bound
-        ]
+        self._accepting: list[asyncio.Task[None]] = []
+        for one in bound:
+            self._begin(one.socket)
 
     def close(self) -> None:
         """See Listener."""
-        if not self._accepting:
+        if self._closed:
             return
+        self._closed = True
         for task in self._accepting:
             task.cancel()
-        self._accepting.clear()
         loop = asyncio.get_running_loop()
         for one in self._bound:
-            with contextlib.suppress(NotImplementedError):  # Windows waits without readers
-                loop.remove_reader(one.socket)  # now: the next socket may have its number
+            with contextlib.suppress(NotImplementedError):
+                loop.remove_reader(one.socket)
             one.close()
         for caller in tuple(self.callers):
             caller.abort()
         self.reception.closed(self)
 
+    def _begin(self, listening: socket.socket) -> None:
+        if self._closed:
+            return
+        try:
+            # Not `sock_accept`: cancelled as a connection comes, it loses it, open.
+            asyncio.get_running_loop().add_reader(listening, self._ready, listening)
+        except NotImplementedError:  # Windows has no readers
+            task = self.reception.group.create_task(self._accept(listening), name=f"listener at {self.address}")
+            self._accepting.append(task)
+
+    def _ready(self, listening: socket.socket) -> None:
+        for _ in range(_ACCEPT_AT_ONCE):
+            try:
+                made, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                _log.warning("%s: no connection can be accepted for now: %s", self.address, error)
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(listening)
+                loop.call_later(_ACCEPT_AGAIN_S, self._begin, listening)
+                return
+            self._take(made)
+
     async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             try:
-                made, _ = await loop.sock_accept(listening)
-                peer = made.getpeername()
+                made, _ = await asyncio.get_running_loop().sock_accept(listening)
             except OSError as error:
-                # No descriptor is left, or who came has gone: the next may have better luck.
-                _log.warning("%s: a connection could not be accepted: %s", self.address, error)
+                _log.warning("%s: no connection can be accepted for now: %s", self.address, error)
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
-                continue
-            self._take(made, str(peer[0]) if isinstance(peer, tuple) else UNIX_PEER)
+            else:
+                self._take(made)
 
-    def _take(self, made: socket.socket, where: str) -> None:
+    def _take(self, made: socket.socket) -> None:
+        made.setblocking(False)
+        try:
+            peer = made.getpeername()
+        except OSError:  # it has gone
+            made.close()
+            return
+        where = str(peer[0]) if isinstance(peer, tuple) else UNIX_PEER
         caller = _Caller(self, made, where)
         leaves = self.reception.admission.came(caller, where)
         if leaves is None:
