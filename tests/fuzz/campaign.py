@@ -18,7 +18,7 @@ from aiostorm.transport import PayloadKind, ProtocolError, unpack_payload, unpac
 from aiostorm.transport.headers import decode, greeting_of
 from aiostorm.transport.remote_notes import amounts_of, key_of, notes_in, question_of, reason_of
 
-from . import grammar
+from . import grammar, handshake
 
 POOL = 200
 """Frames of each kind that are mutated; the pool is drawn anew after so many mutations of each."""
@@ -69,6 +69,7 @@ def read_payload(data: bytes) -> None:
 
 
 TARGETS: dict[str, tuple[Callable[[Random], bytes], Callable[[bytes], None]]] = {
+    "authentication": (handshake.step, handshake.read_step),
     "frames of a link": (grammar.frame, read_frame),
     "payloads": (grammar.payload, read_payload),
     "segments": (grammar.body, read_segments),
@@ -76,7 +77,15 @@ TARGETS: dict[str, tuple[Callable[[Random], bytes], Callable[[bytes], None]]] = 
     "batches": (lambda rng: grammar.pack_value(grammar.batch(rng)), read_value),
     "noise": (grammar.noise, read_value),
 }
-SHARES = {"frames of a link": 15, "payloads": 25, "segments": 25, "values": 20, "batches": 5, "noise": 10}
+SHARES = {
+    "authentication": 20,
+    "frames of a link": 10,
+    "payloads": 20,
+    "segments": 20,
+    "values": 15,
+    "batches": 5,
+    "noise": 10,
+}
 
 
 def mutate(rng: Random, frame: bytes, other: bytes) -> bytes:
