@@ -1,0 +1,108 @@
+"""`aiostorm certs`: files that only we can read, nothing replaced unasked, no secret shown; two nodes that use them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from aiostorm.transport import Connection, Credentials, Security, open_network
+
+from .conftest import Command
+
+
+@pytest.fixture
+def made(aiostorm: Command, tmp_path: Path) -> Path:
+    place = tmp_path / "certs"
+    assert aiostorm("certs", "init", place, "--cluster", "prod").code == 0
+    return place
+
+
+def test_a_cluster_and_two_nodes_that_speak(aiostorm: Command, made: Path) -> None:
+    for name in ("main", "second"):
+        outcome = aiostorm("certs", "node", made, name, "--host", "a.example", "--host", "10.0.0.2")
+        assert outcome.code == 0, outcome.err
+        assert f"scp -rp {made}/nodes/{name} a.example:" in outcome.out
+        assert f"--credentials {name}" in outcome.out
+    ours, theirs = (Security.from_directory(made / "nodes" / name) for name in ("main", "second"))
+    assert ours.credentials == theirs.credentials
+
+    async def speak() -> bytes:
+        came: list[Connection] = []
+        async with open_network("second", theirs) as listening, open_network("main", ours) as dialling:
+            listener = await listening.listen("127.0.0.1:0", came.append)
+            near = await dialling.connect(listener.address)
+            near.send(b"hello")
+            return await came[0].receive()
+
+    with asyncio.Runner() as runner:
+        assert runner.run(speak()) == b"hello"
+
+
+def test_files_are_ours_alone_and_no_secret_is_shown(aiostorm: Command, tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        place = tmp_path / "certs"
+        said = aiostorm("certs", "init", place, "--cluster", "prod").out
+        said += aiostorm("certs", "node", place, "main", "--host", "a.example").out
+    finally:
+        os.umask(old)
+    for path in (place, *place.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+        if path.is_file() and path.name != "ca.pem":
+            for line in path.read_text().splitlines():
+                assert line.startswith("-----") or line.partition(".")[2][:20] not in said.split()
+    token = Credentials.from_file(place / "credentials").to_bytes().decode().partition(".")[2].strip()
+    assert len(token) == 43
+    assert token not in said
+
+
+def test_nothing_is_replaced_unasked(aiostorm: Command, made: Path) -> None:
+    before = {path: path.read_bytes() for path in made.iterdir() if path.is_file()}
+    outcome = aiostorm("certs", "init", made, "--cluster", "prod")
+    assert outcome.code == 1
+    assert "--force" in outcome.err
+    assert {path: path.read_bytes() for path in before} == before
+    assert aiostorm("certs", "init", made, "--cluster", "prod", "--force").code == 0
+    assert all(path.read_bytes() != data for path, data in before.items())
+    assert not list(made.glob("*.new"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("node", "{}", "..", "--host", "a.example"), "a name is"),
+        (("node", "{}", "a/b", "--host", "a.example"), "a name is"),
+        (("node", "{}", "main", "--host", "*.example"), "is no host"),
+        (("node", "{}", "main", "--host", "a.example", "--days", "4000"), "the CA is good until"),
+        (("node", "{}/none", "main", "--host", "a.example"), "No such file"),
+        (("node", "{}", "main"), "Missing option '--host'"),
+        (("init", "{}", "--cluster", "a b", "--force"), "cluster's id"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_message(
+    aiostorm: Command, made: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    outcome = aiostorm("certs", *(word.format(made) for word in arguments))
+    assert outcome.code in (1, 2)
+    assert says in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_directory_that_others_may_look_into_is_refused(aiostorm: Command, tmp_path: Path) -> None:
+    place = tmp_path / "open"
+    place.mkdir()
+    place.chmod(0o755)
+    outcome = aiostorm("certs", "init", place, "--cluster", "prod")
+    assert outcome.code == 1
+    assert f"chmod 700 {place}" in outcome.err
+    assert not list(place.iterdir())
+
+
+def test_a_worker_that_would_dial_another_machine_unprotected_does_not_start(aiostorm: Command) -> None:
+    outcome = aiostorm("worker", "--name", "w", "--connect", "10.0.0.2:6700")
+    assert outcome.code == 78
+    assert "--credentials DIR" in outcome.err
