@@ -62,6 +62,8 @@ class Spread:
     site: Site
     say_remote: Callable[[str, Sequence[str]], None]
     """Told the address and the names of remote workers, once they can be started."""
+    abandon: Callable[[], None]
+    """Removes what would stay of the site, when the process ends at once."""
 
 
 async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable[[Report], None]) -> Report:
@@ -122,6 +124,8 @@ class _Session:
         self._problems: list[str] = []
         interrupts.first_words = self._first_words
         interrupts.last_words = self._last_words
+        if job.spread is not None:
+            interrupts.before_end = job.spread.abandon
 
     async def run(self) -> Report:
         """To the end."""

@@ -29,7 +29,8 @@ class Interrupts:
     """Handles SIGINT and SIGTERM from `with` on; afterwards too if one came, so that a second still ends a stuck exit.
 
     `first_words` and `last_words` make the text for the standard error. With `on_first` the first text goes there, from
-    the loop (a live table must not be torn); without, it is written at once, whatever the loop is doing.
+    the loop (a live table must not be torn); without, it is written at once, whatever the loop is doing. `before_end`
+    is called before a second signal ends the process.
     """
 
     def __init__(self) -> None:
@@ -37,6 +38,7 @@ class Interrupts:
         self.first_words: Callable[[], str] = str
         self.last_words: Callable[[], str] = str
         self.on_first: Callable[[str], None] | None = None
+        self.before_end: Callable[[], None] = _nothing
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
         self._previous: dict[signal.Signals, Any] = {}
@@ -90,6 +92,7 @@ class Interrupts:
             try:
                 show_cursor = _SHOW_CURSOR if self.on_first is not None else ""
                 _write(f"{show_cursor}\n{self.last_words()}\n")
+                self.before_end()
             finally:
                 os._exit(128 + number)
         self.signal = signal.Signals(number)
@@ -103,6 +106,10 @@ class Interrupts:
             self.on_first(self.first_words())
         if self._stopped is not None:
             self._stopped.set()
+
+
+def _nothing() -> None:
+    """There is nothing to put away."""
 
 
 def _write(text: str) -> None:

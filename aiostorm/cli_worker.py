@@ -29,10 +29,9 @@ from .cluster import (
     Pulse,
     TargetError,
     WorkerOptions,
-    network_of,
     work,
 )
-from .transport import Credentials, Security, TlsFiles
+from .transport import Credentials, Security, TlsFiles, open_network
 
 MAX_STDIN_BYTES = 1024
 
@@ -83,7 +82,7 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
     if pulse is not None:
         pulse.start()
     try:
-        async with network_of(security, options.name) as network:
+        async with open_network(options.name, security) as network:
             code = await work(options, network, leave)
             interrupts.end_within(
                 LEAVE_S, code or TERMINATED, f"{options.name}: user code still runs: it is left behind"
@@ -121,6 +120,8 @@ def spread_of(
     if remote and not listen:
         raise TargetError("--remote-workers need --listen HOST:PORT: where they reach this process")
     security = security_of(**options)
+    if security.tls is not None and listen.rpartition(":")[0] in ("0.0.0.0", "[::]", ""):  # noqa: S104 - refused
+        raise TargetError("--listen names this machine as others reach it, HOST:PORT: they are told so")
     site = ProcessSite(
         listen,
         security.credentials,
@@ -128,7 +129,7 @@ def spread_of(
         insecure=security.insecure,
         arguments=("--loop", loop, "--log-level", log_level),
     )
-    return Spread(target, arguments, workers, remote, site, _say_remote)
+    return Spread(target, arguments, workers, remote, site, _say_remote, site.abandon)
 
 
 def _say_remote(address: str, names: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from .worker_log import MarkedFormatter
 if TYPE_CHECKING:
     from .headquarters import Site
     from .pulse import Pulse
-    from .site import ProcessSite, network_of
+    from .site import ProcessSite
     from .worker import LEAVE_S, TERMINATED, WorkerOptions, work
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "cleanup_ctx",
     "lifespan",
     "load_topology",
-    "network_of",
     "running",
     "work",
 ]
@@ -48,7 +47,7 @@ __all__ = [
 _LATER = {
     "headquarters": "Site",
     "pulse": "Pulse",
-    "site": "ProcessSite network_of",
+    "site": "ProcessSite",
     "worker": "LEAVE_S TERMINATED WorkerOptions work",
 }
 

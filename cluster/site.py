@@ -2,37 +2,32 @@
 
 1. Without an address nothing can be reached from outside: a folder of ours alone (0700) with a socket for each process.
 2. With one (`HOST:PORT`, for workers of other machines) everything is TCP, and TLS; see docs/security.md.
-3. Credentials are new for each site, unless they are given: workers of other machines need to have them too.
-4. Leaving it leaves nothing: no socket, no folder.
+3. Credentials are new for each site without an address. With one they must be given: workers of other machines need to
+   have them, too.
+4. Leaving it leaves nothing: no socket, no folder. What a parent leaves that was killed is removed by the next.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from ..actors import ChildLine, PythonSpawner, Spawner
-from ..transport import (
-    AuthenticatedNetwork,
-    Credentials,
-    Identity,
-    Network,
-    Security,
-    TlsFiles,
-    WebSocketNetwork,
-)
+from ..transport import Credentials, Network, Security, TlsFiles, open_network
 from .messages import PARENT
 
 LOOPBACK: Final = "127.0.0.1:0"
+_PREFIX: Final = "aiostorm-site-"
 
 
 class ProcessSite:
-    """A Site. `address`: where the parent listens, for other machines; `loop`: what runs the workers' event loops."""
+    """A Site. `address`: where the parent listens, for other machines; `arguments`: more for `aiostorm worker`."""
 
     def __init__(
         self,
@@ -44,7 +39,9 @@ class ProcessSite:
         arguments: Sequence[str] = (),
     ) -> None:
         self._address = address
-        self._security = Security(credentials or Credentials.new("local"), tls, insecure)
+        if credentials is None and not address:
+            credentials = Credentials.new("local")
+        self._security = Security(credentials, tls, insecure)
         self._arguments = tuple(arguments)
         self._folder = ""
         self._stack = contextlib.AsyncExitStack()
@@ -86,8 +83,10 @@ class ProcessSite:
     async def __aenter__(self) -> Self:
         async with contextlib.AsyncExitStack() as stack:
             if not self._address and sys.platform != "win32":
-                self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="aiostorm-"))
-            self._network = await stack.enter_async_context(network_of(self._security, PARENT))
+                _sweep(Path(tempfile.gettempdir()))
+                prefix = f"{_PREFIX}{os.getpid()}-"
+                self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix))
+            self._network = await stack.enter_async_context(open_network(PARENT, self._security))
             self._stack = stack.pop_all()
         return self
 
@@ -96,19 +95,39 @@ class ProcessSite:
     ) -> None:
         await self._stack.__aexit__(kind, error, traceback)
 
+    def abandon(self) -> None:
+        """The process ends now, without leaving the site: remove what would stay."""
+        if self._folder:
+            _remove(Path(self._folder))
+
     def _private(self, name: str) -> str:
         return f"unix:{Path(self._folder) / name}" if self._folder else LOOPBACK
 
 
-@contextlib.asynccontextmanager
-async def network_of(security: Security, name: str) -> AsyncIterator[Network]:
-    """The real network, for a process of that name: whoever is at the other end has proved that it has our token."""
-    async with WebSocketNetwork(security) as network:
-        if security.credentials is None:
-            yield network
-            return
-        async with AuthenticatedNetwork(network, security.credentials, Identity(name)) as authenticated:
-            yield authenticated
+def _sweep(place: Path) -> None:
+    """Remove the folders of parents that are no more."""
+    for folder in place.glob(f"{_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if pid.isdecimal() and folder.lstat().st_uid == os.getuid() and not _lives(int(pid)):
+                _remove(folder)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        for socket in folder.iterdir():
+            socket.unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def tls_words(tls: TlsFiles | None, *, insecure: bool = False) -> list[str]:

@@ -118,6 +118,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "actors/lifeline.py",
         "actors/spawner.py",
         "cluster/pulse.py",  # writes past a loop that is stuck
+        "cluster/site.py",  # folders of parents that are no more
         "cluster/targets.py",  # a module of the user's stands in the current directory
         "transport/credentials.py",  # whose are these files, and who may read them?
         "transport/bound_sockets.py",
@@ -204,6 +205,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             "actors/directory_store.py",
+            "cluster/site.py",  # folders of sockets
             "cluster/targets.py",  # what is near a name that is not found
             "testing/simulation/files.py",  # a trace and a diagram, which the user named on pytest's command line
             "transport/bound_sockets.py",
