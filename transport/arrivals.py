@@ -38,6 +38,11 @@ class Arrivals:
         """Has the mailbox taken all that has come?"""
         return not self._waiting
 
+    @property
+    def waiting(self) -> int:
+        """Segments that have come, and that the mailbox has not taken yet."""
+        return len(self._waiting)
+
     def take(self, segments: Sequence[Segment]) -> None:
         """A frame has come. ProtocolError if a segment is heavier than a sender may make it; then none is taken."""
         largest = self._largest

@@ -342,7 +342,7 @@ class Trade:
         self.died()
         self._courier = courier
         self.incarnation, self._down, self._open = incarnation, False, False
-        self.received = 0
+        self.received = -sum(arrivals.waiting for arrivals in self.arrivals.values())  # those are of the one before
         self.sent = len(self._messages)
         for inbox in self._inboxes.values():
             inbox.restarted(courier)

@@ -26,7 +26,7 @@ import logging
 import math
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..actors import Clock
@@ -376,6 +376,9 @@ class Link:
     def _tell(self, told: bytes | PeerStarted) -> None:
         try:
             if isinstance(told, PeerStarted):
+                if self._asked_for is not None:  # it was meant for the incarnation before, as what was under way was
+                    self._asked_for = None
+                    told = replace(told, dropped=told.dropped + 1)
                 self._parts.on_peer(told)
             else:
                 self._parts.on_payload(told)

@@ -24,6 +24,7 @@ Of several processes (a fleet) instead of the last six:
 | shuffle, lag | frames are overtaken by later ones; all are up to 5 s late, in their order |
 | full, sync, disk | a disk is full; a sync fails; a disk is slow |
 | replace | a process is taken for dead, and its spare is started: both may live |
+| error, oust | what the fleet's workload makes of them: a bolt raises; a frozen process is replaced and goes on |
 
 1. A script is data: (when, what, how much, how long), in true seconds from the world's begin. Whatever is left out of
    it simply does not happen, so a failing script can be shrunk by leaving out more and more (shrink.py).
@@ -64,7 +65,7 @@ PER_MINUTE: Final = {
     "steer": 0.5,
 }
 
-FLEET_PER_MINUTE: Final = dict.fromkeys(FLEET_KINDS, 4.0) | {"crash": 8.0}
+FLEET_PER_MINUTE: Final = dict.fromkeys(FLEET_KINDS, 4.0) | {"crash": 8.0, "error": 4.0, "oust": 4.0}
 
 _RANGES: Final[dict[str, tuple[tuple[float, float] | None, tuple[float, float] | None]]] = {
     # Amount and length: from, to.
@@ -83,6 +84,7 @@ _RANGES: Final[dict[str, tuple[tuple[float, float] | None, tuple[float, float] |
     "sync": (None, None),
     "disk": ((2, 200), (0.1, 20)),
     "replace": (None, None),
+    "oust": (None, (6, 30)),
 }
 
 

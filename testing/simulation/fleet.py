@@ -15,7 +15,7 @@ A topology in one process has `Simulation` (run.py).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .faults import FLEET_KINDS, Fault, draw, kinds_of
@@ -45,15 +45,26 @@ class FleetOutcome:
 
 
 class Fleet:
-    """Processes and their faults. `only` cuts the fault script down (by index)."""
+    """Processes and their faults. `only` cuts the fault script down (by index).
 
-    def __init__(self, world: World, faults: str | Collection[str] | None = None, only: Collection[int] | None = None):
+    `known`: the kinds that may be; `more` does those of them that are the workload's own.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        faults: str | Collection[str] | None = None,
+        only: Collection[int] | None = None,
+        *,
+        known: Sequence[str] = FLEET_KINDS,
+        more: Mapping[str, Callable[[Fault], None]] | None = None,
+    ):
         self.world = world
-        self.kinds = kinds_of(faults, FLEET_KINDS)
+        self.kinds = kinds_of(faults, known)
         self.only = only
         self.script: list[Fault] = []
         self.processes: list[Process] = []
-        self.operator = FleetOperator(world, self.processes)
+        self.operator = FleetOperator(world, self.processes, more or {})
         self.over = False
 
     def add(self, name: str, main: Main) -> Process:

@@ -5,7 +5,7 @@ A fault's `choice` says where: which process; which two; which group is cut off 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class FleetOperator:
     """Does to a fleet what a script says."""
 
-    def __init__(self, world: World, processes: Sequence[Process]) -> None:
+    def __init__(self, world: World, processes: Sequence[Process], more: Mapping[str, Callable[[Fault], None]]) -> None:
         self.faulty = False
+        self._more = more
         self.over = False
         self.spares: dict[Process, Process] = {}
         """A process → its spare, and back. One of the two is to live."""
@@ -50,9 +51,9 @@ class FleetOperator:
         """Start a process, unless it is alive, or its spare is."""
         spare = self.spares.get(process)
         if spare is None or not spare.alive:
-            self._start_beside(process)
+            self.start_beside(process)
 
-    def _start_beside(self, process: Process) -> None:
+    def start_beside(self, process: Process) -> None:
         """Start a process, though its spare may live."""
         if not process.alive and not self.over:
             process.start()
@@ -63,10 +64,13 @@ class FleetOperator:
         process = self._processes[fault.choice % len(self._processes)]
         if harm(process, fault, partial(self._restart, process)):
             return
+        if fault.kind in self._more:
+            self._more[fault.kind](fault)
+            return
         if fault.kind == "replace":
             spared = [*self.spares]
             if spared:
-                self._start_beside(spared[fault.choice % len(spared)])
+                self.start_beside(spared[fault.choice % len(spared)])
             return
         if fault.kind == "sync":
             say(process, "will see its next sync fail")
@@ -84,7 +88,7 @@ class FleetOperator:
     def _restart(self, process: Process) -> None:
         """After a crash: while there are faults, nobody looks whether the spare has taken over."""
         if self.faulty:
-            self._start_beside(process)
+            self.start_beside(process)
         else:
             self.start(process)
 

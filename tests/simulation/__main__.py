@@ -5,7 +5,8 @@
     python -m tests.simulation --seed 17 --shrink            … with as few faults as still break it
     python -m tests.simulation --planted                     every planted bug, and the seed that finds it
 
-Worlds: "storm" is a random topology in one process, "links" several processes and the links between them.
+Worlds: "storm" is a random topology in one process, "links" several processes and the links between them, "workers" a
+random topology on several processes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import click
 
 from aiostorm.testing.simulation.shrink import shrink as smallest
 
-from . import storm
+from . import planted_workers, storm
 from .planted import BUGS
 from .planted_links import PLANTED, found_by
 from .planting import SEEDS
@@ -181,6 +182,9 @@ def _table() -> int:
     for name, plant in PLANTED.items():
         result = found_by(plant)
         missed += _row(name.replace("_", " "), "links", result.seed if result else 0, result.problems if result else [])
+    for name, plant in planted_workers.PLANTED.items():
+        worse = planted_workers.found_by(plant)
+        missed += _row(name.replace("_", " "), "workers", worse.seed if worse else 0, worse.problems if worse else [])
     return 1 if missed else 0
 
 

@@ -1,4 +1,4 @@
-"""What is seen of a seed, in either world, and in sum."""
+"""What is seen of a seed, in each world, and in sum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from aiostorm.testing.simulation import Fault
 
-from . import links, storm
+from . import links, storm, workers
 
 
 @dataclass
@@ -61,7 +61,24 @@ def see_links(seed: int, only: Collection[int] | None, faults_s: float, last: in
     )
 
 
-WORLDS: dict[str, Run] = {"storm": see_storm, "links": see_links}
+def see_workers(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> Seen:
+    """A topology on several workers. (A twentieth of a storm's time holds as much.)"""
+    run = workers.run(seed, only=only, faults_s=faults_s / 20, last=last)
+    return Seen(
+        "workers",
+        seed,
+        run.simulated_s,
+        list(run.script),
+        list(run.problems),
+        run.outcome.lives if run.outcome is not None else 0,
+        run.segments,
+        run.frames,
+        run.executed,
+        run.trace,
+    )
+
+
+WORLDS: dict[str, Run] = {"storm": see_storm, "links": see_links, "workers": see_workers}
 
 
 @dataclass

@@ -6,12 +6,12 @@ import asyncio
 import logging
 import random
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from aiostorm import Config, Fields, Topology, TopologyBuilder
-from aiostorm.testing.simulation import InvariantError, Outcome, Simulation, World, world_loop
+from aiostorm.testing.simulation import InvariantError, Outcome, Simulation, Source, World, world_loop
 
 from ..flow.random_topologies import subscribe
 from .ghost import FIELDS, Ghost
@@ -35,14 +35,29 @@ class Storm:
     executed: int = 0
 
 
-def draw(simulation: Simulation, ghost: Ghost) -> tuple[Topology, Config]:
-    """A topology and its configuration."""
+class Host(Protocol):
+    """What a topology is drawn for: a Simulation is one."""
+
+    world: World
+    sources: list[Source]
+
+
+def draw(
+    simulation: Host,
+    ghost: Ghost,
+    *,
+    source: type[GhostSource] = GhostSource,
+    counts: Sequence[int] = (100, 400, 1000),
+    fails: bool = True,
+    forgets: bool = True,
+) -> tuple[Topology, Config]:
+    """A topology and its configuration. `counts`: of messages of a source; `fails`, `forgets`: may bolts do that?"""
     rng = simulation.world.chance.stream("topology")
     builder = TopologyBuilder()
     sources: list[str] = []
     for i in range(rng.randint(1, 2)):
         name = f"s{i}"
-        builder.set_spout(name, _source(simulation, ghost, rng), rng.choice([1, 1, 2, 3]))
+        builder.set_spout(name, _source(simulation, ghost, rng, source, counts), rng.choice([1, 1, 2, 3]))
         sources.append(name)
     cyclic = rng.random() < 0.15
     forget = rng.choice([0, 0, 0, 0.02])
@@ -52,9 +67,9 @@ def draw(simulation: Simulation, ghost: Ghost) -> tuple[Topology, Config]:
         habits = Habits(
             ghost,
             name,
-            fail=rng.choice([0, 0, 0.02, 0.2]),
-            forget=forget,
-            crash=rng.choice([0, 0, 0, 0.005]),
+            fail=rng.choice([0, 0, 0.02, 0.2]) * fails,
+            forget=forget * forgets,
+            crash=rng.choice([0, 0, 0, 0.005]) * fails,
             fan_out=rng.choice([0, 1, 1, 2, 3]),
             hold=rng.choice([0, 0, 2, 10]),
             rng=simulation.world.chance.stream(f"habits {name}"),
@@ -89,9 +104,11 @@ def draw(simulation: Simulation, ghost: Ghost) -> tuple[Topology, Config]:
     return topology, config
 
 
-def _source(simulation: Simulation, ghost: Ghost, rng: random.Random) -> GhostSource:
-    count = rng.choice([100, 400, 1000])
-    made = GhostSource(
+def _source(
+    simulation: Host, ghost: Ghost, rng: random.Random, kind: type[GhostSource], counts: Sequence[int]
+) -> GhostSource:
+    count = rng.choice(counts)
+    made = kind(
         simulation.world,
         f"source {len(simulation.sources)}",
         [(rng.randrange(20),) for _ in range(count)],

@@ -317,6 +317,25 @@ async def test_what_was_held_of_a_former_life_counts_against_the_next() -> None:
     assert b.mailboxes[3].fill + _arrivals(b, 3)[0].quota.held <= 2 * CAPACITY
 
 
+async def test_what_was_held_of_a_former_life_is_not_counted_as_the_next_ones() -> None:
+    # They would never agree again on what they have sent each other, and nobody would ever be idle.
+    a, b = pair(capacity=2)
+    a.exchange.begin(), b.exchange.begin()
+    sender = Sender(a, 1, 3)
+    for _ in range(9):
+        sender.send(1)
+    run_all(a, b)
+    assert not b.exchange.is_quiet
+    again = Worker(a.office.reborn(), {"a": [1, 2], "b": [3, 4]}, capacity=2)
+    again.exchange.begin()
+    run_all(again, b)
+    Sender(again, 2, 3).send(1)
+    for _ in range(9):
+        numbers_of(b.mailboxes[3])
+        run_all(again, b)
+    assert (again.exchange.sent, b.exchange.received) == ({"b": 1}, {"a": 1})
+
+
 async def test_the_end_refuses_those_that_wait() -> None:
     a, _ = pair()
     sender = Sender(a, 1, 3)

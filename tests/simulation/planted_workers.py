@@ -1,0 +1,198 @@
+"""Bugs planted into what is between workers, one at a time: the world of workers finds each within a few seeds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from aiostorm.cluster.crew import Crew
+from aiostorm.testing.simulation.network import SimConnection
+from aiostorm.transport import Allowance, Courier, Exchange, Quota
+from aiostorm.transport.arrivals import Arrivals
+from aiostorm.transport.courier import Gatherer
+from aiostorm.transport.exchange import Trade
+from aiostorm.transport.far_inbox import FarInbox
+from aiostorm.transport.link import Link
+
+from .planted_links import an_old_incarnation_is_accepted, no_deduplication
+from .planting import SEEDS, Plant, replaced
+from .workers import WorkersResult, run
+
+
+@contextlib.contextmanager
+def credit_is_never_returned() -> Iterator[None]:
+    """A receiver tells its limits once."""
+    real = Quota.accepted
+
+    def accepted(self: Quota, weight: int) -> bool:
+        real(self, weight)
+        return False
+
+    with replaced(Quota, "accepted", accepted):
+        yield
+
+
+@contextlib.contextmanager
+def credit_of_a_former_life_counts() -> Iterator[None]:
+    """What was granted to, and sent to, the incarnation before is not forgotten."""
+    with replaced(Allowance, "restart", lambda self: None):
+        yield
+
+
+@contextlib.contextmanager
+def a_far_inbox_sends_without_credit() -> Iterator[None]:
+    """It does not look."""
+    with replaced(Allowance, "has_room", True):
+        yield
+
+
+@contextlib.contextmanager
+def a_reader_stops_under_pressure() -> Iterator[None]:
+    """A full mailbox stops whoever reads the link to its worker (finding 1 of our survey)."""
+    real_take, real_receive = Arrivals.take, SimConnection.receive
+    full: dict[Any, list[Arrivals]] = {}
+
+    def take(self: Arrivals, segments: Any) -> None:
+        real_take(self, segments)
+        if self.waiting:
+            full.setdefault(asyncio.get_running_loop(), []).append(self)
+
+    async def receive(self: SimConnection) -> bytes:
+        while any(arrivals.waiting for arrivals in full.get(asyncio.get_running_loop(), ())):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return await real_receive(self)
+
+    with replaced(Arrivals, "take", take), replaced(SimConnection, "receive", receive):
+        yield
+
+
+@contextlib.contextmanager
+def control_waits_behind_data() -> Iterator[None]:
+    """One queue for both (storm#8892)."""
+
+    def urge(self: Courier, gatherer: Gatherer) -> None:
+        self.ready(gatherer)
+
+    with replaced(Courier, "urge", urge):
+        yield
+
+
+@contextlib.contextmanager
+def messages_are_dropped_when_a_peer_restarts() -> Iterator[None]:
+    """An INIT waits for an acker whose worker has died, and is not there any more when that comes back."""
+    real = Trade.restarted
+
+    def restarted(self: Trade, incarnation: int, courier: Courier) -> None:
+        self._messages.clear()
+        real(self, incarnation, courier)
+
+    with replaced(Trade, "restarted", restarted):
+        yield
+
+
+@contextlib.contextmanager
+def open_trees_do_not_fail_on_a_death() -> Iterator[None]:
+    """They wait for their timeout."""
+    with replaced(Crew, "_worker_died", lambda self, worker: None):
+        yield
+
+
+@contextlib.contextmanager
+def late_news_of_a_death_count_for_the_next_life() -> Iterator[None]:
+    """Whoever says that a worker has died need not say which life of it."""
+
+    def peer_died(self: Exchange, peer: str, incarnation: int) -> None:
+        trade = self._trades.get(peer)
+        if trade is not None:
+            trade.died()
+
+    with replaced(Exchange, "peer_died", peer_died):
+        yield
+
+
+@contextlib.contextmanager
+def what_the_link_had_asked_for_goes_to_the_next_life() -> Iterator[None]:
+    """Ours: the simulation found it. A payload for which the window had no room outlives whom it was meant for."""
+    real = Link._tell
+
+    def tell(self: Link, told: Any) -> None:
+        kept, self._asked_for = self._asked_for, None
+        try:
+            real(self, told)
+        finally:
+            self._asked_for = kept
+
+    with replaced(Link, "_tell", tell):
+        yield
+
+
+@contextlib.contextmanager
+def data_is_sent_to_the_dead() -> Iterator[None]:
+    """Open trees fail once; what is sent afterwards over a link that does not know yet is lost, and nobody is told."""
+    real = Trade.died
+
+    def died(self: Trade) -> None:
+        kept = [(inbox.allowance, inbox.allowance.limit, inbox.allowance.sent) for inbox in self._inboxes.values()]
+        real(self)
+        for allowance, limit, sent in kept:
+            allowance.limit, allowance.sent = limit, sent
+
+    with replaced(Trade, "died", died):
+        yield
+
+
+@contextlib.contextmanager
+def what_is_left_of_a_former_life_counts_for_the_next() -> Iterator[None]:
+    """Ours: the simulation found it. Two workers never agree again on what they have sent each other."""
+    with replaced(Arrivals, "waiting", 0):
+        yield
+
+
+@contextlib.contextmanager
+def parked_senders_are_forgotten() -> Iterator[None]:
+    """A far inbox that has room again does not say so."""
+    with replaced(FarInbox, "_pull", lambda self: None):
+        yield
+
+
+PLANTED: dict[str, Plant] = {
+    planted.__name__: planted
+    for planted in (
+        no_deduplication,
+        an_old_incarnation_is_accepted,
+        credit_is_never_returned,
+        credit_of_a_former_life_counts,
+        a_far_inbox_sends_without_credit,
+        a_reader_stops_under_pressure,
+        control_waits_behind_data,
+        messages_are_dropped_when_a_peer_restarts,
+        open_trees_do_not_fail_on_a_death,
+        late_news_of_a_death_count_for_the_next_life,
+        what_the_link_had_asked_for_goes_to_the_next_life,
+        parked_senders_are_forgotten,
+    )
+}
+
+FIRST_LOOK = {
+    # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
+    "an_old_incarnation_is_accepted": 5,
+    "credit_of_a_former_life_counts": 1,
+    "a_far_inbox_sends_without_credit": 1,
+    "a_reader_stops_under_pressure": 1,
+    "messages_are_dropped_when_a_peer_restarts": 1,
+    "open_trees_do_not_fail_on_a_death": 1,
+    "late_news_of_a_death_count_for_the_next_life": 5,
+    "what_the_link_had_asked_for_goes_to_the_next_life": 1,
+}
+
+
+def found_by(planted: Plant, first: int = 0, seeds: int = SEEDS) -> WorkersResult | None:
+    """The first seed that finds it."""
+    for seed in dict.fromkeys((first, *range(seeds))):
+        with planted():
+            result = run(seed)
+        if result.problems:
+            return result
+    return None

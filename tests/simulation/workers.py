@@ -1,0 +1,345 @@
+"""The workload of workers: a random topology spread over 2 to 4 processes, with links, credit and a parent.
+
+    run(seed) ─► worker × 2 … 4: ActorSystem, Node over SimNetwork, Crew with its part ─► WorkersResult
+                    ▲ deaths are told (at once, late or never), who has died is started again
+
+The ghost (workers_ghost.py) keeps every tuple tree; Desk and Tap (workers_program.py) look at what passes.
+    python -m tests.simulation --world workers       runs many seeds, and says what they found
+
+1. A dead worker begins a new life. The others hear of a death from the parent, or from the next life, or both.
+2. The worker of the lowest name has a spare: it may be taken for dead while it lives, or be frozen past its lease and
+   go on beside its successor. The links tell one of the two to end.
+3. Message timeouts are long where nothing but a death can lose a tuple: then nobody may have to wait for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiostorm import Config
+from aiostorm.cluster.scheduler import WorkerInfo, place
+from aiostorm.testing.simulation import Fault, InvariantError, Source, World, world_loop
+from aiostorm.testing.simulation.fleet import Fleet, FleetOutcome
+from aiostorm.testing.simulation.harm import say
+from aiostorm.testing.simulation.injury import Injuries
+from aiostorm.testing.simulation.process import Process
+from aiostorm.topology import make_plan
+from aiostorm.transport import SequenceLimits
+
+from .links import described
+from .storm import draw
+from .workers_ghost import Life, WorkersGhost
+from .workers_program import Program
+from .workers_source import SpreadSource
+
+KINDS = (
+    *("crash", "pause", "slow", "clock"),
+    *("partition", "flap", "half", "drop", "repeat", "shuffle", "lag"),
+    *("replace", "oust", "error"),
+)
+FAULTS_S = 30.0
+LIVENESS_S = 90.0
+LEASE_S = 5.0
+LONG_S = 1000.0
+"""A message timeout that nobody may have to wait for."""
+
+PONG_S = 2.0
+"""A message of an actor is answered within that, while nothing is wrong."""
+
+WELL_S = 10.0
+"""Nothing is wrong when nothing was for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersResult:
+    seed: int
+    processes: int
+    executed: int
+    segments: int
+    frames: int
+    simulated_s: float
+    slowest_pong_s: float
+    pongs: int
+    superseded: int
+    digest: str
+    problems: tuple[str, ...]
+    script: tuple[Fault, ...]
+    outcome: FleetOutcome | None
+    trace: str
+
+
+def run(
+    seed: int,
+    *,
+    faults: str | Collection[str] | None = None,
+    only: Collection[int] | None = None,
+    faults_s: float = FAULTS_S,
+    last: int = 0,
+    max_turns: int = 5_000_000,
+    **options: Any,
+) -> WorkersResult:
+    """One seed; problems are told, not raised. `last`: so many events of the trace are in the result."""
+    loop = world_loop(seed, max_turns=max_turns, **options)
+    world = loop.world
+    work = WorkersWorkload(world, faults, only)
+    outcome: FleetOutcome | None = None
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # bolts fail on purpose, links are cut
+    try:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            try:
+                outcome = runner.run(work.run(faults_s))
+            except InvariantError:
+                pass  # world.problems has them
+            except Exception as error:  # a world that stands still, or polls for ever, is a finding too
+                world.problem("".join(traceback.format_exception(error)[-3:]))
+            trace = world.trace.text(last) if last else ""
+            digest = world.trace.digest
+    finally:
+        logging.disable(disabled)
+    return WorkersResult(
+        seed=seed,
+        processes=len(work.fleet.processes),
+        executed=work.ghost.executed,
+        segments=work.segments,
+        frames=world.switch.counts["sent"],
+        simulated_s=world.now_s,
+        slowest_pong_s=work.slowest_pong_s,
+        pongs=work.pongs,
+        superseded=work.superseded,
+        digest=digest,
+        problems=tuple(world.problems),
+        script=tuple(work.fleet.script),
+        outcome=outcome,
+        trace=trace,
+    )
+
+
+class WorkersWorkload:
+    def __init__(self, world: World, faults: str | Collection[str] | None, only: Collection[int] | None) -> None:
+        self.world = world
+        self.world.switch.describe = described
+        self.chance = world.chance.stream("workers")
+        self.sources: list[Source] = []
+        self.ghost = WorkersGhost(world)
+        self.injuries = Injuries(world.chance.stream("injuries"))
+        self.names = [f"w{i}" for i in range(self.chance.choice((2, 2, 3, 4)))]
+        self.limits = SequenceLimits(
+            window_frames=self.chance.choice((4, 16, 64, 256)),
+            window_bytes=self.chance.choice((100_000, 2_000_000)),
+        )
+        self._draw()
+        own = {"error": self._injure, "oust": self._oust}
+        self.fleet = Fleet(world, faults, only, known=self.kinds, more=own)
+        self.programs: list[Program] = []
+        self.prepared: set[str] = set()
+        self.pongs = self.superseded = self.segments = 0
+        self.slowest_pong_s = 0.0
+        self.rests_from_s: float | None = None
+        self._trouble_s = 0.0
+        self._cuts = 0
+        self.disowned: dict[Process, int] = {}
+        """Replaced, and still there: process → its life."""
+        for name in self.names:
+            program = Program(self, name)
+            program.process = self.fleet.add(name, program.main)
+            self.programs.append(program)
+            if name == "w0":  # nobody dials it, so it may be anywhere
+                spare = Program(self, name)
+                spare.process = self.fleet.add_spare(program.process, spare.main)
+                self.programs.append(spare)
+
+    def _draw(self) -> None:
+        """Topology, configuration, placement."""
+        chance = self.chance
+        self.ghost.tracked = chance.random() < 0.75
+        forgets = self.ghost.tracked and chance.random() < 0.3
+        topology, config = draw(
+            self, self.ghost, source=SpreadSource, counts=(30, 100, 300), fails=self.ghost.tracked, forgets=forgets
+        )
+        self.kinds = KINDS if self.ghost.tracked else tuple(kind for kind in KINDS if kind != "error")
+        self.topology = self.injuries.injured(topology) if "error" in self.kinds else topology
+        self.capacity = chance.choice((1, 2, 3, 8, 64))
+        changes: Mapping[str, Any] = {
+            "workers": len(self.names),
+            "mailbox_capacity_tuples": self.capacity,
+            "acker_executors": chance.choice((None, None, 1, 2)) if self.ghost.tracked else 0,
+            "message_timeout_s": 10.0 if forgets else chance.choice((10.0, LONG_S, LONG_S)),
+        }
+        self.config: Config = config.merge(changes)
+        self.timeout_s = float(self.config.message_timeout_s)
+        plan = make_plan(self.topology, self.config)
+        self.placement = place(self.topology, plan, [WorkerInfo(name) for name in self.names])
+        self.ghost.hosts = {
+            component: frozenset(self.placement[task] for task in tasks) for component, tasks in plan.tasks_of.items()
+        }
+        self.overfilled = {task for _, consumer in plan.feedback for task in plan.tasks_of[consumer]}
+
+    # -- what programs ask -------------------------------------------------------------------------------------------
+
+    @property
+    def living(self) -> list[Program]:
+        return [program for program in self.programs if program.process.alive]
+
+    def prepare(self, program: Program) -> None:
+        """Its bolts are prepared. No spout is opened before every bolt of every worker was prepared once."""
+        self.prepared.add(program.name)
+        if len(self.prepared) == len(self.names):
+            for other in self.living:
+                other.process.loop.call_soon(other.may_open.set)
+
+    def died(self, life: Life, incarnation: int, crashed: bool) -> None:
+        """A process has died, and the parent sees it: soon, late, or only when there is another."""
+        self.ghost.ends(life)
+        self.trouble()
+        if self.fleet.over:
+            return
+        if self.chance.random() < 0.8:
+            self.world.call_at(self.world.now_s + 0.002 * 2000 ** self.chance.random(), self._tell, life, incarnation)
+
+    def _tell(self, life: Life, incarnation: int) -> None:
+        for program in self.living:
+            if program.name != life[0]:
+                program.process.loop.call_soon(program.hears_of_death, life[0], incarnation)
+
+    def trouble(self) -> None:
+        """Something is wrong, or was until now."""
+        self._trouble_s = self.world.now_s
+
+    def pinged(self, program: Program, peer: str, began_s: float) -> None:
+        """A question was answered. Within a bound, if nothing was wrong since long before."""
+        self._look_for_trouble()
+        took_s = self.world.now_s - began_s
+        if began_s - self._trouble_s < WELL_S:
+            return
+        self.pongs += 1
+        self.slowest_pong_s = max(self.slowest_pong_s, took_s)
+        if took_s > PONG_S and program.process.alive:
+            self.world.problem(f"{program.name} waits {took_s:.3f} s for an answer of {peer}, and nothing is wrong")
+
+    # -- faults of its own -------------------------------------------------------------------------------------------
+
+    def _injure(self, fault: Fault) -> None:
+        bolts = [spec.id for spec in self.topology.components.values() if spec.kind == "bolt"]
+        component = self.injuries.arm(bolts, int(fault.amount))
+        self.world.trace.add(self.world.now_s, "fault", component, "raises at its next tuple")
+
+    def _oust(self, fault: Fault) -> None:
+        """It is frozen past its lease, another takes its place; then it goes on."""
+        for process in self.fleet.operator.spares:
+            if process.alive:
+                process.pause(fault.for_s)
+                self.world.call_at(self.world.now_s + LEASE_S, self._replace, process, process.incarnation)
+                return
+
+    def _replace(self, process: Process, life: int) -> None:
+        operator = self.fleet.operator
+        if operator.faulty and process.alive and process.incarnation == life:
+            program = next(program for program in self.programs if program.process is process)
+            say(process, "is replaced: it has given no sign of life")
+            if program.emits or program.life[1]:
+                self._tell(program.life, program.incarnation)
+                self.ghost.ends(program.life)
+            operator.start_beside(operator.spares[process])
+            self.disowned[process] = life
+            self._disown(process, life, self.chance.random() * 5.0)
+
+    def _disown(self, process: Process, life: int, after_s: float) -> None:
+        """It has no parent any more: some time after it goes on it finds that out, and ends."""
+        world = self.world
+        if not process.alive or process.incarnation != life:
+            self.disowned.pop(process, None)
+        elif process.paused_until_s > world.now_s or after_s > 0:
+            frozen = process.paused_until_s > world.now_s
+            world.call_at(world.now_s + 0.2, self._disown, process, life, after_s if frozen else after_s - 0.2)
+        else:
+            del self.disowned[process]
+            process.kill("ends: its parent has another")
+            world.call_at(world.now_s + 1.0, self.fleet.operator.start, process)
+
+    # -- the run -----------------------------------------------------------------------------------------------------
+
+    async def run(self, faults_s: float) -> FleetOutcome:
+        self.load_until_s = self.world.now_s + 2.0 + faults_s + 2.0
+        self.healed_s = self.world.now_s + 2.0 + faults_s
+        hurry = self.chance.random() < 0.4
+        for source in self.sources:
+            begin_s = self.world.now_s
+            source.offer_between(begin_s, begin_s + 1.0 if hurry else self.load_until_s)
+        self._watch()
+        return await self.fleet.run(
+            settled=self.settled,
+            stop=self.stop,
+            unsettled=self.unsettled,
+            check=self.ghost.at_the_end,
+            faults_s=faults_s,
+            liveness_s=LIVENESS_S + 4 * 10.0 + 10 * LIVENESS_S,
+        )
+
+    def stop(self) -> None:
+        for program in self.living:
+            program.process.loop.call_soon(program.stopping.set)
+
+    def _watch(self) -> None:
+        self._look_for_trouble()
+        self.world.call_at(self.world.now_s + 0.2, self._watch)
+
+    def _look_for_trouble(self) -> None:
+        counts = self.world.switch.counts
+        cuts = counts["lost"] + counts["cut"] + counts["connections"] + counts["refused"]
+        if cuts != self._cuts or self.fleet.operator._windows._open or len(self.living) != len(self.names):
+            self._cuts = cuts
+            self.trouble()
+        for program in self.living:
+            process = program.process
+            if process.slowness != 1.0 or process.paused_until_s > self.world.now_s or not program.emits:
+                self.trouble()
+
+    def settled(self) -> bool:
+        """Is everything acked and at rest, and has been for as long as what is late may take?"""
+        now_s = self.world.now_s
+        if self.rests_from_s is None:
+            bound_s = LIVENESS_S + (4 * self.timeout_s if self.timeout_s < LONG_S else 0)
+            if not any(self.unsettled()):
+                self.rests_from_s = now_s
+            elif now_s > self.healed_s + bound_s:
+                what = "\n    ".join(list(self.unsettled())[:8])
+                self.world.problem(f"{bound_s:g} s after the last fault not all is settled:\n    {what}")
+            return False
+        rows = self.timeout_s < LONG_S
+        if now_s < self.rests_from_s + (1.2 * self.timeout_s if rows else 1.0):
+            return False
+        for what in self.unsettled():
+            self.world.problem(f"all was at rest, and then it was not any more: {what}")
+        for program in self.living:
+            for what in program.leftovers(rows=rows):
+                self.world.problem(what)
+        return True
+
+    def unsettled(self) -> Iterator[str]:
+        if self.world.now_s < self.load_until_s:
+            yield "the load goes on"
+            return
+        names = sorted(program.name for program in self.living)
+        if names != self.names or self.disowned:
+            yield f"what lives is {', '.join(names)}"
+            return
+        for source in self.sources:
+            if left := source.left:
+                failure = source.last_failure.get(left[0])
+                often = f"message {left[0]} was emitted {source.emitted.get(left[0], 0)} times, last failure: {failure}"
+                yield f"{len(left)} of {len(source.rows)} messages of {source._book.name} are not acked; {often}"
+        living = {program.name: program for program in self.living}
+        for program in living.values():
+            yield from program.waits_for
+        if all(program.emits for program in living.values()):
+            for name, program in living.items():
+                for peer, sent in program.exchange.sent.items():
+                    received = living[peer].exchange.received.get(name, 0)
+                    if sent != received:
+                        yield f"{name} has sent {sent} to {peer}, which has received {received}"

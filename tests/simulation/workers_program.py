@@ -1,0 +1,261 @@
+"""What a worker of the simulated world runs: an actor system, a node over the simulated network, a crew with its part.
+
+1. Links are opened and the crew is made in one step: a peer's first CREDIT finds who takes it.
+2. What stands between exchange and node (Desk), and between courier and link (Tap), looks at what passes and changes
+   nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from aiostorm.acker import AckerActor
+from aiostorm.actors import Actor, ActorSystem, AiostormError
+from aiostorm.cluster.crew import Crew
+from aiostorm.cluster.hosting import Hosting
+from aiostorm.tasks import Activate, SpoutTask
+from aiostorm.testing.simulation.process import Process
+from aiostorm.transport import (
+    Courier,
+    Exchange,
+    FarInbox,
+    Link,
+    LinkSupersededError,
+    Node,
+    PayloadKind,
+    PeerStarted,
+    unpack_payload,
+)
+
+from .workers_ghost import Life
+
+if TYPE_CHECKING:
+    from .workers import WorkersWorkload
+
+PING_S = 0.5
+
+
+class Desk:
+    """A PostOffice: the worker's node. After each frame of segments it looks what is held for the task."""
+
+    def __init__(self, program: Program, node: Node) -> None:
+        self.courier = node.courier
+        self.incarnation = node.incarnation
+        self.on_peer: Callable[[Callable[[str, PeerStarted], None]], None] = node.on_peer
+        self.largest: dict[tuple[str, int], int] = {}
+        self._program = program
+        self._node = node
+
+    def handle(self, kind: PayloadKind, handler: Callable[[str, int, memoryview], None]) -> None:
+        if kind is not PayloadKind.SEGMENTS:
+            self._node.handle(kind, handler)
+            return
+
+        def look(peer: str, target: int, body: memoryview) -> None:
+            self._program.work.segments += 1
+            arrivals = self._program.exchange._trades[peer].arrivals.get(target)
+            before = 0 if arrivals is None else arrivals.quota.held + arrivals.quota._accepted
+            handler(peer, target, body)
+            if arrivals is not None:
+                weight = arrivals.quota.held + arrivals.quota._accepted - before
+                self.largest[peer, target] = max(self.largest.get((peer, target), 0), weight)
+                self._check(target)
+
+        self._node.handle(kind, look)
+
+    def _check(self, target: int) -> None:
+        """What is held for a task is never more than its capacity and a frame of each sender."""
+        program = self._program
+        box = program.crew.mailboxes[target]
+        trades = program.exchange._trades.values()
+        held = box.fill + sum(trade.arrivals[target].quota.held for trade in trades)
+        frames = sum(self.largest.get((trade.peer, target), 0) for trade in trades)
+        capacity = program.work.capacity
+        if held > capacity + frames and target not in program.work.overfilled and program.process.alive:
+            program.work.world.problem(
+                f"{program.name} holds {held} tuples for task {target}: its capacity is {capacity}, frames had {frames}"
+            )
+
+
+class Tap:
+    """A Source: the courier. When data is taken, nothing may wait for the control lane."""
+
+    def __init__(self, program: Program, courier: Courier) -> None:
+        self._program = program
+        self._courier = courier
+
+    @property
+    def is_empty(self) -> bool:
+        return self._courier.is_empty
+
+    def next_payload(self) -> bytes | None:
+        payload = self._courier.next_payload()
+        if payload is not None:
+            kind = unpack_payload(payload)[0]
+            self._program.taken[kind] += 1
+            if kind is PayloadKind.SEGMENTS and self._program.process.alive:
+                waiting = [*self._courier._control, *self._courier._data]
+                if any(not isinstance(gatherer, FarInbox) for gatherer in waiting):
+                    self._program.work.world.problem(f"{self._program.name} sends data, and control waits")
+        return payload
+
+
+class Echo(Actor):
+    """Answers."""
+
+    def receive(self, message: Any) -> Any:
+        return message
+
+
+class Program:
+    """One worker, over all lives of its process. (A spare is another program of the same worker.)"""
+
+    def __init__(self, work: WorkersWorkload, name: str) -> None:
+        self.work = work
+        self.name = name
+        self.process: Process
+        self.life: Life = (name, 0)
+        self.incarnation = 0
+        self.node: Node
+        self.crew: Crew
+        self.desk: Desk
+        self.taken: Counter[PayloadKind] = Counter()
+        self.emits = False
+        """Do its spouts emit?"""
+        self.stopping: asyncio.Event
+        self.may_open: asyncio.Event
+        self.system: ActorSystem
+
+    @property
+    def exchange(self) -> Exchange:
+        exchange = self.crew.exchange
+        assert exchange is not None
+        return exchange
+
+    async def main(self, process: Process) -> None:
+        self.emits = False
+        self.stopping, self.may_open = asyncio.Event(), asyncio.Event()
+        self.life = self.work.ghost.begins(self.name, process)
+        try:
+            await self.live(process)
+        except* LinkSupersededError:
+            self.work.superseded += 1  # another worker of this name has come: this one ends
+        finally:
+            if process.alive:
+                self.emits = False
+
+    async def live(self, process: Process) -> None:
+        work = self.work
+        async with (
+            ActorSystem(self.name, rng=process.rng) as system,
+            Node(self.name, process.network, system, rng=process.rng, limits=work.limits) as node,
+        ):
+            self.system, self.node = system, node
+            self.incarnation = node._links.incarnation
+            process.at_death.append(partial(work.died, self.life, self.incarnation))
+            node.on_lost(self._lost)
+            await node.listen(f"{process.name}:1")
+            for peer in work.names:
+                if peer != self.name:
+                    self._tap(node.link(peer, f"{peer}:1" if self.name < peer else None), node.courier(peer))
+            self.desk = Desk(self, node)
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.crew = Crew(
+                system,
+                "spread",
+                work.topology,
+                work.config,
+                on_quiet=lambda: None,
+                gave_up=self._gave_up,
+                hosting=Hosting(self.name, work.placement, self.desk),
+            )
+            node.offer("echo", system.spawn(Echo, "echo"))
+            await self.crew.start_bolts(ended)
+            work.prepare(self)
+            await self.may_open.wait()
+            await self.crew.start_spouts(ended)
+            self.crew.post_to_spouts(Activate)
+            self.emits = True
+            async with asyncio.TaskGroup() as group:
+                pinging = [
+                    group.create_task(self._ping(peer), name=f"{self.name} pings {peer}")
+                    for peer in work.names
+                    if peer != self.name
+                ]
+                await self.stopping.wait()
+                for task in pinging:
+                    task.cancel()
+            await self.crew.stop()
+
+    def hears_of_death(self, worker: str, incarnation: int) -> None:
+        """Its parent says that another's process has ended."""
+        if self.emits and self.process.alive:
+            self.exchange.peer_died(worker, incarnation)
+
+    # -- is it at rest? ----------------------------------------------------------------------------------------------
+
+    @property
+    def waits_for(self) -> Iterator[str]:
+        """What keeps it from being quiet."""
+        if not self.emits:
+            yield f"{self.name} is not up"
+            return
+        if not self.exchange.is_quiet:
+            yield f"in the exchange of {self.name} something waits"
+        for task in self.crew.tasks:
+            # (A spout that asks an idle source is not quiet at that moment.)
+            if task.pending or not (task.is_quiet or isinstance(task, SpoutTask)):
+                yield f"{task.task.component}[{task.task.task_id}] of {self.name} is not quiet ({task.pending} pending)"
+
+    def leftovers(self, *, rows: bool) -> Iterator[str]:
+        """What a worker at rest should not have any more. `rows`: of ledgers, too."""
+        for task_id, box in self.crew.mailboxes.items():
+            if box.fill or box.has_data or box.has_control or box.parked:
+                yield f"task {task_id} of {self.name} is at rest, and its mailbox holds {box.fill} tuples"
+            if not box.gate_open:
+                yield f"task {task_id} of {self.name} is at rest, and the gate of its mailbox is closed"
+        for trade in self.exchange._trades.values():
+            for arrivals in trade.arrivals.values():
+                if arrivals.quota.held:
+                    yield f"{self.name} is at rest, and holds {arrivals.quota.held} tuples of {trade.peer}"
+            for task_id, inbox in trade._inboxes.items():
+                if inbox._queued_bytes or inbox._queued_tuples or inbox._parked or not inbox.gate_open:
+                    yield f"{self.name} is at rest, and something waits for task {task_id} of {trade.peer}"
+        for cell in self.system.cells if rows else ():
+            if isinstance(cell._actor, AckerActor) and len(cell._actor.ledger):
+                yield f"{self.name} is at rest, and a ledger has {len(cell._actor.ledger)} rows"
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _tap(self, link: Link, courier: Courier) -> None:
+        link._parts = replace(link._parts, source=Tap(self, courier))
+
+    def _lost(self, peer: str, error: Exception) -> None:
+        if self.process.alive:
+            self.work.world.problem(f"{self.name} has closed the link to {peer}: {error!r}")
+
+    def _gave_up(self, path: str, error: BaseException) -> None:
+        if self.process.alive:
+            self.work.world.problem(f"{self.name} has given up {path}: {error!r}")
+
+    async def _ping(self, peer: str) -> None:
+        """Is a message of an actor there in time, whatever the load is?"""
+        work = self.work
+        ref = self.node.ref(peer, "echo")
+        number = 0
+        while True:
+            await asyncio.sleep(PING_S)
+            began_s = work.world.now_s
+            try:
+                number += 1
+                answer = await ref.ask(number, timeout_s=30.0)
+            except AiostormError:
+                continue
+            if answer != number:
+                work.world.problem(f"{self.name} asks {peer} {number}, and is told {answer!r}")
+            work.pinged(self, peer, began_s)

@@ -1,0 +1,125 @@
+"""A source that spout tasks of several workers read: a queue outside of all of them, as a broker is.
+
+    Shelf ── reader(task) ─► Reader ─► next_tuple, ack, fail of one instance of that spout task
+
+1. What an instance has taken and not settled goes back when the task's next instance opens: its worker has died.
+2. An instance that has a living successor is fenced: it is given nothing, and what it settles counts for nothing. (Its
+   worker was replaced while it was frozen, and goes on.) If the successor dies first, it is its turn again.
+3. An attempt has a number, over all readers.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from typing import Any
+
+from aiostorm import Failure
+from aiostorm.testing.simulation import World
+from aiostorm.testing.simulation.outside import _Book
+
+from .parts import GhostSource
+
+
+class Shelf(_Book):
+    """What all readers share."""
+
+    def __init__(self, world: World, name: str, rows: list[Any], max_replays: int | None) -> None:
+        super().__init__(world, name, rows, max_replays)
+        self.readers: dict[int, Reader] = {}
+
+    def reader(self, task_id: int) -> Reader:
+        """For a new instance of this task."""
+        if not self.readers:
+            self.begin(1)
+        made = Reader(self, task_id)
+        self.hand_over(made)
+        return made
+
+    def hand_over(self, reader: Reader) -> None:
+        """From now on this one is given the task's messages."""
+        before = self.readers.get(reader.task_id)
+        self.readers[reader.task_id] = reader
+        if before is not None:
+            before.revoked.update(before.open)
+            for message in before.open:
+                self.open.discard(message)
+                heapq.heappush(self.queue, (self.world.now_s, message))
+            before.open.clear()
+
+
+class Reader:
+    """What one instance of a spout task has for a book."""
+
+    def __init__(self, shelf: Shelf, task_id: int) -> None:
+        self.world = shelf.world
+        self.name = shelf.name
+        self.rows = shelf.rows
+        self.emitted: Counter[int] = Counter()
+        """Message → its attempt, of those that this instance has taken."""
+        self.open: dict[int, None] = {}
+        self.revoked: set[int] = set()
+        """Those that were open when it was fenced."""
+        self.task_id = task_id
+        self._shelf = shelf
+        self._process = shelf.world.current
+        self._life = self._process.incarnation
+
+    @property
+    def lives(self) -> bool:
+        """Does the process live in which it is?"""
+        return self._process.alive and self._process.incarnation == self._life
+
+    @property
+    def fenced(self) -> bool:
+        """Has it a successor?"""
+        return self._shelf.readers[self.task_id] is not self
+
+    def begin(self, life: int) -> None:
+        """See _Book: the shelf has begun."""
+
+    def take(self) -> int | None:
+        """The next message that is due."""
+        if self.fenced:
+            if self._shelf.readers[self.task_id].lives:
+                return None
+            self._shelf.hand_over(self)
+        message = self._shelf.take()
+        if message is not None:
+            self.revoked.discard(message)
+            self.emitted[message] = self._shelf.emitted[message]
+            self.open[message] = None
+        return message
+
+    def settle(self, message: Any, failure: Failure | None) -> None:
+        """The framework says what became of a message."""
+        if not self.world.current.effect():
+            return
+        if message not in self.open:
+            if message in self.revoked:
+                self.revoked.discard(message)
+                return
+            how = "acked" if failure is None else "failed"
+            self.world.problem(f"message {message} of {self.name!r} is {how}, but it is not open")
+            return
+        del self.open[message]
+        self._shelf.settle(message, failure)
+
+
+class SpreadSource(GhostSource):
+    """A spout on a shelf."""
+
+    def __init__(self, world: World, name: str, rows: Any, fields: Any, max_replays: int | None) -> None:
+        super().__init__(world, name, rows, fields, max_replays)
+        self.shelf = self._book = Shelf(world, name, self._book.rows, max_replays)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SpreadSource:
+        view = super().__deepcopy__(memo)
+        assert isinstance(view, SpreadSource)
+        view.shelf = self.shelf
+        return view
+
+    def open(self, context: Any, collector: Any) -> None:
+        reader: Any = self.shelf.reader(context.task_id)
+        self._book = reader
+        super().open(context, collector)
