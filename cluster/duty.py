@@ -39,6 +39,7 @@ from .messages import (
     Open,
     PeerBack,
     PeerDied,
+    PeerGone,
     Prepare,
     Seen,
     Steer,
@@ -194,11 +195,13 @@ class Duty:
         else:
             self.part.set_active(mode == "active")
 
-    def peer_died(self, peer: str, life: int) -> None:
+    def peer_ended(self, order: PeerGone | PeerDied) -> None:
         """What is on its way to it is lost. Another of that name will come."""
         exchange = self.part.crew.exchange if self.part is not None else None
-        if exchange is not None:
-            exchange.peer_died(peer, life)
+        if exchange is not None and isinstance(order, PeerGone):
+            exchange.peer_gone(order.peer, order.life)
+        elif exchange is not None:
+            exchange.peer_died(order.peer, order.life)
 
     def peer_back(self, peer: str) -> None:
         """It listens again: dial now, not when it is time to try again."""
@@ -323,8 +326,8 @@ class Steward(Actor):
                 return self._duty.steer(message.mode)
             case AskQuiet():
                 return self._duty.is_quiet(message)
-            case PeerDied():
-                return self._duty.peer_died(message.peer, message.life)
+            case PeerGone() | PeerDied():
+                return self._duty.peer_ended(message)
             case PeerBack():
                 return self._duty.peer_back(message.peer)
         raise TypeError(f"a steward does not understand {message!r}")

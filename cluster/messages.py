@@ -76,8 +76,16 @@ class Steer:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerGone:
+    """A peer's process has ended, that life of it: send it nothing. Another one of that name will come."""
+
+    peer: str
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
 class PeerDied:
-    """A peer's process has ended, that life of it. Another one of that name will come."""
+    """And all workers know that, as far as they answer: what is open fails now."""
 
     peer: str
     life: int
@@ -187,6 +195,7 @@ _RECORDS: Final[tuple[type[Any], ...]] = (
     Prepare,
     Open,
     Steer,
+    PeerGone,
     PeerDied,
     PeerBack,
     Look,

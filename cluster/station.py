@@ -37,6 +37,7 @@ from .messages import (
     Open,
     PeerBack,
     PeerDied,
+    PeerGone,
     Prepare,
     Seen,
     Steer,
@@ -159,10 +160,10 @@ class Station:
             self._mode = mode
             self._tell(Steer(mode))
 
-    def peer_died(self, peer: str, life: int) -> None:
-        """Tell it that another has ended."""
-        if self._child is not None:
-            self._tell(PeerDied(peer, life))
+    async def hear(self, news: PeerGone | PeerDied) -> None:
+        """Tell it that another has ended; returns when it knows, or cannot."""
+        if self._child is not None and self._joined.done():
+            await self._told(news)
 
     def peer_back(self, peer: str) -> None:
         """Tell it that another is there again."""

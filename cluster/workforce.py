@@ -5,8 +5,8 @@
 
 1. All workers have loaded before any prepares, and all bolts are prepared before any spout opens. A worker that is
    started again goes through the same steps alone; the others go on meanwhile.
-2. A worker's death is told to all others at once: what their spouts have open fails and is replayed, nobody waits for a
-   timeout.
+2. A worker's death is told to all others at once, in two steps: nothing is sent to it any more; then what spouts have
+   open fails and is replayed. Nobody waits for a timeout.
 3. Idle is an exact answer: see idle.py. While a worker is away nothing is idle.
 4. A worker that cannot load what it is told to makes the start fail. Later it is as if one of its tasks was given up.
 5. A worker that was asked to end by somebody else (SIGTERM) is replaced without a replay: all spouts rest, all that is
@@ -37,7 +37,20 @@ from .duty import shape_of
 from .errors import WorkerError, WorkerTaskError
 from .headquarters import Headquarters
 from .idle import QuietReport, SpreadQuiet
-from .messages import BUILDER, STEWARD, AskQuiet, Connect, Fetch, Gather, GaveUp, Load, Seen, Trouble
+from .messages import (
+    BUILDER,
+    STEWARD,
+    AskQuiet,
+    Connect,
+    Fetch,
+    Gather,
+    GaveUp,
+    Load,
+    PeerDied,
+    PeerGone,
+    Seen,
+    Trouble,
+)
 from .scheduler import WorkerInfo, place
 from .station import FINISH_S, Station, trouble_error
 from .worker_life import LifeTimings
@@ -48,6 +61,9 @@ KEPT: Final = 200
 FIRST_S: Final = 0.002
 AGAIN_S: Final = 0.1
 """Between two questions whether all is quiet: at first, and at the most."""
+
+NEWS_S: Final = 0.5
+"""So long a worker that does not answer holds up what the others do about a death."""
 
 REPLACE_S: Final = 60.0
 """So long the spouts rest for a worker that is replaced, at most."""
@@ -284,8 +300,8 @@ class Workforce:
         """See Chief."""
         self.wake()
         if not self._ending:
-            for other in self._others(station):
-                other.peer_died(station.name, life)
+            work = self._tell_others(station, life)
+            self._headquarters.system.guard(work, name=f"{station.name} has ended: news")
 
     def seen(self, station: Station, seen: Seen) -> None:
         """See Chief."""
@@ -314,6 +330,16 @@ class Workforce:
             self._headquarters.system.guard(work, name=f"{station.name} is replaced")
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    async def _tell_others(self, station: Station, life: int) -> None:
+        """First that it is gone, to all; then that what is open fails: see Exchange.peer_gone."""
+        for news in (PeerGone(station.name, life), PeerDied(station.name, life)):
+            try:
+                async with asyncio.timeout(NEWS_S), asyncio.TaskGroup() as group:
+                    for other in self._others(station):
+                        group.create_task(other.hear(news), name=f"{other.name} hears of {station.name}")
+            except TimeoutError:
+                log.debug("not all have heard that %s is gone", station.name)
 
     def _others(self, station: Station) -> list[Station]:
         return [other for other in self.stations.values() if other is not station]

@@ -141,11 +141,23 @@ class Exchange:
         """Peer → what mailboxes here have got from it, in this incarnation of both."""
         return {peer: trade.received for peer, trade in self._trades.items()}
 
+    def peer_gone(self, peer: str, incarnation: int) -> None:
+        """The first half of `peer_died`: nothing more is sent to it. The spouts are told in the second half.
+
+        A worker that fails its messages while another still sends to the dead may lose what it emits anew: an ack of
+        the new tree goes to an acker that is no more. So all hear this before any hears that.
+        """
+        trade = self._trades.get(peer)
+        if trade is not None and trade.incarnation == incarnation:
+            trade.gone()
+
     def peer_died(self, peer: str, incarnation: int) -> None:
         """It is known that the peer's process has ended. Late news of one that was there before count for nothing."""
         trade = self._trades.get(peer)
         if trade is not None and trade.incarnation == incarnation:
             trade.died()
+        elif trade is not None and not trade.incarnation:
+            self.lost(peer)  # we have never met it, but others may have sent it what our trees need
 
     def close(self) -> None:
         """The tasks here end: nothing is sent any more."""
@@ -219,6 +231,7 @@ class Trade:
         self._messages: deque[tuple[int, Any]] = deque()
         self._open = False  # it has told its credit: it is prepared
         self._down = False  # it is known to have died, and no other has come yet
+        self._untold = False  # and the spouts here do not know
         self._credits = _Credits(self)
 
     # -- out ---------------------------------------------------------------------------------------------------------
@@ -328,13 +341,19 @@ class Trade:
 
     # -- incarnations ------------------------------------------------------------------------------------------------
 
-    def died(self) -> None:
-        """Its process has ended."""
+    def gone(self) -> None:
+        """Its process has ended: send it nothing."""
         if self.incarnation and not self._down:
-            self._down = True
+            self._down = self._untold = True
             self._open = False
             for inbox in self._inboxes.values():
                 inbox.allowance.restart()  # the link may not know yet: what it took now would be lost unseen
+
+    def died(self) -> None:
+        """Its process has ended, and all that send to it know."""
+        self.gone()
+        if self._untold:
+            self._untold = False
             self._exchange.lost(self.peer)
 
     def restarted(self, incarnation: int, courier: Courier) -> None:

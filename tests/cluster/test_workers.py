@@ -308,3 +308,28 @@ def test_workers_end_with_their_parent() -> None:
 
     with pytest.raises(LookupError):
         with_workers(story, timings=LifeTimings(stop_limit_s=3.0))
+
+
+@pytest.mark.parametrize("seed", [3, 9, 17])
+def test_whatever_ends_or_freezes_while_it_starts_and_runs(seed: int) -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        chance = world.chance.stream("what the test does")
+        starting = asyncio.ensure_future(submit(cluster))
+        for _ in range(4):
+            await asyncio.sleep(chance.random() * 0.4)
+            processes = [p for name, p in world.processes.items() if name.startswith("worker") and p.alive]
+            if not processes:
+                continue
+            process = chance.choice(processes)
+            match chance.choice(["kill", "freeze", "ask"]):
+                case "kill":
+                    process.kill("is killed by the test")
+                case "freeze":
+                    process.pause(chance.choice([1.0, 30.0]))
+                case _ if process.on_terminate is not None:
+                    process.loop.call_soon(process.on_terminate)
+        running = await starting
+        await running.wait_finished(300)
+        assert set(Sum.seen) == set(range(COUNT))
+
+    with_workers(story, workers=3, seed=seed)

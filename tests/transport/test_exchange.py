@@ -290,6 +290,19 @@ async def test_a_worker_that_comes_again_gets_what_waited_and_the_loss_is_told_o
     assert numbers_of(again.mailboxes[3]) == [2], "late news of a former life change nothing"
 
 
+async def test_one_that_is_gone_gets_nothing_and_the_spouts_hear_it_when_all_know() -> None:
+    a, b = pair()
+    a.exchange.begin(), b.exchange.begin()
+    run_all(a, b)
+    a.exchange.peer_gone("b", 1)
+    Sender(a, 1, 3).send(1)
+    a.exchange.inboxes[4].post(Init(1, [(5, 6)]))
+    assert not a.office.send("b"), "the link may not know yet that the peer is dead"
+    assert a.lost == []
+    a.exchange.peer_died("b", 1)
+    assert a.lost == ["b"]
+
+
 async def test_a_new_incarnation_says_that_the_one_before_has_died() -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
