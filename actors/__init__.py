@@ -38,6 +38,7 @@ from .policy import (
 )
 from .ref import Ref, time_out
 from .rng import Rng, SystemRng
+from .spares import SpareSpawner
 from .spawner import MAX_STDIN_BYTES, Child, ChildLine, PythonSpawner, Spawner, check_stdin
 from .stall import Stall, StallWatch
 from .store import MAX_BLOB_BYTES, Store, check_blob_name
@@ -83,6 +84,7 @@ __all__ = [
     "Reply",
     "RestartPolicy",
     "Rng",
+    "SpareSpawner",
     "SpawnError",
     "Spawner",
     "Stall",

@@ -87,6 +87,19 @@ class Spawner(Protocol):
         ...
 
 
+class WaitingChild(Child, Protocol):
+    """One whose standard input is still open: it waits there to be told what to do."""
+
+    @property
+    def runs(self) -> bool:
+        """Has it not ended?"""
+        ...
+
+    def become(self, name: str, stdin: bytes) -> None:
+        """Give it another name, and what it waits for; then its standard input ends."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ChildLine:
     """A line that a child has printed, without its end; or a piece of a long one."""
@@ -117,11 +130,22 @@ class PythonSpawner:
         stdin: bytes = b"",
     ) -> Child:
         """Start one (see Spawner). Cancelled, it leaves no process behind."""
+        check_stdin(name, stdin)
+        child = await self._start(name, arguments, environment, subprocess.PIPE if stdin else subprocess.DEVNULL)
+        child.give(stdin)
+        return child
+
+    async def start_waiting(self, name: str, arguments: Sequence[str]) -> WaitingChild:
+        """Start one whose standard input stays open. SpawnError. Cancelled, it leaves no process behind."""
+        return await self._start(name, arguments, None, subprocess.PIPE)
+
+    async def _start(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None, stdin: int
+    ) -> _PythonChild:
         if not sys.executable:
             raise SpawnError("this Python does not know its own path (sys.executable): it is embedded in a program")
         if any("\0" in word for word in chain(arguments, *(environment or {}).items())):
             raise SpawnError(f"{name}: an argument or a variable has a NUL in it")  # uvloop would cut it there
-        check_stdin(name, stdin)
         surroundings = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8:backslashreplace"}
         surroundings.update(os.environ if environment is None else environment)
         lifeline = Lifeline()
@@ -133,7 +157,7 @@ class PythonSpawner:
                 "-m",
                 self._module,
                 *arguments,
-                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=lifeline.entered(surroundings),
@@ -147,7 +171,6 @@ class PythonSpawner:
             child.abandon()
             raise
         lifeline.given()
-        child.give(stdin)
         return child
 
 
@@ -185,13 +208,13 @@ class _PythonChild(asyncio.SubprocessProtocol):
 
     def terminate(self) -> None:
         """Ask it to end."""
-        if self._runs() and self._transport is not None:
+        if self.runs and self._transport is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._transport.terminate()
 
     def kill(self) -> None:
         """End it now, and what it has started."""
-        if not self._runs() or self._transport is None:
+        if not self.runs or self._transport is None:
             return
         # macOS says EPERM of a group whose processes have all ended and are not waited for yet.
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -207,13 +230,20 @@ class _PythonChild(asyncio.SubprocessProtocol):
             pipe.write(stdin)
             pipe.close()  # after what was written
 
+    def become(self, name: str, stdin: bytes) -> None:
+        """See WaitingChild."""
+        self.name = name
+        self.give(stdin)
+
+    @property
+    def runs(self) -> bool:
+        """Has it not ended?"""
+        return self._transport is not None and self._transport.get_returncode() is None
+
     def abandon(self) -> None:
         """Nobody will wait for it: it was being started when whoever wanted it was cancelled."""
         self.kill()
         self._lifeline.cut()
-
-    def _runs(self) -> bool:
-        return self._transport is not None and self._transport.get_returncode() is None
 
     # -- what asyncio tells ------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ import click
 from . import __version__
 from .cli_certs import certs
 from .cli_errors import CommandError, errors
-from .cli_worker_command import debug_option, security_options, worker
+from .cli_worker_command import debug_option, security_options, spare, worker
 
 if TYPE_CHECKING:
     from .cli_progress import Display
@@ -210,6 +210,7 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
 
 
 cli.add_command(worker)
+cli.add_command(spare)
 
 
 @cli.command(help=f"Show the graph of a topology.\n\n    {_TARGET_HELP}")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from .cli_errors import errors
+
+SPARE: Final = object()
+"""Who runs `worker` as this was a spare before."""
+
+MAX_ARGUMENTS_BYTES: Final = 64 * 1024
 
 debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors in the target or configuration.")
 
@@ -83,7 +88,7 @@ def worker(
     """See `help`."""
     from .actors import die_with_parent
 
-    child = die_with_parent()
+    child = die_with_parent() or click.get_current_context().obj is SPARE
     with errors(debug=debug):
         from .cli_signals import Interrupts
         from .cli_worker import log_here, options_of, run_worker, security_of
@@ -92,3 +97,21 @@ def worker(
         options = options_of(name, connect, listen)
         code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)
     sys.exit(code)
+
+
+@click.command(hidden=True)
+def spare() -> None:
+    """Wait to be told what worker to be (see actors.SpareSpawner). All that a worker imports is imported by then."""
+    from .actors import die_with_parent
+
+    die_with_parent()
+    import json
+
+    from . import cli_worker
+    from .transport import WebSocketNetwork
+
+    ready = (cli_worker, WebSocketNetwork)
+    told = sys.stdin.buffer.readline(MAX_ARGUMENTS_BYTES)
+    if told and ready:
+        _, *arguments = json.loads(told)  # "worker" and its options
+        worker.main(arguments, prog_name="aiostorm worker", obj=SPARE)

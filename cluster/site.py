@@ -4,7 +4,10 @@
 2. With one (`HOST:PORT`, for workers of other machines) everything is TCP, and TLS; see docs/security.md.
 3. Credentials are new for each site without an address. With one they must be given: workers of other machines need to
    have them, too.
-4. Leaving it leaves nothing: no socket, no folder. What a parent leaves that was killed is removed by the next.
+4. One process more than there are workers is kept as a spare: it has imported what a worker needs, and takes the place
+   of one that dies at once.
+5. Leaving it leaves nothing: no process, no socket, no folder. What a parent leaves that was killed is removed by the
+   next.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from ..actors import ChildLine, PythonSpawner, Spawner
+from ..actors import ChildLine, PythonSpawner, SpareSpawner, Spawner
 from ..transport import Credentials, Network, Security, TlsFiles, open_network
 from .messages import PARENT
 
@@ -45,6 +48,8 @@ class ProcessSite:
         self._arguments = tuple(arguments)
         self._folder = ""
         self._stack = contextlib.AsyncExitStack()
+        self._on_line: Callable[[ChildLine], None]
+        self._spawner: SpareSpawner
         self._network: Network
 
     @property
@@ -78,7 +83,8 @@ class ProcessSite:
 
     def spawner(self, on_line: Callable[[ChildLine], None]) -> Spawner:
         """See Site."""
-        return PythonSpawner("aiostorm", on_line)
+        self._on_line = on_line
+        return self._spawner
 
     async def __aenter__(self) -> Self:
         async with contextlib.AsyncExitStack() as stack:
@@ -87,6 +93,8 @@ class ProcessSite:
                 prefix = f"{_PREFIX}{os.getpid()}-"
                 self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix))
             self._network = await stack.enter_async_context(open_network(PARENT, self._security))
+            processes = PythonSpawner("aiostorm", lambda line: self._on_line(line))
+            self._spawner = await stack.enter_async_context(SpareSpawner(processes, ("spare",)))
             self._stack = stack.pop_all()
         return self
 

@@ -83,7 +83,7 @@ def shares(capacity: int, senders: int) -> tuple[int, int]:
     """(What a task's mailbox holds, the quota of each of so many other workers): together the capacity, or a bit more.
 
     Seven eighths are the mailbox's: whoever has any quota may send a whole frame, so a small one does, and senders of
-    this worker send larger pieces. With more senders than there is room each has a quota of 1: that is within its frame.
+    this worker send larger pieces. With more senders than room each has a quota of 1: that is within its frame.
     """
     if not senders:
         return capacity, 0
