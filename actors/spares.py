@@ -2,11 +2,12 @@
 
     spawn ─┬─ a spare is there ─► it is told its arguments, and goes on from where it waits
            └─ none is           ─► a new process
-    AFTER_S after the last spawn: the next spare is started
+    soon after that: the next spare is started
 
 1. A spare has done all that does not depend on what it will be: it has imported. Then it waits for a line on its
    standard input: the arguments, as JSON. What follows is its standard input. Without a line it ends.
-2. There is one at most. It is started when nobody is being started, so that it takes no processor time from those.
+2. There is one at most. It is started AFTER_S after the last process that was new, so that it takes no processor time
+   from that one's start; and SOON_S after the last that was a spare, which has its start behind it.
 3. A spare that has ended meanwhile is none. Whoever is spawned with an environment of its own is a new process.
 4. Leaving the block ends the spare. It dies with its parent as any child does.
 
@@ -28,6 +29,7 @@ from .spawner import Child, PythonSpawner, WaitingChild, check_stdin
 log = logging.getLogger(__name__)
 
 AFTER_S: Final = 1.0
+SOON_S: Final = 0.1
 
 
 class SpareSpawner:
@@ -38,6 +40,7 @@ class SpareSpawner:
         self._arguments = tuple(arguments)
         self._spare: WaitingChild | None = None
         self._spawned = asyncio.Event()
+        self._wait_s = AFTER_S
         self._group = asyncio.TaskGroup()
         self._keeper: asyncio.Task[None]
 
@@ -56,10 +59,12 @@ class SpareSpawner:
     ) -> Child:
         """Start one (see Spawner)."""
         self._spawned.set()
+        self._wait_s = AFTER_S
         if environment is None and self._spare is not None and self._spare.runs:
             told = json.dumps(list(arguments)).encode() + b"\n" + stdin
             check_stdin(name, told)
             spare, self._spare = self._spare, None
+            self._wait_s = SOON_S
             spare.become(name, told)
             return spare
         return await self._spawner.spawn(name, arguments, environment=environment, stdin=stdin)
@@ -85,7 +90,7 @@ class SpareSpawner:
             await self._spawned.wait()
             self._spawned.clear()
             try:
-                async with asyncio.timeout(AFTER_S):
+                async with asyncio.timeout(self._wait_s):
                     await self._spawned.wait()
             except TimeoutError:
                 if not self.has_spare:
