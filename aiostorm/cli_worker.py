@@ -68,6 +68,7 @@ def security_of(
 
 def run_worker(options: WorkerOptions, security: Security, interrupts: Interrupts, loop: str, *, child: bool) -> int:
     """Be a worker to the end; the exit code."""
+    security.check_listening(options.listen)  # at once, and not when a parent was found
     interrupts.first_words = lambda: f"{options.name}: asked to end; its parent goes on without it"
     interrupts.last_words = lambda: f"{options.name}: ends now"
     if child:

@@ -8,6 +8,7 @@ from asyncio import BaseTransport
 from dataclasses import dataclass
 from typing import Self
 
+from .addresses import TcpAddress, check_exposure, parse_address
 from .credentials import Credentials
 from .tls import TlsFiles, binding_of
 
@@ -27,6 +28,16 @@ class Security:
         credentials = Credentials.from_file(os.path.join(place, "credentials"))
         files = (os.path.join(place, name) for name in ("certificate.pem", "key.pem", "ca.pem"))
         return cls(credentials, TlsFiles(*files))
+
+    def check_listening(self, address: str) -> None:
+        """ExposedError if others can reach this address and something is missing.
+
+        A name says nothing here: whoever listens there asks again, about what it is resolved to.
+        """
+        where = parse_address(address)
+        if isinstance(where, TcpAddress) and where.ip is not None:
+            tls, token = self.tls is not None, self.credentials is not None
+            check_exposure((address,), tls=tls, token=token, insecure=self.insecure)
 
     def server_context(self) -> ssl.SSLContext | None:
         """For listening; None: no TLS. CredentialsError if a file cannot be used."""
