@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         State,
         TopologyFailedError,
         TopologyKilledError,
+        WorkerError,
         cleanup_ctx,
         lifespan,
         running,
@@ -76,8 +77,8 @@ __version__ = "0.1.0"
 _ROOMS = {
     "actors": "Actor ActorEscalatedError ActorSystem AiostormError AskFailedError AskTimeoutError Directive "
     "MailboxClosedError Ref RestartPolicy Terminated",
-    "cluster": "LocalCluster RunningTopology State TopologyFailedError TopologyKilledError cleanup_ctx lifespan "
-    "running",
+    "cluster": "LocalCluster RunningTopology State TopologyFailedError TopologyKilledError "
+    "WorkerError cleanup_ctx lifespan running",
     "metrics": "ComponentMetrics TaskMetrics TopologyMetrics",
     "tasks": "ErrorReport",
     "topology": "DEAD_LETTER_STREAM DEFAULT_STREAM AckValueSpout BasicBolt BasicCollector BatchCollector Bolt "
@@ -138,6 +139,7 @@ __all__ = [
     "TupleBatch",
     "UnhashableKeyError",
     "UnsendableError",
+    "WorkerError",
     "bolt",
     "cleanup_ctx",
     "direct",
