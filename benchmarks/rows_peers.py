@@ -19,6 +19,7 @@ from .environments import PEERS
 NONE = "none"
 _OURS = {
     "w1": "w1/batches, at least once",
+    "w2": "w2/batches, at least once",
     "ask": "w4/ask, as peers",
     "tell": "w4/tell, as peers",
     "w6": "w6/functions, at least once, asyncio",
@@ -30,6 +31,7 @@ _FASTEST = {"rate": 3.0}
 def peer_rows() -> Iterator[Row]:
     """All of them."""
     yield from _w1()
+    yield _w2()
     yield from _w4()
     yield from _w4_processes()
     yield from _w6()
@@ -72,6 +74,23 @@ def _w1() -> Iterator[Row]:
             ours=_OURS["w1"],
             ours_targets=_FASTEST if guarantee == NONE else {},
         )
+
+
+def _w2() -> Row:
+    return Row(
+        "w2",
+        "bytewax, batch operators, two processes",
+        Cell("benchmarks.adapters.peer_bytewax_w2", "word_count", env="bytewax"),
+        Cell("benchmarks.w1", "plain_loop"),
+        "plain loop",
+        "words",
+        50_000,
+        against_size=50_000,
+        rounds=2,
+        labels=_labels("bytewax", "batch operators"),
+        ours=_OURS["w2"],
+        ours_targets=_FASTEST,
+    )
 
 
 def _w4() -> Iterator[Row]:
