@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -108,6 +108,7 @@ class Workforce:
         self.stations = {n: Station(n, tasks[n], headquarters, self, timings) for n in names}
         self._steps: dict[str, set[str]] = {step: set() for step in ("loaded", "connected", "prepared", "ready")}
         self._waiting: dict[asyncio.Future[None], None] = {}
+        self._telling: Counter[str] = Counter()
         self._failure: Exception | None = None
         self._errors: deque[ErrorReport] = deque(maxlen=KEPT)
         self._stalls: deque[Stall] = deque(maxlen=KEPT)
@@ -278,10 +279,10 @@ class Workforce:
             await self._change()
 
     async def turn(self, station: Station) -> None:
-        """See Chief."""
+        """See Chief. Nor does it show itself to the others before they know that the one before has ended."""
         names = list(self.stations)
         earlier = set(names[: names.index(station.name)])
-        while not earlier <= self._steps["connected"]:
+        while self._telling[station.name] or not earlier <= self._steps["connected"]:
             await self._change()
 
     def connected(self, station: Station) -> None:
@@ -300,6 +301,7 @@ class Workforce:
         """See Chief."""
         self.wake()
         if not self._ending:
+            self._telling[station.name] += 1
             work = self._tell_others(station, life)
             self._headquarters.system.guard(work, name=f"{station.name} has ended: news")
 
@@ -333,13 +335,20 @@ class Workforce:
 
     async def _tell_others(self, station: Station, life: int) -> None:
         """First that it is gone, to all; then that what is open fails: see Exchange.peer_gone."""
-        for news in (PeerGone(station.name, life), PeerDied(station.name, life)):
-            try:
-                async with asyncio.timeout(NEWS_S), asyncio.TaskGroup() as group:
-                    for other in self._others(station):
-                        group.create_task(other.hear(news), name=f"{other.name} hears of {station.name}")
-            except TimeoutError:
-                log.debug("not all have heard that %s is gone", station.name)
+        try:
+            for news in (PeerGone(station.name, life), PeerDied(station.name, life)):
+                await self._tell_all(self._others(station), news)
+        finally:
+            self._telling[station.name] -= 1
+            self.wake()
+
+    async def _tell_all(self, stations: Sequence[Station], news: PeerGone | PeerDied) -> None:
+        try:
+            async with asyncio.timeout(NEWS_S), asyncio.TaskGroup() as group:
+                for station in stations:
+                    group.create_task(station.hear(news), name=f"{station.name} hears of {news.peer}")
+        except TimeoutError:
+            log.debug("not all have heard that %s is gone", news.peer)
 
     def _others(self, station: Station) -> list[Station]:
         return [other for other in self.stations.values() if other is not station]
