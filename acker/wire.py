@@ -6,10 +6,14 @@
 
 1. Ids travel as bytes, 8 each, little-endian: a number of 64 bits costs 9 in msgpack, and time.
 2. What comes is checked before a ledger sees it: ProtocolError. An XOR may be any number of 64 bits; a root is not 0.
+3. A message of any size travels: one that may be larger than a payload goes in parts (`_split`), and of many failures
+   the texts are cut. What is said of one root stays in one part, in the order in which it was: account.py's rule.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ..topology import Failure
@@ -23,6 +27,19 @@ _VERDICTS: Final = 3
 
 _KINDS: Final = (VerdictKind.ACK, VerdictKind.FAIL, VerdictKind.EXPIRED, VerdictKind.RESET)
 _NUMBER_OF: Final = {kind: number for number, kind in enumerate(_KINDS)}
+
+MAX_PAIRS: Final = 16_384
+"""Roots in one message: some 0.3 MB."""
+
+FEW_FAILURES: Final = 64
+"""So many go as they are, with texts of up to 2000 characters (tasks.describe): 0.5 MB."""
+
+MAX_FAILURES: Final = 256
+"""In one part, if they are not all of one root: TEXT_BYTES for their texts, MIN_TEXT characters at least for each."""
+
+TEXT_BYTES: Final = 512 * 1024
+MIN_TEXT: Final = 40
+FAILURE_WEIGHT: Final = MAX_PAIRS // MAX_FAILURES
 
 
 def _pack(task_id: int, message: Any) -> bytes:
@@ -47,7 +64,78 @@ def _unpack(item: Any) -> tuple[int, Any]:
     raise ProtocolError(f"no message of an acker's: {item!r:.100}")
 
 
-ACKER_MESSAGES: Final = MessageCodec(_pack, _unpack)
+def _split(message: Any) -> Sequence[Any]:
+    """The same in parts, each of which is surely within a payload. Nearly always it is one."""
+    if type(message) is Acks:
+        failures, resets = message.failures or (), message.resets or ()
+        if len(message.items) <= MAX_PAIRS and len(failures) <= FEW_FAILURES and len(resets) <= MAX_PAIRS:
+            return (message,)
+        parts: list[Acks] = list(_split_acks(message.items, failures))
+        return [*parts, *(Acks([], [], list(part)) for part in _chunks(resets))]
+    if type(message) is Init and len(message.items) > MAX_PAIRS:
+        return [Init(message.owner, list(part)) for part in _chunks(message.items)]
+    if type(message) is Verdicts and sum(map(_weight, message.verdicts)) > FEW_FAILURES * FAILURE_WEIGHT:
+        return list(_split_verdicts(message.verdicts))
+    return (message,)
+
+
+def _split_acks(items: Sequence[tuple[int, int]], failures: Sequence[tuple[int, int, Any]]) -> Iterator[Acks]:
+    failed: dict[int, list[tuple[int, int, Any]]] = {}
+    for failure in failures:
+        failed.setdefault(failure[0], []).append(failure)
+    xors = dict(items)
+    told: list[tuple[int, int]] = []
+    named: list[tuple[int, int, Any]] = []
+    for root in dict.fromkeys([*failed, *xors]):
+        mine = failed.get(root, [])
+        if (named and len(named) + len(mine) > MAX_FAILURES) or len(told) >= MAX_PAIRS:
+            yield Acks(told, named)
+            told, named = [], []
+        if root in xors:
+            told.append((root, xors[root]))
+        named += [(root, index, _cut(what, len(mine))) for _, index, what in mine]
+    if told or named:
+        yield Acks(told, named)
+
+
+def _split_verdicts(verdicts: Sequence[Verdict]) -> Iterator[Verdicts]:
+    part: list[Verdict] = []
+    weight = 0
+    for verdict in verdicts:
+        kind, root, what = verdict.kind, verdict.root, verdict.failure
+        mine = _weight(verdict)
+        if part and weight + mine > MAX_PAIRS:
+            yield Verdicts(part)
+            part, weight = [], 0
+        if kind is VerdictKind.ACK and what:
+            verdict = Verdict(kind, root, failure={i: _cut(failure, len(what)) for i, failure in what.items()})
+        elif what is not None:
+            verdict = Verdict(kind, root, verdict.index, _cut(what, 1))
+        part.append(verdict)
+        weight += mine
+    yield Verdicts(part)
+
+
+def _weight(verdict: Verdict) -> int:
+    """In pairs."""
+    what = verdict.failure
+    return 1 if not what else FAILURE_WEIGHT * (len(what) if verdict.kind is VerdictKind.ACK else 1)
+
+
+def _cut(failure: Any, count: int) -> Any:
+    """The text no longer than there is room for, should `count` of them be as long, or MAX_FAILURES."""
+    most = max(MIN_TEXT, TEXT_BYTES // (4 * max(count, MAX_FAILURES)))  # UTF-8: up to 4 bytes a character
+    if failure is None or failure.error is None or len(failure.error) <= most:
+        return failure
+    return replace(failure, error=f"{failure.error[: most - 2]} …")
+
+
+def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), MAX_PAIRS):
+        yield items[start : start + MAX_PAIRS]
+
+
+ACKER_MESSAGES: Final = MessageCodec(_pack, _unpack, _split)
 """Init, Acks and Verdicts."""
 
 

@@ -20,7 +20,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -72,10 +72,14 @@ class FarTask:
 
 @dataclass(frozen=True, slots=True)
 class MessageCodec:
-    """Messages for control lanes to and from bytes. `unpack` gives (task id, message), or raises ProtocolError."""
+    """Messages for control lanes to and from bytes. `unpack` gives (task id, message), or raises ProtocolError.
+
+    `split` gives a message in parts, each of which a link carries.
+    """
 
     pack: Callable[[int, Any], bytes]
     unpack: Callable[[Any], tuple[int, Any]]
+    split: Callable[[Any], Sequence[Any]] = lambda message: (message,)
 
 
 class Exchange:
@@ -207,6 +211,10 @@ class Exchange:
         """A message for a control lane."""
         return self._codec.pack(task_id, message)
 
+    def split(self, message: Any) -> Sequence[Any]:
+        """The same in parts that a link carries."""
+        return self._codec.split(message)
+
     def lost(self, peer: str) -> None:
         """An incarnation of a peer has ended."""
         self._on_lost(peer)
@@ -277,8 +285,9 @@ class Trade:
     def _post(self, task_id: int, message: Any) -> None:
         if self._exchange.closed:
             return
-        self._messages.append((task_id, message))
-        self.sent += 1
+        for part in self._exchange.split(message):
+            self._messages.append((task_id, part))
+            self.sent += 1
         if self._open:
             self._courier.urge(self)
 
