@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ..actors import Actor, ActorEscalatedError, ActorSystem
@@ -50,6 +50,20 @@ from .targets import TargetError, load_topology
 
 PENDING_SHOWN: Final = 1000
 """Message ids that a worker tells of, at most."""
+
+TOLD_BYTES: Final = 192 * 1024
+"""Of message ids, of errors, of stalls: so much of each at a time. All of it has to go into one payload."""
+
+SAID_CHARACTERS: Final = 20_000
+"""Of a text that says why something cannot be done."""
+
+PROBLEMS: Final = 10
+"""Of a configuration or a topology that are told."""
+
+ID_BYTES: Final = 4096
+"""A message id that is larger is shown as text, cut to SHOWN characters."""
+
+SHOWN: Final = 200
 
 ANSWERED_S: Final = 0.02
 """So long after its last answer a worker ends. The link sends what it has before it closes."""
@@ -102,7 +116,7 @@ class Duty:
         try:
             topology = self._loader(order.target, order.arguments)
         except TargetError as error:
-            return Trouble("TargetError", (str(error),))
+            return Trouble("TargetError", (str(error)[:SAID_CHARACTERS],))
         if (shape := shape_of(topology)) != order.shape:
             return Trouble("TopologyError", (_other_version(order.target, self.worker, shape, order.shape),))
         self._loaded = order, topology
@@ -122,7 +136,7 @@ class Duty:
                 self._system, load.name, topology, Config(**load.config), gave_up=self._gave_up, hosting=hosting
             )
         except (TopologyError, ConfigError) as error:
-            return Trouble(type(error).__name__, tuple(error.problems))
+            return Trouble(type(error).__name__, tuple(text[:SAID_CHARACTERS] for text in error.problems[:PROBLEMS]))
         return address
 
     async def prepare(self) -> GaveUp | None:
@@ -140,7 +154,11 @@ class Duty:
         part = self._have()
         self.results.clear()
         for task in part.crew.tasks:
-            value = await part.result_of(task)
+            try:
+                value = await part.result_of(task)
+            except Exception as error:  # the user's, and reported as that
+                place = f"{task.task.component}[{task.task.task_id}].result()"
+                return Trouble("WorkerError", (f"{place} failed: {describe(error)}",))
             if value is None:
                 continue
             try:
@@ -174,13 +192,12 @@ class Duty:
         if part is None:
             return Seen()
         tasks = tuple(task for component in part.metrics().values() for task in component.tasks)
-        errors, count = part.errors(), part.crew.errors.count
-        stalls, stall_count = part.stalls(), part.stall_count
+        count, stall_count = part.crew.errors.count, part.stall_count
         return Seen(
             tasks,
-            tuple(errors[-(count - order.errors) :] if count > order.errors else ()),
+            _last(part.errors(), count - order.errors),
             count,
-            tuple(stalls[-(stall_count - order.stalls) :] if stall_count > order.stalls else ()),
+            _last(part.stalls(), stall_count - order.stalls),
             stall_count,
             self._pending() if order.pending else {},
         )
@@ -229,10 +246,17 @@ class Duty:
 
     def _pending(self) -> Mapping[str, tuple[Any, ...]]:
         shown: dict[str, tuple[Any, ...]] = {}
-        room = PENDING_SHOWN
+        room, room_bytes = PENDING_SHOWN, TOLD_BYTES
         for component, ids in (self.part.pending() if self.part is not None else {}).items():
-            shown[component] = tuple(_sendable(message_id) for message_id in ids[:room])
-            room -= len(shown[component])
+            found: list[Any] = []
+            for message_id in ids[:room]:
+                shown_id, size_bytes = _sendable(message_id)
+                room_bytes -= size_bytes
+                if room_bytes < 0:
+                    break
+                found.append(shown_id)
+            shown[component] = tuple(found)
+            room -= len(found)
         return shown
 
     def _gave_up(self, path: str, error: BaseException) -> None:
@@ -275,12 +299,28 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _sendable(message_id: Any) -> Any:
+def _sendable(message_id: Any) -> tuple[Any, int]:
+    """A message id as it is shown, and how many bytes that is."""
     try:
-        pack_value(message_id)
+        size_bytes = len(pack_value(message_id))
     except UnsendableError:
-        return repr(message_id)[:200]
-    return message_id
+        size_bytes = TOLD_BYTES
+    if size_bytes <= ID_BYTES:
+        return message_id, size_bytes
+    shown = repr(message_id)[:SHOWN]
+    return shown, 4 * len(shown)
+
+
+def _last(told: Sequence[Any], new: int) -> tuple[Any, ...]:
+    """The last of the new ones, as many as there is room for."""
+    found: list[Any] = []
+    room_bytes = TOLD_BYTES
+    for one in reversed(told[-new:] if new > 0 else ()):
+        room_bytes -= len(pack_value(one))
+        if room_bytes < 0:
+            break
+        found.append(one)
+    return tuple(reversed(found))
 
 
 class Builder(Actor):
