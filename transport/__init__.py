@@ -42,7 +42,7 @@ from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, 
 from .node import Node
 from .numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
 from .opening import open_network
-from .payloads import PAYLOAD_HEADER_BYTES, PayloadKind, pack_payload, unpack_payload
+from .payloads import PAYLOAD_HEADER_BYTES, PayloadKind, pack_bundle, pack_payload, unpack_all, unpack_payload
 from .records import register_record
 from .remote_notes import MAX_MESSAGE_BYTES
 from .remote_ref import RemoteRef
@@ -119,6 +119,7 @@ __all__ = [
     "new_certificate",
     "new_token",
     "open_network",
+    "pack_bundle",
     "pack_items",
     "pack_numbers",
     "pack_pairs",
@@ -131,6 +132,7 @@ __all__ = [
     "segments_body",
     "shares",
     "split_items",
+    "unpack_all",
     "unpack_numbers",
     "unpack_pairs",
     "unpack_payload",

@@ -6,7 +6,7 @@
 
 1. Control goes first, always: it waits behind what the link has taken, and never behind data that waits.
 2. A source is asked when its turn comes, not before: so what it has gathered meanwhile goes in one payload. Sources of
-   data take turns, a payload each: no task's data holds up another's.
+   data take turns, a payload each: no task's data holds up another's. What is ready goes together, up to BUNDLE_BYTES.
 3. Nothing is taken while there is no connection. What waits then is kept for whoever comes back; for a new incarnation
    of the peer, `restarted` drops what was meant for the one before.
 4. Nothing is refused here. Data is bounded by credits (credit.py), control by what is pending.
@@ -16,7 +16,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+from .payloads import pack_bundle
+
+BUNDLE_BYTES: Final = 48 * 1024
 
 
 class Gatherer(Protocol):
@@ -39,11 +43,12 @@ class Courier:
         self._control: deque[bytes | Gatherer] = deque()
         self._data: deque[Gatherer] = deque()
         self._waiting: set[Gatherer] = set()
+        self._kept: bytes | None = None
 
     @property
     def is_empty(self) -> bool:
         """Is there nothing to send?"""
-        return not (self._control or self._data)
+        return not (self._control or self._data or self._kept)
 
     def post(self, payload: bytes) -> None:
         """A payload for the control lane."""
@@ -65,7 +70,21 @@ class Courier:
             self.wake()
 
     def next_payload(self) -> bytes | None:
-        """What goes next; None if nothing does."""
+        """What goes next, several payloads in one if they are small; None if nothing does."""
+        payloads: list[bytes] = []
+        size = 0
+        while size < BUNDLE_BYTES:
+            payload, self._kept = self._kept or self._next(), None
+            if payload is None:
+                break
+            size += len(payload)
+            if payloads and size > 2 * BUNDLE_BYTES:
+                self._kept = payload  # a large one goes alone
+                break
+            payloads.append(payload)
+        return pack_bundle(payloads) if payloads else None
+
+    def _next(self) -> bytes | None:
         for lane in (self._control, self._data):
             while lane:
                 found = lane.popleft()

@@ -37,7 +37,7 @@ from .errors import NoSuchActorError, PeerLostError, ProtocolError
 from .link import Link, LinkTimings
 from .links import Links
 from .network import Network
-from .payloads import PayloadKind, unpack_payload
+from .payloads import PayloadKind, unpack_all
 from .remote_peer import Home, RemotePeer
 from .remote_ref import RemoteRef
 from .remote_values import RefCodec
@@ -214,11 +214,11 @@ class Node:
 
     def _came(self, peer: str, payload: bytes) -> None:
         try:
-            kind, target, body = unpack_payload(payload)
-            handler = self._handlers.get(kind)
-            if handler is None:
-                raise ProtocolError(f"nobody here takes payloads of kind {kind.name}")
-            handler(peer, target, body)
+            for kind, target, body in unpack_all(payload):
+                handler = self._handlers.get(kind)
+                if handler is None:
+                    raise ProtocolError(f"nobody here takes payloads of kind {kind.name}")
+                handler(peer, target, body)
         except ProtocolError as error:
             _log.warning("%s: the link to %s is closed: %s", self.name, peer, error)
             self._lose(peer, error)

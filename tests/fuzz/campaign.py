@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from aiostorm.acker.wire import ACKER_MESSAGES
-from aiostorm.transport import PayloadKind, ProtocolError, unpack_payload, unpack_segments, unpack_value
+from aiostorm.transport import PayloadKind, ProtocolError, unpack_all, unpack_segments, unpack_value
 from aiostorm.transport.headers import decode, greeting_of
 from aiostorm.transport.remote_notes import amounts_of, key_of, notes_in, question_of, reason_of
 
@@ -56,16 +56,16 @@ def read_notes(body: memoryview) -> None:
 
 
 def read_payload(data: bytes) -> None:
-    kind, _, body = unpack_payload(data)
-    if kind is PayloadKind.SEGMENTS:
-        unpack_segments(body, grammar.origin_of)
-    elif kind is PayloadKind.ACTOR:
-        read_notes(body)
-    else:
-        found = unpack_value(body)
-        if kind is PayloadKind.TASK and isinstance(found, tuple):
-            for item in found:
-                ACKER_MESSAGES.unpack(item)
+    for kind, _, body in unpack_all(data):
+        if kind is PayloadKind.SEGMENTS:
+            unpack_segments(body, grammar.origin_of)
+        elif kind is PayloadKind.ACTOR:
+            read_notes(body)
+        else:
+            found = unpack_value(body)
+            if kind is PayloadKind.TASK and isinstance(found, tuple):
+                for item in found:
+                    ACKER_MESSAGES.unpack(item)
 
 
 TARGETS: dict[str, tuple[Callable[[Random], bytes], Callable[[bytes], None]]] = {

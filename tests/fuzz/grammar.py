@@ -21,6 +21,7 @@ from aiostorm.acker.wire import ACKER_MESSAGES
 from aiostorm.topology import ColumnRows, Failure, Fields, Lineage, Origin, Same, Segment
 from aiostorm.transport import (
     PayloadKind,
+    pack_bundle,
     pack_payload,
     pack_segment,
     pack_value,
@@ -198,6 +199,9 @@ def payload(rng: Random) -> bytes:
         return pack_payload(kind, 0, pack_value(((3, 1024), (4, rng.randrange(99)))))
     if kind is PayloadKind.TASK:
         return pack_payload(kind, 0, task_messages(rng))
+    if kind is PayloadKind.BUNDLE:
+        made = [payload(rng) for _ in range(2)]
+        return pack_bundle([one for one in made if one[0] != PayloadKind.BUNDLE] or [payload(rng)])
     return pack_payload(kind, 0, notes(rng))
 
 

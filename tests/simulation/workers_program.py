@@ -29,7 +29,7 @@ from aiostorm.transport import (
     Node,
     PayloadKind,
     PeerStarted,
-    unpack_payload,
+    unpack_all,
 )
 
 from .workers_ghost import Life
@@ -96,9 +96,9 @@ class Tap:
     def next_payload(self) -> bytes | None:
         payload = self._courier.next_payload()
         if payload is not None:
-            kind = unpack_payload(payload)[0]
-            self._program.taken[kind] += 1
-            if kind is PayloadKind.SEGMENTS and self._program.process.alive:
+            kinds = [kind for kind, _, _ in unpack_all(payload)]
+            self._program.taken.update(kinds)
+            if PayloadKind.SEGMENTS in kinds and self._program.process.alive:
                 waiting = [*self._courier._control, *self._courier._data]
                 if any(not isinstance(gatherer, FarInbox) for gatherer in waiting):
                     self._program.work.world.problem(f"{self._program.name} sends data, and control waits")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from aiostorm.transport import Courier, PayloadKind, PeerStarted, unpack_payload
+from aiostorm.transport import Courier, PayloadKind, PeerStarted, unpack_all
 
 
 class Office:
@@ -47,10 +47,10 @@ class Office:
         """The peer gets a payload, if one is under way. One without a handler for it drops it."""
         if not self.way[peer]:
             return False
-        kind, target, body = unpack_payload(self.way[peer].popleft())
-        handler = self.offices[peer].handlers.get(kind)
-        if handler is not None:
-            handler(self.name, target, body)
+        for kind, target, body in unpack_all(self.way[peer].popleft()):
+            handler = self.offices[peer].handlers.get(kind)
+            if handler is not None:
+                handler(self.name, target, body)
         return True
 
     def reborn(self) -> Office:

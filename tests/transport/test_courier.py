@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from aiostorm.transport import Courier, PayloadKind, ProtocolError, pack_payload, unpack_payload
+from aiostorm.transport import (
+    Courier,
+    PayloadKind,
+    ProtocolError,
+    pack_payload,
+    unpack_all,
+    unpack_payload,
+    unpack_value,
+)
 
 
 class Pile:
@@ -20,8 +28,15 @@ class Pile:
 def everything(courier: Courier) -> list[bytes]:
     found: list[bytes] = []
     while (payload := courier.next_payload()) is not None:
-        found.append(payload)
+        found += [bytes(part) for part in parts(payload)]
     return found
+
+
+def parts(payload: bytes) -> list[bytes]:
+    """What is in it: a bundle, or one payload."""
+    if payload[0] != PayloadKind.BUNDLE:
+        return [payload]
+    return list(unpack_value(unpack_payload(payload)[2]))
 
 
 def test_control_goes_first_and_sources_take_turns() -> None:
@@ -47,10 +62,29 @@ def test_what_is_announced_twice_is_asked_once() -> None:
 
 def test_control_that_comes_meanwhile_overtakes_data() -> None:
     courier = Courier()
-    courier.ready(Pile(b"d1", b"d2"))
-    assert courier.next_payload() == b"d1"
+    courier.ready(Pile(b"d1" * 30_000, b"d2"))
+    assert courier.next_payload() == b"d1" * 30_000
     courier.post(b"c")
     assert everything(courier) == [b"c", b"d2"]
+
+
+def test_what_is_ready_goes_together_and_what_is_large_alone() -> None:
+    courier = Courier()
+    for size in (10, 20, 100_000, 30, 40):
+        courier.post(bytes(size))
+    sizes: list[list[int]] = []
+    while (payload := courier.next_payload()) is not None:
+        assert courier.is_empty == (len(sizes) == 2)
+        sizes.append([len(part) for part in parts(payload)])
+    assert sizes == [[10, 20], [100_000], [30, 40]]
+
+
+@pytest.mark.parametrize(
+    "noise", [b"\xc0", b"\x91\x01", b"\x91\xc4\x01\x04", b"\x91\xc4\x05\x05\0\0\0\0", b"\x92\xc4\x05\x04\0\0\0\0"]
+)
+def test_what_is_no_bundle_is_refused(noise: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        list(unpack_all(pack_payload(PayloadKind.BUNDLE, 0, noise)))
 
 
 def test_the_link_is_woken_for_each_news() -> None:

@@ -23,6 +23,7 @@ import pytest
 from aiostorm.topology import Fields, Lineage, Origin, Same, Segment
 from aiostorm.transport import (
     PayloadKind,
+    pack_bundle,
     pack_payload,
     pack_segment,
     pack_value,
@@ -114,6 +115,9 @@ def made() -> dict[str, bytes]:
     """All of them, as this version makes them."""
     found = {f"value: {name}": pack_value(value) for name, value in VALUES.items()}
     found |= {f"segment: {name}": pack_segment(segment) for name, segment in SEGMENTS.items()}
+    found["payload: bundle"] = pack_bundle(
+        [pack_payload(PayloadKind.CREDIT, 0, b"\x91\x00"), pack_payload(PayloadKind.TASK, 0, b"\x90")]
+    )
     found["payload: segments"] = pack_payload(
         PayloadKind.SEGMENTS, 9, segments_body([pack_segment(SEGMENTS["untracked"])])
     )
