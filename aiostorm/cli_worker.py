@@ -22,6 +22,8 @@ from .actors import loop_factory
 from .cli_run import Spread
 from .cli_signals import Interrupts
 from .cluster import (
+    CHILD_LEASE_S,
+    LEASE_S,
     LEAVE_S,
     TERMINATED,
     MarkedFormatter,
@@ -94,9 +96,10 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
             pulse.stop()
 
 
-def options_of(name: str, parent: str, listen: str) -> WorkerOptions:
-    """With what this process knows of itself."""
-    return WorkerOptions(name, parent, listen, os.getpid(), platform.node())
+def options_of(name: str, parent: str, listen: str, *, child: bool) -> WorkerOptions:
+    """With what this process knows of itself. `child`: it dies with its parent."""
+    lease_s = CHILD_LEASE_S if child else LEASE_S
+    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), lease_s)
 
 
 def log_here(level: str, *, child: bool) -> None:

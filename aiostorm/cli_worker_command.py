@@ -94,7 +94,7 @@ def worker(
         from .cli_worker import log_here, options_of, run_worker, security_of
 
         log_here(log_level, child=child)
-        options = options_of(name, connect, listen)
+        options = options_of(name, connect, listen, child=child)
         code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)
     sys.exit(code)
 

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from .headquarters import Site
     from .pulse import Pulse
     from .site import ProcessSite
-    from .worker import LEAVE_S, TERMINATED, WorkerOptions, work
+    from .worker import CHILD_LEASE_S, LEASE_S, LEAVE_S, TERMINATED, WorkerOptions, work
 
 __all__ = [
+    "CHILD_LEASE_S",
+    "LEASE_S",
     "LEAVE_S",
     "TERMINATED",
     "LifeTimings",
@@ -48,7 +50,7 @@ _LATER = {
     "headquarters": "Site",
     "pulse": "Pulse",
     "site": "ProcessSite",
-    "worker": "LEAVE_S TERMINATED WorkerOptions work",
+    "worker": "CHILD_LEASE_S LEASE_S LEAVE_S TERMINATED WorkerOptions work",
 }
 
 

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -91,6 +92,7 @@ class Headquarters:
         self.address = ""
         self.node: Node
         self._site = site
+        self._stack = contextlib.AsyncExitStack()
         self._log = WorkerLog()
         self._spawner: Spawner
         self._reporters: dict[str, Reporter] = {}
@@ -104,13 +106,14 @@ class Headquarters:
     async def start(self) -> None:
         """Listen."""
         register()
-        await self._site.__aenter__()
-        self._spawner = self._site.spawner(self._line)
-        self.node = Node(PARENT, self._site.network, self.system)
-        await self.node.__aenter__()
-        self.address = await self.node.listen(self._site.address)
-        self.node.on_peer(self._peer_started)
-        self.node.offer(PARENT, self.system.spawn(_Desk(self), "parent"))
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self._site)
+            self._spawner = self._site.spawner(self._line)
+            self.node = await stack.enter_async_context(Node(PARENT, self._site.network, self.system))
+            self.address = await self.node.listen(self._site.address)
+            self.node.on_peer(self._peer_started)
+            self.node.offer(PARENT, self.system.spawn(_Desk(self), "parent"))
+            self._stack = stack.pop_all()
 
     async def stop(self) -> None:
         """Close. What is still there of the workers has been killed."""
@@ -124,10 +127,7 @@ class Headquarters:
         finally:
             for name in self.node.peers:
                 self.node.lose(name, "the parent ends")
-            try:
-                await self.node.__aexit__(None, None, None)
-            finally:
-                await self._site.__aexit__(None, None, None)
+            await self._stack.aclose()
 
     def new_names(self, here: int, remote: int) -> list[str]:
         """Names for the workers of a topology: of our own, and of those that a user starts."""
@@ -177,7 +177,9 @@ class Headquarters:
     def lost(self, name: str, life: int) -> None:
         """That life of a worker has ended: who has asked it is told, and the next one finds a link."""
         link = self.node.state(name)
-        if link is not None and link.incarnation == life:
+        if link is None:  # it was closed for what came over it
+            self.node.link(name)
+        elif link.incarnation == life:
             self.node.lose(name, f"{name} has ended")
             self.node.link(name)
 

@@ -163,11 +163,16 @@ class LocalCluster:
         finally:
             try:
                 if self._headquarters is not None:
-                    for running in list(self._topologies.values()):
-                        await running.end(0)
-                    await self._headquarters.stop()
+                    await self._end_workers(self._headquarters)
             finally:
                 await self._system.stop(drain=drained)
+
+    async def _end_workers(self, headquarters: Headquarters) -> None:
+        try:
+            for running in list(self._topologies.values()):
+                await running.end(0)
+        finally:  # cancelled once more
+            await headquarters.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -61,7 +61,10 @@ FINISH_S: Final = 2.0
 class Chief(Protocol):
     """Who has the stations of a topology."""
 
-    mode: str
+    @property
+    def mode(self) -> str:
+        """How the spouts are to be."""
+        ...
 
     def order(self, station: Station) -> Load:
         """What this worker is to load."""
@@ -117,6 +120,7 @@ class Station:
         self.name = name
         self.tasks = tasks
         self.life = WorkerLife(timings)
+        self._timings = timings
         self.pid = 0
         self.address = ""
         self.node = ""
@@ -172,7 +176,7 @@ class Station:
 
     async def finish(self, limit_s: float, *, at_once: bool) -> None:
         """End it; returns when it has ended."""
-        self.life.stop(self._clock.monotonic())
+        self.life.stop(self._clock.monotonic(), max(limit_s + FINISH_S, self._timings.stop_limit_s))
         self._poke()
         if self._child is not None and self._joined.done():
             try:
@@ -195,7 +199,7 @@ class Station:
     async def replace(self, limit_s: float) -> None:
         """End it in order, so that another process of its name is started."""
         try:
-            await self.ask(BUILDER, Finish(False, self._errors, self._stalls), timeout_s=limit_s)
+            self._saw(await self.ask(BUILDER, Finish(False, self._errors, self._stalls), timeout_s=limit_s))
             self._part_with_it()
         except AiostormError as error:
             log.warning("%s did not end in order: %s", self.name, error)

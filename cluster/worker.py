@@ -5,10 +5,11 @@
                                                               ╰─ no word of the parent's for 5 s ─► 69
 
 1. A worker without a parent ends: a spawned one with its parent (lifeline), every one when its lease is over. So no two
-   processes do the work of one.
+   processes do the work of one. A spawned one's lease is long: its parent is there, and may only be held up.
 2. The parent's word counts, not the link: a link that is cut and comes back within the lease is no reason to end.
 3. A loop that was held up (user code, a frozen process) has not listened: that time does not count as silence.
 4. SIGTERM lets the parent take it out first: spouts rest until all is processed. Then nothing needs to be replayed.
+5. A worker whose link to a peer was closed (what came over it could not be taken) ends: its next life has another.
 
 Exit codes: 0 told to end; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 anything else, with a traceback.
 
@@ -33,6 +34,9 @@ log = logging.getLogger("aiostorm.worker")
 LEASE_S: Final = 5.0
 """So long a worker goes on without a word of its parent's."""
 
+CHILD_LEASE_S: Final = 60.0
+"""The same of one that dies with its parent anyway: a parent may be held up by what it does itself."""
+
 JOIN_S: Final = 30.0
 """So long it tries to reach its parent at the start."""
 
@@ -41,6 +45,7 @@ LEAVE_S: Final = 10.0
 
 TICK_S: Final = 0.25
 
+BROKEN: Final = 1
 NO_PARENT: Final = 69
 TERMINATED: Final = 143
 
@@ -49,13 +54,17 @@ __all__ = ["NO_PARENT", "TERMINATED", "WorkerOptions", "work"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`parent`: the address that it dials; `listen`: where its peers dial it; `node`: the machine; `pid` its own."""
+    """`parent`: the address that it dials; `listen`: where its peers dial it; `node`: the machine; `pid` its own.
+
+    `lease_s`: how long it goes on without a word of its parent's.
+    """
 
     name: str
     parent: str
     listen: str
     pid: int
     node: str = ""
+    lease_s: float = LEASE_S
 
 
 async def work(
@@ -96,6 +105,8 @@ class _Worker:
         self._options = options
         self._system = system
         self._leave = leave
+        self._broken: tuple[str, Exception] | None = None
+        self._ends = False
 
     async def run(self, node: Node, loader: Loader) -> int:
         """To the end."""
@@ -106,6 +117,7 @@ class _Worker:
         def tell_parent(message: object) -> None:
             self._system.guard(parent.tell(message), name=f"{options.name} tells its parent")
 
+        node.on_lost(self._lost)
         duty = self.duty = Duty(self._system, node, options.listen, tell_parent, loader)
         for name, actor in ((BUILDER, Builder(duty)), (STEWARD, Steward(duty))):
             node.offer(name, self._system.spawn(actor, name))
@@ -116,10 +128,16 @@ class _Worker:
             node.lose(PARENT, "it does not answer")
             return NO_PARENT
         code = await self._serve(duty, tell_parent)
+        self._ends = True
         for peer in node.peers:
             if peer != PARENT or code == NO_PARENT:  # what is left for them is lost: nobody waits for it
                 node.lose(peer, f"{options.name} ends")
         return code
+
+    def _lost(self, peer: str, error: Exception) -> None:
+        """A link was closed for what came over it. Without it this worker's tasks would wait for ever."""
+        if not self._ends and peer != PARENT and self._broken is None:
+            self._broken = peer, error
 
     async def _serve(self, duty: Duty, tell_parent: Callable[[object], None]) -> int:
         """Until it is over, one way or the other."""
@@ -136,9 +154,12 @@ class _Worker:
             passed_s, looked_s = min(now_s - looked_s, 2 * TICK_S), now_s  # 3: no more than if all was well
             silence_s = 0.0 if duty.heard != heard else silence_s + passed_s
             heard = duty.heard
-            if silence_s >= LEASE_S:
-                log.error("no word of the parent's for %g s: it is gone, or this machine is cut off", LEASE_S)
+            if silence_s >= self._options.lease_s:
+                log.error("no word of the parent's for %g s: it is gone, or this machine is cut off", silence_s)
                 return NO_PARENT
+            if self._broken is not None:
+                log.error("ends, to be started anew: its link to %s is closed (%s)", *self._broken)
+                return BROKEN
             if leaving_s is None and self._leave.is_set():
                 leaving_s = now_s
                 log.info("SIGTERM: asks its parent to go on without it")

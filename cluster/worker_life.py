@@ -83,6 +83,7 @@ class WorkerLife:
         """Why it is degraded; empty if it is not."""
         self._timings = timings or LifeTimings()
         self._ends: deque[float] = deque(maxlen=self._timings.degraded_after)
+        self._stop_limit_s = self._timings.stop_limit_s
         self._due_s: float | None = None
         self._killed = False
         self._too_slow = False
@@ -129,13 +130,14 @@ class WorkerLife:
             decisions.append(Degraded(self.degraded))
         return decisions + self.tick(now_s)
 
-    def stop(self, now_s: float) -> list[Decision]:
-        """It has been asked to end."""
+    def stop(self, now_s: float, limit_s: float | None = None) -> list[Decision]:
+        """It has been asked to end, within `limit_s` (None: the usual time)."""
         if self.phase is Phase.BACKOFF:
             self.phase, self._due_s = Phase.ENDED, None
         elif self.phase in (Phase.STARTING, Phase.RUNNING):
             self.phase = Phase.STOPPING
-            self._due_s = None if self._killed else now_s + self._timings.stop_limit_s
+            self._stop_limit_s = self._timings.stop_limit_s if limit_s is None else limit_s
+            self._due_s = None if self._killed else now_s + self._stop_limit_s
         return []
 
     def tick(self, now_s: float) -> list[Decision]:
@@ -157,7 +159,7 @@ class WorkerLife:
             case Phase.RUNNING:
                 return decisions + self._kill(f"no sign of life for {timings.lease_s:g} s")
             case _:
-                return decisions + self._kill(f"it did not end within {timings.stop_limit_s:g} s")
+                return decisions + self._kill(f"it did not end within {self._stop_limit_s:g} s")
 
     def _spawn(self, now_s: float) -> list[Decision]:
         self.phase = Phase.STARTING

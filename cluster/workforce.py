@@ -23,14 +23,13 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..actors import AiostormError, Stall
+from ..actors import Stall
 from ..metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
 from ..tasks import ErrorReport
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology, make_plan
-from ..transport import unpack_value
 from .body import GaveUp as TellGaveUp
 from .body import WorkerStatus
 from .duty import shape_of
@@ -38,21 +37,17 @@ from .errors import WorkerError, WorkerTaskError
 from .headquarters import Headquarters
 from .idle import QuietReport, SpreadQuiet
 from .messages import (
-    BUILDER,
-    STEWARD,
     AskQuiet,
     Connect,
-    Fetch,
-    Gather,
     GaveUp,
     Load,
     PeerDied,
     PeerGone,
     Seen,
-    Trouble,
 )
+from .questions import quiet_report, results_of, tell_all
 from .scheduler import WorkerInfo, place
-from .station import FINISH_S, Station, trouble_error
+from .station import FINISH_S, Station
 from .worker_life import LifeTimings
 
 log = logging.getLogger("aiostorm.cluster")
@@ -61,9 +56,6 @@ KEPT: Final = 200
 FIRST_S: Final = 0.002
 AGAIN_S: Final = 0.1
 """Between two questions whether all is quiet: at first, and at the most."""
-
-NEWS_S: Final = 0.5
-"""So long a worker that does not answer holds up what the others do about a death."""
 
 REPLACE_S: Final = 60.0
 """So long the spouts rest for a worker that is replaced, at most."""
@@ -92,7 +84,9 @@ class Workforce:
         assignment: Assignment,
         gave_up: TellGaveUp,
     ) -> None:
-        self.mode = "inactive"
+        self._wanted = "inactive"
+        self._resting = 0
+        self._gathering = asyncio.Lock()
         self._headquarters = headquarters
         self._name = name
         self._topology = topology
@@ -121,6 +115,11 @@ class Workforce:
     def plan(self) -> Plan:
         """See Body."""
         return self._plan
+
+    @property
+    def mode(self) -> str:
+        """See Chief. While a worker is replaced the spouts rest, whatever is wanted."""
+        return "inactive" if self._resting and self._wanted == "active" else self._wanted
 
     @property
     def degraded(self) -> str:
@@ -161,18 +160,15 @@ class Workforce:
         return found
 
     async def results(self) -> dict[str, list[Any]]:
-        """See Body."""
+        """See Body. Waits for a worker that is started again; WorkerError if one ends meanwhile."""
         by_task: dict[int, Any] = {}
-        for station in self.stations.values():
-            sizes = await station.ask(BUILDER, Gather())
-            if isinstance(sizes, Trouble):
-                raise trouble_error(station.name, sizes)
-            for task, size in sizes:
-                packed = bytearray()
-                while len(packed) < size:
-                    packed += await station.ask(BUILDER, Fetch(task, len(packed)))
-                by_task[task] = unpack_value(bytes(packed))
-            await station.look()
+        async with self._gathering:  # a worker keeps what it has gathered last
+            for station in self.stations.values():
+                while not station.works:
+                    if self._ending or self.degraded:
+                        raise WorkerError(f"{station.name} does not run: {self.degraded or 'the topology ends'}")
+                    await self._change()
+                by_task.update(await results_of(station))
         found: dict[str, list[Any]] = {}
         for task in self._plan.tasks:
             if task.task_id in by_task:
@@ -212,11 +208,22 @@ class Workforce:
         until: Callable[[], bool] | None = None,
     ) -> None:
         """See Body."""
+        while True:
+            await self._wait_quiet(AskQuiet(self.mode, finished, held, quiet_s), broken, until)
+            if not self._resting or self._wanted != "active":
+                return
+            while self._resting:  # the spouts rest for a worker that is replaced: they have more
+                broken()
+                await self._change()
+
+    async def _wait_quiet(
+        self, question: AskQuiet, broken: Callable[[], None], until: Callable[[], bool] | None = None
+    ) -> None:
         machine = SpreadQuiet(self.stations)
         pause_s = FIRST_S
         while True:
             broken()
-            reports = await self._ask_all(AskQuiet(self.mode, finished, held, quiet_s))
+            reports = await self._ask_all(replace(question, mode=self.mode))
             broken()
             quiet = reports is not None and all(report.quiet for report in reports)
             if reports is not None and machine.round(reports) and (until is None or until()):
@@ -337,28 +344,22 @@ class Workforce:
         """First that it is gone, to all; then that what is open fails: see Exchange.peer_gone."""
         try:
             for news in (PeerGone(station.name, life), PeerDied(station.name, life)):
-                await self._tell_all(self._others(station), news)
+                await tell_all(self._others(station), news)
         finally:
             self._telling[station.name] -= 1
             self.wake()
-
-    async def _tell_all(self, stations: Sequence[Station], news: PeerGone | PeerDied) -> None:
-        try:
-            async with asyncio.timeout(NEWS_S), asyncio.TaskGroup() as group:
-                for station in stations:
-                    group.create_task(station.hear(news), name=f"{station.name} hears of {news.peer}")
-        except TimeoutError:
-            log.debug("not all have heard that %s is gone", news.peer)
 
     def _others(self, station: Station) -> list[Station]:
         return [other for other in self.stations.values() if other is not station]
 
     def _steer(self, mode: str) -> None:
-        if self.mode == "ended":
-            return
-        self.mode = mode
+        if self._wanted != "ended":
+            self._wanted = mode
+            self._apply()
+
+    def _apply(self) -> None:
         for station in self.stations.values():
-            station.steer(mode)
+            station.steer(self.mode)
         self.wake()
 
     async def _change(self, ended: asyncio.Future[None] | None = None, timeout_s: float | None = None) -> None:
@@ -383,7 +384,7 @@ class Workforce:
             return None
         with self._awaited() as changed:
             async with asyncio.TaskGroup() as group:
-                asked = [group.create_task(_answer(station, question)) for station in self.stations.values()]
+                asked = [group.create_task(quiet_report(station, question)) for station in self.stations.values()]
                 left: set[asyncio.Future[Any]] = set(asked)
                 while left and not changed.done():
                     await asyncio.wait({*left, changed}, return_when=asyncio.FIRST_COMPLETED)
@@ -400,12 +401,19 @@ class Workforce:
                 group.create_task(station.finish(limit_s, at_once=at_once), name=f"{station.name}: end")
 
     async def _replace(self, station: Station, within_s: float) -> None:
-        mode = self.mode
         log.info("%s was asked to end: the spouts of %s rest until it is replaced", station.name, self._name)
-        self._steer("inactive")
+        self._resting += 1
+        self._apply()
+        try:
+            await self._replaced(station, within_s)
+        finally:
+            self._resting -= 1
+            self._apply()
+
+    async def _replaced(self, station: Station, within_s: float) -> None:
         try:
             async with asyncio.timeout(within_s * 0.8):
-                await self.wait_quiet(finished=False, quiet_s=0.0, broken=lambda: None)
+                await self._wait_quiet(AskQuiet(self.mode, False, False, 0.0), lambda: None)
         except TimeoutError:
             log.warning("%s: not all was processed before %s ended: it is replayed", self._name, station.name)
         else:
@@ -419,8 +427,6 @@ class Workforce:
                     await self._change()
         except TimeoutError:
             log.warning("%s has not come back within %g s", station.name, REPLACE_S)
-        if self.mode == "inactive":
-            self._steer(mode)
 
     def _why_not(self) -> str:
         last = [f"{n} said last: {' | '.join(lines)}" for n in self.stations if (lines := self._last(n))]
@@ -428,13 +434,3 @@ class Workforce:
 
     def _last(self, name: str) -> list[str]:
         return self._headquarters.last_lines(name)[-5:]
-
-
-async def _answer(station: Station, question: AskQuiet) -> QuietReport | None:
-    """A worker's; None if it cannot say."""
-    try:
-        report: QuietReport = await station.ask(STEWARD, question, timeout_s=30.0)
-    except AiostormError as error:
-        log.debug("%s does not say whether it is quiet: %s", station.name, error)
-        return None
-    return report

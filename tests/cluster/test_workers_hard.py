@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
+import aiohttp  # noqa: F401  (it takes a while, and would block the loop)
 import pytest
 
 from aiostorm import BasicCollector, Config, LocalCluster, State, Topology, TopologyBuilder, Tuple
-from aiostorm.cluster import WorkerError
+from aiostorm.cluster import ProcessSite, WorkerError
 from aiostorm.testing.simulation import World
+from aiostorm.transport import Credentials, NetworkError, Node
 
 from . import test_workers
 from .sim_workers import SimSite, with_workers
@@ -68,7 +71,7 @@ def test_long_errors_of_many_tuples_do_no_harm() -> None:
 
     async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
         running = await cluster.submit("job", f"{HERE}:talkative")
-        await world.until(lambda: running.metrics()["broken"].errors > 100, 30, "errors")
+        await world.until(lambda: running.metrics()["broken"].errors > 60, 30, "errors")
         assert running.state is State.ACTIVE
         assert running.errors()[-1].component == "broken"
         assert len(running.errors()[-1].traceback) > 10_000
@@ -92,3 +95,131 @@ def test_many_long_message_ids_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> No
         await running.kill(0)
 
     with_workers(story)
+
+
+class SlowToEnd(Twice):
+    async def cleanup(self) -> None:
+        await asyncio.sleep(15)
+
+
+def slow_to_end() -> Topology:
+    return breaks(SlowToEnd, graceful_stop_s=30)
+
+
+def node_of(name: str) -> Node:
+    [found] = [one for one in gc.get_objects() if isinstance(one, Node) and one.name == name and one.peers]
+    return found
+
+
+def test_a_worker_whose_link_to_another_is_closed_is_started_again() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        await world.until(lambda: len(Numbers.acked) > 40, 10, "some work")
+        node_of("worker-2").lose("worker-1", "what came over it could not be taken")
+        began_s = world.now_s
+        await running.wait_finished(900)
+        assert world.now_s - began_s < 30, "nobody waited for the timeout"
+        assert [w.restarts for w in running.workers()] == [0, 1]
+
+    assert ("worker-2", 1) in with_workers(story).codes
+
+
+def test_it_is_not_idle_because_its_spouts_rest_for_a_worker_that_is_replaced() -> None:
+    Numbers.endless = True
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        await world.until(lambda: len(Numbers.acked) > 20, 10, "some work")
+        process = world.processes["worker-2"]
+        assert process.on_terminate is not None
+        process.loop.call_soon(process.on_terminate)
+        await running.wait_idle(60)
+        assert len(Numbers.acked) == test_workers.COUNT
+        assert site.lives["worker-2"] == 2
+
+    with_workers(story)
+
+
+def test_what_is_wanted_of_the_spouts_while_a_worker_is_replaced_holds_afterwards() -> None:
+    Numbers.endless = True
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        await world.until(lambda: len(Numbers.acked) > 20, 10, "some work")
+        process = world.processes["worker-2"]
+        assert process.on_terminate is not None
+        process.loop.call_soon(process.on_terminate)
+        await asyncio.sleep(0.3)
+        await running.deactivate()
+        await world.until(lambda: site.lives["worker-2"] == 2, 20, "another")
+        await asyncio.sleep(2)
+        assert len(Numbers.acked) < test_workers.COUNT
+        await running.activate()
+        await running.wait_idle(60)
+        assert len(Numbers.acked) == test_workers.COUNT
+
+    with_workers(story)
+
+
+def test_results_are_waited_for_while_a_worker_is_started_again() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        await running.wait_finished(60)
+        world.processes["worker-2"].kill("is killed by the test")
+        await asyncio.sleep(0.001)
+        found = await asyncio.gather(running.results(), running.results())
+        assert found[0] == found[1]
+        assert len(found[0]["sum"]) == 2
+
+    site = with_workers(story)
+    assert set(site.lives.values()) == {1, 2}
+
+
+def test_it_has_the_time_to_end_that_its_configuration_says() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await cluster.submit("job", f"{HERE}:slow_to_end")
+        began_s = world.now_s
+        await running.deactivate()
+        await running.kill()
+        assert 15 <= world.now_s - began_s < 20
+
+    assert with_workers(story).codes == [("worker-1", 0), ("worker-2", 0)]
+
+
+class CountedSite(SimSite):
+    left = 0
+    address = "parent:2"
+
+    async def __aexit__(self, *error: Any) -> None:
+        self.left += 1
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.001, 0.01, 0.1])
+def test_a_cluster_that_is_cancelled_twice_while_it_ends_leaves_nothing(after_s: float) -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        other = CountedSite(site.parent)
+        inner = LocalCluster(workers=2, site=other, rng=site.parent.rng)
+        await inner.start()
+        await inner.submit("job", f"{HERE}:slow_to_end")
+        ending = asyncio.get_running_loop().create_task(inner.stop())
+        for _ in range(2):
+            await asyncio.sleep(after_s)
+            ending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+        assert other.left == 1
+        assert not any(p.alive for name, p in world.processes.items() if name.startswith("worker"))
+
+    with_workers(story)
+
+
+@pytest.mark.sockets
+async def test_a_parent_whose_address_is_taken_leaves_nothing() -> None:
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        before = asyncio.all_tasks()
+        cluster = LocalCluster(workers=1, site=ProcessSite(f"{host}:{port}", Credentials.new("taken")))
+        with pytest.raises(NetworkError):
+            await cluster.start()
+        assert asyncio.all_tasks() == before

@@ -1,0 +1,62 @@
+"""Questions: what a parent asks the workers of a topology, and how long it waits.
+
+1. A worker that does not answer, or cannot, holds up nobody for longer than its question may take.
+2. Results come in pieces: they may be larger than a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ..actors import AiostormError, AskFailedError, AskTimeoutError
+from ..transport import unpack_value
+from .errors import WorkerError
+from .idle import QuietReport
+from .messages import BUILDER, STEWARD, AskQuiet, Fetch, Gather, PeerDied, PeerGone, Trouble
+from .station import Station, trouble_error
+
+log = logging.getLogger("aiostorm.cluster")
+
+NEWS_S: Final = 0.5
+"""So long a worker that does not answer holds up what the others do about a death."""
+
+
+async def tell_all(stations: Sequence[Station], news: PeerGone | PeerDied) -> None:
+    """Returns when all know it, or after NEWS_S."""
+    try:
+        async with asyncio.timeout(NEWS_S), asyncio.TaskGroup() as group:
+            for station in stations:
+                group.create_task(station.hear(news), name=f"{station.name} hears of {news.peer}")
+    except TimeoutError:
+        log.debug("not all have heard that %s is gone", news.peer)
+
+
+async def quiet_report(station: Station, question: AskQuiet) -> QuietReport | None:
+    """A worker's; None if it cannot say."""
+    try:
+        report: QuietReport = await station.ask(STEWARD, question, timeout_s=30.0)
+    except AiostormError as error:
+        log.debug("%s does not say whether it is quiet: %s", station.name, error)
+        return None
+    return report
+
+
+async def results_of(station: Station) -> dict[int, Any]:
+    """Task → what its `result()` returned; and a last look at the worker. One at a time. WorkerError."""
+    found: dict[int, Any] = {}
+    try:
+        sizes = await station.ask(BUILDER, Gather())
+        if isinstance(sizes, Trouble):
+            raise trouble_error(station.name, sizes)
+        for task, size in sizes:
+            packed = bytearray()
+            while len(packed) < size:
+                packed += await station.ask(BUILDER, Fetch(task, len(packed)))
+            found[task] = unpack_value(bytes(packed))
+        await station.look()
+    except (AskFailedError, AskTimeoutError) as error:
+        raise WorkerError(f"{station.name} cannot give its results: {error}") from error
+    return found
