@@ -1,11 +1,11 @@
 """The verifier: a process of its own that knows only the files. `python -m benchmarks.kills.verify FOLDER COUNT`
 
-It reads what was written and what was acked, and the kills (kills.json: time, worker, pid), and prints JSON:
+It reads what was written and what was acked, and the kills (kills.json: when, which worker; which processes were whose), and prints JSON:
 
 * lost: numbers that were acked and are in no line; never acked; lines that are wrong.
 * duplicates: lines beyond the first of a number (at least once allows them; how many is worth knowing).
-* recovery: for each kill the seconds until a process that is younger than the kill has written a line (what the dead
-  one did goes on), and the longest silence of the whole output within 3 s after it.
+* recovery: for each kill the seconds until the worker's next process has written a line (what the dead one did goes on),
+  and the longest silence of the whole output within 3 s after it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def verify(folder: Path, count: int) -> dict[str, Any]:
     acked: set[int] = set()
     for path in folder.glob("acked-*.log"):
         acked |= set(map(int, path.read_text().split()))
-    kills = json.loads((folder / "kills.json").read_text())
+    known = json.loads((folder / "kills.json").read_text())
+    kills, pids = known["kills"], known["pids"]
     return {
         "numbers": count,
         "lost": sum(n not in seen for n in range(count)),
@@ -52,14 +53,14 @@ def verify(folder: Path, count: int) -> dict[str, Any]:
         "wrong_lines": wrong,
         "duplicates": sum(seen.values()) - len(seen),
         "kills": [
-            {**kill, "resumed_s": _resumed(kill, first_of), "silence_s": _silence(kill["at_s"], times)}
+            {**kill, "resumed_s": _resumed(kill, first_of, pids), "silence_s": _silence(kill["at_s"], times)}
             for kill in kills
         ],
     }
 
 
-def _resumed(kill: dict[str, Any], first_of: dict[str, float]) -> float | None:
-    later = [at_s for at_s in first_of.values() if at_s > kill["at_s"]]
+def _resumed(kill: dict[str, Any], first_of: dict[str, float], pids: dict[str, str]) -> float | None:
+    later = [at_s for pid, at_s in first_of.items() if at_s > kill["at_s"] and pids.get(pid) == kill["worker"]]
     return min(later) - kill["at_s"] if later else None
 
 
