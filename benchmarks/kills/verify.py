@@ -1,6 +1,7 @@
 """The verifier: a process of its own that knows only the files. `python -m benchmarks.kills.verify FOLDER COUNT`
 
-It reads what was written and what was acked, and the kills (kills.json: when, which worker; which processes were whose), and prints JSON:
+It reads what was written, what was acked, and the kills (kills.json: when, which worker; which
+processes were whose), and prints JSON:
 
 * lost: numbers that were acked and are in no line; never acked; lines that are wrong.
 * duplicates: lines beyond the first of a number (at least once allows them; how many is worth knowing).
