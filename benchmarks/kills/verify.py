@@ -5,8 +5,8 @@ processes were whose), and prints JSON:
 
 * lost: numbers that were acked and are in no line; never acked; lines that are wrong.
 * duplicates: lines beyond the first of a number (at least once allows them; how many is worth knowing).
-* recovery: for each kill the seconds until the worker's next process has written a line (what the dead one did goes on),
-  and the longest silence of the whole output within 3 s after it.
+* recovery: for each kill the seconds until the worker's next process has written a line (what the dead one did goes
+  on), and the longest silence of the whole output within 3 s after it.
 """
 
 from __future__ import annotations
