@@ -90,7 +90,7 @@ class ProcessSite:
         async with contextlib.AsyncExitStack() as stack:
             if not self._address and sys.platform != "win32":
                 _sweep(Path(tempfile.gettempdir()))
-                prefix = f"{_PREFIX}{os.getpid()}-"
+                prefix = f"{_PREFIX}{_space()}-{os.getpid()}-"
                 self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix))
             self._network = await stack.enter_async_context(open_network(PARENT, self._security))
             processes = PythonSpawner("aiostorm", lambda line: self._on_line(line))
@@ -114,11 +114,19 @@ class ProcessSite:
 
 def _sweep(place: Path) -> None:
     """Remove the folders of parents that are no more."""
-    for folder in place.glob(f"{_PREFIX}*-*"):
-        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+    ours = f"{_PREFIX}{_space()}-"
+    for folder in place.glob(f"{ours}*-*"):
+        pid = folder.name.removeprefix(ours).partition("-")[0]
         with contextlib.suppress(OSError):
             if pid.isdecimal() and folder.lstat().st_uid == os.getuid() and not _lives(int(pid)):
                 _remove(folder)
+
+
+def _space() -> int:
+    """Whose process ids these are: containers that share a folder of temporary files cannot see who lives."""
+    with contextlib.suppress(OSError):
+        return os.stat("/proc/self/ns/pid").st_ino
+    return 0
 
 
 def _lives(pid: int) -> bool:

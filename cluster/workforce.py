@@ -411,13 +411,14 @@ class Workforce:
             self._apply()
 
     async def _replaced(self, station: Station, within_s: float) -> None:
-        try:
-            async with asyncio.timeout(within_s * 0.8):
-                await self._wait_quiet(AskQuiet(self.mode, False, False, 0.0), lambda: None)
-        except TimeoutError:
-            log.warning("%s: not all was processed before %s ended: it is replayed", self._name, station.name)
-        else:
-            log.info("%s: all is processed, %s ends", self._name, station.name)
+        if station.works:  # else it has nothing yet
+            try:
+                async with asyncio.timeout(within_s * 0.8):
+                    await self._wait_quiet(AskQuiet(self.mode, False, False, 0.0), lambda: None)
+            except TimeoutError:
+                log.warning("%s: not all was processed before %s ended: it is replayed", self._name, station.name)
+            else:
+                log.info("%s: all is processed, %s ends", self._name, station.name)
         try:
             await station.replace(within_s * 0.2)
             async with asyncio.timeout(REPLACE_S):

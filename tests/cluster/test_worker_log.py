@@ -12,7 +12,7 @@ import pytest
 
 from aiostorm.actors import ChildLine
 from aiostorm.cluster import MarkedFormatter, Pulse, pulse
-from aiostorm.cluster.site import ProcessSite, _sweep
+from aiostorm.cluster.site import ProcessSite, _space, _sweep
 from aiostorm.cluster.worker_log import PULSE, WorkerLog
 
 
@@ -77,12 +77,14 @@ async def test_the_pulse_beats_while_the_loop_is_held_and_not_for_ever(monkeypat
 
 
 def test_folders_of_parents_that_are_gone_are_removed(tmp_path: Path) -> None:
-    gone, here, strange = (tmp_path / f"aiostorm-site-{pid}-x" for pid in ("4194305", os.getpid(), "nobody"))
-    for folder in (gone, here, strange):
+    ours = f"aiostorm-site-{_space()}"
+    gone, here, strange = (tmp_path / f"{ours}-{pid}-x" for pid in ("4194305", os.getpid(), "nobody"))
+    elsewhere = tmp_path / "aiostorm-site-1-4194305-x"  # a container's that shares this folder with us
+    for folder in (gone, here, strange, elsewhere):
         folder.mkdir()
         (folder / "worker-1").touch()
     _sweep(tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted([here, strange])
+    assert sorted(tmp_path.iterdir()) == sorted([here, strange, elsewhere])
 
 
 def test_a_site_shows_no_secret() -> None:
