@@ -100,7 +100,10 @@ class Tap:
             self._program.taken.update(kinds)
             if PayloadKind.SEGMENTS in kinds and self._program.process.alive:
                 waiting = [*self._courier._control, *self._courier._data]
-                if any(not isinstance(gatherer, FarInbox) for gatherer in waiting):
+                behind = kinds[kinds.index(PayloadKind.SEGMENTS) :]
+                if any(not isinstance(gatherer, FarInbox) for gatherer in waiting) or set(behind) > {
+                    PayloadKind.SEGMENTS
+                }:
                     self._program.work.world.problem(f"{self._program.name} sends data, and control waits")
         return payload
 

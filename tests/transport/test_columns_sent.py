@@ -39,7 +39,7 @@ def extension(code: int, data: bytes) -> bytes:
     [
         *(np.arange(6).reshape(2, 3), np.arange(6.0).reshape(2, 3).T, np.array(5), np.array([]), np.zeros((0, 3))),
         *(np.array([True, False]), np.array(["a", "bcd"]), np.array([b"a", b""]), np.array([1 + 2j], "c8")),
-        *(np.array(["2026-01-01"], "M8[s]"), np.array([5], "m8[25us]"), np.array(["NaT"], "M8")),
+        *(np.array(["2026-01-01"], "M8[s]"), np.array([5], "m8[25us]"), np.array(["NaT"], "M8[us]")),
         *(np.arange(5, dtype=">i2")[::2], np.array([1.5], "f2"), np.arange(3, dtype="u1")),
     ],
     ids=lambda array: f"{array.dtype}{array.shape}",
