@@ -28,6 +28,7 @@ from .hosting import Hosting
 from .idle import QuietReport
 from .messages import (
     PIECE_BYTES,
+    RESULT_ITEMS,
     AskQuiet,
     Connect,
     Fetch,
@@ -284,9 +285,9 @@ def _other_version(target: str, worker: str, found: str, expected: str) -> str:
 def _packed(value: Any) -> bytes:
     """A result as bytes. It is for people and for a summary: a Counter may come as a dict. UnsendableError."""
     try:
-        return pack_value(value)
+        return pack_value(value, RESULT_ITEMS)
     except UnsendableError:
-        return pack_value(_plain(value))
+        return pack_value(_plain(value), RESULT_ITEMS)
 
 
 def _plain(value: Any) -> Any:

@@ -30,6 +30,9 @@ BUILDER, STEWARD = "builder", "steward"
 
 PIECE_BYTES: Final = 512 * 1024
 
+RESULT_ITEMS: Final = 10_000_000
+"""So many values a result may consist of (see scan): it comes in pieces, from workers of one's own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Load:

@@ -15,7 +15,7 @@ from ..actors import AiostormError, AskFailedError, AskTimeoutError
 from ..transport import unpack_value
 from .errors import WorkerError
 from .idle import QuietReport
-from .messages import BUILDER, STEWARD, AskQuiet, Fetch, Gather, PeerDied, PeerGone, Trouble
+from .messages import BUILDER, RESULT_ITEMS, STEWARD, AskQuiet, Fetch, Gather, PeerDied, PeerGone, Trouble
 from .station import Station, trouble_error
 
 log = logging.getLogger("aiostorm.cluster")
@@ -55,7 +55,7 @@ async def results_of(station: Station) -> dict[int, Any]:
             packed = bytearray()
             while len(packed) < size:
                 packed += await station.ask(BUILDER, Fetch(task, len(packed)))
-            found[task] = unpack_value(bytes(packed))
+            found[task] = unpack_value(bytes(packed), RESULT_ITEMS)
         await station.look()
     except (AskFailedError, AskTimeoutError) as error:
         raise WorkerError(f"{station.name} cannot give its results: {error}") from error

@@ -9,7 +9,8 @@
 2. The parent's word counts, not the link: a link that is cut and comes back within the lease is no reason to end.
 3. A loop that was held up (user code, a frozen process) has not listened: that time does not count as silence.
 4. SIGTERM lets the parent take it out first: spouts rest until all is processed. Then nothing needs to be replayed.
-5. A worker whose link to a peer was closed (what came over it could not be taken) ends: its next life has another.
+5. A worker whose link to a peer or its parent was closed (what came over it could not be taken) ends: its next life
+   has another.
 
 Exit codes: 0 told to end; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 anything else, with a traceback.
 
@@ -136,7 +137,7 @@ class _Worker:
 
     def _lost(self, peer: str, error: Exception) -> None:
         """A link was closed for what came over it. Without it this worker's tasks would wait for ever."""
-        if not self._ends and peer != PARENT and self._broken is None:
+        if not self._ends and self._broken is None:
             self._broken = peer, error
 
     async def _serve(self, duty: Duty, tell_parent: Callable[[object], None]) -> int:

@@ -43,8 +43,8 @@ WRONG: Final = (ValueError, TypeError, ArithmeticError, LookupError, RecursionEr
 """What decoding raises when bytes are wrong."""
 
 
-def pack_value(value: object) -> bytes:
-    """The bytes of a value. UnsendableError if it, or what it holds, has none."""
+def pack_value(value: object, max_items: int = MAX_ITEMS) -> bytes:
+    """The bytes of a value. UnsendableError if it, or what it holds, has none, or if it is more values than that."""
     try:
         try:
             packed = _pack(_walk(value, 0, PLAIN))
@@ -52,13 +52,13 @@ def pack_value(value: object) -> bytes:
             packed = _pack(_walk(value, 0, _CERTAIN))
     except RecursionError:
         raise UnsendableError(f"it is nested more than {MAX_DEPTH} deep") from None
-    check_items(packed, MAX_DEPTH)
+    check_items(packed, MAX_DEPTH, max_items)
     return packed
 
 
-def unpack_value(data: bytes | memoryview) -> Any:
+def unpack_value(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> Any:
     """The value of these bytes. UnreadableError for whatever pack_value does not give."""
-    scan(data)
+    scan(data, MAX_DEPTH, max_items)
     return decode(data)
 
 
@@ -148,11 +148,11 @@ def decode(data: bytes | memoryview) -> Any:
         raise UnreadableError(f"a value of {len(data)} bytes cannot be read: {error!r:.200}") from error
 
 
-def check_items(packed: bytes, max_depth: int) -> None:
+def check_items(packed: bytes, max_depth: int, max_items: int = MAX_ITEMS) -> None:
     """UnsendableError for what no receiver takes: more values than there may be."""
     if len(packed) > CHECKED_BYTES:
         try:
-            scan(packed, max_depth)
+            scan(packed, max_depth, max_items)
         except UnreadableError as error:
             raise UnsendableError(f"{error}: send it in parts, or as a NumPy array or a RecordBatch") from error
 

@@ -111,11 +111,12 @@ def node_of(name: str) -> Node:
     return found
 
 
-def test_a_worker_whose_link_to_another_is_closed_is_started_again() -> None:
+@pytest.mark.parametrize("peer", ["worker-1", "parent"])
+def test_a_worker_whose_link_to_another_is_closed_is_started_again(peer: str) -> None:
     async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 40, 10, "some work")
-        node_of("worker-2").lose("worker-1", "what came over it could not be taken")
+        node_of("worker-2").lose(peer, "what came over it could not be taken")
         began_s = world.now_s
         await running.wait_finished(900)
         assert world.now_s - began_s < 30, "nobody waited for the timeout"
@@ -223,3 +224,25 @@ async def test_a_parent_whose_address_is_taken_leaves_nothing() -> None:
         with pytest.raises(NetworkError):
             await cluster.start()
         assert asyncio.all_tasks() == before
+
+
+class Large(Twice):
+    async def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        return None
+
+    def result(self) -> dict[int, str]:
+        return {n: str(n) for n in range(200_000)}
+
+
+def large() -> Topology:
+    return breaks(Large)
+
+
+def test_a_result_may_be_larger_than_a_message() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await cluster.submit("job", f"{HERE}:large")
+        await running.wait_finished(60)
+        found = await running.results()
+        assert found["broken"] == [{n: str(n) for n in range(200_000)}] * 2
+
+    with_workers(story)
