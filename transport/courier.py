@@ -97,6 +97,10 @@ class Courier:
                 self._waiting.discard(found)
         return None
 
+    def restarted(self) -> None:
+        """The peer is a new incarnation: what was made for the one before, and waits for a bundle, is lost."""
+        self._kept = None
+
     def drop(self, doomed: Callable[[bytes], bool]) -> int:
         """Drop posted payloads: they were for an incarnation that is no more. How many."""
         kept = [entry for entry in self._control if not (isinstance(entry, bytes) and doomed(entry))]

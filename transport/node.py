@@ -228,6 +228,7 @@ class Node:
 
     def _started(self, peer: str, started: PeerStarted) -> None:
         try:
+            self._couriers[peer].restarted()
             self._remote[peer].started()
             for listener in self._on_peer:
                 listener(peer, started)

@@ -65,6 +65,8 @@ class Fleet:
         self.script: list[Fault] = []
         self.processes: list[Process] = []
         self.operator = FleetOperator(world, self.processes, more or {})
+        self.children: set[str] = self.operator.children
+        """Names of processes that are started by others of the fleet, not by the operator."""
         self.over = False
 
     def add(self, name: str, main: Main) -> Process:
@@ -94,6 +96,7 @@ class Fleet:
         check: Callable[[], Iterable[str]] = tuple,
         faults_s: float = FAULTS_S,
         liveness_s: float = 60.0,
+        warm_up_s: float = WARM_UP_S,
     ) -> FleetOutcome:
         """Run the fleet through all phases. InvariantError if a promise is broken.
 
@@ -101,14 +104,14 @@ class Fleet:
         at the end.
         """
         world, operator = self.world, self.operator
-        faults_from_s = world.now_s + WARM_UP_S
+        faults_from_s = world.now_s + warm_up_s
         whole = draw(world.chance.stream("script"), self.kinds, faults_from_s, faults_s, fleet=True)
         self.script = [fault for i, fault in enumerate(whole) if self.only is None or i in self.only]
         world.on_process_ended = self._process_ended
         for process in self.processes:
             draw_machine(process, f"machine {process.name}")
             operator.start(process)  # a spare waits
-        await asyncio.sleep(WARM_UP_S)
+        await asyncio.sleep(warm_up_s)
         operator.schedule(self.script)
         await world.until(lambda: world.now_s >= faults_from_s + faults_s, faults_s + 1, "the faults' end")
         operator.heal()

@@ -24,6 +24,7 @@ class FleetOperator:
         self.faulty = False
         self._more = more
         self.over = False
+        self.children: set[str] = set()
         self.spares: dict[Process, Process] = {}
         """A process → its spare, and back. One of the two is to live."""
         self._world = world
@@ -55,7 +56,7 @@ class FleetOperator:
 
     def start_beside(self, process: Process) -> None:
         """Start a process, though its spare may live."""
-        if not process.alive and not self.over:
+        if not process.alive and not self.over and process.name not in self.children:
             process.start()
 
     def _begin(self, fault: Fault) -> None:

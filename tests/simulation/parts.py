@@ -78,6 +78,8 @@ class Habits:
     fan_out: int
     hold: int
     rng: random.Random
+    pace_s: float = 0.0
+    """What a tuple takes, of those kinds that can wait."""
 
     def __deepcopy__(self, memo: Any) -> Habits:
         return self
@@ -125,8 +127,8 @@ class Blocking(Basic):
 class AsyncBasic(Basic):
     async def execute(self, tup: Any, collector: Any) -> None:  # type: ignore[override]
         rng = self.habits.rng
-        if rng.random() < 0.3:
-            await asyncio.sleep(rng.choice([0, 0.01, 0.03]))
+        if rng.random() < 0.3 or self.habits.pace_s:
+            await asyncio.sleep(self.habits.pace_s or rng.choice([0, 0.01, 0.03]))
         super().execute(tup, collector)
         if rng.random() < 0.1:
             await collector.drain()
@@ -137,9 +139,9 @@ class SometimesLater(Basic):
 
     def execute(self, tup: Any, collector: Any) -> Any:
         rng = self.habits.rng
-        if rng.random() < 0.7:
+        if rng.random() < 0.7 and not self.habits.pace_s:
             return super().execute(tup, collector)
-        return self._later(tup, collector, rng.choice([None, 0, 0.01]))
+        return self._later(tup, collector, self.habits.pace_s or rng.choice([None, 0, 0.01]))
 
     async def _later(self, tup: Any, collector: Any, wait_s: float | None) -> None:
         if wait_s is not None:
@@ -177,7 +179,7 @@ class Rich(Bolt):
         self.held.append(tup)
         if len(self.held) <= habits.hold:
             return None
-        if habits.rng.random() < 0.2:
+        if habits.rng.random() < 0.2 or habits.pace_s:
             return self._later()
         self.release()
         return None
@@ -186,7 +188,7 @@ class Rich(Bolt):
         self.release()
 
     async def _later(self) -> None:
-        await asyncio.sleep(self.habits.rng.choice([0, 0.01, 0.1]))
+        await asyncio.sleep(self.habits.pace_s or self.habits.rng.choice([0, 0.01, 0.1]))
         self.release()
         if self.habits.rng.random() < 0.5:
             await self.collector.drain()
@@ -266,8 +268,8 @@ def async_function_bolt(habits: Habits) -> Any:
 
     @bolt(outputs=list(FIELDS))
     async def execute(ids: Ids, n: int, hops: int, node: int) -> Any:
-        if habits.rng.random() < 0.3:
-            await asyncio.sleep(habits.rng.choice([0, 0.05]))
+        if habits.rng.random() < 0.3 or habits.pace_s:
+            await asyncio.sleep(habits.pace_s or habits.rng.choice([0, 0.05]))
         habits.fails(ids)
         habits.ghost.done(habits.name, 0, ids, node)
 

@@ -50,8 +50,12 @@ def draw(
     counts: Sequence[int] = (100, 400, 1000),
     fails: bool = True,
     forgets: bool = True,
+    paces: Sequence[float] = (0.0,),
 ) -> tuple[Topology, Config]:
-    """A topology and its configuration. `counts`: of messages of a source; `fails`, `forgets`: may bolts do that?"""
+    """A topology and its configuration.
+
+    `counts`: of messages of a source; `fails`, `forgets`: may bolts do that? `paces`: what a tuple may take, seconds.
+    """
     rng = simulation.world.chance.stream("topology")
     builder = TopologyBuilder()
     sources: list[str] = []
@@ -73,6 +77,7 @@ def draw(
             fan_out=rng.choice([0, 1, 1, 2, 3]),
             hold=rng.choice([0, 0, 2, 10]),
             rng=simulation.world.chance.stream(f"habits {name}"),
+            pace_s=simulation.world.chance.stream(f"pace {name}").choice(paces),
         )
         parallelism = rng.choice([1, 1, 2, 3])
         declarer = builder.set_bolt(name, KINDS[kind](habits), parallelism)

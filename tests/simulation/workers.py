@@ -9,7 +9,9 @@ The ghost (workers_ghost.py) keeps every tuple tree; Desk and Tap (workers_progr
 1. A dead worker begins a new life. The others hear of a death from the parent, or from the next life, or both.
 2. The worker of the lowest name has a spare: it may be taken for dead while it lives, or be frozen past its lease and
    go on beside its successor. The links tell one of the two to end.
-3. Message timeouts are long where nothing but a death can lose a tuple: then nobody may have to wait for one.
+3. Message timeouts are long where nothing but a death can lose a tuple: then nobody may have to wait for one. (With two
+   workers: of three, one may hear of a death, fail what is open and go on before another hears of it, whose messages to
+   the dead one are lost then. Such a tree waits for its timeout.)
 """
 
 from __future__ import annotations
@@ -24,17 +26,20 @@ from typing import Any
 from aiostorm import Config
 from aiostorm.cluster.scheduler import WorkerInfo, place
 from aiostorm.testing.simulation import Fault, InvariantError, Source, World, world_loop
+from aiostorm.testing.simulation.faults import kinds_of
 from aiostorm.testing.simulation.fleet import Fleet, FleetOutcome
 from aiostorm.testing.simulation.harm import say
 from aiostorm.testing.simulation.injury import Injuries
 from aiostorm.testing.simulation.process import Process
 from aiostorm.topology import make_plan
-from aiostorm.transport import SequenceLimits
+from aiostorm.transport import SequenceLimits, courier
 
 from .links import described
+from .planting import replaced
 from .storm import draw
 from .workers_ghost import Life, WorkersGhost
-from .workers_program import Program
+from .workers_hired import PARENT, Hired, Parent, seen_crews
+from .workers_program import Program, Watched
 from .workers_source import SpreadSource
 
 KINDS = (
@@ -43,7 +48,8 @@ KINDS = (
     *("replace", "oust", "error"),
 )
 FAULTS_S = 30.0
-LIVENESS_S = 90.0
+LIVENESS_S = 150.0
+WARM_UP_S = 2.0
 LEASE_S = 5.0
 LONG_S = 1000.0
 """A message timeout that nobody may have to wait for."""
@@ -81,19 +87,24 @@ def run(
     faults_s: float = FAULTS_S,
     last: int = 0,
     max_turns: int = 5_000_000,
+    hired: bool | None = None,
     **options: Any,
 ) -> WorkersResult:
-    """One seed; problems are told, not raised. `last`: so many events of the trace are in the result."""
+    """One seed; problems are told, not raised. `last`: so many events of the trace are in the result.
+
+    `hired`: with the real parent, or without; None lets the seed choose.
+    """
     loop = world_loop(seed, max_turns=max_turns, **options)
     world = loop.world
-    work = WorkersWorkload(world, faults, only)
+    work = WorkersWorkload(world, faults, only, hired)
     outcome: FleetOutcome | None = None
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # bolts fail on purpose, links are cut
     try:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             try:
-                outcome = runner.run(work.run(faults_s))
+                with seen_crews(work), replaced(courier, "BUNDLE_BYTES", work.bundle_bytes):
+                    outcome = runner.run(work.run(faults_s))
             except InvariantError:
                 pass  # world.problems has them
             except Exception as error:  # a world that stands still, or polls for ever, is a finding too
@@ -120,23 +131,35 @@ def run(
     )
 
 
+async def _no_program(process: Process) -> None:
+    """Who spawns it says what it runs."""
+
+
 class WorkersWorkload:
-    def __init__(self, world: World, faults: str | Collection[str] | None, only: Collection[int] | None) -> None:
+    def __init__(
+        self, world: World, faults: str | Collection[str] | None, only: Collection[int] | None, hired: bool | None
+    ) -> None:
         self.world = world
         self.world.switch.describe = described
         self.chance = world.chance.stream("workers")
         self.sources: list[Source] = []
         self.ghost = WorkersGhost(world)
         self.injuries = Injuries(world.chance.stream("injuries"))
-        self.names = [f"w{i}" for i in range(self.chance.choice((2, 2, 3, 4)))]
+        drawn = world.chance.stream("parent").random() < 0.4
+        asked = set(kinds_of(faults, KINDS)) if faults is not None else set()
+        self.hired = hired if hired is not None else drawn and not asked & {"replace", "oust"}
+        count = self.chance.choice((2, 2, 3, 4))
+        self.names = [f"worker-{i + 1}" for i in range(count)] if self.hired else [f"w{i}" for i in range(count)]
         self.limits = SequenceLimits(
-            window_frames=self.chance.choice((4, 16, 64, 256)),
+            window_frames=self.chance.choice((1, 2, 4, 64)),
             window_bytes=self.chance.choice((100_000, 2_000_000)),
         )
+        self.bundle_bytes = self.chance.choice((50, 500, courier.BUNDLE_BYTES))
+        """Small ones, that rows as small as ours make what must wait for the next."""
         self._draw()
         own = {"error": self._injure, "oust": self._oust}
         self.fleet = Fleet(world, faults, only, known=self.kinds, more=own)
-        self.programs: list[Program] = []
+        self.programs: list[Watched] = []
         self.prepared: set[str] = set()
         self.pongs = self.superseded = self.segments = 0
         self.slowest_pong_s = 0.0
@@ -145,6 +168,14 @@ class WorkersWorkload:
         self._cuts = 0
         self.disowned: dict[Process, int] = {}
         """Replaced, and still there: process → its life."""
+        self.parent: Parent | None = None
+        if self.hired:
+            self._hire()
+        else:
+            self._start()
+
+    def _start(self) -> None:
+        """Workers that the operator starts."""
         for name in self.names:
             program = Program(self, name)
             program.process = self.fleet.add(name, program.main)
@@ -154,13 +185,29 @@ class WorkersWorkload:
                 spare.process = self.fleet.add_spare(program.process, spare.main)
                 self.programs.append(spare)
 
+    def _hire(self) -> None:
+        """A parent that the operator starts, and workers that it starts."""
+        self.parent = Parent(self)
+        self.parent.process = self.fleet.add(PARENT, self.parent.main)
+        for name in self.names:
+            self.fleet.children.add(name)
+            hired = Hired(self, name)
+            hired.process = self.fleet.add(name, _no_program)
+            self.programs.append(hired)
+
     def _draw(self) -> None:
         """Topology, configuration, placement."""
         chance = self.chance
         self.ghost.tracked = chance.random() < 0.75
         forgets = self.ghost.tracked and chance.random() < 0.3
         topology, config = draw(
-            self, self.ghost, source=SpreadSource, counts=(30, 100, 300), fails=self.ghost.tracked, forgets=forgets
+            self,
+            self.ghost,
+            source=SpreadSource,
+            counts=(50, 150, 400),
+            fails=self.ghost.tracked,
+            forgets=forgets,
+            paces=(0.0, 0.005, 0.03),
         )
         self.kinds = KINDS if self.ghost.tracked else tuple(kind for kind in KINDS if kind != "error")
         self.topology = self.injuries.injured(topology) if "error" in self.kinds else topology
@@ -169,7 +216,7 @@ class WorkersWorkload:
             "workers": len(self.names),
             "mailbox_capacity_tuples": self.capacity,
             "acker_executors": chance.choice((None, None, 1, 2)) if self.ghost.tracked else 0,
-            "message_timeout_s": 10.0 if forgets else chance.choice((10.0, LONG_S, LONG_S)),
+            "message_timeout_s": 10.0 if forgets or len(self.names) > 2 else LONG_S,
         }
         self.config: Config = config.merge(changes)
         self.timeout_s = float(self.config.message_timeout_s)
@@ -183,7 +230,7 @@ class WorkersWorkload:
     # -- what programs ask -------------------------------------------------------------------------------------------
 
     @property
-    def living(self) -> list[Program]:
+    def living(self) -> list[Watched]:
         return [program for program in self.programs if program.process.alive]
 
     def prepare(self, program: Program) -> None:
@@ -191,20 +238,22 @@ class WorkersWorkload:
         self.prepared.add(program.name)
         if len(self.prepared) == len(self.names):
             for other in self.living:
-                other.process.loop.call_soon(other.may_open.set)
+                if isinstance(other, Program):
+                    other.process.loop.call_soon(other.may_open.set)
 
     def died(self, life: Life, incarnation: int, crashed: bool) -> None:
         """A process has died, and the parent sees it: soon, late, or only when there is another."""
         self.ghost.ends(life)
         self.trouble()
-        if self.fleet.over:
+        if self.fleet.over or self.hired:
             return
         if self.chance.random() < 0.8:
+            # All at once, as the real one does; apart from one another is what links and partitions make of that.
             self.world.call_at(self.world.now_s + 0.002 * 2000 ** self.chance.random(), self._tell, life, incarnation)
 
     def _tell(self, life: Life, incarnation: int) -> None:
         for program in self.living:
-            if program.name != life[0]:
+            if program.name != life[0] and isinstance(program, Program):
                 program.process.loop.call_soon(program.hears_of_death, life[0], incarnation)
 
     def trouble(self) -> None:
@@ -242,7 +291,7 @@ class WorkersWorkload:
         if operator.faulty and process.alive and process.incarnation == life:
             program = next(program for program in self.programs if program.process is process)
             say(process, "is replaced: it has given no sign of life")
-            if program.emits or program.life[1]:
+            if program.life[1]:
                 self._tell(program.life, program.incarnation)
                 self.ghost.ends(program.life)
             operator.start_beside(operator.spares[process])
@@ -265,12 +314,11 @@ class WorkersWorkload:
     # -- the run -----------------------------------------------------------------------------------------------------
 
     async def run(self, faults_s: float) -> FleetOutcome:
-        self.load_until_s = self.world.now_s + 2.0 + faults_s + 2.0
-        self.healed_s = self.world.now_s + 2.0 + faults_s
-        hurry = self.chance.random() < 0.4
+        self.load_until_s = self.world.now_s + WARM_UP_S + faults_s + 2.0
+        self.healed_s = self.world.now_s + WARM_UP_S + faults_s
         for source in self.sources:
-            begin_s = self.world.now_s
-            source.offer_between(begin_s, begin_s + 1.0 if hurry else self.load_until_s)
+            assert isinstance(source, SpreadSource)
+            source.shelf.offer_in_bursts(self.chance, self.world.now_s, self.load_until_s)
         self._watch()
         return await self.fleet.run(
             settled=self.settled,
@@ -279,11 +327,15 @@ class WorkersWorkload:
             check=self.ghost.at_the_end,
             faults_s=faults_s,
             liveness_s=LIVENESS_S + 4 * 10.0 + 10 * LIVENESS_S,
+            warm_up_s=WARM_UP_S,
         )
 
     def stop(self) -> None:
+        if self.parent is not None and self.parent.process.alive:
+            self.parent.process.loop.call_soon(self.parent.stop)
         for program in self.living:
-            program.process.loop.call_soon(program.stopping.set)
+            if isinstance(program, Program):
+                program.process.loop.call_soon(program.stopping.set)
 
     def _watch(self) -> None:
         self._look_for_trouble()
@@ -326,7 +378,7 @@ class WorkersWorkload:
             yield "the load goes on"
             return
         names = sorted(program.name for program in self.living)
-        if names != self.names or self.disowned:
+        if names != self.names or self.disowned or (self.parent is not None and self.parent.running is None):
             yield f"what lives is {', '.join(names)}"
             return
         for source in self.sources:

@@ -24,10 +24,10 @@ from aiostorm.transport import (
     Courier,
     Exchange,
     FarInbox,
-    Link,
     LinkSupersededError,
     Node,
     PayloadKind,
+    PeerLostError,
     PeerStarted,
     unpack_all,
 )
@@ -43,7 +43,7 @@ PING_S = 0.5
 class Desk:
     """A PostOffice: the worker's node. After each frame of segments it looks what is held for the task."""
 
-    def __init__(self, program: Program, node: Node) -> None:
+    def __init__(self, program: Watched, node: Node) -> None:
         self.courier = node.courier
         self.incarnation = node.incarnation
         self.on_peer: Callable[[Callable[[str, PeerStarted], None]], None] = node.on_peer
@@ -85,7 +85,7 @@ class Desk:
 class Tap:
     """A Source: the courier. When data is taken, nothing may wait for the control lane."""
 
-    def __init__(self, program: Program, courier: Courier) -> None:
+    def __init__(self, program: Watched, courier: Courier) -> None:
         self._program = program
         self._courier = courier
 
@@ -94,11 +94,12 @@ class Tap:
         return self._courier.is_empty
 
     def next_payload(self) -> bytes | None:
+        kept = self._courier._kept is not None  # its turn had come before, and the bundle was full
         payload = self._courier.next_payload()
         if payload is not None:
             kinds = [kind for kind, _, _ in unpack_all(payload)]
             self._program.taken.update(kinds)
-            if PayloadKind.SEGMENTS in kinds and self._program.process.alive:
+            if PayloadKind.SEGMENTS in kinds and not kept and self._program.process.alive:
                 waiting = [*self._courier._control, *self._courier._data]
                 behind = kinds[kinds.index(PayloadKind.SEGMENTS) :]
                 if any(not isinstance(gatherer, FarInbox) for gatherer in waiting) or set(behind) > {
@@ -115,8 +116,8 @@ class Echo(Actor):
         return message
 
 
-class Program:
-    """One worker, over all lives of its process. (A spare is another program of the same worker.)"""
+class Watched:
+    """One worker, over all lives of its process: its crew, and what passes there."""
 
     def __init__(self, work: WorkersWorkload, name: str) -> None:
         self.work = work
@@ -124,15 +125,15 @@ class Program:
         self.process: Process
         self.life: Life = (name, 0)
         self.incarnation = 0
-        self.node: Node
         self.crew: Crew
         self.desk: Desk
-        self.taken: Counter[PayloadKind] = Counter()
-        self.emits = False
-        """Do its spouts emit?"""
-        self.stopping: asyncio.Event
-        self.may_open: asyncio.Event
         self.system: ActorSystem
+        self.taken: Counter[PayloadKind] = Counter()
+
+    @property
+    def emits(self) -> bool:
+        """Do its spouts emit?"""
+        raise NotImplementedError
 
     @property
     def exchange(self) -> Exchange:
@@ -140,65 +141,19 @@ class Program:
         assert exchange is not None
         return exchange
 
-    async def main(self, process: Process) -> None:
-        self.emits = False
-        self.stopping, self.may_open = asyncio.Event(), asyncio.Event()
-        self.life = self.work.ghost.begins(self.name, process)
-        try:
-            await self.live(process)
-        except* LinkSupersededError:
-            self.work.superseded += 1  # another worker of this name has come: this one ends
-        finally:
-            if process.alive:
-                self.emits = False
-
-    async def live(self, process: Process) -> None:
-        work = self.work
-        async with (
-            ActorSystem(self.name, rng=process.rng) as system,
-            Node(self.name, process.network, system, rng=process.rng, limits=work.limits) as node,
-        ):
-            self.system, self.node = system, node
-            self.incarnation = node._links.incarnation
-            process.at_death.append(partial(work.died, self.life, self.incarnation))
-            node.on_lost(self._lost)
-            await node.listen(f"{process.name}:1")
-            for peer in work.names:
-                if peer != self.name:
-                    self._tap(node.link(peer, f"{peer}:1" if self.name < peer else None), node.courier(peer))
-            self.desk = Desk(self, node)
-            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.crew = Crew(
-                system,
-                "spread",
-                work.topology,
-                work.config,
-                on_quiet=lambda: None,
-                gave_up=self._gave_up,
-                hosting=Hosting(self.name, work.placement, self.desk),
-            )
-            node.offer("echo", system.spawn(Echo, "echo"))
-            await self.crew.start_bolts(ended)
-            work.prepare(self)
-            await self.may_open.wait()
-            await self.crew.start_spouts(ended)
-            self.crew.post_to_spouts(Activate)
-            self.emits = True
-            async with asyncio.TaskGroup() as group:
-                pinging = [
-                    group.create_task(self._ping(peer), name=f"{self.name} pings {peer}")
-                    for peer in work.names
-                    if peer != self.name
-                ]
-                await self.stopping.wait()
-                for task in pinging:
-                    task.cancel()
-            await self.crew.stop()
-
-    def hears_of_death(self, worker: str, incarnation: int) -> None:
-        """Its parent says that another's process has ended."""
-        if self.emits and self.process.alive:
-            self.exchange.peer_died(worker, incarnation)
+    def watch(self, system: ActorSystem, node: Node) -> Desk:
+        """A life begins, with links to all peers; the crew is given what is returned as its office."""
+        self.system = system
+        self.incarnation = node._links.incarnation
+        self.process.at_death.append(partial(self.work.died, self.life, self.incarnation))
+        node.on_lost(self._lost)
+        for peer in node.peers:
+            if peer in self.work.names:
+                link = node.state(peer)
+                assert link is not None
+                link._parts = replace(link._parts, source=Tap(self, node.courier(peer)))
+        self.desk = Desk(self, node)
+        return self.desk
 
     # -- is it at rest? ----------------------------------------------------------------------------------------------
 
@@ -235,16 +190,87 @@ class Program:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _tap(self, link: Link, courier: Courier) -> None:
-        link._parts = replace(link._parts, source=Tap(self, courier))
-
     def _lost(self, peer: str, error: Exception) -> None:
-        if self.process.alive:
+        if self.process.alive and not isinstance(error, PeerLostError):  # lost on purpose: it ends
             self.work.world.problem(f"{self.name} has closed the link to {peer}: {error!r}")
 
     def _gave_up(self, path: str, error: BaseException) -> None:
         if self.process.alive:
             self.work.world.problem(f"{self.name} has given up {path}: {error!r}")
+
+
+class Program(Watched):
+    """One worker without a parent of ours. (A spare is another program of the same worker.)"""
+
+    def __init__(self, work: WorkersWorkload, name: str) -> None:
+        super().__init__(work, name)
+        self.node: Node
+        self.stopping: asyncio.Event
+        self.may_open: asyncio.Event
+        self._emits = False
+
+    @property
+    def emits(self) -> bool:
+        return self._emits
+
+    async def main(self, process: Process) -> None:
+        self._emits = False
+        self.stopping, self.may_open = asyncio.Event(), asyncio.Event()
+        self.life = self.work.ghost.begins(self.name, process)
+        try:
+            await self.live(process)
+        except* LinkSupersededError:
+            self.work.superseded += 1  # another worker of this name has come: this one ends
+        finally:
+            if process.alive:
+                self._emits = False
+
+    async def live(self, process: Process) -> None:
+        work = self.work
+        async with (
+            ActorSystem(self.name, rng=process.rng) as system,
+            Node(self.name, process.network, system, rng=process.rng, limits=work.limits) as node,
+        ):
+            self.node = node
+            await node.listen(f"{process.name}:1")
+            for peer in work.names:
+                if peer != self.name:
+                    node.link(peer, f"{peer}:1" if self.name < peer else None)
+            desk = self.watch(system, node)
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.crew = Crew(
+                system,
+                "spread",
+                work.topology,
+                work.config,
+                on_quiet=lambda: None,
+                gave_up=self._gave_up,
+                hosting=Hosting(self.name, work.placement, desk),
+            )
+            node.offer("echo", system.spawn(Echo, "echo"))
+            await self.crew.start_bolts(ended)
+            work.prepare(self)
+            await self.may_open.wait()
+            await self.crew.start_spouts(ended)
+            self.crew.post_to_spouts(Activate)
+            self._emits = True
+            async with asyncio.TaskGroup() as group:
+                pinging = [
+                    group.create_task(self._ping(peer), name=f"{self.name} pings {peer}")
+                    for peer in work.names
+                    if peer != self.name
+                ]
+                await self.stopping.wait()
+                for task in pinging:
+                    task.cancel()
+            await self.crew.stop()
+
+    def hears_of_death(self, worker: str, incarnation: int) -> None:
+        """Its parent says that another's process has ended."""
+        if self.emits and self.process.alive:
+            self.exchange.peer_died(worker, incarnation)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
 
     async def _ping(self, peer: str) -> None:
         """Is a message of an actor there in time, whatever the load is?"""

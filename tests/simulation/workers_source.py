@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import heapq
+import random
 from collections import Counter
 from typing import Any
 
@@ -27,6 +28,11 @@ class Shelf(_Book):
     def __init__(self, world: World, name: str, rows: list[Any], max_replays: int | None) -> None:
         super().__init__(world, name, rows, max_replays)
         self.readers: dict[int, Reader] = {}
+
+    def offer_in_bursts(self, chance: random.Random, begin_s: float, end_s: float) -> None:
+        """Spread the rows over this time (true seconds): often many at once, more than bolts can take."""
+        bursts = [chance.uniform(begin_s, end_s) for _ in range(chance.choice((1, 5, 10, 20, 1000)))]
+        self.offers_s = sorted(chance.choice(bursts) for _ in self.rows)
 
     def reader(self, task_id: int) -> Reader:
         """For a new instance of this task."""

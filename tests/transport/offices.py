@@ -60,6 +60,7 @@ class Office:
         for peer, office in self.offices.items():
             if peer != self.name:
                 office.way[self.name].clear()
+                office.courier(self.name).restarted()
                 for callback in office.callbacks:
                     callback(self.name, PeerStarted(fresh.life, 0, b""))
         return fresh

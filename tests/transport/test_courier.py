@@ -13,6 +13,7 @@ from aiostorm.transport import (
     unpack_payload,
     unpack_value,
 )
+from aiostorm.transport.courier import BUNDLE_BYTES
 
 
 class Pile:
@@ -115,3 +116,13 @@ def test_a_payload_says_its_kind_and_target() -> None:
 def test_noise_is_no_payload(noise: bytes) -> None:
     with pytest.raises(ProtocolError):
         unpack_payload(noise)
+
+
+def test_what_waits_for_the_next_bundle_is_not_for_the_next_incarnation() -> None:
+    courier = Courier()
+    pile = Pile(b"\x01small", b"\x01large" + bytes(2 * BUNDLE_BYTES), b"\x01next")
+    courier.ready(pile)
+    assert courier.next_payload() == b"\x01small"
+    courier.restarted()
+    assert courier.next_payload() == b"\x01next"
+    assert courier.is_empty

@@ -1,0 +1,170 @@
+"""Workers with the real parent: a LocalCluster in a process of its own starts them, and starts them again.
+
+    parent: LocalCluster(workers=N, site=…) ── SimSpawner ──► worker-1 … worker-N: cluster.work
+
+Crews are seen as they are made: each is given an office that looks (workers_program.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from types import SimpleNamespace, TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from aiostorm import LocalCluster, RunningTopology, Topology, TopologyFailedError
+from aiostorm.actors import ChildLine, Spawner
+from aiostorm.cluster import WorkerError, WorkerOptions, work, workforce
+from aiostorm.cluster.crew import Crew
+from aiostorm.cluster.hosting import Hosting
+from aiostorm.testing.simulation.process import Process
+from aiostorm.testing.simulation.spawner import SimSpawner
+from aiostorm.transport import Network, Node
+
+from .planting import replaced
+from .workers_program import Watched
+
+if TYPE_CHECKING:
+    from .workers import WorkersWorkload
+
+PARENT = "parent"
+TARGET = f"{__name__}:current"
+ENDS = (0, 69, 143)
+"""Exit codes of a worker that are no error."""
+
+_topologies: list[Topology] = []
+
+
+def current() -> Topology:
+    """The topology of the world that runs: what workers import."""
+    return _topologies[-1]
+
+
+class Hired(Watched):
+    """A worker that its parent has started."""
+
+    def __init__(self, work: WorkersWorkload, name: str) -> None:
+        super().__init__(work, name)
+        self._seen = 0
+
+    @property
+    def emits(self) -> bool:
+        return self.process.alive and self._seen == self.process.incarnation and self.exchange.begun
+
+    def sees(self, crew: Crew, system: Any, node: Node) -> Any:
+        """Its crew is being made."""
+        self.crew = crew
+        self.life = self.work.ghost.begins(self.name, self.process)
+        self._seen = self.process.incarnation
+        return self.watch(system, node)
+
+
+@contextlib.contextmanager
+def seen_crews(work: WorkersWorkload) -> Iterator[None]:
+    """In the block, every crew of the world is seen by its worker."""
+    real = Crew.__init__
+    of = {program.process.name: program for program in work.programs if isinstance(program, Hired)}
+
+    def init(self: Crew, system: Any, *args: Any, hosting: Hosting | None = None, **options: Any) -> None:
+        if hosting is not None and work.hired:
+            office: Any = hosting.office
+            hosting = replace(hosting, office=of[work.world.current.name].sees(self, system, office))
+        real(self, system, *args, hosting=hosting, **options)
+
+    _topologies.append(work.topology)
+    try:
+        # Where this machine has its modules goes to the workers, and frames would be as long as that.
+        with replaced(Crew, "__init__", init), replaced(workforce, "sys", SimpleNamespace(path=())):
+            yield
+    finally:
+        _topologies.pop()
+
+
+class HiredSite:
+    """Where the parent's workers run: a Site."""
+
+    arguments: Sequence[str] = ()
+    secret = b""
+
+    def __init__(self, work: WorkersWorkload, parent: Process) -> None:
+        self._work = work
+        self._parent = parent
+
+    @property
+    def network(self) -> Network:
+        return self._parent.network
+
+    @property
+    def address(self) -> str:
+        return f"{PARENT}:1"
+
+    def listen(self, worker: str) -> str:
+        return f"{worker}:1"
+
+    def spawner(self, on_line: Callable[[ChildLine], None]) -> Spawner:
+        return SimSpawner(self._parent, {"worker": self.worker}, on_line)
+
+    async def worker(self, process: Process, arguments: Sequence[str]) -> None:
+        """The program of `aiostorm worker`, without its command line."""
+        given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        leave = asyncio.Event()
+        process.on_terminate = leave.set
+        options = WorkerOptions(given["--name"], given["--connect"], given["--listen"], process.incarnation)
+        try:
+            code = await work(options, process.network, leave, rng=process.rng)
+        except Exception as error:
+            if process.alive:
+                self._work.world.problem(f"{process.name} ended with {error!r}")
+            raise
+        if code:
+            raise SystemExit(code)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return None
+
+
+class Parent:
+    """The parent's program."""
+
+    def __init__(self, work: WorkersWorkload) -> None:
+        self.work = work
+        self.process: Process
+        self.running: RunningTopology | None = None
+        self.failures: list[str] = []
+        self._ending: asyncio.Future[None] | None = None
+
+    def stop(self) -> None:
+        """End it all."""
+        if self._ending is not None and not self._ending.done():
+            self._ending.set_result(None)
+
+    async def main(self, process: Process) -> None:
+        work = self.work
+        ending = self._ending = asyncio.get_running_loop().create_future()
+        try:
+            async with LocalCluster(workers=len(work.names), site=HiredSite(work, process), rng=process.rng) as cluster:
+                running = self.running = await cluster.submit("spread", TARGET, work.config)
+                failed = asyncio.ensure_future(running.wait_ended())
+                await asyncio.wait((ending, failed), return_when=asyncio.FIRST_COMPLETED)
+                if failed.done():
+                    await failed
+                failed.cancel()
+                try:
+                    await running.wait_idle(30.0)
+                except TimeoutError:
+                    work.world.problem("everything is at rest, and the parent does not find that it is idle")
+        except (WorkerError, TopologyFailedError) as error:
+            # Workers that do not stay alive while there are faults: it is submitted again by who submitted it.
+            self.failures.append(str(error))
+            if not work.fleet.operator.faulty and process.alive:
+                work.world.problem(f"the topology failed: {error!r}")
+        finally:
+            if process.alive:
+                self.running = None
