@@ -129,13 +129,6 @@ def what_the_link_had_asked_for_goes_to_the_next_life() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def what_waits_for_the_next_bundle_goes_to_the_next_life() -> Iterator[None]:
-    """The same, a step before: what the courier had no room for in a bundle."""
-    with replaced(Courier, "restarted", lambda self: None):
-        yield
-
-
-@contextlib.contextmanager
 def what_is_left_of_a_former_life_counts_for_the_next() -> Iterator[None]:
     """Ours: the simulation found it. Two workers never agree again on what they have sent each other."""
     with replaced(Arrivals, "waiting", 0):
@@ -163,7 +156,6 @@ PLANTED: dict[str, Plant] = {
         open_trees_do_not_fail_on_a_death,
         late_news_of_a_death_count_for_the_next_life,
         what_the_link_had_asked_for_goes_to_the_next_life,
-        what_waits_for_the_next_bundle_goes_to_the_next_life,
         what_is_left_of_a_former_life_counts_for_the_next,
         parked_senders_are_forgotten,
     )
@@ -176,8 +168,7 @@ FIRST_LOOK = {
     "messages_are_dropped_when_a_peer_restarts": 3,
     "open_trees_do_not_fail_on_a_death": 14,
     "late_news_of_a_death_count_for_the_next_life": 5,
-    "what_the_link_had_asked_for_goes_to_the_next_life": 5,
-    "what_waits_for_the_next_bundle_goes_to_the_next_life": 5,
+    "what_the_link_had_asked_for_goes_to_the_next_life": 20,
     "what_is_left_of_a_former_life_counts_for_the_next": 2,
 }
 
