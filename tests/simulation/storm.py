@@ -94,7 +94,14 @@ def draw(
             if source.startswith("s"):
                 _subscribe(declarer, rng, source, "side", may_be_all)
         sources.append(name)
-    config = Config(
+    config = _config(rng, cyclic)
+    topology = builder.create_topology()
+    ghost.watch(topology)
+    return topology, config
+
+
+def _config(rng: random.Random, cyclic: bool) -> Config:
+    return Config(
         acker_tree_max_messages=rng.choice([1, 3, 64, 256]),
         acker_executors=rng.choice([1, 1, 2, 3]),
         mailbox_capacity_tuples=rng.choice([1, 2, 5, 64, 1024]),
@@ -104,9 +111,6 @@ def draw(
         restart_max=100_000,
         restart_backoff_s=(0, 0.1),
     )
-    topology = builder.create_topology()
-    ghost.watch(topology)
-    return topology, config
 
 
 def _source(
