@@ -250,6 +250,7 @@ def test_a_task_that_gives_up_fails_the_topology() -> None:
     with_workers(story)
 
 
+@pytest.mark.slow
 def test_errors_of_tasks_are_seen_here() -> None:
     Numbers.endless = True
 

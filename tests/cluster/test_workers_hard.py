@@ -66,6 +66,7 @@ def long_names() -> Topology:
     return builder.create_topology(config=Config(max_spout_pending=1000))
 
 
+@pytest.mark.slow
 def test_long_errors_of_many_tuples_do_no_harm() -> None:
     Numbers.endless = True
 

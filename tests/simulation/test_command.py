@@ -28,6 +28,7 @@ def test_only_takes_the_faults_in_any_order_and_says_how_to_run_it_again() -> No
     assert result.output.splitlines()[-1].endswith("--seed 3 --faults-s 20 --only 0,2")
 
 
+@pytest.mark.slow
 @pytest.mark.sockets  # processes of their own
 def test_a_planted_bug_is_in_the_processes_that_run_the_seeds_and_in_the_command_that_runs_one_again() -> None:
     bug, first = "all grouping leaves one out", FIRST_LOOK["all grouping leaves one out"]

@@ -31,6 +31,7 @@ def test_each_fault_alone(kind: str) -> None:
     assert {fault.kind for fault in result.script} == {kind}
 
 
+@pytest.mark.slow
 def test_a_seed_is_one_run_under_any_hash_seed() -> None:
     program = "from tests.simulation.links import run; print(run(1, faults_s=10.0).digest)"
     digests = {

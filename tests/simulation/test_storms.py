@@ -27,6 +27,7 @@ def test_a_storm_of_some_kinds(faults: str) -> None:
     assert {fault.kind for fault in run.simulation.script} <= set(faults.split())
 
 
+@pytest.mark.slow
 def test_two_runs_of_a_seed_are_one_run() -> None:
     for seed in range(3):
         first, second = (storm.run(seed, faults_s=60).outcome for _ in range(2))
@@ -34,6 +35,7 @@ def test_two_runs_of_a_seed_are_one_run() -> None:
         assert first == second
 
 
+@pytest.mark.slow
 def test_where_objects_lie_in_memory_plays_no_part() -> None:
     # A set of objects is in the order of their addresses: the tuples that a failed bolt had held were failed in it.
     for seed in (0, 12, 13):
@@ -43,6 +45,7 @@ def test_where_objects_lie_in_memory_plays_no_part() -> None:
         assert storm.run(seed, faults_s=60).world.trace.digest == first
 
 
+@pytest.mark.slow
 def test_nor_does_it_in_the_world_of_links() -> None:
     first = links.run(9).digest
     filling = [[object() for _ in range(100 * n)] for n in range(50)]
@@ -51,11 +54,13 @@ def test_nor_does_it_in_the_world_of_links() -> None:
     assert links.run(9).digest == first
 
 
+@pytest.mark.slow
 def test_other_seeds_are_other_runs() -> None:
     digests = {storm.run(seed, faults_s=10).world.trace.digest for seed in range(5)}
     assert len(digests) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.sockets  # a process of its own, for its hash seed
 def test_hashing_plays_no_part() -> None:
     program = "from tests.simulation import storm; print([storm.run(s, faults_s=60).outcome.digest for s in range(3)])"

@@ -27,6 +27,7 @@ def test_each_fault_alone(kind: str) -> None:
     assert {fault.kind for fault in result.script} == {kind}
 
 
+@pytest.mark.slow
 @pytest.mark.sockets  # a process of its own, for its hash seed
 def test_a_seed_is_one_run_under_any_hash_seed() -> None:
     seeds = [(1, False), (2, True)]
