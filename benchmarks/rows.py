@@ -20,7 +20,7 @@ TURNS = (64, 256, 1024)
 DEFAULT_TREE = 256
 """`topology.acker.tree.max.messages` as it is by default."""
 W1_SIZE = 50_000
-W2_SIZE = 200_000
+W2_SIZE = 500_000
 """Some seconds: two processes begin and end within it."""
 CURVE = "curve"
 """The workload of the rows that make the curve: W1 at every size of tree and turn, with the latency of acks."""

@@ -10,6 +10,7 @@ from .harness import Run
 
 TITLES = {
     "w1": "W1: word count",
+    "w2": "W2: word count on two worker processes",
     "w3": "W3: three identity bolts in a row",
     "w4": "W4: actors",
     "w6": "W6: latency at 1,000 tuples/s through three bolts",

@@ -83,18 +83,7 @@ class Keep(DynamicSink[Any]):
 def word_count(size: int) -> Outcome:
     """One run."""
     given = corpus(size)
-    addresses = [f"127.0.0.1:{port}" for port in _free_ports()]
-    commands = [
-        [sys.executable, "-m", __spec__.name, str(process), ",".join(addresses), str(size)]
-        for process in range(PROCESSES)
-    ]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
-    try:
-        said = [json.loads(process.communicate(timeout=LIMIT_S)[0]) for process in running]
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
+    said = _both(size)
     counts: dict[str, int] = {}
     for one in said:
         if counts.keys() & one["counts"].keys():
@@ -105,6 +94,23 @@ def word_count(size: int) -> Outcome:
     watch.wall_s = max(one["ended_s"] for one in said) - min(one["began_s"] for one in said)
     watch.cpu_s = sum(one["cpu_s"] for one in said)
     return given.outcome(watch)
+
+
+def _both(size: int) -> list[dict[str, Any]]:
+    """What the two processes say at their end. (Before that they may say that they try to connect.)"""
+    addresses = [f"127.0.0.1:{port}" for port in _free_ports()]
+    commands = [
+        [sys.executable, "-m", __spec__.name, str(process), ",".join(addresses), str(size)]
+        for process in range(PROCESSES)
+    ]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
+    try:
+        said = [process.communicate(timeout=LIMIT_S)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    return [json.loads(one.splitlines()[-1]) for one in said]
 
 
 def _free_ports() -> Iterable[int]:
@@ -134,7 +140,7 @@ def main(process: int, addresses: list[str], size: int) -> None:
                 "ended_s": ended_s,
                 "cpu_s": time.process_time() - cpu_s,
             }
-        )
+        ),
     )
 
 
