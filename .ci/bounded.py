@@ -1,7 +1,7 @@
-"""Run a program for a bounded time: `bounded.py SECONDS PROGRAM ARGUMENT...`.
+"""Run a program for a bounded time: `bounded.py [--give-way] SECONDS PROGRAM ARGUMENT...`.
 
 At the bound, and at its end, whatever it started is killed with it. The exit code is the program's; 124 at the bound.
-(`timeout` is not on every machine.)
+(`timeout` is not on every machine.) With --give-way it has the processor only while nothing else wants it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 
-def main(limit_s: float, command: list[str]) -> int:
+def main(limit_s: float, command: list[str], *, gives_way: bool) -> int:
     """Run, wait, kill the process group at the bound."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    if gives_way:
+        give_way(process.pid)
     try:
         return process.wait(limit_s)
     except subprocess.TimeoutExpired:
@@ -27,5 +30,20 @@ def main(limit_s: float, command: list[str]) -> int:
             process.poll()
 
 
+def give_way(pid: int) -> None:
+    """The lowest priority, for it and what it starts from now on."""
+    os.setpriority(os.PRIO_PGRP, pid, 19)
+    # Linux may share time out among sessions first, and this is one of its own: then that is what counts.
+    group = Path(f"/proc/{pid}/autogroup")
+    if group.exists():
+        try:
+            group.write_text("19", encoding="ascii")
+        except OSError as error:
+            print(f"it does not give way: {error}", file=sys.stderr)
+
+
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))
+    words = sys.argv[1:]
+    gives_way = words[0] == "--give-way"
+    limit, *command = words[gives_way:]
+    sys.exit(main(float(limit), command, gives_way=gives_way))

@@ -1,6 +1,6 @@
 """Which tuple trees are complete: XOR ledger, edge ids, pending messages, retries, the acker actor."""
 
-from .actor import EXPIRY_STEPS, AckerActor, Acks, Init, Verdicts
+from .actor import EXPIRY_STEPS, AckerActor, Acks, Forget, Init, Verdicts
 from .ids import IdSource
 from .ledger import Ledger, Verdict, VerdictKind
 from .pending import Emission, Pending, Settled, Tree
@@ -14,6 +14,7 @@ __all__ = [
     "Acks",
     "Emission",
     "Fate",
+    "Forget",
     "IdSource",
     "Init",
     "Ledger",

@@ -1,7 +1,7 @@
 """The acker: a ledger with a mailbox.
 
-Tasks post `Init` and `Acks` on its control lane, one per turn; verdicts go back to the spout tasks' control lanes. What
-it holds is bounded by what is pending at the spouts.
+Tasks post `Init`, `Acks` and `Forget` on its control lane, one per turn; verdicts go back to the spout tasks' control
+lanes. What it holds is bounded by what is pending at the spouts.
 """
 
 from __future__ import annotations
@@ -42,6 +42,15 @@ class Acks:
         self.items = items
         self.failures = failures
         self.resets = resets
+
+
+class Forget:
+    """From a spout task `owner`: whatever it had open has failed; its INITs so far are void. (A worker has died.)"""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: int) -> None:
+        self.owner = owner
 
 
 class Verdicts:
@@ -95,11 +104,13 @@ class AckerActor(Actor):
         elif type(message) is Init:
             for root, xor in message.items:
                 ledger.init(message.owner, root, xor, now_s, out)
+        elif type(message) is Forget:
+            ledger.forget(message.owner)
         elif message is _SWEEP:
             self._timer = None
             ledger.expire(now_s, out)
         else:
-            raise TypeError(f"an acker takes Init and Acks, not {message!r}")
+            raise TypeError(f"an acker takes Init, Acks and Forget, not {message!r}")
 
     def _arm(self) -> None:
         if self.ledger.may_expire:

@@ -11,7 +11,8 @@ is zero when, and practically only when, every edge that was made is done.
 
 1. The three kinds come in any order: what comes before INIT is a stray, which collects, and remembers which messages
    failed. Strays expire too, in silence, also where trees do not: an INIT may never come.
-2. A row ends exactly once: ACK or EXPIRED. What comes for its root afterwards is a stray.
+2. A row ends exactly once: ACK or EXPIRED, or in silence, where its owner says that it has failed all that it had open
+   (`forget`). What comes for its root afterwards is a stray.
 3. Rows are in the order of their INITs (or resets), so expiry looks only at those that are due.
 4. A row is constant size, but for messages that failed: those are kept, once each, since the ACK at the end names them
    again. So a verdict FAIL that was lost, or is late, cannot turn a failed message into an acked one.
@@ -194,6 +195,11 @@ class Ledger:
             out += [(self._rows.pop(root).owner, Verdict(VerdictKind.EXPIRED, root)) for root in due]
         for root in _due(self._strays, now_s, self.stray_timeout_s):
             del self._strays[root]
+
+    def forget(self, owner: int) -> None:
+        """Its trees have failed without us: what comes for their roots are strays."""
+        for root in [root for root, row in self._rows.items() if row.owner == owner]:
+            del self._rows[root]
 
     def clear(self) -> None:
         """Forget everything."""

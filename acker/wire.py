@@ -2,6 +2,7 @@
 
     INIT      [task, 1, owner, (root, xor) …]
     ACKS      [task, 2, (root, xor) …, failures, resets]          a failure: [root, index, what]
+    FORGET    [task, 7, owner]
     VERDICTS  [task, 3, [kind, root, index, what] …]              what: [reason, component, task, error] or none
 
 1. Ids travel as bytes, 8 each, little-endian: a number of 64 bits costs 9 in msgpack, and time.
@@ -18,12 +19,13 @@ from typing import Any, Final
 
 from ..topology import Failure
 from ..transport import MessageCodec, ProtocolError, pack_pairs, pack_value, unpack_pairs
-from .actor import Acks, Init, Verdicts
+from .actor import Acks, Forget, Init, Verdicts
 from .ledger import Verdict, VerdictKind
 
 _INIT: Final = 1
 _ACKS: Final = 2
 _VERDICTS: Final = 3
+_FORGET: Final = 7  # 4 to 6 are those of backpressure
 
 _KINDS: Final = (VerdictKind.ACK, VerdictKind.FAIL, VerdictKind.EXPIRED, VerdictKind.RESET)
 _NUMBER_OF: Final = {kind: number for number, kind in enumerate(_KINDS)}
@@ -50,6 +52,8 @@ def _pack(task_id: int, message: Any) -> bytes:
         return pack_value((task_id, _INIT, message.owner, pack_pairs(message.items)))
     if type(message) is Verdicts:
         return pack_value((task_id, _VERDICTS, tuple(map(_verdict, message.verdicts))))
+    if type(message) is Forget:
+        return pack_value((task_id, _FORGET, message.owner))
     raise TypeError(f"{message!r} does not travel to another worker")
 
 
@@ -61,6 +65,8 @@ def _unpack(item: Any) -> tuple[int, Any]:
             return task_id, Init(owner, _unpairs(pairs))
         case (int(task_id), 3, tuple(verdicts)):
             return task_id, Verdicts([_unverdict(found) for found in verdicts])
+        case (int(task_id), 7, int(owner)):
+            return task_id, Forget(owner)
     raise ProtocolError(f"no message of an acker's: {item!r:.100}")
 
 
@@ -135,8 +141,10 @@ def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
         yield items[start : start + MAX_PAIRS]
 
 
-ACKER_MESSAGES: Final = MessageCodec(_pack, _unpack, _split)
-"""Init, Acks and Verdicts."""
+ACKER_MESSAGES: Final = MessageCodec(
+    _pack, _unpack, _split, types=(Init, Acks, Verdicts, Forget), kinds=(_INIT, _ACKS, _VERDICTS, _FORGET)
+)
+"""Init, Acks, Verdicts and Forget."""
 
 
 def _unpairs(packed: bytes) -> list[tuple[int, int]]:

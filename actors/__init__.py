@@ -35,6 +35,7 @@ from .policy import (
     Directive,
     FailureHistory,
     RestartPolicy,
+    restart,
 )
 from .ref import Ref, time_out
 from .rng import Rng, SystemRng
@@ -102,5 +103,6 @@ __all__ = [
     "is_virtual",
     "loop_factory",
     "maybe_await",
+    "restart",
     "time_out",
 ]

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 
 class AiostormError(Exception):
-    """Anything that aiostorm raises on purpose."""
+    """Anything that aiostorm raises on purpose.
+
+    `final`: whoever failed with it is not started again, since that would not help. May be set on one error, too.
+    """
+
+    final: bool = False
 
 
 class MailboxClosedError(AiostormError):

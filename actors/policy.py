@@ -9,7 +9,8 @@
    intensity).
 2. The backoff grows with the number of restarts in the window, so an actor that has been well for a while starts again
    at the first step.
-3. An actor that failed before it had started has nothing to resume: RESUME is a RESTART then, and counts as one.
+3. An error that says that it is final (AiostormError.final) escalates at once: a restart would not help.
+4. An actor that failed before it had started has nothing to resume: RESUME is a RESTART then, and counts as one.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ class Directive(enum.Enum):
     ESCALATE = "escalate"
 
 
-def _always_restart(error: BaseException) -> Directive:
-    return Directive.RESTART
+def restart(error: BaseException) -> Directive:
+    """Start it again, unless the error is final."""
+    return Directive.ESCALATE if getattr(error, "final", False) is True else Directive.RESTART
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class RestartPolicy:
     max_restarts: int = 5
     window_s: float = 30.0
     backoff_s: tuple[float, ...] = (0.0, 0.2, 1.0, 5.0)
-    decide: Callable[[BaseException], Directive] = field(default=_always_restart)
+    decide: Callable[[BaseException], Directive] = field(default=restart)
 
     def __post_init__(self) -> None:
         if self.max_restarts < 0 or self.window_s <= 0 or not self.backoff_s or min(self.backoff_s) < 0:

@@ -10,6 +10,9 @@ reads its stack and the asyncio task it runs, and reports once per stall, while 
 2. The watch costs the loop one callback per quarter of the limit.
 3. Only code is reported: a loop that is late but waits in its selector was held up by the machine, and what the thread
    sees after the loop has gone on says nothing about the stall.
+4. A time in which this process did nothing at all is nobody's fault (Ctrl-Z, a machine that stands still or is busy
+   elsewhere): the thread itself came late then, and no processor time went by. Code that keeps the interpreter's lock
+   makes the thread late too, but takes processor time: it is reported.
 """
 
 from __future__ import annotations
@@ -93,17 +96,24 @@ class StallWatch:
             self._handle = self._loop.call_later(self._limit_s / 4, self._beat)
 
     def _watch(self) -> None:
-        reported = 0.0
+        reported = looked_at = 0.0
+        held_up_s = 0.0  # of the time since the last beat
+        asked_s, asked_cpu_s = time.monotonic(), time.process_time()
         while not self._over.wait(self._limit_s / 4):
             if self._loop is None or self._loop.is_closed():
                 return
+            now_s, cpu_s = time.monotonic(), time.process_time()
             beat_s = self._beat_s
-            blocked_s = time.monotonic() - beat_s
+            if beat_s != looked_at:
+                looked_at, held_up_s = beat_s, 0.0
+            held_up_s += max(0.0, now_s - asked_s - self._limit_s / 4 - (cpu_s - asked_cpu_s))
+            asked_s, asked_cpu_s = now_s, cpu_s
+            blocked_s = now_s - beat_s - held_up_s
             if blocked_s <= self._limit_s or beat_s == reported:
                 continue
             stall = self._look(blocked_s)
-            if stall is None or self._beat_s != beat_s:
-                continue  # not blocked (any more); what was seen may be anything
+            if stall is None or self._beat_s != beat_s or self._over.is_set():
+                continue  # not blocked (any more), or it waits for this thread; what was seen may be anything
             reported = beat_s
             try:
                 self._report(stall)

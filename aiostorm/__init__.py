@@ -71,6 +71,17 @@ if TYPE_CHECKING:
         spout,
     )
     from .transport import UnsendableError, register_record
+    from .windows import (
+        BufferedWindowBolt,
+        Counts,
+        JoinBolt,
+        LatePolicy,
+        Session,
+        Sliding,
+        Time,
+        Tumbling,
+        WindowedBolt,
+    )
 
 __version__ = "0.1.0"
 
@@ -86,6 +97,7 @@ _ROOMS = {
     "SpoutCollector StreamId TaskHook Topology TopologyBuilder TopologyContext TopologyError Tuple TupleBatch "
     "UnhashableKeyError bolt direct spout",
     "transport": "UnsendableError register_record",
+    "windows": "BufferedWindowBolt Counts JoinBolt LatePolicy Session Sliding Time Tumbling WindowedBolt",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
@@ -104,10 +116,12 @@ __all__ = [
     "BatchCollector",
     "Bolt",
     "BoltCollector",
+    "BufferedWindowBolt",
     "Component",
     "ComponentMetrics",
     "Config",
     "ConfigError",
+    "Counts",
     "Directive",
     "EmitError",
     "ErrorReport",
@@ -116,11 +130,15 @@ __all__ = [
     "Fields",
     "Grouping",
     "GroupingContext",
+    "JoinBolt",
+    "LatePolicy",
     "LocalCluster",
     "MailboxClosedError",
     "Ref",
     "RestartPolicy",
     "RunningTopology",
+    "Session",
+    "Sliding",
     "Spout",
     "SpoutCollector",
     "State",
@@ -128,6 +146,7 @@ __all__ = [
     "TaskHook",
     "TaskMetrics",
     "Terminated",
+    "Time",
     "Topology",
     "TopologyBuilder",
     "TopologyContext",
@@ -135,10 +154,12 @@ __all__ = [
     "TopologyFailedError",
     "TopologyKilledError",
     "TopologyMetrics",
+    "Tumbling",
     "Tuple",
     "TupleBatch",
     "UnhashableKeyError",
     "UnsendableError",
+    "WindowedBolt",
     "WorkerError",
     "bolt",
     "cleanup_ctx",

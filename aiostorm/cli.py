@@ -1,4 +1,4 @@
-"""The `aiostorm` command: run a topology here and now, draw it, look at its configuration.
+"""The `aiostorm` command: run a topology here and now, draw it, look at its configuration and at this machine.
 
 1. Exit codes: 0 all is well; 1 the topology failed or did not process every message; 2 what was asked for cannot be
    done (a target, an option, a configuration); 78 it would be open to other machines without TLS and token; for 124,
@@ -21,6 +21,7 @@ import click
 
 from . import __version__
 from .cli_certs import certs
+from .cli_control_command import pressure, update
 from .cli_errors import CommandError, errors
 from .cli_worker_command import debug_option, security_options, spare, worker
 
@@ -60,6 +61,8 @@ def cli() -> None:
 
 
 cli.add_command(certs)
+cli.add_command(pressure)
+cli.add_command(update)
 
 
 def _config_options(command: Any) -> Any:
@@ -88,8 +91,11 @@ def _config_options(command: Any) -> Any:
 
     {_TARGET_HELP}
 
+    With --spark the workers run in tasks of a Spark, one in each slot; see docs/spark.md.
+
     \b
       aiostorm run --workers 4 pkg.mod:topology
+      aiostorm run --spark spark://127.0.0.1:7077 --slots 4 pkg.mod:topology
       aiostorm run --workers 2 --remote-workers 2 --listen main.example:6700 --credentials main \\
           pkg.mod:topology
     """,
@@ -136,6 +142,12 @@ def _config_options(command: Any) -> Any:
     help="And on M more, that you start on other machines; needs --listen.",
 )
 @click.option("--listen", default="", metavar="HOST:PORT", help="Where workers of other machines reach this process.")
+@click.option("--spark", "master", default="", metavar="MASTER", help="Workers in tasks of this Spark.")
+@click.option("--slots", type=click.IntRange(1), metavar="N", help="So many of them (default 1); needs --spark.")
+@click.option("--spark-conf", metavar="KEY=VALUE", multiple=True, help="A setting of Spark's. May be repeated.")
+@click.option("--py-files", metavar="FILE", multiple=True, help="A .py or .zip for the executors. May be repeated.")
+@click.option("--ship", is_flag=True, help="Bring aiostorm to executors where it is not installed.")
+@click.option("--no-control", is_flag=True, help="Not to be found by `aiostorm update` and `aiostorm pressure`.")
 @security_options
 @debug_option
 def run(
@@ -152,11 +164,18 @@ def run(
     workers: int,
     remote_workers: int,
     listen: str,
+    master: str,
+    slots: int | None,
+    spark_conf: tuple[str, ...],
+    py_files: tuple[str, ...],
+    ship: bool,
+    no_control: bool,
     debug: bool,
     **security: Any,
 ) -> None:
     """See `help`."""
     with errors(debug=debug):
+        _check_spark(master, slots, spark_conf or py_files or ship, workers or remote_workers)
         from .cli_progress import choose_display
         from .cli_run import Job
         from .cli_signals import Interrupts
@@ -171,7 +190,13 @@ def run(
             from .cli_worker import spread_of
 
             spread = spread_of(target, args, workers, remote_workers, listen, loop, log_level, **security)
-        job = Job(title, topology, config, timeout_s, spread)
+        elif master:
+            from .cli_spark import spark_spread_of
+
+            given = (master, slots or 1, spark_conf, py_files, listen, loop, log_level)
+            spread = spark_spread_of(target, args, *given, ship=ship, **security)
+            logging.getLogger("py4j").setLevel(logging.WARNING)
+        job = Job(title, topology, config, timeout_s, spread, control=not no_control)
         code = _run(job, display, Interrupts(), loop, log_level, as_json=as_json)
     sys.exit(code)
 
@@ -223,6 +248,32 @@ def graph(target: str, args: tuple[str, ...], form: str, debug: bool) -> None:
     with errors(debug=debug):
         _, topology = _load(target, args)
         click.echo(topology.to_mermaid() if form == "mermaid" else topology.describe())
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def doctor(as_json: bool) -> None:
+    """Look at this machine: what aiostorm and its parts need, what is missing, and how to get it.
+
+    Exit code 1 if something is wrong. What only a part needs (Spark, say) may be missing.
+    """
+    from .cli_doctor import examine
+    from .cli_report import table
+
+    findings = examine()
+    problem = any(finding.is_problem for finding in findings)
+    if as_json:
+        import dataclasses
+        import json
+
+        found = [{**dataclasses.asdict(finding), "problem": finding.is_problem} for finding in findings]
+        click.echo(json.dumps({"ok": not problem, "findings": found}, indent=2))
+    else:
+        click.echo(table([(f.name, f.verdict, f.found) for f in findings], ("what", "", "found")))
+        for finding in findings:
+            if finding.advice:
+                click.echo(f"\n{finding.name}: {finding.advice}")
+    sys.exit(1 if problem else 0)
 
 
 @cli.group()
@@ -281,6 +332,13 @@ def check(file: Path, debug: bool) -> None:
         _say_ignored(found)
         number = len(found.model_fields_set) + len(found.user)
         click.echo(f"{file}: {number} setting{'' if number == 1 else 's'}, no mistakes")
+
+
+def _check_spark(master: str, slots: int | None, more: Any, workers: int) -> None:
+    if not master and (slots or more):
+        raise CommandError("--slots, --spark-conf, --py-files and --ship are for --spark MASTER: give it as well")
+    if master and workers:
+        raise CommandError("--spark places all workers on executors: leave out --workers and --remote-workers")
 
 
 # -- shared ------------------------------------------------------------------------------------------------------------

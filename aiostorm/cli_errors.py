@@ -30,12 +30,12 @@ class ExposedCommandError(CommandError):
 def errors(*, debug: bool) -> Iterator[None]:
     """What a person did wrong becomes one message and exit code 2; Ctrl-C before anything ran, exit code 130."""
     from .actors import AiostormError
-    from .cluster import TargetError
+    from .cluster import ControlError, TargetError
     from .topology import ConfigError
 
     try:
         yield
-    except (TargetError, ConfigError) as error:
+    except (TargetError, ConfigError, ControlError) as error:
         if debug:
             traceback.print_exc()
         raise CommandError(str(error)) from error
@@ -51,9 +51,11 @@ def errors(*, debug: bool) -> Iterator[None]:
 
 
 def _refused(error: AiostormError) -> CommandError | None:
-    """What cannot be done for the network's or the credentials' sake; None: it is something else."""
+    """What cannot be done for the network's, the credentials' or Spark's sake; None: it is something else."""
+    from .spark import SparkUnavailableError, SparkWorkersError
     from .transport import CredentialsError, ExposedError, NetworkError
 
     if isinstance(error, ExposedError):
         return ExposedCommandError(str(error))
-    return CommandError(str(error)) if isinstance(error, CredentialsError | NetworkError) else None
+    cannot = CredentialsError | NetworkError | SparkUnavailableError | SparkWorkersError
+    return CommandError(str(error)) if isinstance(error, cannot) else None

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from .metrics import ComponentMetrics, TopologyMetrics
+from .metrics import ComponentMetrics, ProgressMetrics, TopologyMetrics
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,6 +39,7 @@ class Row:
     acked: int
     failed: int
     fill: float
+    progress: ProgressMetrics | None = None
 
     @property
     def rate(self) -> float:
@@ -58,6 +59,10 @@ class Snapshot:
     failed: int
     replayed: int
     dead_lettered: int
+    late: int = 0
+    """Tuples that came too late for their windows."""
+    paced: str = ""
+    """Which spouts wait, and why; empty if none does."""
 
 
 class Rates:
@@ -68,7 +73,7 @@ class Rates:
         self._window_s = window_s
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque([(started_s, {})])
 
-    def look(self, metrics: TopologyMetrics, now_s: float) -> Snapshot:
+    def look(self, metrics: TopologyMetrics, now_s: float, paced: str = "") -> Snapshot:
         """The moment `now_s`, with rates since the sample that is `window_s` old (or the oldest)."""
         while len(self._samples) > 1 and self._samples[1][0] <= now_s - self._window_s:
             self._samples.popleft()
@@ -85,6 +90,8 @@ class Rates:
             failed=sum(c.failed for c in spouts),
             replayed=sum(c.replayed for c in spouts),
             dead_lettered=sum(c.dead_lettered for c in spouts),
+            late=sum(c.late for c in shown),
+            paced=paced,
         )
 
 
@@ -99,6 +106,7 @@ def _row(c: ComponentMetrics, then: tuple[int, int], seconds: float) -> Row:
         acked=c.acked,
         failed=c.failed,
         fill=c.fill_ratio,
+        progress=c.progress,
     )
 
 
@@ -107,8 +115,9 @@ def plain_line(snapshot: Snapshot) -> str:
     rates = [f"{row.component} {row.rate:,.0f}/s" for row in snapshot.rows]
     fills = [f"{row.component} {row.fill:.0%}" for row in snapshot.rows if row.kind == "bolt"]
     pending = f"pending {snapshot.pending_messages:,} in {_count(snapshot.pending_trees, 'tree')}"
-    parts = [f"{snapshot.elapsed_s:.1f} s", *rates, pending, *([f"fill {' '.join(fills)}"] if fills else [])]
-    for name in ("failed", "replayed", "dead_lettered"):
+    far = [f"{row.component} {row.progress}" for row in snapshot.rows if row.progress is not None]
+    parts = [f"{snapshot.elapsed_s:.1f} s", *rates, *far, pending, *([f"fill {' '.join(fills)}"] if fills else [])]
+    for name in ("failed", "replayed", "dead_lettered", "late"):
         count = getattr(snapshot, name)
         if count or name == "failed":
             parts.append(f"{name.replace('_', '-')} {count:,}")
@@ -153,13 +162,15 @@ class Silent(Display):
 
 
 class PlainLines(Silent):
-    """One line a second."""
+    """One line a second, and one more while spouts are paced."""
 
     interval_s = 1.0
 
     def show(self, snapshot: Snapshot) -> None:
-        """One line."""
+        """See the class."""
         self.say(plain_line(snapshot))
+        if snapshot.paced:
+            self.say(f"  paced: {snapshot.paced}")
 
 
 class LiveTable(Display):
@@ -223,6 +234,7 @@ class _ConsoleHandler(logging.Handler):
 
 def live_table(snapshot: Snapshot, title: str, high_mark: float) -> Table:
     """A snapshot as a rich table. From `high_mark` on a mailbox is full: its senders wait."""
+    from rich.markup import escape
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
@@ -249,6 +261,13 @@ def live_table(snapshot: Snapshot, title: str, high_mark: float) -> Table:
     table.caption = (
         f"pending {snapshot.pending_messages:,} messages in {_count(snapshot.pending_trees, 'tree')}, "
         f"replayed {snapshot.replayed:,}, dead-lettered {snapshot.dead_lettered:,}"
+        + (f", late {snapshot.late:,}" if snapshot.late else "")
+        + "".join(
+            f"\n{escape(row.component)}: {escape(str(row.progress))}"
+            for row in snapshot.rows
+            if row.progress is not None
+        )
+        + (f"\npaced: {escape(snapshot.paced)}" if snapshot.paced else "")
     )
     return table
 

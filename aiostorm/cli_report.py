@@ -15,10 +15,13 @@ import math
 import unicodedata
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .metrics import ComponentMetrics, TopologyMetrics
 from .tasks import ErrorReport
+
+if TYPE_CHECKING:
+    from .backpressure import Backpressure
 
 SHOWN_LINES = 20
 """Lines of one result that has no summary, and message ids and errors that are shown; JSON has them all."""
@@ -43,6 +46,9 @@ class Report:
     pending: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     errors: Sequence[ErrorReport] = ()
     problems: tuple[str, ...] = ()
+    pressure: Backpressure | None = None
+    paced: str = ""
+    """Which spouts waited, in words; `pressure` has it as data. Both as it was when all was processed, or it ended."""
 
     @property
     def messages(self) -> dict[str, int]:
@@ -90,6 +96,7 @@ def as_json(report: Report) -> str:
         "results": report.results if report.summary is None else None,
         "messages": report.messages,
         "trees": report.trees,
+        "backpressure": report.pressure,
         "pending": dict(report.pending),
         "components": {name: _component(c, report.elapsed_s) for name, c in _shown(report.metrics)},
         "error_count": report.error_count,
@@ -118,6 +125,21 @@ def _component(c: ComponentMetrics, elapsed_s: float) -> dict[str, Any]:
         "executed_per_s": _rate(c.executed, elapsed_s),
         "execute_latency_s": c.execute_latency_s,
         "complete_latency_s": c.complete_latency_s,
+        "windows": _windows(c),
+        "progress": c.progress,
+    }
+
+
+def _windows(c: ComponentMetrics) -> dict[str, Any] | None:
+    """What a component with windows, or between such, knows of time. None: time is nothing to it."""
+    if not (c.fired or c.late or any(task.time is not None for task in c.tasks)):
+        return None
+    return {
+        "fired": c.fired,
+        "late": c.late,
+        "open": c.live_windows,
+        "watermark_ms": c.watermark_ms,
+        "watermark_lag_s": c.watermark_lag_s,
     }
 
 
@@ -160,11 +182,11 @@ def as_text(report: Report) -> str:
 
 def render(values: Mapping[str, Any]) -> str:
     """Names and values: scalars first, aligned, then a table for each list or mapping."""
-    scalars = [(_text(str(name)), _cell(value)) for name, value in values.items() if not _is_table(value)]
+    scalars = [(printable(str(name)), _cell(value)) for name, value in values.items() if not _is_table(value)]
     blocks = [table(scalars)] if scalars else []
     for name, value in values.items():
         if _is_table(value):
-            blocks.append(f"{_text(str(name))}\n{_indented(table(*_rows(value)))}")
+            blocks.append(f"{printable(str(name))}\n{_indented(table(*_rows(value)))}")
     return "\n\n".join(blocks)
 
 
@@ -199,12 +221,20 @@ def _totals(report: Report) -> str:
     counts = ", ".join(f"{messages[name]:,} {name.replace('_', '-')}" for name in ("acked", "failed", "replayed"))
     counts += f", {messages['dead_lettered']:,} dead-lettered, {messages['pending']:,} pending"
     facts = [("messages", counts), ("trees", f"{report.trees:,}")]
+    if report.paced:
+        facts.append(("paced", report.paced))
+    facts += [
+        ("progress", f"{printable(name)}: {printable(str(c.progress))}")
+        for name, c in _shown(report.metrics)
+        if c.progress is not None
+    ]
+    facts += [("windows", f"{name}: {text}") for name, c in _shown(report.metrics) if (text := windows_text(c))]
     if report.error_count:
         facts.append(("errors", f"{report.error_count:,} in user code"))
     head = ("component", "tasks", "emitted", "executed", "acked", "failed", "per second")
     rows = [
         (
-            _text(name),
+            printable(name),
             str(len(c.tasks)),
             f"{c.emitted:,}",
             f"{c.executed:,}" if c.kind == "bolt" else "",
@@ -215,7 +245,17 @@ def _totals(report: Report) -> str:
         for name, c in _shown(report.metrics)
     ]
     components = table(rows, head, right=frozenset(range(1, len(head))))
-    return f"{_text(report.topology)} {report.state} after {report.elapsed_s:.1f} s\n{table(facts)}\n\n{components}"
+    return f"{printable(report.topology)} {report.state} after {report.elapsed_s:.1f} s\n{table(facts)}\n\n{components}"
+
+
+def windows_text(c: ComponentMetrics) -> str:
+    """How many windows have fired, what came too late, and what is still open; empty if there is nothing to say."""
+    told = [f"{c.fired:,} fired"] if c.fired or c.late or c.live_windows else []
+    if c.late:
+        told.append(f"{_count(c.late, 'tuple')} too late for them")
+    if c.live_windows:
+        told.append(f"{c.live_windows:,} still open")
+    return ", ".join(told)
 
 
 def pending_text(pending: Mapping[str, Sequence[Any]]) -> str:
@@ -244,7 +284,7 @@ def _rows(value: Any) -> tuple[list[Sequence[str]], tuple[str, ...], frozenset[i
         items: list[Any] = list(value.items())
     elif value and all(isinstance(item, Mapping) for item in value):
         names = dict.fromkeys(name for item in value for name in item)
-        head = tuple(_text(str(name)) for name in names)
+        head = tuple(printable(str(name)) for name in names)
         items = [tuple(item.get(name) for name in names) for item in value]
     else:
         items = list(value)
@@ -265,16 +305,16 @@ def _cell(value: Any) -> str:
         case None:
             return "-"
         case bool() | str():
-            return _text(str(value))
+            return printable(str(value))
         case int():
             return f"{value:,}"
         case float():
             return f"{value:,.6g}"
-    return _short(_text(repr(value) if _is_table(value) else str(value)))
+    return _short(printable(repr(value) if _is_table(value) else str(value)))
 
 
-def _text(text: str) -> str:
-    """Printable, on one line."""
+def printable(text: str) -> str:
+    """On one line, with what cannot be printed escaped."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

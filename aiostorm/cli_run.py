@@ -14,12 +14,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .actors import AiostormError
+from .cli_pressure import paced_text
 from .cli_progress import Display, Rates
 from .cli_report import Report, pending_text
 from .cli_signals import Interrupts
@@ -28,7 +30,8 @@ from .metrics import TopologyMetrics
 from .topology import Config, Topology
 
 if TYPE_CHECKING:
-    from .cluster import Site
+    from .backpressure import Backpressure
+    from .cluster import ControlSocket, Site
 
 log = logging.getLogger("aiostorm.cli")
 
@@ -49,6 +52,8 @@ class Job:
     config: Config
     timeout_s: float | None = None
     spread: Spread | None = None
+    control: bool = False
+    """Is it to be found by `aiostorm update` and `aiostorm pressure`?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +80,14 @@ async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable
     stop = interrupts.listen()
     timer = loop.call_later(job.timeout_s, stop.set) if job.timeout_s is not None else None
     started_s = loop.time()
+    cluster = _cluster(job.spread)
     try:
-        async with _cluster(job.spread) as cluster:
+        async with contextlib.AsyncExitStack() as stack:
+            if not await _started(cluster, stop):
+                report = _too_early(job, interrupts, loop.time() - started_s)
+                done(report)
+                return report
+            stack.push_async_exit(cluster)
             if job.spread is not None and job.spread.remote:
                 job.spread.say_remote(cluster.address, cluster.remote_names)
             session = _Session(job, cluster, display, interrupts, stop, started_s)
@@ -86,6 +97,42 @@ async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable
     finally:
         if timer is not None:
             timer.cancel()
+
+
+async def _started(cluster: LocalCluster, stop: asyncio.Event) -> bool:
+    """Start it; False if it is to stop before it has: a Spark session takes its time."""
+    loop = asyncio.get_running_loop()
+
+    async def give_up(limit: asyncio.Timeout) -> None:
+        await stop.wait()
+        limit.reschedule(loop.time())
+
+    failure: Exception | None = None
+    try:
+        async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
+            giving_up = group.create_task(give_up(limit))
+            try:
+                await cluster.start()
+            except Exception as error:
+                failure = error  # raised as it is, and not as a group
+            giving_up.cancel()
+    except TimeoutError:
+        return False
+    if failure is not None:
+        raise failure
+    return True
+
+
+def _too_early(job: Job, interrupts: Interrupts, elapsed_s: float) -> Report:
+    """Nothing has run."""
+    return Report(job.name, _stopped_by(interrupts), elapsed_s, TopologyMetrics(()))
+
+
+def _stopped_by(interrupts: Interrupts) -> str:
+    """What a run is that was stopped: by a signal, or by its time."""
+    if interrupts.signal is None:
+        return "timed out"
+    return "terminated" if interrupts.signal.name == "SIGTERM" else "interrupted"
 
 
 def _cluster(spread: Spread | None) -> LocalCluster:
@@ -124,8 +171,10 @@ class _Session:
         self._problems: list[str] = []
         interrupts.first_words = self._first_words
         interrupts.last_words = self._last_words
-        if job.spread is not None:
-            interrupts.before_end = job.spread.abandon
+        self._control: ControlSocket | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._pressure: Backpressure | None = None
+        interrupts.before_end = self._abandon
 
     async def run(self) -> Report:
         """To the end."""
@@ -136,7 +185,10 @@ class _Session:
                 drained = state == "finished" or (state in INTERRUPTED and await self._drain())
                 results = await self._results()
                 elapsed_s = self._loop.time() - self._started_s
+                self._pressure = self._running.backpressure() if self._running is not None else None
                 progress.cancel()
+                if self._serving is not None:
+                    self._serving.cancel()
             pending = self._running.pending() if self._running is not None else {}
             await self._end(at_once=not drained)
         return self._report(state, elapsed_s, results, pending)
@@ -151,15 +203,18 @@ class _Session:
         stopping = group.create_task(self._stop.wait())
         await asyncio.sleep(0)  # `submit` is under way now: what fails while it starts can be looked at
         self._running = self._cluster.topologies.get(self._job.name)
+        if self._job.control and self._running is not None:
+            from .cluster import ControlSocket
+
+            self._control = ControlSocket(self._running)
+            self._serving = group.create_task(self._control.serve())
         await asyncio.wait((finishing, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if finishing.done():
             return finishing.result()
         finishing.cancel()
         await asyncio.wait((finishing,))
-        if self._interrupts.signal is None:
-            return "timed out"
-        return "terminated" if self._interrupts.signal.name == "SIGTERM" else "interrupted"
+        return _stopped_by(self._interrupts)
 
     async def _finish(self) -> str:
         job = self._job
@@ -239,6 +294,8 @@ class _Session:
             summary=summary,
             pending=pending,
             errors=tuple(running.errors()) if running is not None else (),
+            pressure=self._pressure,
+            paced="" if self._pressure is None else paced_text(self._pressure),
         )
         return replace(report, problems=tuple(dict.fromkeys([*self._problems, *report.lost()])))
 
@@ -248,8 +305,17 @@ class _Session:
         rates = Rates(self._started_s)
         while True:
             await asyncio.sleep(self._display.interval_s)
-            if self._running is not None:
-                self._display.show(rates.look(self._running.metrics(), self._loop.time()))
+            running = self._running
+            if running is not None:
+                paced = paced_text(running.backpressure())
+                self._display.show(rates.look(running.metrics(), self._loop.time(), paced))
+
+    def _abandon(self) -> None:
+        """The process ends now: remove what would stay."""
+        if self._control is not None:
+            self._control.abandon()
+        if self._job.spread is not None:
+            self._job.spread.abandon()
 
     def _first_words(self) -> str:
         pending = self._running.metrics().pending if self._running is not None else 0

@@ -14,7 +14,7 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO, cast
 
 import click
 
@@ -27,6 +27,7 @@ from .cluster import (
     LEAVE_S,
     TERMINATED,
     MarkedFormatter,
+    MarkedStream,
     ProcessSite,
     Pulse,
     TargetError,
@@ -103,11 +104,14 @@ def options_of(name: str, parent: str, listen: str, *, child: bool) -> WorkerOpt
 
 
 def log_here(level: str, *, child: bool) -> None:
-    """All logging goes to the standard error; marked, if a parent reads it."""
+    """All logging goes to the standard error. If a parent reads it, that is marked, and what is printed is."""
     handler = logging.StreamHandler()
     plain = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     handler.setFormatter(MarkedFormatter("%(message)s") if child else logging.Formatter(plain, "%H:%M:%S"))
     logging.basicConfig(handlers=[handler], level=level.upper())
+    if child:
+        sys.stdout = cast(TextIO, MarkedStream(sys.stdout, "stdout"))
+        sys.stderr = cast(TextIO, MarkedStream(sys.stderr, "stderr"))
 
 
 def spread_of(

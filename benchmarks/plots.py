@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,27 +179,43 @@ def _loop_of_ours(row: Row) -> str:
 
 
 def _w9(report: Report) -> Any:
-    probes = [item for item in report.items if item.workload == "w9"]
-    records = [record["probed"]["seen"] for probe in probes for record in report.run.of(probe)]
-    if not records:
+    probes = [item for item in report.items if item.workload == "w9" and report.run.of(item)]
+    if not probes:
         return None
-    figure, (rate, memory, fill) = plt.subplots(3, 1, figsize=(8.6, 6), sharex=True, layout="constrained")
+    figure, axes = plt.subplots(
+        3, len(probes), figsize=(4.6 * len(probes) + 0.6, 6), sharex="col", layout="constrained", squeeze=False
+    )
+    for place, probe in enumerate(probes):
+        records = [record["probed"]["seen"] for record in report.run.of(probe)]
+        _w9_column([row[place] for row in axes], f"W9, {probe.name.partition(',')[0]}", records)
+    axes[0][0].set_ylabel("share of own rate")
+    axes[1][0].set_ylabel("resident, MB")
+    axes[2][0].set_ylabel("share that is full")
+    handles = {name: handle for rate in axes[0] for handle, name in zip(*rate.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), ncols=4, loc="outside lower center")
+    return figure
+
+
+def _w9_column(axes: Sequence[Any], title: str, records: Sequence[Any]) -> None:
+    """One probe: rates, memory and mailbox of all its repetitions."""
+    rate, memory, fill = axes
     rate.axhspan(0.9, 1.1, color=TARGET, alpha=0.12, linewidth=0, label="±10 %")
     rate.axhline(1, color=TARGET, linewidth=1, linestyle="--", label="the bottleneck's own rate")
     for record in records:
         samples = [Sample(*sample) for sample in record["samples"]]
         at_s = [sample.at_s for sample in samples]
         own = record["bottleneck"]
-        rate.plot(*zip(*((at, found / own) for at, found in rates(samples)), strict=True), color=OURS, linewidth=1)
+        if "emits" in record:
+            emits = [(at, found / own) for at, found in record["emits"]]
+            rate.plot(*zip(*emits, strict=True), color=OTHERS, linewidth=0.8, label="the spout emits")
+        does = [(at, found / own) for at, found in rates(samples)]
+        rate.plot(*zip(*does, strict=True), color=OURS, linewidth=1, label="the bolt does")
         memory.plot(at_s, [sample.rss_mb for sample in samples], color=OURS, linewidth=1)
         fill.plot(at_s, [sample.fill / record["capacity"] for sample in samples], color=OURS, linewidth=0.7)
-    runs = f"{len(records)} run{'s' if len(records) > 1 else ''}"
-    rate.set(title=f"W9, a bolt that is ten times slower than its spout: its rate, {runs}", ylabel="share of own rate")
-    rate.set_ylim(0, max(1.25, rate.get_ylim()[1]))
-    rate.legend(loc="lower right", ncols=2)
-    memory.set(title="Memory of the process", ylabel="resident, MB", ylim=(0, 1.25 * memory.get_ylim()[1]))
-    fill.set(title="Mailbox of the bolt", ylabel="share that is full", xlabel="seconds", ylim=(0, 1.05))
-    return figure
+    rate.set_title(f"{title}: rate, {len(records)} run{'s' if len(records) > 1 else ''}")
+    rate.set_ylim(0, min(3.0, max(1.25, rate.get_ylim()[1])))
+    memory.set(title="Memory of the bolt's process", ylim=(0, 1.25 * memory.get_ylim()[1]))
+    fill.set(title="Mailbox of the bolt", xlabel="seconds", ylim=(0, 1.05))
 
 
 def _plain(value: float, _place: Any = None) -> str:

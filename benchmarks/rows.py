@@ -22,6 +22,7 @@ DEFAULT_TREE = 256
 W1_SIZE = 50_000
 W2_SIZE = 500_000
 """Some seconds: two processes begin and end within it."""
+W5_SIZE = 500_000
 CURVE = "curve"
 """The workload of the rows that make the curve: W1 at every size of tree and turn, with the latency of acks."""
 
@@ -30,6 +31,7 @@ Labels = Mapping[str, str]
 _NO_ACKERS = "no ackers"
 _W1_LIMIT = Cell("benchmarks.w1", "plain_loop")
 _W3_LIMIT = Cell("benchmarks.w3", "nested_calls")
+_W5_LIMIT = Cell("benchmarks.w5", "dict_of_windows")
 _TARGETS = {AT_LEAST: {"rate": 0.30}, AT_MOST: {"rate": 0.45}}
 """Of W1, for the styles that are made for throughput."""
 _FAST = ("functions", "batches")
@@ -37,7 +39,7 @@ _FAST = ("functions", "batches")
 
 def all_items() -> list[Item]:
     """Every row and probe, in the order of the tables."""
-    items = [*_w1(), *_w1_duels(), *_w2(), *_w3(), *_w4(), *_w6(), *_w7(), *_curve(), *peer_rows(), *probes()]
+    items = [*_w1(), *_w1_duels(), *_w2(), *_w3(), *_w4(), *_w5(), *_w6(), *_w7(), *_curve(), *peer_rows(), *probes()]
     ids = [item.id for item in items]
     assert len(set(ids)) == len(ids), f"two rows with one name: {sorted(ids)}"
     return items
@@ -164,7 +166,7 @@ def _curve() -> Iterator[Row]:
             )
 
 
-# -- W3, W4, W6 --------------------------------------------------------------------------------------------------------
+# -- W3 to W6 ----------------------------------------------------------------------------------------------------------
 
 
 def _w3() -> Iterator[Row]:
@@ -230,6 +232,35 @@ def _w4_processes() -> Iterator[Row]:
             rounds=2,
             labels=_labels("actors", AT_MOST, what=f"two processes: {name}"),
         )
+
+
+def _w5() -> Iterator[Row]:
+    """Windows: at least once and at most once, one task and four; what is left of them without a topology."""
+
+    def row(name: str, cell: Cell, labels: Labels, **more: Any) -> Row:
+        return Row("w5", name, cell, _W5_LIMIT, "dict of windows", "events", W5_SIZE, labels=labels, **more)
+
+    for tasks, guarantee in ((1, AT_LEAST), (1, AT_MOST), (4, AT_LEAST), (4, AT_MOST)):
+        cell = Cell("benchmarks.adapters.ours_w5", "windows", {"guarantee": guarantee, "tasks": tasks})
+        style = f"WindowedBolt, {tasks} tasks" if tasks > 1 else "WindowedBolt"
+        targets = {"rate": 0.3} if guarantee == AT_LEAST else {}
+        yield row(f"{style}, {guarantee}", cell, _labels(style, guarantee), targets=targets)
+    labels = {**_labels("the machine alone", AT_MOST, loop="–"), "guarantee": "–"}
+    yield row("the machine alone", Cell("benchmarks.adapters.ours_w5_machine", "machine"), labels)
+    for keys, size in ((10, 200_000), (1_000, 50_000)):
+        for parts in (10, 100):
+            options = {"keys": keys, "parts": parts}
+            yield Row(
+                "slides",
+                f"topology, {keys:,} keys, size / slide {parts}",
+                Cell("benchmarks.adapters.ours_w5_slides", "in_topology", options),
+                Cell("benchmarks.adapters.ours_w5_slides", "in_topology", {**options, "parts": 1}),
+                "windows that tumble",
+                "events",
+                size,
+                rounds=2,
+                labels=_labels("WindowedBolt", AT_LEAST, what=f"{keys:,} keys, size / slide {parts}"),
+            )
 
 
 def _w6() -> Iterator[Row]:

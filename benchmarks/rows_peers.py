@@ -1,4 +1,4 @@
-"""Peers: what other systems make of W1, W4 and W6, each against the same limit, by the same child and oracle.
+"""Peers: what other systems make of W1, W2 and W4 to W6, each against the same limit, by the same child and oracle.
 
 1. A peer is measured in its fastest idiomatic form, with batches where it offers them; where its own examples do
    without, that form has a row as well. Each adapter says what it does. Ours is measured in its fastest form, too: with
@@ -22,10 +22,11 @@ _OURS = {
     "w2": "w2/batches, at least once",
     "ask": "w4/ask, as peers",
     "tell": "w4/tell, as peers",
+    "w5": "w5/WindowedBolt, at least once",
     "w6": "w6/functions, at least once, asyncio",
 }
 _FASTEST = {"rate": 3.0}
-"""W1: ours, at least once, is to be three times the fastest peer that guarantees nothing; so three times each."""
+"""Ours, at least once, is to be three times the fastest peer that guarantees nothing; so three times each."""
 
 
 def peer_rows() -> Iterator[Row]:
@@ -34,6 +35,7 @@ def peer_rows() -> Iterator[Row]:
     yield _w2()
     yield from _w4()
     yield from _w4_processes()
+    yield from _w5()
     yield from _w6()
 
 
@@ -138,6 +140,28 @@ def _w4_processes() -> Iterator[Row]:
             labels=_labels("xoscar", "actors", loop="uvloop", what=f"two processes: {name}"),
             ours=f"w4/two processes: {name}",
             ours_targets={"rate": 10.0},
+        )
+
+
+def _w5() -> Iterator[Row]:
+    for peer, style, size, options in (
+        ("bytewax", "fold_window", 200_000, {"style": "fold_window"}),
+        ("bytewax", "stateful_batch, by hand", 200_000, {"style": "by hand"}),
+        ("pathway", "Python connector, windowby", 60_000, {}),
+    ):
+        yield Row(
+            "w5",
+            f"{peer}, {style}",
+            Cell(f"benchmarks.adapters.peer_{peer}_w5", "windows", options, env=peer),
+            Cell("benchmarks.w5", "dict_of_windows"),
+            "dict of windows",
+            "events",
+            size,
+            against_size=500_000,
+            rounds=2,
+            labels=_labels(peer, style),
+            ours=_OURS["w5"],
+            ours_targets=_FASTEST if "window" in style else {},
         )
 
 

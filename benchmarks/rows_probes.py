@@ -1,4 +1,4 @@
-"""Probes: memory, steadiness, what is replayed, and limits whose subject is yet to come."""
+"""Probes: what windows that slide cost, memory, steadiness, what is replayed."""
 
 from __future__ import annotations
 
@@ -8,28 +8,37 @@ from .cells import Cell, Figure, Probe
 
 MEMORY = "memory"
 REPLAY = "replay"
+SLIDES = "slides"
 _TREES = ((1, 30_000), (256, 1_000))
 """Messages of a tree; how many trees are held open."""
 
 
 def probes() -> Iterator[Probe]:
     """All of them."""
-    yield _w5()
+    yield from _slides()
     yield _w9()
+    yield from _w9_elsewhere()
     yield from _memory()
     yield from _replay()
 
 
-def _w5() -> Probe:
-    return Probe(
-        "w5",
-        "limit only: dict of windows",
-        Cell("benchmarks.w5", "dict_of_windows"),
-        500_000,
-        (Figure("rate", "events/s"),),
-        warm=True,
-        note="windows are yet to come",
-    )
+def _slides() -> Iterator[Probe]:
+    for keys in (10, 1_000):
+        for kind in ("shared", "plain"):
+            for parts in (1, 10, 100) if kind == "shared" else (10, 100):
+                yield Probe(
+                    SLIDES,
+                    f"{kind}, {keys:,} keys, size / slide {parts}",
+                    Cell("benchmarks.adapters.ours_w5_slides", "slides", {"kind": kind, "keys": keys, "parts": parts}),
+                    10_000 if kind == "plain" and parts == 100 else 30_000,
+                    (
+                        Figure("a row", "of tumbling's"),
+                        Figure("a result", "of tumbling's"),
+                        Figure("results for a row"),
+                    ),
+                    warm=True,
+                    note="processor time; the machine alone",
+                )
 
 
 def _w9() -> Probe:
@@ -50,6 +59,29 @@ def _w9() -> Probe:
         ),
         note="30 s; growth is from the middle third to the last, rates are of the last third",
     )
+
+
+def _w9_elsewhere() -> Iterator[Probe]:
+    for name, function, more in (
+        ("ten tasks that wait, at least once", "waiting", (Figure("latency p50", "ms"), Figure("latency p99", "ms"))),
+        ("on a second worker, at least once", "on_worker", ()),
+    ):
+        yield Probe(
+            "w9",
+            name,
+            Cell("benchmarks.adapters.ours_w9_elsewhere", function),
+            60_000,
+            (
+                Figure("rate off", "of the bottleneck's own", at_most=0.1),
+                Figure("emit rate off", "of the bottleneck's own", at_most=0.1),
+                Figure("longest pause", "s"),
+                Figure("rate", "of the bottleneck's own"),
+                Figure("rss growth", "MB"),
+                Figure("failed", "messages"),
+                *more,
+            ),
+            note="60 s; behind the first 20, off: the worst second; growth is from the first second to the most",
+        )
 
 
 def _memory() -> Iterator[Probe]:

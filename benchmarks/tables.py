@@ -13,11 +13,13 @@ TITLES = {
     "w2": "W2: word count on two worker processes",
     "w3": "W3: three identity bolts in a row",
     "w4": "W4: actors",
+    "w5": "W5: windows over event time",
+    "slides": "Windows that slide, in a topology",
     "w6": "W6: latency at 1,000 tuples/s through three bolts",
     "w7": "W7: columns",
 }
 PROBES = {
-    "w5": "W5: windows over event time (limit only)",
+    "slides": "Windows that slide, the machines alone: what a row and a result cost",
     "w9": "W9: steady state behind a bottleneck",
     "memory": "Memory",
     "replay": "What one lost tuple costs",

@@ -1,56 +1,83 @@
 """Where topologies run: the local cluster, in this event loop or on workers; and the program of a worker.
 
-What needs a network is loaded when it is first used.
+All is loaded when it is first used: who needs one name only, in a process that starts, does not wait for the rest.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from .body import WorkerStatus
-from .errors import TopologyFailedError, TopologyKilledError, WorkerError, WorkerTaskError
-from .local import LocalCluster, cleanup_ctx, lifespan, running
-from .running_topology import RunningTopology, State
-from .targets import TargetError, load_topology
-from .worker_life import LifeTimings
-from .worker_log import MarkedFormatter
-
 if TYPE_CHECKING:
+    from .body import WorkerStatus
+    from .control import Ask, Told, Update, Updated, ask
+    from .control_folder import Found, find
+    from .control_socket import ControlSocket
+    from .errors import ControlError, TopologyFailedError, TopologyKilledError, WorkerError, WorkerTaskError
     from .headquarters import Site
+    from .local import LocalCluster, cleanup_ctx, lifespan, running
+    from .messages import DRIVER, PARENT
     from .pulse import Pulse
+    from .running_topology import RunningTopology, State
     from .site import ProcessSite
+    from .targets import TargetError, load_topology
     from .worker import CHILD_LEASE_S, LEASE_S, LEAVE_S, TERMINATED, WorkerOptions, work
+    from .worker_life import LifeTimings
+    from .worker_log import MarkedFormatter, MarkedStream, plain_line
 
 __all__ = [
     "CHILD_LEASE_S",
+    "DRIVER",
     "LEASE_S",
     "LEAVE_S",
+    "PARENT",
     "TERMINATED",
+    "Ask",
+    "ControlError",
+    "ControlSocket",
+    "Found",
     "LifeTimings",
     "LocalCluster",
     "MarkedFormatter",
+    "MarkedStream",
     "ProcessSite",
     "Pulse",
     "RunningTopology",
     "Site",
     "State",
     "TargetError",
+    "Told",
     "TopologyFailedError",
     "TopologyKilledError",
+    "Update",
+    "Updated",
     "WorkerError",
     "WorkerOptions",
     "WorkerStatus",
     "WorkerTaskError",
+    "ask",
     "cleanup_ctx",
+    "find",
     "lifespan",
     "load_topology",
+    "plain_line",
     "running",
     "work",
 ]
 
 _LATER = {
+    "body": "WorkerStatus",
+    "control": "Ask Told Update Updated ask",
+    "control_folder": "Found find",
+    "control_socket": "ControlSocket",
+    "errors": "ControlError TopologyFailedError TopologyKilledError WorkerError WorkerTaskError",
     "headquarters": "Site",
+    "local": "LocalCluster cleanup_ctx lifespan running",
+    "messages": "DRIVER PARENT",
     "pulse": "Pulse",
+    "running_topology": "RunningTopology State",
     "site": "ProcessSite",
+    "targets": "TargetError load_topology",
     "worker": "CHILD_LEASE_S LEASE_S LEAVE_S TERMINATED WorkerOptions work",
+    "worker_life": "LifeTimings",
+    "worker_log": "MarkedFormatter MarkedStream plain_line",
 }
 
 

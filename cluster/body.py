@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..actors import ActorSystem, Question, Stall
+from ..backpressure import Backpressure
 from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
 from ..tasks import Activate, Deactivate, ErrorReport, GetResult, TaskActor, Wire, direct
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology
@@ -75,6 +76,14 @@ class Body(Protocol):
     @property
     def degraded(self) -> str:
         """Why it does not run as it should; empty if it does."""
+        ...
+
+    def backpressure(self) -> Backpressure:
+        """As it is known now."""
+        ...
+
+    async def update(self, config: Config) -> None:
+        """Settings that hold from now on; what may differ is checked."""
         ...
 
     async def results(self) -> dict[str, list[Any]]:
@@ -219,6 +228,15 @@ class Part:
     def workers(self) -> list[WorkerStatus]:
         """See Body."""
         return []
+
+    def backpressure(self) -> Backpressure:
+        """See Body. Of a part without the topology master: nothing is known."""
+        master = self.crew.master
+        return Backpressure() if master is None else master.view()
+
+    async def update(self, config: Config) -> None:
+        """See Body."""
+        self.crew.update(config)
 
     async def results(self) -> dict[str, list[Any]]:
         """See Body."""

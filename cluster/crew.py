@@ -17,16 +17,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
-from ..acker import ACKER_MESSAGES, AckerActor, Verdicts
-from ..actors import Actor, ActorEscalatedError, ActorSystem, Directive, Mailbox, Ref, RestartPolicy
-from ..tasks import BoltTask, Environment, ErrorLog, FailPending, SpoutTask, TaskActor, Wire, direct, load_hooks
+from ..acker import ACKER_MESSAGES, AckerActor, Forget, Verdicts
+from ..actors import Actor, ActorEscalatedError, ActorSystem, Directive, Mailbox, Ref, RestartPolicy, restart
+from ..backpressure import PRESSURE_MESSAGES, Settings
+from ..tasks import (
+    TIME_MESSAGES,
+    BoltTask,
+    Environment,
+    ErrorLog,
+    FailPending,
+    Gauge,
+    SpoutTask,
+    TaskActor,
+    TopologyMaster,
+    Wire,
+    direct,
+    load_hooks,
+)
 from ..topology import ACKER_COMPONENT, Config, Failure, Topology, component_config, make_plan
-from ..transport import Exchange, shares
-from .hosting import Hosting, far_tasks, origins
+from ..transport import Exchange, joined, shares
+from .hosting import MASTER_TUPLES, Hosting, far_tasks, origins
 
 log = logging.getLogger("aiostorm.cluster")
+
+TASK_MESSAGES: Final = joined(ACKER_MESSAGES, PRESSURE_MESSAGES, TIME_MESSAGES)
+"""What travels to the control lanes of tasks in other workers."""
 
 
 class Crew:
@@ -51,12 +68,19 @@ class Crew:
         config_of = {task.task_id: self.configs.get(task.component, config) for task in self.plan.tasks}
         senders = 0 if hosting is None else len(hosting.peers)
         self.mailboxes = {task.task_id: _mailbox(config_of[task.task_id], system, senders) for task in here}
+        master = self.plan.master
+        self._master_is_here = hosting is None or hosting.master == hosting.worker
+        if self._master_is_here:
+            self.mailboxes[master] = Mailbox(MASTER_TUPLES, loop=system.loop)
+        capacities = {t.task_id: config_of[t.task_id].mailbox_capacity_tuples for t in here} | {master: MASTER_TUPLES}
         self.acker_ids = tuple(t for t in self.plan.tasks_of.get(ACKER_COMPONENT, ()) if t in self.mailboxes)
         self.ackers = [self.mailboxes[task_id] for task_id in self.acker_ids]
+        self._spout_ids = [task_id for spec in topology.spouts for task_id in self.plan.tasks_of[spec.id]]
         self.refs: dict[int, Ref] = {}
         self.spouts: list[SpoutTask] = []
         self.bolts: list[BoltTask] = []
         self._name = name
+        self._hosting = hosting
         self._topology = topology
         self._config = config
         self._system = system
@@ -72,15 +96,18 @@ class Crew:
                 hosting.worker,
                 hosting.office,
                 mailboxes=self.mailboxes,
-                capacities={task_id: config_of[task_id].mailbox_capacity_tuples for task_id in self.mailboxes},
+                capacities=capacities,
                 far=far_tasks(self.plan, hosting, config_of),
                 origin_of=origins(topology, self.plan),
-                codec=ACKER_MESSAGES,
+                codec=TASK_MESSAGES,
                 on_lost=self._worker_died,
                 on_quiet=on_quiet,
             )
         self._near = None if hosting is None else hosting.near()
         self._make_tasks(topology, on_quiet)
+        settings = Settings.of(config)
+        self.master = TopologyMaster(self._env, settings, master) if self._master_is_here else None
+        self.gauge = Gauge(self._env, settings, master, self.spouts, self.bolts)
 
     @property
     def tasks(self) -> Iterator[TaskActor]:
@@ -102,6 +129,9 @@ class Crew:
         timeout_s = self._config.message_timeout_s if self._config.enable_message_timeouts else None
         for task_id in self.acker_ids:
             self._spawn(ACKER_COMPONENT, task_id, AckerActor(timeout_s, self._delivery(task_id)), self._config)
+        if self.master is not None:
+            self._spawn("topology_master", self.plan.master, self.master, self._config)
+        self._guardian.spawn(self.gauge, "gauge", policy=_policy(self._config))
         await self._start(self.bolts, ended)
         if self.exchange is not None and not self._ending:
             self.exchange.begin()
@@ -139,6 +169,14 @@ class Crew:
         if self._root is not None:
             self._root.kill()
 
+    def update(self, config: Config) -> None:
+        """Settings that hold from now on. What cannot be changed in it was checked before."""
+        self._config = config
+        settings = Settings.of(config)
+        self.gauge.update(settings)
+        if self.master is not None:
+            self.master.update(settings)
+
     def post(self, task: TaskActor, message: object) -> None:
         """Put a message on a task's control lane."""
         self.mailboxes[task.task.task_id].post(message)
@@ -165,6 +203,7 @@ class Crew:
             acker_ids=self.plan.tasks_of.get(ACKER_COMPONENT, ()),
             wire=self._wire,
             on_quiet=on_quiet,
+            reaches=lambda target: self.exchange is None or self.exchange.is_open(target),
         )
         self._env = env
         for task in self.plan.tasks:
@@ -185,24 +224,22 @@ class Crew:
             await asyncio.wait((task.ready, ended), return_when=asyncio.FIRST_COMPLETED)
 
     def _spawn(self, component: str, task_id: int, actor: Actor, config: Config) -> None:
-        policy = RestartPolicy(
-            config.restart_max,
-            config.restart_window_s,
-            tuple(config.restart_backoff_s),
-            decide=lambda e: Directive.ESCALATE if isinstance(e, ActorEscalatedError) else Directive.RESTART,
-        )
         self.refs[task_id] = self._guardian.spawn(
-            actor, f"{component}[{task_id}]", policy=policy, mailbox=self.mailboxes[task_id]
+            actor, f"{component}[{task_id}]", policy=_policy(config), mailbox=self.mailboxes[task_id]
         )
 
     def _delivery(self, acker: int) -> Callable[[int, Verdicts], None]:
-        spouts = (task_id for spec in self._topology.spouts for task_id in self.plan.tasks_of[spec.id])
-        inboxes = {task_id: self._env.reach(acker, task_id) for task_id in spouts}
+        inboxes = {task_id: self._env.reach(acker, task_id) for task_id in self._spout_ids}
         return lambda spout_task, verdicts: inboxes[spout_task].post(verdicts)
 
     def _worker_died(self, worker: str) -> None:
         failure = Failure("failed", error=f"worker {worker} has died, and with it what it had of the tree")
         self.post_to_spouts(lambda: FailPending(failure))
+        placement = {} if self._hosting is None else self._hosting.placement
+        for spout in self._spout_ids:
+            if placement.get(spout) == worker:  # it begins anew: nobody else ends the rows of what it had open
+                for acker in self.ackers:
+                    acker.post(Forget(spout))
 
     async def _stop(self, refs: Sequence[Ref]) -> None:
         for ref in refs:
@@ -230,6 +267,15 @@ class _Guardian(Actor):
 
 
 _ESCALATE = RestartPolicy(decide=lambda error: Directive.ESCALATE)
+
+
+def _policy(config: Config) -> RestartPolicy:
+    return RestartPolicy(
+        config.restart_max,
+        config.restart_window_s,
+        tuple(config.restart_backoff_s),
+        decide=lambda e: Directive.ESCALATE if isinstance(e, ActorEscalatedError) else restart(e),
+    )
 
 
 def _mailbox(config: Config, system: ActorSystem, senders: int) -> Mailbox:

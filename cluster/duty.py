@@ -17,9 +17,11 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ..actors import Actor, ActorEscalatedError, ActorSystem
+from ..backpressure import Backpressure
 from ..tasks import describe
 from ..topology import Config, ConfigError, Topology, TopologyError
 from ..transport import UnsendableError, pack_value
@@ -45,6 +47,7 @@ from .messages import (
     Seen,
     Steer,
     Trouble,
+    Update,
 )
 from .post import Post
 from .targets import TargetError, load_topology
@@ -104,8 +107,14 @@ class Duty:
         self._node = node
         self._listen = listen
         self._loaded: tuple[Load, Topology] | None = None
+        self._listening: dict[str, str] = {}
         self._tell_parent = tell_parent
         self._loader = loader
+
+    @property
+    def is_idle(self) -> bool:
+        """Was it told nothing yet?"""
+        return self._loaded is None
 
     # -- builder -----------------------------------------------------------------------------------------------------
 
@@ -127,10 +136,11 @@ class Duty:
         """Listen; open the links and make the tasks, in one step: what peers send finds somebody who takes it."""
         if self._loaded is None:
             raise RuntimeError("a worker is told to load before anything else")
-        load, topology = self._loaded
         address = await self._node.listen(self._listen)
+        load, topology = self._loaded  # other settings may have come meanwhile
         for peer, there in order.peers.items():
-            self._node.link(peer, there)
+            # It may have begun anew while this order was under way.
+            self._node.link(peer, None if there is None else self._listening.get(peer, there))
         hosting = Hosting(self.worker, load.placement, self._node, order.nodes)
         try:
             self.part = Part(
@@ -178,7 +188,7 @@ class Duty:
         if self.part is not None:
             await (self.part.kill() if order.at_once else self.part.stop())
         asyncio.get_running_loop().call_later(ANSWERED_S, self.end)
-        return self.look(Look(order.errors, order.stalls, pending=True))
+        return self.look(Look(order.errors, order.stalls, order.events, pending=True))
 
     def end(self) -> None:
         """The process may end."""
@@ -201,6 +211,7 @@ class Duty:
             _last(part.stalls(), stall_count - order.stalls),
             stall_count,
             self._pending() if order.pending else {},
+            *self._pressure(part, order.events),
         )
 
     def steer(self, mode: str) -> None:
@@ -213,6 +224,14 @@ class Duty:
         else:
             self.part.set_active(mode == "active")
 
+    async def update(self, order: Update) -> None:
+        """Other settings, for what is there and for what is made of them."""
+        if self._loaded is not None:
+            load, topology = self._loaded
+            self._loaded = replace(load, config=order.config), topology
+        if self.part is not None:
+            await self.part.update(Config(**order.config))
+
     def peer_ended(self, order: PeerGone | PeerDied) -> None:
         """What is on its way to it is lost. Another of that name will come."""
         exchange = self.part.crew.exchange if self.part is not None else None
@@ -221,11 +240,10 @@ class Duty:
         elif exchange is not None:
             exchange.peer_died(order.peer, order.life)
 
-    def peer_back(self, peer: str) -> None:
+    def peer_back(self, order: PeerBack) -> None:
         """It listens again: dial now, not when it is time to try again."""
-        link = self._node.state(peer)
-        if link is not None:
-            link.hurry()
+        self._listening[order.peer] = order.address
+        self._node.listens(order.peer, order.address)
 
     def is_quiet(self, order: AskQuiet) -> QuietReport:
         """Is there nothing to do here, in that mode?"""
@@ -239,6 +257,13 @@ class Duty:
         return QuietReport(self.worker, self.life, quiet, part.activity, sent, received)
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _pressure(self, part: Part, told: int) -> tuple[Backpressure | None, int]:
+        master = part.crew.master
+        if master is None:
+            return None, 0
+        view = master.view()
+        return replace(view, events=_last(view.events, master.event_count - told)), master.event_count
 
     def _have(self) -> Part:
         if self.part is None:
@@ -365,10 +390,12 @@ class Steward(Actor):
                 return self._duty.look(message)
             case Steer():
                 return self._duty.steer(message.mode)
+            case Update():
+                return self._duty.update(message)
             case AskQuiet():
                 return self._duty.is_quiet(message)
             case PeerGone() | PeerDied():
                 return self._duty.peer_ended(message)
             case PeerBack():
-                return self._duty.peer_back(message.peer)
+                return self._duty.peer_back(message)
         raise TypeError(f"a steward does not understand {message!r}")

@@ -19,3 +19,7 @@ class WorkerError(AiostormError):
 
 class WorkerTaskError(AiostormError):
     """What a task in a worker has raised: its type and text are this one's text, its traceback is a note."""
+
+
+class ControlError(AiostormError):
+    """A running topology of another process cannot be found or asked, or did not do what it was asked to."""

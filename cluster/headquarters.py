@@ -3,10 +3,14 @@
     Site (network, spawner, addresses, secret: the seams) ─► Headquarters ─► stations, one for each worker
                     workers ── Joined, GaveUp, Leaving ─► actor "parent" ─► the station of that name
 
-1. A worker's address does not change with its lives, so its peers need not be told of it.
+1. A worker's address does not change with its lives; that of one that a user starts may, and a site may choose another.
+   Its peers are told of it.
 2. A worker of ours is a child process. One that a user starts on another machine is not: it is there when it has
-   joined, and gone when its lease is over or another of its name comes.
+   joined, and gone when its lease is over or another of its name comes. If it has joined before it is wanted, it is
+   taken if its link stands then.
 3. The secret goes to a child by its standard input: neither its arguments nor its environment show it.
+4. Where a site's workers are elsewhere (`is_apart`), one more of a topology is beside the parent, if it has components
+   that belong there (`Component.on_driver`): its name says so.
 """
 
 from __future__ import annotations
@@ -20,7 +24,9 @@ from typing import Any, Protocol, Self
 
 from ..actors import Actor, ActorSystem, Child, ChildLine, Spawner
 from ..transport import Network, Node, PeerStarted
-from .messages import PARENT, GaveUp, Joined, Leaving, register
+from .messages import DRIVER, PARENT, GaveUp, Joined, Leaving, register
+from .scheduler import WorkerInfo
+from .worker_life import LifeTimings
 from .worker_log import WorkerLog
 
 log = logging.getLogger("aiostorm.cluster")
@@ -40,6 +46,26 @@ class Site(Protocol):
         ...
 
     @property
+    def workers(self) -> int:
+        """How many it has for each topology; 0: as many as are asked for."""
+        ...
+
+    @property
+    def timings(self) -> LifeTimings | None:
+        """How long its workers may take, if that is not as usual."""
+        ...
+
+    @property
+    def is_apart(self) -> bool:
+        """Are its workers elsewhere, so that what belongs on the driver needs one beside the parent?"""
+        ...
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Where its workers look for modules, besides their own places."""
+        ...
+
+    @property
     def arguments(self) -> Sequence[str]:
         """More words for `aiostorm worker`."""
         ...
@@ -49,12 +75,12 @@ class Site(Protocol):
         """What a worker reads from its standard input."""
         ...
 
-    def listen(self, worker: str) -> str:
-        """Where that worker is to listen."""
+    def listen(self, worker: str, before: str) -> str:
+        """Where that worker is to listen. `before`: where its last life did; empty if this is its first."""
         ...
 
-    def spawner(self, on_line: Callable[[ChildLine], None]) -> Spawner:
-        """Starts workers; what they print goes there."""
+    def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
+        """Starts workers; what they print goes there. `node` is the parent's, and listens."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -108,9 +134,9 @@ class Headquarters:
         register()
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._site)
-            self._spawner = self._site.spawner(self._line)
             self.node = await stack.enter_async_context(Node(PARENT, self._site.network, self.system))
             self.address = await self.node.listen(self._site.address)
+            self._spawner = self._site.spawner(self._line, self.node)
             self.node.on_peer(self._peer_started)
             self.node.offer(PARENT, self.system.spawn(_Desk(self), "parent"))
             self._stack = stack.pop_all()
@@ -129,14 +155,24 @@ class Headquarters:
                 self.node.lose(name, "the parent ends")
             await self._stack.aclose()
 
-    def new_names(self, here: int, remote: int) -> list[str]:
-        """Names for the workers of a topology: of our own, and of those that a user starts."""
+    def hire(self, here: int, remote: int, *, on_driver: bool = False) -> list[WorkerInfo]:
+        """Workers for a topology: of our own, of those that a user starts, and one beside the parent if it needs that.
+
+        It is the last, and so dials the others: nothing needs to reach the parent's machine but for the parent.
+        """
         names = [f"worker-{self._count + i + 1}" for i in range(here)]
         self._count += here
         free = [name for name in self._remote_names if name not in self._reporters]
         if len(free) < remote:
             raise ValueError(f"{remote} workers of other machines are wanted, and {len(free)} are free")
-        return names + free[:remote]
+        infos = [WorkerInfo(name) for name in names] + [WorkerInfo(name, name) for name in free[:remote]]
+        if on_driver and self._site.is_apart:
+            infos.append(WorkerInfo(f"{DRIVER}-{self._count}", on_driver=True))
+        return infos
+
+    def paths(self, name: str) -> tuple[str, ...]:
+        """Where that worker looks for modules, besides its own places."""
+        return () if self.is_remote(name) else tuple(path for path in self._site.paths if path)
 
     def admit(self, name: str) -> None:
         """A user will start a worker of that name."""
@@ -164,15 +200,26 @@ class Headquarters:
         """Start a worker; of another machine: begin to wait for it. SpawnError."""
         if self.is_remote(name):
             child = self._remote[name] = RemoteChild(name)
-            if (joined := self._early.pop(name, None)) is not None:
+            joined, link = self._early.pop(name, None), self.node.state(name)
+            if joined is not None and link is not None and link.established:
                 self.system.loop.call_soon(self.joined, joined)
+            elif joined is not None:  # it has ended; if it is only cut off, it ends when it sees a parent begin anew
+                self.lost(name, self.node.incarnation(name))
             return child
-        listen = self._addresses.get(name) or self._site.listen(name)
+        listen = self._site.listen(name, self._addresses.get(name, ""))
         words = ["--name", name, "--connect", self.address, "--listen", listen]
         started = await self._spawner.spawn(name, ["worker", *words, *self._site.arguments], stdin=self._site.secret)
         self._children[started] = None
         self.system.guard(self._reap(started), name=f"end of {name}")
         return started
+
+    def life(self, name: str) -> int:
+        """Which life of a worker's the process is that we know; 0: it has not been there.
+
+        Of a remote one the link may know the next already: that is how its end is seen.
+        """
+        child = self._remote.get(name)
+        return self.node.incarnation(name) if child is None else child.life
 
     def lost(self, name: str, life: int) -> None:
         """That life of a worker has ended: who has asked it is told, and the next one finds a link."""
@@ -198,7 +245,8 @@ class Headquarters:
         reporter = self._reporters.get(told.worker)
         if reporter is not None and (not self.is_remote(told.worker) or self._is_awaited(told.worker)):
             if self.is_remote(told.worker):
-                self._remote[told.worker].pid = told.pid
+                child = self._remote[told.worker]
+                child.pid, child.life = told.pid, self.node.incarnation(told.worker)
             reporter.joined(told)
         elif self.is_remote(told.worker):
             self._early[told.worker] = told
@@ -241,7 +289,7 @@ class RemoteChild:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.pid = 0
+        self.pid = self.life = 0  # until it has joined
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> int:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from ..topology import Config, Fields, Origin, Plan, Topology
+from ..topology import WATERMARK_FIELDS, WATERMARK_STREAM, Config, Origin, Plan, Topology
 from ..transport import FarTask, PostOffice, ProtocolError
+
+MASTER_TUPLES: Final = 2
+"""The capacity of the topology master's mailbox. Nobody sends it data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,11 @@ class Hosting:
     def peers(self) -> frozenset[str]:
         """The other workers."""
         return frozenset(self.placement.values()) - {self.worker}
+
+    @property
+    def master(self) -> str:
+        """The worker that has the topology master: that of the first task."""
+        return self.placement[min(self.placement)]
 
     def near(self) -> frozenset[int]:
         """The tasks on this machine, those of this worker included."""
@@ -40,6 +49,8 @@ def far_tasks(plan: Plan, hosting: Hosting, config_of: Mapping[int, Config]) -> 
             found[task.task_id] = FarTask(
                 worker, config.mailbox_capacity_tuples, config.mailbox_high_mark, config.mailbox_low_mark
             )
+    if hosting.master != hosting.worker:
+        found[plan.master] = FarTask(hosting.master, MASTER_TUPLES)
     return found
 
 
@@ -52,12 +63,14 @@ def origins(topology: Topology, plan: Plan) -> Callable[[int, str], Origin]:
         found = known.get((task_id, stream))
         if found is None:
             spec = topology.components.get(component_of.get(task_id, ""))
-            declared = None if spec is None else spec.outputs.get(stream)
-            if spec is None or declared is None:
+            fields = WATERMARK_FIELDS if stream == WATERMARK_STREAM else None
+            if spec is not None and stream in spec.outputs:
+                fields = spec.outputs[stream].fields
+            if spec is None or fields is None:
                 raise ProtocolError(
                     f"task {task_id} has no stream {stream!r:.140}: another topology, or another version"
                 )
-            found = known[task_id, stream] = Origin(spec.id, task_id, stream, Fields(*declared.fields))
+            found = known[task_id, stream] = Origin(spec.id, task_id, stream, fields)
         return found
 
     return origin_of

@@ -36,7 +36,7 @@ class LocalCluster:
     `workers=N`: each topology runs on N processes of its own, which are started and watched from here; then it is
     submitted by its import string, or is an attribute of a module. `remote_workers=M`: and on M more that are started
     on other machines (`remote_names`). `site` says where they run, and how they are reached: child processes and
-    private sockets, unless told otherwise.
+    private sockets, unless told otherwise. Some sites (`aiostorm.spark.SparkWorkers`) say how many there are, too.
     """
 
     def __init__(
@@ -53,10 +53,13 @@ class LocalCluster:
     ) -> None:
         if workers < 0 or remote_workers < 0:
             raise ValueError(f"a number of workers is 0 or more, not {min(workers, remote_workers)}")
-        self.workers = workers
+        own = 0 if site is None else site.workers
+        if own and workers not in (0, own):
+            raise ValueError(f"the site has {own} workers, not {workers}: leave out workers=")
+        self.workers = own or workers
         self.remote_names = [f"remote-{i + 1}" for i in range(remote_workers)]
         self._site = site
-        self._timings = timings
+        self._timings = timings or (None if site is None else site.timings)
         self._headquarters: Headquarters | None = None
         self._config = config
         self._wire = wire
@@ -204,7 +207,8 @@ class LocalCluster:
     ) -> Body:
         if self._headquarters is None:
             return Part(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire)
-        from .workforce import Assignment, Workforce
+        from .assignment import Assignment
+        from .workforce import Workforce
 
         assignment = Assignment(target, arguments, self.workers, len(self.remote_names), self._timings)
         return Workforce(self._headquarters, name, topology, settings, assignment, gave_up)

@@ -4,7 +4,7 @@
                 ◄── Joined ──                    it is there, and listens
     "builder":  Load, Connect, Prepare, Open ──► in this order, each when the one before is answered
                 Gather, Fetch, Finish ─────────► results, in pieces; the end
-    "steward":  Look, Steer, AskQuiet, Peer… ──► answered at once, whatever the builder does
+    "steward":  Look, Steer, Update, AskQuiet, Peer… ──► answered at once, whatever the builder does
                 ◄── GaveUp, Leaving ──
 
 1. What a worker cannot do is an answer (Trouble), not an error: its kind decides what the parent raises.
@@ -18,13 +18,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..actors import Stall
-from ..metrics import TaskMetrics
+from ..backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
+from ..metrics import ProgressMetrics, TaskMetrics, TimeMetrics
 from ..tasks import ErrorReport
 from ..transport import register_record
 from .idle import QuietReport
 
 PARENT: Final = "parent"
 """The parent's name, and that of its actor."""
+
+DRIVER: Final = "driver"
+"""How the name of a worker beside the parent begins."""
 
 BUILDER, STEWARD = "builder", "steward"
 
@@ -96,17 +100,19 @@ class PeerDied:
 
 @dataclass(frozen=True, slots=True)
 class PeerBack:
-    """A peer listens again."""
+    """A peer listens again: there, perhaps on another machine."""
 
     peer: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How are you? Errors and stalls come once, those before `errors` and `stalls` have."""
+    """How are you? Errors, stalls and events come once, those before `errors`, `stalls` and `events` have."""
 
     errors: int = 0
     stalls: int = 0
+    events: int = 0
     pending: bool = False
 
 
@@ -114,7 +120,8 @@ class Look:
 class Seen:
     """The answer to Look, and to Finish. `errors`: the new ones, `error_count`: of all; so for the stalls.
 
-    `pending`: component → open message ids, if it was asked for and they are few and can be sent.
+    `pending`: component → open message ids, if it was asked for and they are few and can be sent. `pressure`: from the
+    worker that has the topology master, with the new events only; `event_count`: of all.
     """
 
     tasks: tuple[TaskMetrics, ...] = ()
@@ -123,6 +130,15 @@ class Seen:
     stalls: tuple[Stall, ...] = ()
     stall_count: int = 0
     pending: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    pressure: Backpressure | None = None
+    event_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Settings that hold from now on: what is set in the topology's configuration."""
+
+    config: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +171,7 @@ class Finish:
     at_once: bool
     errors: int = 0
     stalls: int = 0
+    events: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +220,7 @@ _RECORDS: Final[tuple[type[Any], ...]] = (
     PeerBack,
     Look,
     Seen,
+    Update,
     AskQuiet,
     Gather,
     Fetch,
@@ -213,8 +231,15 @@ _RECORDS: Final[tuple[type[Any], ...]] = (
     Leaving,
     QuietReport,
     TaskMetrics,
+    TimeMetrics,
+    ProgressMetrics,
     ErrorReport,
     Stall,
+    Backpressure,
+    ComponentPressure,
+    TaskPressure,
+    SpoutPacing,
+    PressureEvent,
 )
 
 

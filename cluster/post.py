@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from ..actors import Ref
-from ..transport import Link, PostOffice
+from ..transport import PostOffice
 
 
 class Post(PostOffice, Protocol):
@@ -32,6 +32,6 @@ class Post(PostOffice, Protocol):
         """Have a link to that peer: dial it there, or (None) let it dial."""
         ...
 
-    def state(self, peer: str) -> Link | None:
-        """The link to a peer, if there is one."""
+    def listens(self, peer: str, address: str) -> None:
+        """A peer that is dialled listens (again), there: dial it now."""
         ...

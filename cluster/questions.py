@@ -15,23 +15,24 @@ from ..actors import AiostormError, AskFailedError, AskTimeoutError
 from ..transport import unpack_value
 from .errors import WorkerError
 from .idle import QuietReport
-from .messages import BUILDER, RESULT_ITEMS, STEWARD, AskQuiet, Fetch, Gather, PeerDied, PeerGone, Trouble
-from .station import Station, trouble_error
+from .messages import BUILDER, RESULT_ITEMS, STEWARD, AskQuiet, Fetch, Gather, PeerDied, PeerGone, Trouble, Update
+from .station import Station
+from .troubles import trouble_error
 
 log = logging.getLogger("aiostorm.cluster")
 
 NEWS_S: Final = 0.5
-"""So long a worker that does not answer holds up what the others do about a death."""
+"""So long a worker that does not answer holds up what is done about the news."""
 
 
-async def tell_all(stations: Sequence[Station], news: PeerGone | PeerDied) -> None:
+async def tell_all(stations: Sequence[Station], news: PeerGone | PeerDied | Update) -> None:
     """Returns when all know it, or after NEWS_S."""
     try:
         async with asyncio.timeout(NEWS_S), asyncio.TaskGroup() as group:
             for station in stations:
-                group.create_task(station.hear(news), name=f"{station.name} hears of {news.peer}")
+                group.create_task(station.hear(news), name=f"{station.name} hears {type(news).__name__}")
     except TimeoutError:
-        log.debug("not all have heard that %s is gone", news.peer)
+        log.debug("not all have heard within %g s: %r", NEWS_S, news)
 
 
 async def quiet_report(station: Station, question: AskQuiet) -> QuietReport | None:

@@ -17,10 +17,11 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..actors import ActorEscalatedError, ActorSystem, Stall
+from ..backpressure import Backpressure
 from ..metrics import TopologyMetrics
 from ..tasks import ErrorReport, describe
 from ..topology import Config, Topology
@@ -93,6 +94,13 @@ class RunningTopology:
         """Spout component → the message ids that are neither acked nor failed."""
         return self._body.pending()
 
+    def backpressure(self) -> Backpressure:
+        """How full the bolts are, who cannot keep up, which spouts are paced and why, and what happened; as last known.
+
+        Components whose tasks have not moved for a while are shown as empty.
+        """
+        return self._body.backpressure()
+
     def workers(self) -> list[WorkerStatus]:
         """The workers that it is spread over: pid, tasks, restarts. None if all of it runs in this process."""
         return self._body.workers()
@@ -153,6 +161,17 @@ class RunningTopology:
         """Stop calling `next_tuple`; what is under way goes on."""
         self._check_alive()
         self._set_active(False)
+
+    async def update(self, config: Config | Mapping[str, Any]) -> Config:
+        """Change settings of `topology.backpressure.*` while it runs; returns the configuration that holds now.
+
+        Switching it off releases every spout at once. ConfigError for a value that is not allowed, and for settings
+        that cannot be changed now (`topology.UPDATABLE` has those that can).
+        """
+        self._check_alive()
+        self.config = self.config.updated(config)
+        await self._body.update(self.config)
+        return self.config
 
     async def drain(self, timeout_s: float | None = None) -> None:
         """End the spouts for good and wait until everything that they have emitted is done; then ask for `results()`.

@@ -9,7 +9,9 @@
    most one. So as many ackers as workers means one for each.
 3. Neighbours in the graph stand together as far as 1 and 2 leave a choice: what is sent within a worker is not encoded.
 4. The same input gives the same placement. Workers of several nodes take turns.
-5. With a `previous` placement no more tasks move than 1 takes: those of workers that are gone, and what is too much on
+5. What belongs on the driver (`Component.on_driver`) is there, and nothing else, if one of the workers is the driver's.
+   The other rules are about the other workers then.
+6. With a `previous` placement no more tasks move than 1 takes: those of workers that are gone, and what is too much on
    one worker when another came. A moved task goes where its component has the fewest; 2 may then be off by more.
 
 From: Storm's DefaultScheduler and EvenScheduler (slots sorted by node in turns, executors dealt out). 3 is ours; Storm
@@ -28,6 +30,8 @@ from ..topology import Plan, Topology
 Placement = Mapping[int, str]
 """Task id → name of its worker."""
 
+_TasksOf = Mapping[str, Sequence[int]]
+
 MAX_EXCHANGES: Final = 200
 """Exchanges looked for at most: a placement takes milliseconds, whatever the topology."""
 
@@ -37,22 +41,32 @@ MAX_EXTRAS: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """A worker, and the node (machine) that it runs on."""
+    """A worker, and the node (machine) that it runs on. `on_driver`: it has what belongs there, and nothing else."""
 
     name: str
     node: str = ""
+    on_driver: bool = False
 
 
 def place(
     topology: Topology, plan: Plan, workers: Sequence[WorkerInfo], previous: Placement | None = None
 ) -> dict[int, str]:
     """Task id → worker. ValueError without workers, or with two of one name."""
-    names = _in_turns(workers)
-    if not names or len(set(names)) < len(names):
+    names = _in_turns([worker for worker in workers if not worker.on_driver])
+    if not names or len({worker.name for worker in workers}) < len(workers):
         raise ValueError(f"tasks are placed on one or more workers of different names, not on {names}")
+    kept = {task: worker.name for worker in workers if worker.on_driver for task in tasks_on_driver(topology, plan)}
+    tasks_of = {component: tasks for component, tasks in plan.tasks_of.items() if kept.keys().isdisjoint(tasks)}
     if previous is not None and any(task.task_id in previous for task in plan.tasks):
-        return _moved(plan, names, previous)
-    return _Deal(topology, plan, names).placement()
+        placed = _moved(tasks_of, names, previous)
+    else:
+        placed = _Deal(topology, plan, tasks_of, names).placement()
+    return dict(sorted({**placed, **kept}.items()))
+
+
+def tasks_on_driver(topology: Topology, plan: Plan) -> tuple[int, ...]:
+    """The tasks that belong on the driver."""
+    return tuple(task for spec in topology.components.values() if spec.on_driver for task in plan.tasks_of[spec.id])
 
 
 def _in_turns(workers: Sequence[WorkerInfo]) -> list[str]:
@@ -68,14 +82,17 @@ def _in_turns(workers: Sequence[WorkerInfo]) -> list[str]:
 class _Deal:
     """A fresh placement: each component has its share on every worker, and `extras` on some."""
 
-    def __init__(self, topology: Topology, plan: Plan, names: Sequence[str]) -> None:
-        self._plan = plan
+    def __init__(self, topology: Topology, plan: Plan, tasks_of: _TasksOf, names: Sequence[str]) -> None:
+        self._tasks_of = tasks_of
+        self._order = [component for component in plan.order if component in tasks_of]
         self._names = names
-        self._neighbours: dict[str, Counter[str]] = {component: Counter() for component in plan.tasks_of}
+        self._neighbours: dict[str, Counter[str]] = {component: Counter() for component in tasks_of}
         for spec in topology.components.values():
             for subscription in spec.inputs:
-                self._neighbours[subscription.source.component][spec.id] += 1
-                self._neighbours[spec.id][subscription.source.component] += 1
+                one, other = subscription.source.component, spec.id
+                if one in tasks_of and other in tasks_of:
+                    self._neighbours[one][other] += 1
+                    self._neighbours[other][one] += 1
         self._extras: dict[str, set[int]] = {}
         self._deal()
         self._bring_together()
@@ -84,7 +101,7 @@ class _Deal:
         """Task id → worker."""
         placed: dict[int, str] = {}
         workers = range(len(self._names))
-        for component, tasks in self._plan.tasks_of.items():
+        for component, tasks in self._tasks_of.items():
             share = len(tasks) // len(self._names)
             slots = [w for _ in range(share) for w in workers] + sorted(self._extras[component])
             placed.update({task: self._names[w] for task, w in zip(tasks, slots, strict=True)})
@@ -92,10 +109,10 @@ class _Deal:
 
     def _deal(self) -> None:
         """The extras of all components, one after the other, to the workers in turn."""
-        in_order = dict.fromkeys([*(c for c in self._plan.tasks_of if c not in self._plan.order), *self._plan.order])
+        in_order = dict.fromkeys([*(c for c in self._tasks_of if c not in self._order), *self._order])
         workers, next_one = len(self._names), 0
         for component in in_order:
-            count = len(self._plan.tasks_of[component]) % workers
+            count = len(self._tasks_of[component]) % workers
             self._extras[component] = {(next_one + i) % workers for i in range(count)}
             next_one += count
 
@@ -136,9 +153,9 @@ class _Deal:
         )
 
 
-def _moved(plan: Plan, names: Sequence[str], previous: Placement) -> dict[int, str]:
+def _moved(tasks_of: _TasksOf, names: Sequence[str], previous: Placement) -> dict[int, str]:
     """The previous placement, with as few changes as make it even."""
-    component_of = {task.task_id: task.component for task in plan.tasks}
+    component_of = dict(sorted((task, component) for component, tasks in tasks_of.items() for task in tasks))
     held: dict[str, list[int]] = {name: [] for name in names}
     homeless: list[int] = []
     for task in component_of:
@@ -157,4 +174,4 @@ def _moved(plan: Plan, names: Sequence[str], previous: Placement) -> dict[int, s
         free = [name for name in names if len(held[name]) < room[name]]
         there = min(free, key=lambda name: (sum(component_of[t] == component for t in held[name]), len(held[name])))
         held[there].append(task)
-    return dict(sorted((task, name) for name, tasks in held.items() for task in tasks))
+    return {task: name for name, tasks in held.items() for task in tasks}

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -22,8 +21,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from ..actors import ChildLine, PythonSpawner, SpareSpawner, Spawner
-from ..transport import Credentials, Network, Security, TlsFiles, open_network
+from ..transport import Credentials, Network, Node, Security, TlsFiles, open_network
+from .leftovers import own_name, remove, sweep
 from .messages import PARENT
+from .worker_life import LifeTimings
 
 LOOPBACK: Final = "127.0.0.1:0"
 _PREFIX: Final = "aiostorm-site-"
@@ -63,6 +64,31 @@ class ProcessSite:
         return self._address or self._private("parent")
 
     @property
+    def folder(self) -> Path:
+        """Its own, which nobody else may look into. Only without an address."""
+        return Path(self._folder)
+
+    @property
+    def workers(self) -> int:
+        """See Site. As many as are asked for."""
+        return 0
+
+    @property
+    def timings(self) -> LifeTimings | None:
+        """See Site. As usual."""
+        return None
+
+    @property
+    def is_apart(self) -> bool:
+        """See Site. Its workers can do what the parent can."""
+        return False
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """See Site. The same as here."""
+        return sys.path
+
+    @property
     def arguments(self) -> Sequence[str]:
         """See Site."""
         security = self._security
@@ -75,13 +101,15 @@ class ProcessSite:
         credentials = self._security.credentials
         return b"" if credentials is None else credentials.to_bytes()
 
-    def listen(self, worker: str) -> str:
+    def listen(self, worker: str, before: str) -> str:
         """See Site."""
+        if before:
+            return before
         if self._address:
             return f"{self._address.rpartition(':')[0]}:0"
         return self._private(worker)
 
-    def spawner(self, on_line: Callable[[ChildLine], None]) -> Spawner:
+    def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
         """See Site."""
         self._on_line = on_line
         return self._spawner
@@ -89,9 +117,8 @@ class ProcessSite:
     async def __aenter__(self) -> Self:
         async with contextlib.AsyncExitStack() as stack:
             if not self._address and sys.platform != "win32":
-                _sweep(Path(tempfile.gettempdir()))
-                prefix = f"{_PREFIX}{_space()}-{os.getpid()}-"
-                self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix))
+                sweep(Path(tempfile.gettempdir()), _PREFIX)
+                self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=own_name(_PREFIX)))
             self._network = await stack.enter_async_context(open_network(PARENT, self._security))
             processes = PythonSpawner("aiostorm", lambda line: self._on_line(line))
             self._spawner = await stack.enter_async_context(SpareSpawner(processes, ("spare",)))
@@ -106,44 +133,10 @@ class ProcessSite:
     def abandon(self) -> None:
         """The process ends now, without leaving the site: remove what would stay."""
         if self._folder:
-            _remove(Path(self._folder))
+            remove(Path(self._folder))
 
     def _private(self, name: str) -> str:
         return f"unix:{Path(self._folder) / name}" if self._folder else LOOPBACK
-
-
-def _sweep(place: Path) -> None:
-    """Remove the folders of parents that are no more."""
-    ours = f"{_PREFIX}{_space()}-"
-    for folder in place.glob(f"{ours}*-*"):
-        pid = folder.name.removeprefix(ours).partition("-")[0]
-        with contextlib.suppress(OSError):
-            if pid.isdecimal() and folder.lstat().st_uid == os.getuid() and not _lives(int(pid)):
-                _remove(folder)
-
-
-def _space() -> int:
-    """Whose process ids these are: containers that share a folder of temporary files cannot see who lives."""
-    with contextlib.suppress(OSError):
-        return os.stat("/proc/self/ns/pid").st_ino
-    return 0
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's
-        return True
-    return True
-
-
-def _remove(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        for socket in folder.iterdir():
-            socket.unlink(missing_ok=True)
-        folder.rmdir()
 
 
 def tls_words(tls: TlsFiles | None, *, insecure: bool = False) -> list[str]:

@@ -19,7 +19,6 @@ from typing import Any, Final, Protocol
 
 from ..actors import AiostormError, AskFailedError, AskTimeoutError, Child, SpawnError
 from ..metrics import TaskCounters, TaskMetrics
-from ..topology import ConfigError, TopologyError
 from ..transport import PeerLostError
 from .body import WorkerStatus
 from .errors import WorkerError
@@ -42,8 +41,9 @@ from .messages import (
     Seen,
     Steer,
     Trouble,
+    Update,
 )
-from .targets import TargetError
+from .troubles import trouble_error
 from .worker_life import Decision, Degraded, Kill, LifeTimings, Phase, Recovered, Spawn, WorkerLife
 
 log = logging.getLogger("aiostorm.cluster")
@@ -119,7 +119,7 @@ class Station:
     ) -> None:
         self.name = name
         self.tasks = tasks
-        self.life = WorkerLife(timings)
+        self.life = WorkerLife(timings, awaited=headquarters.is_remote(name))
         self._timings = timings
         self.pid = 0
         self.address = ""
@@ -134,7 +134,7 @@ class Station:
         self._child: Child | None = None
         self._joined: asyncio.Future[Joined] = asyncio.get_running_loop().create_future()
         self._poked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._errors = self._stalls = 0
+        self._errors = self._stalls = self._events = 0
         self._mode = ""
         self._living: asyncio.Task[None] | None = None
 
@@ -164,15 +164,15 @@ class Station:
             self._mode = mode
             self._tell(Steer(mode))
 
-    async def hear(self, news: PeerGone | PeerDied) -> None:
-        """Tell it that another has ended; returns when it knows, or cannot."""
+    async def hear(self, news: PeerGone | PeerDied | Update) -> None:
+        """Tell it that another has ended, or of other settings; returns when it knows, or cannot."""
         if self._child is not None and self._joined.done():
             await self._told(news)
 
-    def peer_back(self, peer: str) -> None:
+    def peer_back(self, peer: str, address: str) -> None:
         """Tell it that another is there again."""
         if self._child is not None:
-            self._tell(PeerBack(peer))
+            self._tell(PeerBack(peer, address))
 
     async def finish(self, limit_s: float, *, at_once: bool) -> None:
         """End it; returns when it has ended."""
@@ -180,7 +180,7 @@ class Station:
         self._poke()
         if self._child is not None and self._joined.done():
             try:
-                order = Finish(at_once, self._errors, self._stalls)
+                order = Finish(at_once, self._errors, self._stalls, self._events)
                 self._saw(await self.ask(BUILDER, order, timeout_s=limit_s))
                 self._part_with_it()
             except AiostormError as error:
@@ -199,7 +199,8 @@ class Station:
     async def replace(self, limit_s: float) -> None:
         """End it in order, so that another process of its name is started."""
         try:
-            self._saw(await self.ask(BUILDER, Finish(False, self._errors, self._stalls), timeout_s=limit_s))
+            order = Finish(False, self._errors, self._stalls, self._events)
+            self._saw(await self.ask(BUILDER, order, timeout_s=limit_s))
             self._part_with_it()
         except AiostormError as error:
             log.warning("%s did not end in order: %s", self.name, error)
@@ -217,6 +218,8 @@ class Station:
         """See Reporter."""
         if not self._joined.done():
             self.pid = joined.pid
+            self._announce(self.life.joined(self._clock.monotonic()))
+            self._poke()
             self._joined.set_result(joined)
 
     def heard(self) -> None:
@@ -255,8 +258,10 @@ class Station:
         self._joined, self._mode = loop.create_future(), ""
         try:
             child = self._child = await self._headquarters.spawn(self.name)
-        except SpawnError as error:
+        except AiostormError as error:
             log.error("%s: %s", self.name, error)
+            if not isinstance(error, SpawnError):  # it can never be started
+                self._chief.failed(error)
             return self.life.exited(self._clock.monotonic(), str(error))
         self.pid = child.pid
         if self.life.phase is Phase.STOPPING:  # it was to end while it was started
@@ -284,17 +289,25 @@ class Station:
         return self._ended(ended.result(), why)
 
     def _is_gone(self) -> None:
-        life = self._life_of_process()
+        life = self._headquarters.life(self.name)
         self._child = None
         self.works = False
         self._headquarters.lost(self.name, life)
         self._chief.died(self, life)
 
     def _ended(self, code: int, why: str) -> list[Decision]:
+        lost = sum(task.time.live for task in self.metrics.values() if task.time is not None)
         self._keep_counts()
         told = why or (f"signal {-code}" if code < 0 else f"exit code {code}")
         if self.life.phase is not Phase.STOPPING:
             log.warning("%s (pid %d) has ended: %s", self.name, self.pid, told)
+            if lost:
+                log.warning(
+                    "with %s, %d open windows (or kept tuples) are lost, as they were when it was last seen: what was "
+                    "acked and in a window does not come again",
+                    self.name,
+                    lost,
+                )
         return self.life.exited(self._clock.monotonic(), told)
 
     async def _work(self) -> None:
@@ -352,7 +365,7 @@ class Station:
         while True:
             try:
                 with_pending = looks % 4 == 0 or self._mode != "active"
-                look = Look(self._errors, self._stalls, pending=with_pending)
+                look = Look(self._errors, self._stalls, self._events, pending=with_pending)
                 self._saw(await self.ask(STEWARD, look, timeout_s=10.0))
                 self.life.heard(self._clock.monotonic())
             except AskTimeoutError:
@@ -364,7 +377,8 @@ class Station:
 
     async def look(self) -> None:
         """Look at it now."""
-        self._saw(await self.ask(STEWARD, Look(self._errors, self._stalls, pending=True), timeout_s=10.0))
+        look = Look(self._errors, self._stalls, self._events, pending=True)
+        self._saw(await self.ask(STEWARD, look, timeout_s=10.0))
 
     def _part_with_it(self) -> None:
         """It ends by itself now; of another machine's we do not hear when."""
@@ -379,21 +393,21 @@ class Station:
             self.metrics[task.task_id] = task if base is None else _sum(base, task)
         if seen.pending or not any(task.pending for task in seen.tasks):
             self.pending = dict(seen.pending)
-        if seen.error_count > self._errors or seen.stall_count > self._stalls:
+        if seen.error_count > self._errors or seen.stall_count > self._stalls or seen.pressure is not None:
             self._chief.seen(self, seen)
-        self._errors, self._stalls = seen.error_count, seen.stall_count
+        self._errors, self._stalls, self._events = seen.error_count, seen.stall_count, seen.event_count
 
     def _keep_counts(self) -> None:
         self._base = {task: replace(seen, pending=0, pending_trees=0, fill=0) for task, seen in self.metrics.items()}
-        self._errors = self._stalls = 0
+        self._errors = self._stalls = self._events = 0
         self.metrics.update(self._base)
 
     def _announce(self, decisions: list[Decision]) -> None:
         for decision in decisions:
             if isinstance(decision, Degraded):
-                log.error("%s does not stay alive: %s; it is started further", self.name, decision.reason)
+                log.error("%s is degraded: %s; it is tried further", self.name, decision.reason)
             elif isinstance(decision, Recovered):
-                log.info("%s has stayed alive since", self.name)
+                log.info("%s is degraded no longer", self.name)
 
     def _tell(self, message: object) -> None:
         self._headquarters.system.guard(self._told(message), name=f"{self.name} is told")
@@ -403,10 +417,6 @@ class Station:
             await self.ask(STEWARD, message, timeout_s=30.0)
         except AiostormError as error:
             log.debug("%s was not told %r: %s", self.name, message, error)
-
-    def _life_of_process(self) -> int:
-        link = self._headquarters.node.state(self.name)
-        return 0 if link is None else link.incarnation
 
     async def _wait(self, *until: asyncio.Task[int]) -> float | None:
         """Until something has happened, or the life is due. When that was."""
@@ -438,13 +448,3 @@ async def cancelled(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def trouble_error(worker: str, trouble: Trouble) -> Exception:
-    """What the parent raises."""
-    if trouble.kind == "ConfigError":
-        return ConfigError(*trouble.problems)
-    if trouble.kind == "TopologyError":
-        return TopologyError(list(trouble.problems))
-    text = "; ".join(trouble.problems)
-    return TargetError(f"{worker}: {text}") if trouble.kind == "TargetError" else WorkerError(f"{worker}: {text}")

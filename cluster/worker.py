@@ -11,6 +11,8 @@
 4. SIGTERM lets the parent take it out first: spouts rest until all is processed. Then nothing needs to be replayed.
 5. A worker whose link to a peer or its parent was closed (what came over it could not be taken) ends: its next life
    has another.
+6. One that has nothing to do yet (it has joined before anything was submitted) lives as long as its link does.
+7. A parent that has begun anew does not know it, and one that has given it up has another: it ends.
 
 Exit codes: 0 told to end; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 anything else, with a traceback.
 
@@ -26,7 +28,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..actors import ActorSystem, AiostormError, Clock, Rng
-from ..transport import ExposedError, Network, Node
+from ..transport import ExposedError, Link, Network, Node, PeerStarted
 from .duty import Builder, Duty, Loader, Steward, load
 from .messages import BUILDER, PARENT, STEWARD, Joined, Leaving, register
 
@@ -107,28 +109,31 @@ class _Worker:
         self._system = system
         self._leave = leave
         self._broken: tuple[str, Exception] | None = None
+        self._parents = 0
         self._ends = False
 
     async def run(self, node: Node, loader: Loader) -> int:
         """To the end."""
         options = self._options
-        node.link(PARENT, options.parent)
+        link = node.link(PARENT, options.parent)
         parent = node.ref(PARENT, PARENT)
 
         def tell_parent(message: object) -> None:
             self._system.guard(parent.tell(message), name=f"{options.name} tells its parent")
 
         node.on_lost(self._lost)
+        node.on_peer(self._started)
         duty = self.duty = Duty(self._system, node, options.listen, tell_parent, loader)
         for name, actor in ((BUILDER, Builder(duty)), (STEWARD, Steward(duty))):
             node.offer(name, self._system.spawn(actor, name))
         try:
             await parent.ask(Joined(options.name, options.pid, options.node), timeout_s=JOIN_S)
         except AiostormError as error:
-            log.error("no parent at %s: %s", options.parent, error)
+            why = error if link.established else link.trouble or error
+            log.error("no parent at %s: %s", options.parent, why)
             node.lose(PARENT, "it does not answer")
             return NO_PARENT
-        code = await self._serve(duty, tell_parent)
+        code = await self._serve(duty, link, tell_parent)
         self._ends = True
         for peer in node.peers:
             if peer != PARENT or code == NO_PARENT:  # what is left for them is lost: nobody waits for it
@@ -140,7 +145,11 @@ class _Worker:
         if not self._ends and self._broken is None:
             self._broken = peer, error
 
-    async def _serve(self, duty: Duty, tell_parent: Callable[[object], None]) -> int:
+    def _started(self, peer: str, started: PeerStarted) -> None:
+        """A peer begins a life; the parent that this one has joined, another."""
+        self._parents += peer == PARENT
+
+    async def _serve(self, duty: Duty, link: Link, tell_parent: Callable[[object], None]) -> int:
         """Until it is over, one way or the other."""
         clock = self._system.clock
         silence_s = 0.0
@@ -153,15 +162,21 @@ class _Worker:
                 return TERMINATED if leaving_s is not None else 0
             now_s = clock.monotonic()
             passed_s, looked_s = min(now_s - looked_s, 2 * TICK_S), now_s  # 3: no more than if all was well
-            silence_s = 0.0 if duty.heard != heard else silence_s + passed_s
+            waits = duty.part is None and link.established  # 6
+            silence_s = 0.0 if waits or duty.heard != heard else silence_s + passed_s
             heard = duty.heard
             if silence_s >= self._options.lease_s:
                 log.error("no word of the parent's for %g s: it is gone, or this machine is cut off", silence_s)
+                return NO_PARENT
+            if self._parents > 1:  # 7
+                log.error("its parent has begun anew, and does not know this process")
                 return NO_PARENT
             if self._broken is not None:
                 log.error("ends, to be started anew: its link to %s is closed (%s)", *self._broken)
                 return BROKEN
             if leaving_s is None and self._leave.is_set():
+                if duty.is_idle:
+                    return TERMINATED
                 leaving_s = now_s
                 log.info("SIGTERM: asks its parent to go on without it")
                 tell_parent(Leaving(self._options.name, LEAVE_S))

@@ -10,6 +10,7 @@
 2. Degraded ends when the worker has run for `window_s` without an end.
 3. A worker that runs renews its lease by any sign of life. One whose lease is over is frozen, or cannot be reached: it
    is killed, and what follows is as for any end. While it starts (it may import for long) it has `start_limit_s`.
+   One that somebody else starts (`awaited`) has it from when it has come; until then it is waited for, degraded.
 4. A worker that was asked to stop and is gone has ended; it is killed when `stop_limit_s` is over.
 
 From: OTP's restart intensity and Storm's supervisor (Slot.java), whose workers have `supervisor.worker.timeout.secs`
@@ -59,14 +60,14 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """Tell people: it does not stay alive. It is tried further."""
+    """Tell people: it does not stay alive, or does not come. It is tried further."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Tell people: it has stayed alive since."""
+    """Tell people: it has stayed alive since, or it has come."""
 
 
 Decision = Spawn | Kill | Degraded | Recovered
@@ -75,12 +76,16 @@ Decision = Spawn | Kill | Degraded | Recovered
 class WorkerLife:
     """The life of one worker, over all its processes. Times are monotonic seconds and never go back."""
 
-    def __init__(self, timings: LifeTimings | None = None) -> None:
+    def __init__(self, timings: LifeTimings | None = None, *, awaited: bool = False) -> None:
         self.phase = Phase.BACKOFF
         self.restarts = 0
         """Times it was started again."""
         self.degraded = ""
         """Why it is degraded; empty if it is not."""
+        self.is_missed = False
+        """Is it degraded, since it has not come?"""
+        self._awaited = awaited
+        self._absent = False
         self._timings = timings or LifeTimings()
         self._ends: deque[float] = deque(maxlen=self._timings.degraded_after)
         self._stop_limit_s = self._timings.stop_limit_s
@@ -99,6 +104,17 @@ class WorkerLife:
     def begin(self, now_s: float) -> list[Decision]:
         """Start it for the first time."""
         return self._spawn(now_s)
+
+    def joined(self, now_s: float) -> list[Decision]:
+        """It has come."""
+        if self.phase is not Phase.STARTING or not self._absent:
+            return []
+        self._absent = False
+        self._due_s = now_s + self._timings.start_limit_s
+        if not self.is_missed:
+            return []
+        self.is_missed, self.degraded = False, ""
+        return [Recovered()]
 
     def ready(self, now_s: float) -> list[Decision]:
         """It does its work from now on."""
@@ -153,6 +169,12 @@ class WorkerLife:
             case Phase.BACKOFF:
                 self.restarts += 1
                 return decisions + self._spawn(now_s)
+            case Phase.STARTING if self._absent:
+                self._due_s = None
+                if not self.degraded:
+                    self.is_missed, self.degraded = True, f"it has not come for {timings.start_limit_s:g} s"
+                    decisions.append(Degraded(self.degraded))
+                return decisions
             case Phase.STARTING:
                 self._too_slow = True
                 return decisions + self._kill(f"it was not ready {timings.start_limit_s:g} s after its start")
@@ -164,6 +186,7 @@ class WorkerLife:
     def _spawn(self, now_s: float) -> list[Decision]:
         self.phase = Phase.STARTING
         self._killed = self._too_slow = False
+        self._absent = self._awaited
         self._due_s = now_s + self._timings.start_limit_s
         return [Spawn()]
 

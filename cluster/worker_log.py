@@ -1,21 +1,24 @@
 """Worker log: what workers print and log, line by line, in the parent's log.
 
     worker:  log record ─► "\\x1e<level> <logger> <component[task]>\\x1f<line>" on its standard error
-             print ──────► the line as it is
+             print ──────► the same, where it was printed; the logger is "stdout" or "stderr"
     parent:  ─► logger aiostorm.worker: "worker-1 count[7] my.module: line"
 
 1. Each line of a record (a traceback has many) is marked, so lines of several processes can be told apart.
 2. A line that is marked only with PULSE says that the process lives, and is not shown (see pulse).
-3. What a worker prints never reaches the parent's standard output: that has results.
-4. The last lines of each are kept, for the error that says why it ended.
+3. What other code writes (an extension in C, a child of the worker's) is shown as it is, with the worker's name.
+4. What a worker prints never reaches the parent's standard output: that has results.
+5. The last lines of each are kept, for the error that says why it ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import deque
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final, TextIO
 
 from ..actors import ChildLine
 
@@ -56,18 +59,60 @@ class WorkerLog:
         self._last.pop(worker, None)
 
 
+def plain_line(text: str) -> str:
+    """A line without marks, for who reads it elsewhere; empty if it is none of the worker's words."""
+    text = text.removesuffix(PULSE)
+    if not text.startswith(_MARK):
+        return text
+    head, _, line = text[1:].partition(_END)
+    _, _, rest = head.partition(" ")
+    logger, _, task = rest.partition(" ")
+    where = " ".join(part for part in (task, logger) if part)
+    return f"{where}: {line}" if where else line
+
+
 class MarkedFormatter(logging.Formatter):
     """The worker's side: a record as marked lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See the module."""
-        head = f"{_MARK}{record.levelno} {record.name} {_task_of(record)}{_END}"
+        head = f"{_MARK}{record.levelno} {record.name} {_task_in(record.threadName or '')}{_END}"
         return "\n".join(head + line for line in super().format(record).split("\n"))
 
 
-def _task_of(record: logging.LogRecord) -> str:
-    """Which task's code it comes from: "count[7]"; empty if from none's."""
-    thread = record.threadName or ""
+class MarkedStream:
+    """The worker's side: in place of `sys.stdout` or `sys.stderr`; each line begins with a mark. Nothing is held back.
+
+    Parts of a line that several tasks write in turn are one line, of the first of them.
+    """
+
+    def __init__(self, stream: TextIO, name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._at_start = True
+
+    def write(self, text: str) -> int:
+        """See TextIO."""
+        head = f"{_MARK}{logging.INFO} {self._name} {_task_in(threading.current_thread().name)}{_END}"
+        *whole, rest = text.split("\n")
+        for line in whole:
+            self._stream.write(f"{head if self._at_start else ''}{line}\n")
+            self._at_start = True
+        if rest:
+            self._stream.write(f"{head if self._at_start else ''}{rest}")
+            self._at_start = False
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """See TextIO."""
+        self.write("".join(lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _task_in(thread: str) -> str:
+    """Which task's code runs here, in the thread of that name: "count[7]"; empty if none's."""
     if thread.startswith("aiostorm-") and "[" in thread:  # a blocking component's own
         return thread.removeprefix("aiostorm-").partition("]")[0] + "]"
     try:

@@ -19,17 +19,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from ..actors import Stall
+from ..backpressure import Backpressure, PressureEvent
 from ..metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
 from ..tasks import ErrorReport
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology, make_plan
+from .assignment import Assignment
 from .body import GaveUp as TellGaveUp
 from .body import WorkerStatus
 from .duty import shape_of
@@ -44,9 +45,10 @@ from .messages import (
     PeerDied,
     PeerGone,
     Seen,
+    Update,
 )
 from .questions import quiet_report, results_of, tell_all
-from .scheduler import WorkerInfo, place
+from .scheduler import place, tasks_on_driver
 from .station import FINISH_S, Station
 from .worker_life import LifeTimings
 
@@ -59,17 +61,6 @@ AGAIN_S: Final = 0.1
 
 REPLACE_S: Final = 60.0
 """So long the spouts rest for a worker that is replaced, at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What is to run on workers: where the topology is imported from, and on how many."""
-
-    target: str
-    arguments: tuple[str, ...] = ()
-    workers: int = 1
-    remote_workers: int = 0
-    timings: LifeTimings | None = None
 
 
 class Workforce:
@@ -94,8 +85,9 @@ class Workforce:
         self._assignment = assignment
         self._tell_gave_up = gave_up
         self._plan = make_plan(topology, config)
-        names = headquarters.new_names(assignment.workers, assignment.remote_workers)
-        infos = [WorkerInfo(n, n if headquarters.is_remote(n) else "") for n in names]
+        on_driver = bool(tasks_on_driver(topology, self._plan))
+        infos = headquarters.hire(assignment.workers, assignment.remote_workers, on_driver=on_driver)
+        names = [info.name for info in infos]
         self._placement = place(topology, self._plan, infos)
         tasks = {n: tuple(t for t, worker in self._placement.items() if worker == n) for n in names}
         timings = assignment.timings or LifeTimings()
@@ -106,6 +98,8 @@ class Workforce:
         self._failure: Exception | None = None
         self._errors: deque[ErrorReport] = deque(maxlen=KEPT)
         self._stalls: deque[Stall] = deque(maxlen=KEPT)
+        self._events: deque[PressureEvent] = deque(maxlen=KEPT)
+        self._pressure = Backpressure(config.backpressure_enable)
         self._ending = False
         self._started = False
 
@@ -159,6 +153,15 @@ class Workforce:
                 found.setdefault(component, []).extend(ids)
         return found
 
+    def backpressure(self) -> Backpressure:
+        """See Body. As the worker with the topology master last said; the events of all its lives."""
+        return replace(self._pressure, events=tuple(self._events))
+
+    async def update(self, config: Config) -> None:
+        """See Body. A worker that is started later has these settings from its start."""
+        self._config = config
+        await tell_all(list(self.stations.values()), Update(self._settings()))
+
     async def results(self) -> dict[str, list[Any]]:
         """See Body. Waits for a worker that is started again; WorkerError if one ends meanwhile."""
         by_task: dict[int, Any] = {}
@@ -182,7 +185,7 @@ class Workforce:
         for station in self.stations.values():
             station.begin()
         while not ended.done() and self._failure is None and len(self._steps["ready"]) < len(self.stations):
-            if self.degraded:
+            if any(station.life.degraded and not station.life.is_missed for station in self.stations.values()):
                 self._failure = WorkerError(self._why_not())
                 break
             await self._change(ended)
@@ -255,14 +258,12 @@ class Workforce:
 
     def order(self, station: Station) -> Load:
         """See Chief."""
-        remote = self._headquarters.is_remote(station.name)
-        config = self._config
         return Load(
             name=self._name,
             target=self._assignment.target,
             arguments=self._assignment.arguments,
-            paths=() if remote else tuple(path for path in sys.path if path),
-            config={**{key: getattr(config, key) for key in config.model_fields_set}, **config.user},
+            paths=self._headquarters.paths(station.name),
+            config=self._settings(),
             placement=dict(self._placement),
             shape=shape_of(self._topology),
         )
@@ -297,7 +298,7 @@ class Workforce:
         self._steps["connected"].add(station.name)
         self.wake()
         for other in self._others(station):
-            other.peer_back(station.name)
+            other.peer_back(station.name, station.address)
 
     def ready(self, station: Station) -> None:
         """See Chief."""
@@ -316,6 +317,9 @@ class Workforce:
         """See Chief."""
         self._errors.extend(seen.errors)
         self._stalls.extend(seen.stalls)
+        if seen.pressure is not None:
+            self._events.extend(seen.pressure.events)
+            self._pressure = seen.pressure
 
     def gave_up(self, told: GaveUp) -> None:
         """See Chief."""
@@ -348,6 +352,11 @@ class Workforce:
         finally:
             self._telling[station.name] -= 1
             self.wake()
+
+    def _settings(self) -> dict[str, Any]:
+        """What is set, as it travels."""
+        config = self._config
+        return {**{key: getattr(config, key) for key in config.model_fields_set}, **config.user}
 
     def _others(self, station: Station) -> list[Station]:
         return [other for other in self.stations.values() if other is not station]

@@ -1,5 +1,5 @@
 """What tasks count, and what others read of it."""
 
-from .counters import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
+from .counters import ComponentMetrics, ProgressMetrics, TaskCounters, TaskMetrics, TimeMetrics, TopologyMetrics
 
-__all__ = ["ComponentMetrics", "TaskCounters", "TaskMetrics", "TopologyMetrics"]
+__all__ = ["ComponentMetrics", "ProgressMetrics", "TaskCounters", "TaskMetrics", "TimeMetrics", "TopologyMetrics"]

@@ -24,6 +24,8 @@ class TaskCounters:
         "execute_s",
         "executed",
         "failed",
+        "fired",
+        "late",
         "replayed",
         "restarts",
         "transferred",
@@ -36,6 +38,8 @@ class TaskCounters:
         self.executed = 0
         self.acked = 0
         self.failed = 0
+        self.late = 0
+        self.fired = 0
         self.replayed = 0
         self.dead_lettered = 0
         self.errors = 0
@@ -46,10 +50,45 @@ class TaskCounters:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeMetrics:
+    """How far time is for a task with windows, or with windows behind it. Times in milliseconds.
+
+    `live`: windows that are open, one for each key (of buffered windows: rows that are kept). `watermark_ms`: None
+    before the first and when all inputs have ended (`ended`). `lag_ms`: how far it is behind the clock. `inputs`: pairs
+    of input task and its watermark; `idle`: those that are not waited for.
+    """
+
+    live: int = 0
+    watermark_ms: int | None = None
+    lag_ms: int | None = None
+    ended: bool = False
+    inputs: tuple[tuple[int, int | None], ...] = ()
+    idle: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressMetrics:
+    """How far a task or a component is with what it has to do: `done` of `total` parts, of which `unit` is the name.
+
+    `rows`: so many have been processed.
+    """
+
+    unit: str
+    done: int
+    total: int
+    rows: int = 0
+
+    def __str__(self) -> str:
+        rows = f", {self.rows:,} row{'' if self.rows == 1 else 's'}" if self.rows else ""
+        return f"{self.done:,} of {self.total:,} {self.unit}{rows}"
+
+
+@dataclass(frozen=True, slots=True)
 class TaskMetrics:
     """One task at one moment.
 
     `acked` and `failed` are messages for a spout and tuples for a bolt; `replayed` and `dead_lettered` are a spout's.
+    `late` are tuples that came too late for their windows, `fired` windows (of one key) that have fired.
     `execute_s` is the time spent in `execute`, `complete_s` the sum over acked messages from emit to ack, `trees` the
     tuple trees a spout has emitted, `pending` its open messages and `pending_trees` the trees they are in. `fill` and
     `capacity` are of the mailbox, in tuples.
@@ -61,6 +100,8 @@ class TaskMetrics:
     executed: int = 0
     acked: int = 0
     failed: int = 0
+    late: int = 0
+    fired: int = 0
     replayed: int = 0
     dead_lettered: int = 0
     errors: int = 0
@@ -72,15 +113,33 @@ class TaskMetrics:
     pending_trees: int = 0
     fill: int = 0
     capacity: int = 0
+    time: TimeMetrics | None = None
+    progress: ProgressMetrics | None = None
 
     @classmethod
     def of(
-        cls, task_id: int, counters: TaskCounters, *, pending: int, fill: int, capacity: int, pending_trees: int = 0
+        cls,
+        task_id: int,
+        counters: TaskCounters,
+        *,
+        pending: int,
+        fill: int,
+        capacity: int,
+        pending_trees: int = 0,
+        time: TimeMetrics | None = None,
+        progress: ProgressMetrics | None = None,
     ) -> TaskMetrics:
         """A copy of a task's counters."""
         copied = {name: getattr(counters, name) for name in TaskCounters.__slots__}
         return cls(
-            task_id=task_id, pending=pending, pending_trees=pending_trees, fill=fill, capacity=capacity, **copied
+            task_id=task_id,
+            pending=pending,
+            pending_trees=pending_trees,
+            fill=fill,
+            capacity=capacity,
+            time=time,
+            progress=progress,
+            **copied,
         )
 
 
@@ -116,6 +175,43 @@ class ComponentMetrics:
     def failed(self) -> int:
         """Messages (spout) or tuples (bolt) failed; a message that fails twice counts twice."""
         return sum(t.failed for t in self.tasks)
+
+    @property
+    def late(self) -> int:
+        """Tuples that came too late for their windows."""
+        return sum(t.late for t in self.tasks)
+
+    @property
+    def fired(self) -> int:
+        """Windows that have fired, one for each key."""
+        return sum(t.fired for t in self.tasks)
+
+    @property
+    def live_windows(self) -> int:
+        """Windows that are open, one for each key (of buffered windows: rows that are kept)."""
+        return sum(t.time.live for t in self.tasks if t.time is not None)
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The least watermark of its tasks, in milliseconds since 1970; None: there is none (any more)."""
+        known = [t.time for t in self.tasks if t.time is not None and not t.time.ended]
+        marks = [time.watermark_ms for time in known if time.watermark_ms is not None]
+        return min(marks) if marks and len(marks) == len(known) else None
+
+    @property
+    def watermark_lag_s(self) -> float | None:
+        """How far that is behind the clock."""
+        lags = [t.time.lag_ms for t in self.tasks if t.time is not None and t.time.lag_ms is not None]
+        return max(lags) / 1000 if lags and self.watermark_ms is not None else None
+
+    @property
+    def progress(self) -> ProgressMetrics | None:
+        """The sum of what its tasks know; None if none knows."""
+        known = [t.progress for t in self.tasks if t.progress is not None]
+        if not known:
+            return None
+        done, total, rows = (sum(getattr(p, name) for p in known) for name in ("done", "total", "rows"))
+        return ProgressMetrics(known[0].unit, done, total, rows)
 
     @property
     def replayed(self) -> int:

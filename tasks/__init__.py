@@ -2,12 +2,16 @@
 
 from .bolt_task import BoltTask
 from .environment import Environment, Wire, direct
+from .gauge import Gauge
 from .hooks import load_hooks
 from .reports import ErrorLog, ErrorReport, describe
 from .spout_task import SpoutTask
 from .task import Activate, Deactivate, FailPending, GetResult, TaskActor
+from .time_messages import TIME_MESSAGES
+from .topology_master import TopologyMaster
 
 __all__ = [
+    "TIME_MESSAGES",
     "Activate",
     "BoltTask",
     "Deactivate",
@@ -15,9 +19,11 @@ __all__ = [
     "ErrorLog",
     "ErrorReport",
     "FailPending",
+    "Gauge",
     "GetResult",
     "SpoutTask",
     "TaskActor",
+    "TopologyMaster",
     "Wire",
     "describe",
     "direct",

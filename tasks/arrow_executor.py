@@ -29,7 +29,7 @@ class ArrowExecutor(BatchExecutor):
         for segment in segments:
             try:
                 batch = batch_of(segment.items, segment.origin)
-                await self._call(self._execute, [segment], batch, *self._arguments)
+                await self._call(self._execute, [segment], batch, *self._arguments, given=batch)
             except USER_ERRORS as error:
                 failed += len(segment.items)
                 self._fail(segment, blamed(error))

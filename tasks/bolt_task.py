@@ -14,12 +14,15 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from ..actors import EMPTY, Question, Stop, Timer
+from ..backpressure import BoltReading, Clear, Sample, Sampler, Settings
 from ..topology import (
     SYSTEM_COMPONENT,
     TICK_STREAM,
+    WATERMARK_STREAM,
     BasicBolt,
     Bolt,
     ColumnRows,
@@ -32,18 +35,21 @@ from ..topology import (
     TaskSpec,
     TupleBatch,
 )
+from ..windows import WindowBolt
 from .choice import Tools, choose_executor
 from .collectors import BoltTaskCollector, TaskCollector, settle
 from .drive import USER_ERRORS, blamed, is_cancelled
 from .environment import Environment
 from .executors import BatchExecutor, Executor, RowFailedError, without_waiting
+from .held import Held
 from .reports import describe
-from .steps import SteppingTask
+from .time_messages import AskTime
+from .timed_task import ALARM, TimedTask
 
 TICK_FIELDS = Fields("rate_secs")
 
 
-class BoltTask(SteppingTask):
+class BoltTask(TimedTask):
     """One task of a bolt."""
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
@@ -53,40 +59,74 @@ class BoltTask(SteppingTask):
         self._turn_s = config.turn_max_ms / 1000
         self._turn_tuples = config.turn_max_tuples
         self._slice = 1  # rows between two looks at the clock; follows the time a row takes
-        self._held: dict[Segment, None] = {}  # in order: what an instance loses fails in the order in which it came
-        self._held_sweep = 64  # so many, and those that are done by now are taken out
+        self._held = Held()
         self._executor: Executor
         self._batches: BatchExecutor | None
         self._collectors: list[TaskCollector] = []
         self._working = False
+        self._dry = False
+        self._begun_s = 0.0  # what is executed now was begun then,
+        self._running = 0  # and is so many tuples
         self._suspended = False
         self._flush_soon: asyncio.Handle | None = None
+        self.sampler = Sampler(Settings.of(env.config))
         self._tick_origin = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, TICK_FIELDS)
 
     @property
     def is_quiet(self) -> bool:
         """See TaskActor."""
-        box, busy = self._box, self._working or self._raised is not None
+        box, busy = self._box, self._working or self._raised is not None or self.fires
         return not (busy or self._inbox or self.outbox.blocked or box.has_data or box.has_control or self.emitter.dirty)
+
+    def sample(self, now_s: float) -> BoltReading:
+        """Look at its mailbox, for the topology master. What it has taken and not executed is still to be done."""
+        box, sampler, counters = self._box, self.sampler, self.counters
+        in_hand = sum(len(segment.items) for segment in self._inbox) - self._start
+        # What is executed now counts as far as it is likely to be done: a batch may take longer than an interval.
+        spent_s = self._stopwatch() - self._begun_s if self._working else 0.0
+        running = self._running if self._working else 0
+        done = int(min(running, spent_s * counters.executed / counters.execute_s)) if counters.execute_s else 0
+        seen = Sample(
+            fill=box.fill + in_hand + running - done,
+            capacity=box.capacity,
+            held=not (box.gate_open or box.closed),
+            executed=counters.executed + done,
+            execute_s=counters.execute_s + spent_s,
+            dry=self._dry,
+            life=self.counters.restarts,
+            stuck=bool(self.outbox.blocked),
+        )
+        self._dry = not (self._working or seen.fill)
+        sampler.sample(seen, now_s)
+        judged = (sampler.flagged, sampler.verdict, sampler.step, sampler.busy, sampler.load, sampler.starved)
+        return BoltReading(self.task.task_id, seen.fill, seen.capacity, seen.executed, *judged)
 
     async def started(self) -> None:
         """Make, prepare and wire a component: the first, or the next after a failure."""
         self._close_collectors()
+        if len(self._held):  # what failed was no call of the instance's, or this was done by then
+            self._fail_held(RuntimeError("it began anew"), self._inbox[0] if self._start else None, self._start)
         component = await self.make_component()
-        context = self.context()
-        collector = BoltTaskCollector(self.emitter, self.outbox, self._report, self._fail_row, self._wake)
+        context, report = self.context(), partial(self.report, "report_error")
+        fails = (self._fail_row, self._fail_segment)
+        collector = BoltTaskCollector(self.emitter, self.outbox, report, *fails, self._wake)
         self._collectors = [collector]
-        if isinstance(component, Bolt):
+        if isinstance(component, Bolt | WindowBolt):
             await self.open_component(component.prepare, context, collector)
         elif isinstance(component, BasicBolt):
             await self.open_component(component.prepare, context)
         self.use_hooks(context)
-        fails = (self._fail_row, self._fail_segment)
-        tools = Tools(self.emitter, self.outbox, self._report, self._suspend, *fails, self.hook_calls)
-        self._executor = choose_executor(component, tools, collector, self._collectors, self.task.task_id)
+        tools = Tools(self.emitter, self.outbox, report, self._suspend, *fails, self.hook_calls)
+        if isinstance(component, WindowBolt):
+            self._executor = self.window_executor(component, tools, collector)
+        else:
+            self._executor = choose_executor(component, tools, collector, self._collectors, self.task.task_id)
+            self.pass_time_on(component, tools)
         self._batches = self._executor if isinstance(self._executor, BatchExecutor) else None
         if self.config.tick_tuple_freq_s is not None:
             self.every(self.config.tick_tuple_freq_s, TICK_STREAM)
+        if self._time is not None:  # an instance's alarm ends with it
+            self.settle_time(self._time)
         self.is_ready()
 
     async def run(self) -> None:
@@ -98,10 +138,11 @@ class BoltTask(SteppingTask):
                 await self._control(message)
             if self.emitter.dirty:  # from user code that ran outside of a turn, or lost segments
                 self.emitter.flush()
-            blocked, work = self.outbox.blocked, bool(self._inbox or mailbox.has_data)
+            blocked, work = self.outbox.blocked, bool(self._inbox or self.fires or mailbox.has_data)
             if self._stopping and not (blocked or work):
                 return
             if not (blocked or work):
+                self._dry = True
                 self.env.on_quiet()
             if self._executor.plain and self._thread is None:
                 await self._wait_steps(ready=work and not blocked)
@@ -119,22 +160,32 @@ class BoltTask(SteppingTask):
             self._close_collectors()
             for segment in self._inbox:
                 self.dead_letter(segment)
+            self.say_what_ends()
 
     # -- a turn ------------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> None:
-        inbox = self._inbox
-        if not inbox:
+        inbox, time = self._inbox, self._time
+        begun_ms = 0 if time is None else time.now_ms()
+        if not (inbox or self.fires):
             inbox.extend(self._box.take_batch(self._turn_tuples))
-        self._working = True
+        if not self.env.awake:  # the spouts may be in other processes
+            self.env.wake()
+        self._working, self._begun_s = True, self._stopwatch()
         try:
-            if self._batches is not None:
+            if time is not None and time.firing:
+                await self.fire(time, self._turn_tuples)
+            elif self._batches is not None:
                 await self._run_batch(self._batches)
             else:
                 await self._run_slices(self._executor)
+            if time is not None:
+                self.after_turn(time, begun_ms)
         finally:
             self._working = self._suspended = False
             self.emitter.in_hand = None
+            if self.stamps is not None:
+                self.stamps.enter(None)
             if self._in_step:  # the data first; the ackers hear of it when it is through
                 self.emitter.seal_branches()
                 self._after_round(self._post)
@@ -143,19 +194,29 @@ class BoltTask(SteppingTask):
 
     def _post(self) -> None:
         self.emitter.post()
-        if self._raised is None and not (self._inbox or self._box.has_data):
+        if self._raised is None and not (self._inbox or self.fires or self._box.has_data):
+            self._dry = True
             self.env.on_quiet()  # not before: what was to be posted kept it from being quiet
 
     async def _run_slices(self, executor: Executor) -> None:
         stopwatch, inbox, limit_s, emitter = self._stopwatch, self._inbox, self._turn_s, self.emitter
-        begun_s = last_s = stopwatch()
+        begun_s = last_s = self._begun_s = stopwatch()
+        time = self._time
         while inbox:
             segment = inbox[0]
+            if time is not None and segment.origin.stream == WATERMARK_STREAM:
+                inbox.popleft()
+                self.hear(time, segment)
+                if time.firing:
+                    return
+                continue
             start, length = self._start, len(segment.items)
             stop = start + self._slice
             if executor.hold_open:
-                self._held[segment] = None
+                self._held.add((segment,))
             emitter.in_hand = (segment,)
+            if self.stamps is not None:
+                self.stamps.enter(segment.born_ms)
             # Moved on before the rows are executed: after a failure the next instance goes on behind them.
             if stop < length:
                 self._start = stop
@@ -163,6 +224,7 @@ class BoltTask(SteppingTask):
                 stop = length
                 inbox.popleft()
                 self._start = 0
+            self._running = stop - start
             failed = 0
             try:
                 if self._thread is None:
@@ -180,6 +242,7 @@ class BoltTask(SteppingTask):
                 self._interrupted([segment])
                 raise
             self._executed(executor, segment, stop - start, failed)
+            self._running = 0
             now_s = stopwatch()
             used_s = now_s - last_s
             self.counters.execute_s += used_s
@@ -190,16 +253,24 @@ class BoltTask(SteppingTask):
                 self._slice = min(self._slice * 2, self._turn_tuples)
             if now_s - begun_s > limit_s:
                 return
-            last_s = now_s
+            last_s = self._begun_s = now_s
 
     async def _run_batch(self, executor: BatchExecutor) -> None:
-        segments = list(self._inbox)
-        self._inbox.clear()
+        if self._time is None:
+            segments = list(self._inbox)
+            self._inbox.clear()
+        else:
+            segments = self.up_to_mark(self._time)
+            if not segments:
+                return
         self._start = 0
         if executor.hold_open:
-            self._held.update(dict.fromkeys(segments))
+            self._held.add(segments)
         self.emitter.in_hand = segments
-        begun_s = self.env.clock.stopwatch()
+        if self.stamps is not None:
+            self.stamps.enter(min((s.born_ms for s in segments if s.born_ms is not None), default=None))
+        begun_s = self._begun_s = self.env.clock.stopwatch()
+        self._running = sum(len(segment.items) for segment in segments)
         try:
             if self._thread is not None:
                 failed = await self.in_thread(lambda: without_waiting(executor.run_batch(segments)))
@@ -215,6 +286,7 @@ class BoltTask(SteppingTask):
             raise
         used_s = self.env.clock.stopwatch() - begun_s
         self.counters.execute_s += used_s
+        self._running = 0
         if self.hook_calls is not None:
             self.hook_calls.batch_executed(segments, used_s, None if executor.hold_open else not failed)
         for segment in segments:
@@ -233,13 +305,8 @@ class BoltTask(SteppingTask):
         counters = self.counters
         counters.executed += count
         if executor.hold_open:
-            if segment.open and segment.tracked:
+            if self._held.executed(segment):
                 self.emitter.hold(segment)
-            else:  # nobody waits for an untracked one, and many a bolt never acks those
-                self._held.pop(segment, None)
-            if len(self._held) > self._held_sweep:
-                self._held = {held: None for held in self._held if held.open}
-                self._held_sweep = max(64, 2 * len(self._held))
             return
         counters.acked += count - failed
         segment.open -= count
@@ -258,20 +325,28 @@ class BoltTask(SteppingTask):
     async def _control(self, message: Any) -> None:
         kind = type(message)
         if kind is Timer:
-            if message.received():
+            if not message.received():
+                return
+            if message.message is ALARM:
+                self.alarm_rings()
+            else:
                 await self._tick()
         elif kind is Stop:
             self._stopping = True
             self.mailbox.close(f"{self.name} is stopping")
         elif kind is Question:
             await self.answer(message)
+        elif kind is Clear:
+            self.sampler.clear()
+        elif kind is AskTime:
+            self.telling.again(message.who)
         else:
             raise TypeError(f"a bolt task does not understand {message!r}")
 
     async def _tick(self) -> None:
         segment = Segment(self._tick_origin, [self.config.tick_tuple_freq_s])
         segment.open, segment.done = 0, bytearray(b"\1")  # acking it does nothing: it is nobody's, and is not counted
-        self._working = True
+        self._working, self._begun_s = True, self._stopwatch()
         try:
             if self._thread is not None:
                 await self.in_thread(lambda: without_waiting(self._executor.tick(segment)))
@@ -303,14 +378,15 @@ class BoltTask(SteppingTask):
         if self.hook_calls is not None and self._executor.hold_open:
             self.hook_calls.call("bolt_fail", tup, self.task.task_id)
 
-    def _fail_segment(self, segment: Segment, error: BaseException) -> None:
+    def _fail_segment(self, segment: Segment, error: BaseException | str | None) -> None:
         """All rows of a segment failed. A batch of columns is one message: one report, one failure."""
         if not isinstance(segment.items, ColumnRows):
             for offset in range(len(segment.items)):
                 self._fail_row(segment, offset, error)
             return
         self.counters.failed += len(segment.items)
-        self.report("execute", error, TupleBatch([segment]))
+        if not isinstance(error, str | None):
+            self.report("execute", error, TupleBatch([segment]))
         self.emitter.failures += [(*message, self.failure(error)) for message in segment.messages]
 
     def _unreadable(self, executor: Executor, segment: Segment, error: ColumnsError) -> int:
@@ -342,26 +418,20 @@ class BoltTask(SteppingTask):
     def _fail_held(self, error: BaseException, keep: Segment | None = None, below: int = 0) -> None:
         """The instance is gone, and with it every tuple that it held: fail them now rather than by timeout."""
         failure = f"held by an instance that failed: {describe(error)}"
-        held, self._held = self._held, {}
-        for segment in held:
-            if not segment.open:
-                continue  # its edge is done already; once more would undo it
+        for segment in self._held.take():  # only open ones: an edge that is done once more would be undone
             for offset in range(below if segment is keep else len(segment.items)):
                 if settle(segment, offset):
                     self._fail_row(segment, offset, failure)
             if not segment.open:
                 self.emitter.done(segment)
         if keep is not None:
-            self._held[keep] = None
+            self._held.add((keep,))
             self.emitter.hold(keep)
 
     def _close_collectors(self) -> None:
         """The instance is gone: what it still emits, from asyncio tasks of its own, is an error."""
         for collector in self._collectors:
             collector.closed = True
-
-    def _report(self, error: BaseException) -> None:
-        self.report("report_error", error)
 
     def _suspend(self) -> None:
         """User code suspends in the middle of a turn: what it has emitted and acked is sent now."""
@@ -370,7 +440,7 @@ class BoltTask(SteppingTask):
 
     def _wake(self) -> None:
         """A rich bolt emitted, acked or failed. Outside of a turn (its own asyncio tasks) nobody else would flush."""
-        if (not self._working or self._suspended) and self._flush_soon is None:
+        if (not self._working or self._suspended) and self._flush_soon is None and not self.blocks:  # (a thread)
             self._flush_soon = asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:

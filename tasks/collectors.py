@@ -9,11 +9,21 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from ..topology import DEFAULT_STREAM, EmitError, Row, Same, Segment, Tuple
+from ..topology import (
+    DEFAULT_STREAM,
+    ColumnRows,
+    EmitError,
+    Row,
+    Same,
+    Segment,
+    Tuple,
+    TupleBatch,
+)
+from ..windows import to_ms
 from .emitter import MANY, UNTRACKED, Branch, Emitter, OutStream
 from .outbox import Outbox
 
-Anchors = Tuple | list[Tuple] | tuple[Tuple, ...] | None
+Anchors = Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None
 
 
 class _Closed:
@@ -45,6 +55,16 @@ class TaskCollector:
         self._emitter.flush()
         await self._outbox.room()
 
+    def emit_watermark(self, timestamp: Any) -> None:
+        """Say that no tuple before `timestamp` comes any more: windows behind this component go by it."""
+        self.check_open()
+        self._emitter.telling.check()
+        self._before_mark()
+        self._emitter.telling.tell(to_ms(timestamp))
+
+    def _before_mark(self) -> None:
+        """What was emitted before goes out before."""
+
     def report_error(self, error: BaseException) -> None:
         """Show an error without failing anything."""
         self._report(error)
@@ -58,7 +78,18 @@ class TaskCollector:
 class BasicTaskCollector(TaskCollector):
     """For basic bolts. The executor enters a segment, then sets `offset` for each of its tuples."""
 
-    __slots__ = ("_arity", "_bare", "_branch", "_default", "_marks", "_rows", "_source_marks", "offset")
+    __slots__ = (
+        "_arity",
+        "_bare",
+        "_branch",
+        "_default",
+        "_emitted",
+        "_marks",
+        "_rows",
+        "_segment",
+        "_source_marks",
+        "offset",
+    )
 
     def __init__(self, emitter: Emitter, outbox: Outbox, report: Callable[[BaseException], None]) -> None:
         super().__init__(emitter, outbox, report)
@@ -70,10 +101,13 @@ class BasicTaskCollector(TaskCollector):
         self.offset = 0
         self._source_marks: Sequence[Any] | None = None
         self._branch: Branch | None = None
+        self._segment: Segment | None = None
+        self._emitted = (-1, 0)  # the row that emitted a batch last, and which of its batches that was
         self.leave()
 
     def enter(self, segment: Segment) -> None:
         """Emits are children of rows of this segment from here on."""
+        self._segment, self._emitted = segment, (-1, 0)
         self._source_marks = segment.indices if segment.lineage is None else segment.lineage.pairs
         self._enter(branch_of(self._emitter, segment))
 
@@ -86,6 +120,7 @@ class BasicTaskCollector(TaskCollector):
     def leave(self) -> None:
         """No tuple is being executed: an emit is an error."""
         self._branch = None
+        self._segment = None
         self._rows: Any = _Closed(self._emitter.name)
         self._marks: list[Any] = []
 
@@ -109,10 +144,20 @@ class BasicTaskCollector(TaskCollector):
         if self._branch is None:
             self._rows.append(batch)  # raises
             return
+        rows = self._identified(rows, out)
         root = self._branch.root
         mark = None if self._source_marks is None else self._source_marks[self.offset]
         self._emitter.put_columns(root, out, task, rows, mark)
         self._enter(self._emitter.branch(root))  # what comes after the batch goes out after it
+
+    def _identified(self, rows: ColumnRows, out: OutStream) -> ColumnRows:
+        """A batch made of one row of a batch: which of those of this row it is."""
+        items = None if self._segment is None else self._segment.items
+        if type(items) is not ColumnRows:
+            return rows.handed_on(None)
+        offset, count = self._emitted
+        self._emitted = (self.offset, count + 1 if offset == self.offset else 0)
+        return rows.handed_on(items.batch, out.origin.component, out.origin.stream, *self._emitted)
 
     async def drain(self) -> None:
         """Send what was emitted so far and wait until it has found room."""
@@ -138,7 +183,7 @@ class BasicTaskCollector(TaskCollector):
 class BoltTaskCollector(TaskCollector):
     """For rich bolts: anchors, acks and fails by name, at any time. `wake` makes the task flush when it sleeps."""
 
-    __slots__ = ("_fail", "_on_ack", "_wake")
+    __slots__ = ("_fail", "_fail_all", "_on_ack", "_wake")
 
     def __init__(
         self,
@@ -146,10 +191,12 @@ class BoltTaskCollector(TaskCollector):
         outbox: Outbox,
         report: Callable[[BaseException], None],
         fail: Callable[[Segment, int, BaseException | str | None], None],
+        fail_all: Callable[[Segment, BaseException | str | None], None],
         wake: Callable[[], None],
     ) -> None:
         super().__init__(emitter, outbox, report)
         self._fail = fail
+        self._fail_all = fail_all
         self._wake = wake
         self._on_ack: Callable[[Tuple], None] | None = None
 
@@ -170,11 +217,15 @@ class BoltTaskCollector(TaskCollector):
         self.check_open()
         out, rows = self._emitter.columns(batch, stream, direct_to=task)
         root, mark = lineage_of(anchors)
-        self._emitter.put_columns(root, out, task, rows, mark)
+        self._emitter.put_columns(root, out, task, rows.handed_on(None), mark)
         self._wake()
 
-    def ack(self, tup: Tuple) -> None:
-        """The tuple has been processed. Twice, or after `fail`, is harmless."""
+    def ack(self, tup: Tuple | TupleBatch) -> None:
+        """The tuple (or all of a batch) has been processed. Twice, or after `fail`, is harmless."""
+        if isinstance(tup, TupleBatch):
+            for segment in tup.segments:
+                self._ack_all(segment)
+            return
         if settle(tup.segment, tup.offset):
             self._emitter.counters.acked += 1
             if self._on_ack is not None:
@@ -183,13 +234,36 @@ class BoltTaskCollector(TaskCollector):
                 self._emitter.done(tup.segment)
             self._wake()
 
-    def fail(self, tup: Tuple, error: BaseException | str | None = None) -> None:
-        """The tuple's messages fail at their spouts."""
+    def fail(self, tup: Tuple | TupleBatch, error: BaseException | str | None = None) -> None:
+        """The messages of the tuple (or of all of a batch) fail at their spouts."""
+        if isinstance(tup, TupleBatch):
+            for segment in tup.segments:
+                self._fail_each(segment, error)
+            return
         if settle(tup.segment, tup.offset):
             self._fail(tup.segment, tup.offset, error)
             if not tup.segment.open:
                 self._emitter.done(tup.segment)
             self._wake()
+
+    def _ack_all(self, segment: Segment) -> None:
+        if segment.done is not None or self._on_ack is not None:  # some of it is settled, or somebody looks
+            for offset in range(len(segment)):
+                self.ack(segment.tuple_at(offset))
+            return
+        self._emitter.counters.acked += settle_all(segment)
+        self._emitter.done(segment)
+        self._wake()
+
+    def _fail_each(self, segment: Segment, error: BaseException | str | None) -> None:
+        if segment.done is not None or type(segment.items) is not ColumnRows:
+            for offset in range(len(segment)):
+                self.fail(segment.tuple_at(offset), error)
+            return
+        settle_all(segment)  # a batch of columns is one message
+        self._fail_all(segment, error)
+        self._emitter.done(segment)
+        self._wake()
 
     def reset_timeout(self, tup: Tuple) -> None:
         """Restart the clock of the tuple's trees."""
@@ -219,21 +293,24 @@ class BasicBatchCollector(TaskCollector):
     A tuple anchored to the batch fails all messages of it; `anchors=tup` says which one it really comes from.
     """
 
-    __slots__ = ("_batch", "_lineage")
+    __slots__ = ("_batch", "_emitted", "_given", "_lineage")
 
     def __init__(self, emitter: Emitter, outbox: Outbox, report: Callable[[BaseException], None]) -> None:
         super().__init__(emitter, outbox, report)
         self._batch: Sequence[Segment] | None = None
         self._lineage: tuple[int, Any] | None = None
+        self._given: Any = None
+        self._emitted = 0
 
-    def enter(self, segments: Sequence[Segment]) -> None:
-        """Emits are children of these from here on."""
+    def enter(self, segments: Sequence[Segment], given: Any = None) -> None:
+        """Emits are children of these from here on. `given`: the one RecordBatch that is executed, if it is one."""
         self._batch = segments
         self._lineage = None
+        self._given, self._emitted = given, 0
 
     def leave(self) -> None:
         """No batch is being executed: an emit without anchors is an error."""
-        self._batch = None
+        self._batch = self._given = None
 
     def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH) -> None:
         """Emit one tuple, anchored to the batch or to `anchors` (None: untracked)."""
@@ -251,6 +328,8 @@ class BasicBatchCollector(TaskCollector):
         """Emit a RecordBatch, anchored to the batch being executed or to `anchors` (None: untracked)."""
         self.check_open()
         out, rows = self._emitter.columns(batch, stream, direct_to=task)
+        rows = rows.handed_on(self._given, out.origin.component, stream, self._emitted)
+        self._emitted += 1
         root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
         self._emitter.put_columns(root, out, task, rows, mark)
 
@@ -322,6 +401,14 @@ def settle(segment: Segment, offset: int) -> bool:
     return True
 
 
+def settle_all(segment: Segment) -> int:
+    """Mark every row of a segment of which none was settled as done; how many."""
+    count = len(segment.items)
+    segment.done = bytearray(b"\1") * count
+    segment.open = 0
+    return count
+
+
 def lineage_of(anchors: Anchors) -> tuple[int, Any]:
     """The branch's root and the row's mark for these anchors. The same message named twice counts once."""
     if anchors is None:
@@ -331,6 +418,8 @@ def lineage_of(anchors: Anchors) -> tuple[int, Any]:
         if segment.lineage is None:
             return (segment.root, segment.indices[anchors.offset]) if segment.indices is not None else (UNTRACKED, None)
         anchors = (anchors,)
+    elif isinstance(anchors, TupleBatch):
+        return joined(chain.from_iterable([segment.messages for segment in anchors.segments]))
     for anchor in anchors:
         if not isinstance(anchor, Tuple):
             raise EmitError(f"an anchor is a Tuple (or a list of them), not {anchor!r:.200}")

@@ -11,7 +11,8 @@
    (account.py).
 3. Rows with several anchors share the branch `MANY`: their segments have one edge per root (Lineage).
 4. A segment weighs no more than its target's `max_piece`. One of columns is never cut: it weighs what fits (outbox.py).
-5. A batch of columns has a branch of its own, in the order of the emits, and one mark for all of its rows.
+5. A batch of columns has a branch of its own, in the order of the emits, and one mark for all of its rows. With
+   workers, a part of a chunk is cut to what a link carries before it is known where it goes (identity.py).
 
 Storm makes an edge per tuple and target (depart: semantics.md, section 2).
 """
@@ -36,12 +37,15 @@ from ..topology import (
     Segment,
     Share,
     column_rows,
+    has_identity,
+    pieces_of,
     split_columns,
 )
-from ..transport import UnsendableError
+from ..transport import WHOLE_BYTES, UnsendableError
 from .account import Account
 from .drive import USER_ERRORS, blamed
 from .outbox import Outlet
+from .telling import Telling
 
 UNTRACKED: Final = 0
 MANY: Final = -1
@@ -140,8 +144,8 @@ class Branch:
 class Emitter(Account):
     """What a task has emitted, done and failed in this turn. `in_hand`: the segments that are being executed.
 
-    `refused(error, row, stream)` is told of a row that a grouping refused (an unhashable key, an error in a custom
-    grouping); it reports it and gives the `Failure` for its message.
+    `spread`: there are other workers. `refused(error, row, stream)` is told of a row that a grouping refused (an
+    unhashable key, an error in a custom grouping); it reports it and gives the `Failure` for its message.
     """
 
     __slots__ = (
@@ -154,7 +158,9 @@ class Emitter(Account):
         "name",
         "on_emit",
         "refused",
+        "spread",
         "streams",
+        "telling",
     )
 
     def __init__(
@@ -168,8 +174,10 @@ class Emitter(Account):
     ) -> None:
         super().__init__(ackers)
         self.name = name
+        self.telling: Telling
         self.in_hand: Sequence[Segment] | None = None
         self.refused = refused
+        self.spread = False
         self.streams = streams
         self.counters = counters
         self.on_emit: Callable[[Row, str], None] | None = None
@@ -229,6 +237,11 @@ class Emitter(Account):
             for branch in branches:
                 self.seal(branch)
 
+    def sent(self) -> int:
+        """How many rows were emitted so far; all of them have been sent."""
+        self.seal_branches()
+        return self.counters.emitted
+
     def seal(self, branch: Branch) -> None:
         """Turn a branch into segments and send them; adds their edges to `xors`."""
         if branch.stream is not None and branch.items:
@@ -247,10 +260,11 @@ class Emitter(Account):
                 self.on_emit(stream.row(item), origin.stream)
         if root == UNTRACKED:
             marks = None
-        if target is not None:
-            self._send(stream.outlets[target], origin, items, marks, root)
-            return
         columns = type(items) is ColumnRows
+        send = self._send_columns if columns and self.spread else self._send
+        if target is not None:
+            send(stream.outlets[target], origin, items, marks, root)
+            return
         for route in stream.routes:
             try:
                 shares = (route.split_columns if columns else route.split)(items, marks)
@@ -258,7 +272,17 @@ class Emitter(Account):
                 shares = self._split_by_row(route, stream, items, marks, root, blamed(error))
             outlets = route.outlets
             for to, share, share_marks in shares:
-                self._send(outlets[to], origin, share, share_marks, root)
+                send(outlets[to], origin, share, share_marks, root)
+
+    def _send_columns(self, outlet: Outlet, origin: Origin, rows: Any, marks: Any, root: int) -> None:
+        """A part of a chunk is cut here or nowhere, so that it is the same parts whichever worker it goes to."""
+        pieces = pieces_of(rows.batch, WHOLE_BYTES) if has_identity(rows.batch) else ()
+        if len(pieces) < 2:
+            self._send(outlet, origin, rows, marks, root)
+            return
+        for piece in pieces:
+            some = None if marks is None else Same(marks.mark, piece.num_rows)
+            self._send(outlet, origin, ColumnRows(piece, rows.bare), some, root)
 
     def _split_by_row(
         self,

@@ -26,7 +26,7 @@ from ..topology import (
     TopologyError,
 )
 from .emitter import OutStream, Route
-from .outbox import Outbox
+from .outbox import Outbox, Outlet
 from .reports import ErrorLog, describe
 
 Wire = Callable[[int, int, Mailbox], Inbox]
@@ -42,6 +42,11 @@ def _nothing() -> None:
     """Nobody waits for quiet."""
 
 
+def _always(target: int) -> bool:
+    """All is in this process."""
+    return True
+
+
 @dataclass(slots=True)
 class Environment:
     """`mailboxes` has those of the tasks of this worker, by task id; `far` stands for those of other workers' tasks.
@@ -49,7 +54,9 @@ class Environment:
     `acker_ids` are the ackers' ids, in order (a root's is `root % len`). Who sends reaches a mailbox by `wire`. `near`
     are the tasks on this machine (None: all).
 
-    `on_quiet` is called when a task has run out of work: somebody may be waiting for that.
+    `on_quiet` is called when a task has run out of work: somebody may be waiting for that. While not `awake`, a task
+    that emits or executes calls `wake`: the gauge sleeps. `reaches` says whether what is posted to a task goes there
+    now.
     """
 
     name: str
@@ -65,6 +72,9 @@ class Environment:
     acker_ids: Sequence[int] = ()
     wire: Wire = direct
     on_quiet: Callable[[], None] = field(default=_nothing)
+    awake: bool = True
+    wake: Callable[[], None] = field(default=_nothing)
+    reaches: Callable[[int], bool] = field(default=_always)
     grouping_memory: dict[Any, Any] = field(default_factory=dict)
 
     def ids(self) -> IdSource:
@@ -124,6 +134,31 @@ class Environment:
                 routes.append(Route(grouping, origin.bare, outlets))
             streams[name] = OutStream(origin, False, routes)
         return streams
+
+    def mark_outlets(self, task: TaskSpec, outbox: Outbox) -> dict[int, Outlet]:
+        """Consumer task → the outlet by which it hears how far time is at this one: that of its rows."""
+        time, feedback = self.plan.time, self.plan.feedback
+        if task.component not in time.marks:
+            return {}
+        streams = [StreamId(task.component, name) for name in self.topology.components[task.component].outputs]
+        consumers = [
+            subscription.consumer
+            for source in streams
+            for subscription in self.topology.consumers_of(source)
+            if (source, subscription.consumer) not in feedback and time.hears(subscription.consumer)
+        ]
+        targets = [target for consumer in dict.fromkeys(consumers) for target in self.plan.tasks_of[consumer]]
+        return {t: outbox.outlet(t, self.reach(task.task_id, t), never_waits=False) for t in targets}
+
+    def time_inputs(self, component: str) -> dict[int, bool]:
+        """Input task → does it tell watermarks? Without those that close a cycle."""
+        time, feedback = self.plan.time, self.plan.feedback
+        return {
+            task: subscription.source.component in time.tells
+            for subscription in self.topology.components[component].inputs
+            if (subscription.source, component) not in feedback
+            for task in self.plan.tasks_of[subscription.source.component]
+        }
 
     def reach(self, source: int, target: int) -> Inbox:
         """What a task sees of another one's mailbox."""

@@ -33,7 +33,7 @@ from .drive import USER_ERRORS, blamed, finish
 from .hooks import HookCalls
 
 Fail = Callable[[Segment, int, BaseException], None]
-FailSegment = Callable[[Segment, BaseException], None]
+FailSegment = Callable[[Segment, BaseException | str | None], None]
 
 
 class Executor(ABC):
@@ -208,9 +208,11 @@ class BatchExecutor(Executor):
             takes = len(inspect.signature(self._on_tick).parameters)
             await self._call(self._on_tick, [segment], *self._arguments[:takes])
 
-    async def _call(self, method: Callable[..., Any], segments: list[Segment], *arguments: Any) -> None:
+    async def _call(
+        self, method: Callable[..., Any], segments: list[Segment], *arguments: Any, given: Any = None
+    ) -> None:
         if self._basic is not None:
-            self._basic.enter(segments)
+            self._basic.enter(segments, given)
         try:
             result = method(*arguments)
             if result is not None:

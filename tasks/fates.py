@@ -79,6 +79,7 @@ class Fates:
 
     async def fail_all(self, failure: Failure) -> None:
         """Every open message fails."""
+        self._collector.void()
         for root in self._pending.roots():
             for settled in self._pending.expired(root, failure):
                 await self._failed(settled)

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ..topology import FunctionSpout, Spout, TopologyContext, has_batches, is_batch
+from .spout_collector import SpoutTaskCollector
 
 GENERATOR_MAX_RETRIES = 3
 
@@ -18,8 +19,27 @@ CHUNK: Final = 256
 """Items are taken from a plain generator this many at a time, fewer if one of them takes long."""
 
 
+class ChunkTurns:
+    """Of one plain generator, many items at a time."""
+
+    def __init__(
+        self, spout: GeneratorSpout, collector: SpoutTaskCollector, stopwatch: Callable[[], float], turn_s: float
+    ) -> None:
+        self._spout = spout
+        self._collector = collector
+        self._stopwatch = stopwatch
+        self._turn_s = turn_s
+
+    async def turn(self, most: int) -> None:
+        """See calls.Turns."""
+        if not self._collector.finished:
+            self._spout.turn(most, self._turn_s, self._stopwatch)
+
+
 class GeneratorSpout(Spout):
     """A spout around a generator function. Message ids are 0, 1, 2, …"""
+
+    default_max_retries = GENERATOR_MAX_RETRIES
 
     def __init__(self, function: FunctionSpout, arity: int) -> None:
         self._function = function

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -56,6 +56,16 @@ class HookCalls:
         for segment in segments:
             for offset in range(len(segment)):
                 self._executed(segment.tuple_at(offset), share_s, acked)
+
+    def rows_executed(self, segment: Segment, start: int, stop: int, used_s: float, failed: Collection[int]) -> None:
+        """Rows [start, stop) were executed together: acked, but those that failed."""
+        share_s = used_s / max(1, stop - start)
+        for offset in range(start, stop):
+            self._executed(segment.tuple_at(offset), share_s, offset not in failed)
+
+    def shown(self, tup: Tuple, latency_s: float) -> None:
+        """A tuple was executed; what becomes of it is told later."""
+        self._executed(tup, latency_s, None)
 
     def _executed(self, tup: Tuple, latency_s: float, acked: bool | None) -> None:
         self.call("bolt_execute", tup, self._task_id, latency_s)

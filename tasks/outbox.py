@@ -6,8 +6,8 @@ has room: the task is blocked as long as any of its outlets is parked, and is to
 1. Order is kept per target.
 2. An outlet on a feedback edge (inside a cycle) never waits: that is what keeps cycles from deadlock. What it adds is
    bounded by what is pending at the spouts.
-3. A segment weighs its rows. One of columns weighs `max_piece` at the most: a batch of a million rows fits too, and a
-   mailbox holds no more of such batches than pieces.
+3. A segment weighs its rows. One of columns weighs `max_piece` at the most, packed or not: a batch of a million rows
+   fits too, and a mailbox holds no more of such batches than pieces.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from ..actors import Inbox, MailboxClosedError
 from ..topology import ColumnRows, Segment
+from ..transport import PackedItems
 
 
 class Outlet:
@@ -71,7 +72,8 @@ class Outlet:
     def _weight(self, segment: Segment) -> int:
         items = segment.items
         count = len(items)
-        return self.max_piece if count > self.max_piece and type(items) is ColumnRows else count
+        # Packed rows are never more. Packed columns weigh here what they weigh where they arrive: credit goes by it.
+        return self.max_piece if count > self.max_piece and type(items) in (ColumnRows, PackedItems) else count
 
     def _send_later(self, segment: Segment) -> None:
         if self._never_waits and self._mailbox.force(segment, self._weight(segment)):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..acker import Emission, IdSource, Init, Pending, Retries, Settled, Tree
+from ..acker import Emission, Forget, IdSource, Init, Pending, Retries, Settled, Tree
 from ..actors import Inbox
 from ..topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, ColumnRows, Failure, Row, is_batch
 from .collectors import TaskCollector
@@ -84,6 +84,11 @@ class SpoutTaskCollector(TaskCollector):
     def dirty(self) -> bool:
         """Is there anything to flush?"""
         return bool(self._open_ids or self._inits or self._emitter.dirty)
+
+    @property
+    def emitted_at_all(self) -> int:
+        """Messages and rows that were emitted, replays counted each time."""
+        return self.emitted + self._emitter.counters.replayed
 
     def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple; tracked if it has a message id."""
@@ -202,6 +207,9 @@ class SpoutTaskCollector(TaskCollector):
         items, marks = self._emitter.branch(UNTRACKED).buffer(out)
         items.append(out.item(row))
         marks.append(None)
+
+    def _before_mark(self) -> None:
+        self.flush()
 
     def flush(self) -> None:
         """Seal the open tree, tell the ackers, send."""
@@ -335,10 +343,18 @@ class SpoutTaskCollector(TaskCollector):
         # chose nobody, or no consumer any more) is a complete tree: the ledger says so.
         self._inits.append((root, emitter.xors.pop(root, 0)))
 
+    def void(self) -> None:
+        """All trees that were sent so far are as good as failed: the ackers need not wait for them."""
+        self._post_inits()  # first, or they would be of trees that come
+        for mailbox in self._ackers:
+            mailbox.post(Forget(self._task_id))
+
     def _post_inits(self) -> None:
         self._posting = False
         inits, self._inits = self._inits, []
         ackers = self._ackers
+        if not inits:
+            return
         if len(ackers) == 1:
             ackers[0].post(Init(self._task_id, inits))
         else:

@@ -12,42 +12,36 @@ the while, or a spout that waits would starve its own topology.
    it really suspends; what was emitted is sent then. What a thread emits is sent as it comes, though its call goes on.
 3. A call that emits nothing is followed by a wait, from `topology.sleep.spout.wait.strategy.time.ms`, doubling to
    `topology.spout.wait.max.ms`; a verdict, an activation or `collector.wake()` ends it at once.
-4. A spout that raises in `next_tuple` is called again after the policy's backoff, on the same instance: a new one would
+4. While it is paced (see backpressure), each tuple has its time; a turn takes as many as are due together.
+5. A spout that raises in `next_tuple` is called again after the policy's backoff, on the same instance: a new one would
    begin its source anew. (A generator cannot be called again: it escalates at once.)
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections import deque
-from typing import Any, Final, cast
+from typing import Any
 
 from ..acker import EXPIRY_STEPS, Emission, Pending, Retries, Verdicts
-from ..actors import (
-    EMPTY,
-    ActorEscalatedError,
-    Directive,
-    FailureHistory,
-    Question,
-    RestartPolicy,
-    Stop,
-    Timer,
-)
+from ..actors import EMPTY, ActorEscalatedError, Directive, FailureHistory, Question, RestartPolicy, Stop, Timer
+from ..backpressure import Pace, SpoutPace, SpoutReading
 from ..topology import AckValueSpout, ComponentSpec, Config, FailValueSpout, FunctionSpout, Spout, TaskSpec
 from .bell import Bell
-from .drive import USER_ERRORS, blamed, drive, finish, pause
+from .calls import Calls, Turns
+from .drive import USER_ERRORS, blamed, pause
+from .ending import Ending
 from .environment import Environment
 from .fates import Fates
-from .generator_spout import GENERATOR_MAX_RETRIES, GeneratorSpout
+from .generator_spout import ChunkTurns, GeneratorSpout
+from .pacing import wait_for_pace
 from .spout_collector import SpoutTaskCollector
 from .task import Activate, Deactivate, FailPending, TaskActor
 from .threaded_collector import ThreadedSpoutCollector
+from .threaded_turns import ThreadedTurns
+from .time_messages import AskTime
 
 _SWEEP = object()
-
-CALLS_PER_LOOK: Final = 16
-"""Calls of `next_tuple` between two looks at the clock, if they were short so far."""
 
 
 class SpoutTask(TaskActor):
@@ -62,14 +56,14 @@ class SpoutTask(TaskActor):
         self._limit = config.max_spout_pending
         # One tree a turn; a few small ones, since a turn has its own price.
         self._turn_messages = config.turn_max_tuples
-        self._stopwatch = env.clock.stopwatch
-        self._stride = 1
-        self._gives_chunks = False
+        self._turn_s = config.turn_max_ms / 1000
         self._replays: deque[tuple[Any, Emission, int]] = deque()
+        keeps = task.component in env.plan.time.kept
+        self._ending = Ending(self.telling, self._pending, self._replays, keeps=keeps)
         self._bell = Bell()
         self._mouth: asyncio.Task[None] | None = None
         self._mouth_error: BaseException | None = None
-        self._active = False
+        self.active = False
         self._ended = False
         self._hearing = False
         self._resting = True
@@ -77,13 +71,15 @@ class SpoutTask(TaskActor):
         self._sweep: Timer | None = None
         self._spout: Spout
         self._collector: SpoutTaskCollector
-        self._threaded: ThreadedSpoutCollector | None = None
+        self._threaded: ThreadedTurns | None = None
         self._retries: Retries
         self._fates: Fates
+        self._turns: Turns
         self._history = FailureHistory(
             RestartPolicy(config.restart_max, config.restart_window_s, tuple(config.restart_backoff_s))
         )
         self.suspended_since_s: float | None = None
+        self.pace = SpoutPace()
 
     # -- what the cluster asks ---------------------------------------------------------------------------------------
 
@@ -105,7 +101,7 @@ class SpoutTask(TaskActor):
     @property
     def is_quiet(self) -> bool:
         """See TaskActor. Messages may be pending: whether that counts is the asker's business."""
-        return self._nothing_in_hand and (self._resting or not self._active or self.finished or self._ended)
+        return self._nothing_in_hand and (self._resting or not self.active or self.finished or self._ended)
 
     @property
     def waits_since_s(self) -> float | None:
@@ -122,14 +118,26 @@ class SpoutTask(TaskActor):
     def _nothing_in_hand(self) -> bool:
         box = self.env.mailboxes[self.task.task_id]
         return self.ready.done() and not (
-            (self._replays and self._active and self._room() > 0)
+            self._ending.is_due(self._collector)
+            or (self._replays and self.active and self.room() > 0)
             or self._hearing
             or self.outbox.blocked
             or box.has_control
             or self._collector.dirty
             or self._collector.settled_at_once
-            or (self._threaded is not None and self._threaded.waiting)
+            or (self._threaded is not None and self._threaded.collector.waiting)
         )
+
+    def reading(self) -> SpoutReading:
+        """For the topology master."""
+        emits = self.ready.done() and self.active and not self.finished
+        emitted = self._collector.emitted + self.counters.replayed if self.ready.done() else 0
+        pace = self.pace
+        return SpoutReading(self.task.task_id, emitted, pace.wait_us, pace.epoch, pace.step, emits)
+
+    def free(self) -> None:
+        """Its pace has been released: go on at once."""
+        self._bell.ring()
 
     def open_messages(self) -> list[Any]:
         """The message ids that are neither acked nor failed for good: those that wait to be emitted again included."""
@@ -146,8 +154,8 @@ class SpoutTask(TaskActor):
             raise TypeError(f"{self.name} is no spout: {component!r}")
         self._spout = component
         max_retries = self.config.max_retries
-        if max_retries is None and isinstance(component, GeneratorSpout):
-            max_retries = GENERATOR_MAX_RETRIES
+        if max_retries is None:
+            max_retries = component.default_max_retries
         self._retries = Retries(max_retries)
         self._collector = SpoutTaskCollector(
             self.emitter,
@@ -167,14 +175,23 @@ class SpoutTask(TaskActor):
         given: Any = self._collector
         if self._thread is not None:
             loop = asyncio.get_running_loop()
-            given = self._threaded = ThreadedSpoutCollector(self._collector, self.emitter, loop, self._arrived)
+            given = ThreadedSpoutCollector(self._collector, self.emitter, loop, self._arrived)
+            self._threaded = ThreadedTurns(self, component, given, self._turn_s)
         context = self.context()
         await self.open_component(component.open, context, given)
         self._take_over()
-        self._gives_chunks = isinstance(component, GeneratorSpout) and component.gives_chunks
+        self._turns = self._turns_of(component)
         self.use_hooks(context)
         self._fates = Fates(self, component, self._collector, self._pending, self._retries, self._replays)
         self.is_ready()
+
+    def _turns_of(self, component: Spout) -> Turns:
+        if self._threaded is not None:
+            return self._threaded
+        stopwatch = self.env.clock.stopwatch
+        if isinstance(component, GeneratorSpout) and component.gives_chunks:
+            return ChunkTurns(component, self._collector, stopwatch, self._turn_s)
+        return Calls(self, component, self._collector, stopwatch, self._turn_s)
 
     async def run(self) -> None:
         """The ears; see the module."""
@@ -193,6 +210,8 @@ class SpoutTask(TaskActor):
                         self._hearing = False
                 if self._mouth_error is not None:
                     raise self._mouth_error
+                if self._replays and self.suspended_since_s is not None and self.active and not self.outbox.blocked:
+                    self._replay(len(self._replays))  # `next_tuple` waits for its source, and may for hours
                 self._send()  # emitted by user code outside of next_tuple (in `fail`, say), or lost on the way
                 if self._collector.settled_at_once:  # of a next_tuple that is suspended, and may be for hours
                     heard = True
@@ -224,11 +243,15 @@ class SpoutTask(TaskActor):
         try:
             while True:
                 if not self._may_emit():
+                    if not self._hearing and self._ending.is_due(self._collector):
+                        self._ending.tell(self._collector)
                     self._resting = True
                     self.env.on_quiet()
                     await self._bell.wait()
                     continue
                 self._resting = False
+                if self.pace.wait_us and await wait_for_pace(self.pace, self._bell, self.env.clock):
+                    continue
                 failed: Exception | None = None
                 emitted = False
                 try:
@@ -259,90 +282,57 @@ class SpoutTask(TaskActor):
         """What was emitted so far goes out; its deadlines are watched from now on."""
         if self._collector.dirty:
             self._collector.flush()
+            if not self.env.awake:
+                self.env.wake()
         if self._sweep is None:
             self._arm_sweep()
 
     def _may_emit(self) -> bool:
         return (
-            self._active
+            self.active
             and not self._hearing
             and not self.outbox.blocked
-            and self._room() > 0
+            and self.room() > 0
             and (not self._collector.finished or bool(self._replays))
         )
 
-    def _room(self) -> int:
-        """How many more messages may be open."""
+    def held_up(self) -> bool:
+        """Is there something to do before the next call? (See threaded_turns.ThreadedCaller.)"""
+        return self._hearing or not self.active or bool(self.outbox.blocked)
+
+    def room(self) -> int:
+        """How many more messages may be open. (See calls.Caller.)"""
         if self._limit is None:
             return 1 << 30
         return self._limit - self._pending.count - self._collector.open_messages
 
     async def _turn(self) -> bool:
         """Replays, then `next_tuple` again and again. Did it emit anything?"""
-        collector = self._collector
+        collector, pacer = self._collector, self.pace.pacer
         begun = collector.emitted
-        while self._replays and self._room() > 0:
-            collector.replay(*self._replays.popleft())
-            begun -= 1
-        if self._threaded is not None:
-            await self._turn_in_thread(self._threaded)
-            return collector.emitted > begun
         most = self._turn_messages
+        if self.pace.wait_us:
+            most = min(most, pacer.turn())
+        replayed = self._replay(most)
+        begun, most = begun - replayed, most - replayed
         if self._limit is not None:
-            most = min(most, self._room())
-        if self._gives_chunks:
-            if not collector.finished and most > 0:
-                cast(GeneratorSpout, self._spout).turn(most, self.config.turn_max_ms / 1000, self._stopwatch)
-        else:
-            await self._call_next_tuple(collector.emitted + most)
+            most = min(most, self.room())
+        try:
+            if most > 0:  # replays may have taken the room
+                await self._turns.turn(most)
+        finally:
+            if pacer.wait_s:
+                pacer.went(collector.emitted - begun, self.env.clock.monotonic())
         return collector.emitted > begun
 
-    async def _call_next_tuple(self, most: int) -> None:
-        """Until so many have been emitted in all, a call emits nothing, or the time is over."""
-        collector, outbox, next_tuple, stopwatch = self._collector, self.outbox, self._spout.next_tuple, self._stopwatch
-        until_s = stopwatch() + self.config.turn_max_ms / 1000
-        now = collector.emitted
-        calls = 0
-        while now < most and not collector.finished and self._active and not outbox.blocked:
-            result = next_tuple()
-            if result is not None:
-                if inspect.iscoroutine(result):
-                    await drive(result, self._suspended)
-                    if self.suspended_since_s is not None:  # its source had it wait: what came is sent at once
-                        self.suspended_since_s = None
-                        return
-                else:
-                    await finish(result, self._suspended)
-                if self._room() <= 0:  # while it was suspended, what it had emitted was sent and may be settled
-                    return
-            before, now = now, collector.emitted
-            if now == before:
-                return
-            calls += 1
-            if calls >= self._stride:  # a look at the clock costs as much as a short call
-                calls = 0
-                now_s = stopwatch()
-                if now_s >= until_s:
-                    self._stride = 1
-                    return
-                self._stride = min(2 * self._stride, CALLS_PER_LOOK)
-
-    async def _turn_in_thread(self, threaded: ThreadedSpoutCollector) -> None:
-        most = min(self._turn_messages, self._room())
-        if most <= 0:  # replays have taken the room
-            return
-        next_tuple, stopwatch = self._spout.next_tuple, self.env.clock.stopwatch
-        until_s = stopwatch() + self.config.turn_max_ms / 1000
-
-        def over() -> bool:  # asked in the thread
-            return self._hearing or not self._active or bool(self.outbox.blocked) or stopwatch() >= until_s
-
-        self.suspended_since_s = self.env.clock.monotonic()
-        self.env.on_quiet()
-        try:
-            await self.in_thread(lambda: threaded.turn(next_tuple, most, over))
-        finally:
-            self._take_over()  # also what it emitted before it raised
+    def _replay(self, most: int) -> int:
+        """Emit again what has failed, as far as there is room; how much."""
+        replayed = max(0, min(most, len(self._replays), self.room()))
+        for _ in range(replayed):
+            self._collector.replay(*self._replays.popleft())
+        if not self._replays:
+            self._ending.replayed(self._collector)
+        return replayed
 
     def _arrived(self) -> None:
         """The thread has emitted something, and may block for long before it comes back: it goes out now."""
@@ -354,11 +344,11 @@ class SpoutTask(TaskActor):
             self.mailbox.nudge()  # the thread need not be asked to count them
 
     def _take_over(self) -> None:
-        if self._threaded is not None and self._threaded.take_over() and self.suspended_since_s is not None:
-            self.suspended_since_s = self.env.clock.monotonic()
+        if self._threaded is not None:
+            self._threaded.take_over()
 
-    def _suspended(self) -> None:
-        """`next_tuple` really suspends: send what it has emitted."""
+    def suspended(self) -> None:
+        """`next_tuple` really suspends: send what it has emitted. (See calls.Caller.)"""
         if self.suspended_since_s is None:
             self.suspended_since_s = self.env.clock.monotonic()
             self.env.on_quiet()
@@ -407,21 +397,26 @@ class SpoutTask(TaskActor):
             if message.received():
                 await self._expire_overdue()
         elif kind is Activate:
-            if not self._active and not self._ended:
-                self._active = True
+            if not self.active and not self._ended:
+                self.active = True
                 await self.tell("activate", self._spout.activate)
         elif kind is Deactivate:
             if message.end:
                 self._ended = True
                 if self.suspended_since_s is not None and self._threaded is None:
                     await self._silence()
-            if self._active:
-                self._active = False
+            if self.active:
+                self.active = False
                 await self.tell("deactivate", self._spout.deactivate)
         elif kind is Question:
             await self.answer(message)
         elif kind is FailPending:
             await self._fates.fail_all(message.failure)
+        elif kind is AskTime:
+            self._ending.asked(message.who)
+        elif kind is Pace:
+            self.pace.order(message, self.env.clock.monotonic())
+            self.env.wake()  # the lease has to end, though nothing may be emitted
         else:
             raise TypeError(f"a spout task does not understand {message!r}")
         self._take_over()

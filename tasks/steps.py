@@ -37,6 +37,11 @@ class SteppingTask(TaskActor):
         self._stepper: Stepper
         self._after_round: Callable[[Callable[[], None]], None]
 
+    @property
+    def fires(self) -> bool:
+        """Is there something to do though nothing has come?"""
+        return False
+
     async def _turn(self) -> None:
         raise NotImplementedError
 
@@ -72,7 +77,7 @@ class SteppingTask(TaskActor):
         box = self._box
         if self.outbox.blocked:
             return  # `_on_room` makes it ready again
-        if self._inbox or box.fill:
+        if self._inbox or box.fill or self.fires:
             turn = self._turn()
             self._in_step = True
             try:
@@ -91,7 +96,7 @@ class SteppingTask(TaskActor):
                 self._in_step = False
         if self.outbox.blocked > 0:
             return
-        if self._inbox or box.fill:
+        if self._inbox or box.fill or self.fires:
             self._stepper.ready()
         elif self._stopping:
             box.nudge()

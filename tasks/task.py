@@ -15,14 +15,29 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..actors import Actor, DeadLetter, MailboxClosedError, Question
-from ..metrics import TaskCounters, TaskMetrics
-from ..topology import Component, ComponentSpec, Config, Failure, Row, Segment, TaskHook, TaskSpec, TopologyContext
+from ..metrics import ProgressMetrics, TaskCounters, TaskMetrics, TimeMetrics
+from ..topology import (
+    WATERMARK_FIELDS,
+    WATERMARK_STREAM,
+    Component,
+    ComponentSpec,
+    Config,
+    Failure,
+    Origin,
+    Row,
+    Segment,
+    TaskHook,
+    TaskSpec,
+    TopologyContext,
+)
 from .drive import AwaitCancelledError, awaited, check_cancel
 from .emitter import Emitter
 from .environment import Environment
 from .hooks import DebugHook, HookCalls, load_hooks
 from .outbox import Outbox
 from .reports import describe
+from .stamping import StampingEmitter
+from .telling import Telling
 
 
 class GetResult:
@@ -59,7 +74,8 @@ class TaskActor(Actor):
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.name = f"component {task.component!r} (task {task.task_id})"
         self.outbox = Outbox(self._on_room, self._lost)
-        self.emitter = Emitter(
+        kind = StampingEmitter if env.plan.time.stamped else Emitter
+        self.emitter = kind(
             self.name,
             env.out_streams(task, spec, config, self.outbox),
             env.ids(),
@@ -67,9 +83,21 @@ class TaskActor(Actor):
             self.counters,
             self._refused,
         )
+        self.emitter.spread = bool(env.far)
+        self.stamps: StampingEmitter | None = None
+        if isinstance(self.emitter, StampingEmitter):
+            self.stamps = self.emitter
+            self.stamps.begin(lambda: int(env.clock.now() * 1000))
+        self.telling = self.emitter.telling = Telling(
+            self.emitter,
+            Origin(task.component, task.task_id, WATERMARK_STREAM, WATERMARK_FIELDS),
+            env.mark_outlets(task, self.outbox),
+            declared=spec.time.tells,
+        )
         self.hooks: list[TaskHook] = []
         self.hook_calls: HookCalls | None = None
         self.component: Component | None = None
+        self._blamed: Component | None = None
         self._thread: ThreadPoolExecutor | None = None
 
     # -- what the cluster asks ---------------------------------------------------------------------------------------
@@ -99,7 +127,27 @@ class TaskActor(Actor):
             pending_trees=self.pending_trees,
             fill=box.fill,
             capacity=box.capacity,
+            time=self.time_metrics(),
+            progress=self.progress(),
         )
+
+    def progress(self) -> ProgressMetrics | None:
+        """How far the component is, if it knows. An error in it is reported, once in each life of the component."""
+        component = self.component
+        if not isinstance(component, Component) or type(component).progress is Component.progress:
+            return None
+        try:
+            found = component.progress()
+            return None if found is None else ProgressMetrics(found.unit, found.done, found.total, found.rows)
+        except Exception as error:
+            if component is not self._blamed:
+                self._blamed = component
+                self.report("progress", error)
+            return None
+
+    def time_metrics(self) -> TimeMetrics | None:
+        """How far time is, for a task that has to do with it."""
+        return None
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -155,6 +203,7 @@ class TaskActor(Actor):
                 self.report(method, error)
             if self.hook_calls is not None:
                 self.hook_calls.call("cleanup")
+            self.emitter.flush()  # what a blocking component emitted or acked meanwhile
         self._end_thread()
 
     # -- user code ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..topology import DEFAULT_STREAM, Row, is_batch
+from ..topology import DEFAULT_STREAM, WATERMARK_STREAM, Row, is_batch
+from ..windows import to_ms
 from .emitter import Emitter
 from .spout_collector import SpoutTaskCollector
 
@@ -72,6 +73,14 @@ class ThreadedSpoutCollector:
         """Emit a RecordBatch: one message."""
         self._put(self._emitter.columns(batch, stream, direct_to=task)[1].batch, message_id, stream, task)
 
+    def emit_watermark(self, timestamp: Any) -> None:
+        """Say that no tuple before `timestamp` comes any more."""
+        self._emitter.telling.check()
+        self._collector.check_open()
+        self._emits.append(((to_ms(timestamp),), None, WATERMARK_STREAM, None))
+        if len(self._emits) == 1:
+            self._loop.call_soon_threadsafe(self._arrived)
+
     def finish(self) -> None:
         """Nothing more to emit."""
         self._finished = True
@@ -103,7 +112,9 @@ class ThreadedSpoutCollector:
         taken = bool(emits)
         while emits:
             row, message_id, stream, task = emits.popleft()
-            if is_batch(row):
+            if stream == WATERMARK_STREAM:
+                self._collector.emit_watermark(row[0])
+            elif is_batch(row):
                 self._collector.emit_arrow(row, message_id, stream, task=task)
             elif task is None:
                 self._collector.emit(row, message_id, stream)

@@ -13,12 +13,15 @@ from .components import (
     Failure,
     FailValueSpout,
     Outputs,
+    Progress,
     Spout,
     SpoutCollector,
     TaskHook,
     TopologyContext,
+    Windowed,
 )
 from .config import Config, component_config
+from .config_keys import nearest
 from .errors import ColumnsError, ConfigError, EmitError, TopologyError, UnhashableKeyError
 from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout, bolt, spout
@@ -34,11 +37,13 @@ from .groupings import (
     share_each,
     share_out,
 )
+from .identity import handed_on, has_identity, metadata_of, part_of, pieces_of
 from .keyed import FieldsGrouping, KeyRangeGrouping, KeyRanges, PartialKeyGrouping
 from .keys import stable_hash
 from .plan import Plan, TaskSpec, make_plan
 from .shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
-from .streams import DEAD_LETTER_FIELDS, StreamDecl, StreamId, direct
+from .streams import DEAD_LETTER_FIELDS, WATERMARK_FIELDS, StreamDecl, StreamId, direct, read_outputs
+from .time_flow import TimeFlow, TimeRole, Windowing, time_flow
 from .topology import ComponentSpec, Subscription, Topology
 from .tuples import (
     ACKER_COMPONENT,
@@ -46,6 +51,7 @@ from .tuples import (
     DEFAULT_STREAM,
     SYSTEM_COMPONENT,
     TICK_STREAM,
+    WATERMARK_STREAM,
     Lineage,
     Origin,
     Row,
@@ -61,6 +67,8 @@ __all__ = [
     "DEFAULT_STREAM",
     "SYSTEM_COMPONENT",
     "TICK_STREAM",
+    "WATERMARK_FIELDS",
+    "WATERMARK_STREAM",
     "AckValueSpout",
     "AllGrouping",
     "BasicBolt",
@@ -97,6 +105,7 @@ __all__ = [
     "Outputs",
     "PartialKeyGrouping",
     "Plan",
+    "Progress",
     "Row",
     "Same",
     "Segment",
@@ -110,6 +119,8 @@ __all__ = [
     "Subscription",
     "TaskHook",
     "TaskSpec",
+    "TimeFlow",
+    "TimeRole",
     "Topology",
     "TopologyBuilder",
     "TopologyContext",
@@ -117,18 +128,28 @@ __all__ = [
     "Tuple",
     "TupleBatch",
     "UnhashableKeyError",
+    "Windowed",
+    "Windowing",
     "batch_of",
     "bolt",
     "column_rows",
     "component_config",
     "direct",
+    "handed_on",
     "has_batches",
+    "has_identity",
     "is_batch",
     "make_plan",
+    "metadata_of",
+    "nearest",
     "never",
+    "part_of",
+    "pieces_of",
+    "read_outputs",
     "share_each",
     "share_out",
     "split_columns",
     "spout",
     "stable_hash",
+    "time_flow",
 ]

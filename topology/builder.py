@@ -23,6 +23,7 @@ from .groupings import AllGrouping, CustomGrouping, DirectGrouping, GlobalGroupi
 from .keyed import FieldsGrouping, PartialKeyGrouping
 from .shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
 from .streams import StreamId
+from .time_flow import cannot_keep
 from .topology import Kind, Subscription, Summary, Topology
 from .tuples import DEFAULT_STREAM
 from .validation import Declaration, check
@@ -144,7 +145,11 @@ class TopologyBuilder:
         components, problems = check(self._declarations, config)
         if problems:
             raise TopologyError(problems)
-        return Topology(components, name, summary, config)
+        topology = Topology(components, name, summary, config)
+        problems = cannot_keep(topology, config)
+        if problems:
+            raise TopologyError(problems)
+        return topology
 
     def _declare(self, id: str, kind: Kind, template: Any, parallelism: int, config: dict[str, Any]) -> Declaration:  # noqa: A002
         declaration = Declaration(id, kind, template, parallelism, config=dict(config))

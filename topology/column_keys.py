@@ -126,7 +126,8 @@ def _integers(column: Any) -> Hashes:
 
 
 def _floats(column: Any) -> Hashes:
-    values = _filled(column, column.type).astype(np.float64)
+    half = pa.types.is_float16(column.type)  # older Arrows cannot fill its nulls
+    values = _filled(column, pa.float32() if half else column.type).astype(np.float64)
     finite = np.isfinite(values)
     mantissa, exponent = np.frexp(np.where(finite, np.abs(values), 0.0))
     # |x| = m · 2^e with 53 bits of m; modulo 2^61 - 1 a power of two turns the 61 bits round.

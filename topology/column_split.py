@@ -24,6 +24,7 @@ import pyarrow as _pyarrow  # noqa: ICN001 - see below
 from .column_keys import Hashes, hash_column, hash_rows
 from .errors import ColumnsError, EmitError, UnhashableKeyError
 from .groupings import AllGrouping, GlobalGrouping, Grouping
+from .identity import part_of
 from .keyed import KeyedGrouping, PartialKeyGrouping
 from .shuffles import LocalFirstGrouping, NoneGrouping, ShuffleGrouping
 from .tuples import Origin
@@ -41,7 +42,10 @@ def split(grouping: Grouping, batch: Any) -> list[Share]:
     if not batch.num_rows:
         return []
     if isinstance(grouping, _WHOLE):
-        return [(target, batch) for target, _, _ in grouping.split([()], None)]
+        shares = grouping.split([()], None)
+        if len(shares) == 1:
+            return [(shares[0][0], batch)]
+        return [(target, part_of(batch, at, len(shares))) for at, (target, _, _) in enumerate(shares)]
     if isinstance(grouping, KeyedGrouping):
         hashes = _hashes(grouping, batch)
         count = len(grouping.targets)
@@ -50,7 +54,11 @@ def split(grouping: Grouping, batch: Any) -> list[Share]:
         places = _less_used(grouping, hashes) if isinstance(grouping, PartialKeyGrouping) else grouping.places(hashes)
         return _dealt(batch, places, grouping.targets)
     shares = grouping.split(rows_of(batch, False), range(batch.num_rows))
-    return [(target, batch.take(pa.array(list(places or ()), pa.int64()))) for target, _, places in shares]
+    count = len(shares)
+    return [
+        (target, part_of(batch.take(pa.array(list(places or ()), pa.int64())), at, count))
+        for at, (target, _, places) in enumerate(shares)
+    ]
 
 
 def _dealt(batch: Any, places: Places, targets: Sequence[int]) -> list[Share]:
@@ -58,13 +66,16 @@ def _dealt(batch: Any, places: Places, targets: Sequence[int]) -> list[Share]:
     counts = np.bincount(places, minlength=len(targets))
     filled = np.flatnonzero(counts)
     if len(filled) == 1:
-        return [(targets[int(filled[0])], batch)]
+        return [(targets[int(filled[0])], part_of(batch, int(filled[0]), len(targets)))]
     kind = np.uint8 if len(targets) <= 256 else np.uint16 if len(targets) <= 65_536 else np.int64
     order = np.argsort(places.astype(kind), kind="stable").astype(np.int64)
     # Without a copy, and without pa.array, which looks for pandas each time.
     dealt = batch.take(pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)]))
     begins = np.concatenate(([0], np.cumsum(counts)))
-    return [(targets[at], dealt.slice(int(begins[at]), int(counts[at]))) for at in filled.tolist()]
+    return [
+        (targets[at], part_of(dealt.slice(int(begins[at]), int(counts[at])), at, len(targets)))
+        for at in filled.tolist()
+    ]
 
 
 def _hashes(grouping: KeyedGrouping, batch: Any) -> Hashes:

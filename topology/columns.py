@@ -14,12 +14,13 @@ Storm has no such thing (depart).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, overload
 
 from .errors import ColumnsError
+from .identity import handed_on, metadata_of
 
 if TYPE_CHECKING:
     from .groupings import Grouping
@@ -44,13 +45,14 @@ class ColumnRows(Sequence[Any]):
     ColumnsError when rows are asked for and Python has no value for what a column holds.
     """
 
-    __slots__ = ("_count", "_items", "bare", "batch")
+    __slots__ = ("_count", "_items", "_metadata", "bare", "batch")
 
     def __init__(self, batch: Any, bare: bool) -> None:
         self.batch = batch
         self.bare = bare
         self._count: int = batch.num_rows
         self._items: list[Any] | None = None
+        self._metadata: Mapping[str, str] | None = None
 
     @property
     def items(self) -> list[Any]:
@@ -60,6 +62,18 @@ class ColumnRows(Sequence[Any]):
         made: list[Any] = _arrow().rows_of(self.batch, self.bare)
         self._items = made
         return made
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What its source says of the batch (identity.py)."""
+        if self._metadata is None:
+            self._metadata = metadata_of(self.batch)
+        return self._metadata
+
+    def handed_on(self, given: Any | None, *steps: object) -> ColumnRows:
+        """The same rows with the identity of what a bolt executes while it emits them (identity.py)."""
+        named = handed_on(self.batch, given, *steps)
+        return self if named is self.batch else ColumnRows(named, self.bare)
 
     def shown(self) -> Sequence[Any]:
         """The rows for those who only look (hooks, reports); the batch itself if it cannot be made rows."""

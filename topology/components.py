@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from .fields import Fields
-from .tuples import DEFAULT_STREAM, Row, Tuple
+from .streams import StreamId
+from .time_flow import TimeRole
+from .tuples import DEFAULT_STREAM, Row, Tuple, TupleBatch
 
 if TYPE_CHECKING:
     from .config import Config
@@ -36,6 +38,18 @@ class Failure:
     task: int | None = None
     error: str | None = None
     attempts: int = 1
+
+
+class Progress(NamedTuple):
+    """How far a task is with what it has to do: `done` of `total` parts, called `unit`; `rows` of them are processed.
+
+    `total` 0: there is nothing to do.
+    """
+
+    done: int
+    total: int
+    unit: str
+    rows: int = 0
 
 
 class TopologyContext:
@@ -108,6 +122,10 @@ class SpoutCollector(Protocol):
 
         `task`: to this task only, on a direct stream.
         """
+        ...
+
+    def emit_watermark(self, timestamp: Any) -> None:
+        """Say that no tuple before `timestamp` comes any more: windows behind go by it. Needs `watermarks = True`."""
         ...
 
     async def drain(self) -> None:
@@ -191,17 +209,17 @@ class BoltCollector(Protocol):
     def emit(
         self,
         values: Row | list[Any],
-        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = None,
+        anchors: Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> None:
-        """Emit one tuple, as a child of `anchors` (one tuple, several, or none: untracked)."""
+        """Emit one tuple, as a child of `anchors` (one tuple, several, a whole batch, or none: untracked)."""
         ...
 
     def emit_direct(
         self,
         task: int,
         values: Row | list[Any],
-        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = None,
+        anchors: Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> None:
         """Emit to one task of a component that subscribed with direct grouping."""
@@ -210,7 +228,7 @@ class BoltCollector(Protocol):
     def emit_arrow(
         self,
         batch: Any,
-        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = None,
+        anchors: Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None = None,
         stream: str = DEFAULT_STREAM,
         *,
         task: int | None = None,
@@ -218,16 +236,20 @@ class BoltCollector(Protocol):
         """Emit a pyarrow.RecordBatch, as a child of `anchors`."""
         ...
 
-    def ack(self, tup: Tuple) -> None:
-        """The tuple has been processed. Twice is harmless."""
+    def ack(self, tup: Tuple | TupleBatch) -> None:
+        """The tuple, or all of what `execute_batch` was given, has been processed. Twice is harmless."""
         ...
 
-    def fail(self, tup: Tuple, error: BaseException | str | None = None) -> None:
-        """The tuple could not be processed: its message fails at the spout."""
+    def fail(self, tup: Tuple | TupleBatch, error: BaseException | str | None = None) -> None:
+        """The tuple, or all of a batch, could not be processed: the messages fail at the spout."""
         ...
 
     def reset_timeout(self, tup: Tuple) -> None:
         """Restart the clock of the tuple's tree."""
+        ...
+
+    def emit_watermark(self, timestamp: Any) -> None:
+        """Say that no tuple before `timestamp` comes any more: windows behind go by it. Needs `watermarks = True`."""
         ...
 
     async def drain(self) -> None:
@@ -244,12 +266,41 @@ class Component:
 
     `outputs`: fields of the default stream, or a mapping of stream → fields. `config`: topology settings for this
     component only, by Storm key or field name. `blocking`: user methods are `def` and run in a thread of the task's
-    own, so that they may block.
+    own, so that they may block. `watermarks`: it tells windows behind it how far time has come
+    (`collector.emit_watermark`). `on_driver`: it needs what only the program that submits has (a Spark session), so
+    where workers run elsewhere, on Spark's executors, its tasks stay with that program. It means nothing otherwise.
     """
 
     outputs: ClassVar[Outputs] = None
     config: ClassVar[Mapping[str, Any]] = {}
     blocking: ClassVar[bool] = False
+    watermarks: ClassVar[bool] = False
+    on_driver: ClassVar[bool] = False
+
+    @property
+    def time_role(self) -> TimeRole:
+        """What it has to do with time (for the framework)."""
+        return TimeRole(tells=self.watermarks)
+
+    @property
+    def outputs_follow(self) -> bool:
+        """Do its outputs depend on what it reads (for the builder)?"""
+        return False
+
+    def all_outputs(self, inputs: Mapping[StreamId, Fields] | None = None) -> Outputs:
+        """What it declares, with streams that follow from something else (for the builder).
+
+        `inputs`: what it reads, given to components whose outputs follow from that.
+        """
+        return self.outputs
+
+    def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
+        """What is wrong with it, given what it reads (for the builder)."""
+        return []
+
+    def progress(self) -> Progress | None:
+        """How far it is, for `aiostorm run` and the metrics; None: nobody knows. Called often, also before `open`."""
+        return None
 
     def result(self) -> Any:
         """What this task has found, for `running.results()` and `aiostorm run`: plain data. None: nothing to say."""
@@ -257,7 +308,12 @@ class Component:
 
 
 class Spout(Component):
-    """A source of streams. `next_tuple` emits what there is and returns; `ack` and `fail` hear what became of it."""
+    """A source of streams. `next_tuple` emits what there is and returns; `ack` and `fail` hear what became of it.
+
+    `default_max_retries`: its `topology.max.retries` where nobody has set one; None: its `fail` decides.
+    """
+
+    default_max_retries: ClassVar[int | None] = None
 
     def open(self, context: TopologyContext, collector: SpoutCollector) -> Any:
         """Called once before anything else."""
@@ -327,6 +383,10 @@ class BasicBolt(Component):
 
     def cleanup(self) -> Any:
         """Called once at the end (not on kill -9)."""
+
+
+class Windowed(Component):
+    """Base of the bolts of room `windows`; derive from those."""
 
 
 class TaskHook:

@@ -161,6 +161,77 @@ class Config(BaseModel):
     routing_cache_keys: Count = _setting(
         65_536, "Keys that a grouping by fields remembers, per emitting task.", "topology.routing.cache.keys", ge=1
     )
+    watermark_lag_ms: Count = _setting(
+        0,
+        "Milliseconds that rows of windows by event time may be behind the latest one.",
+        "topology.bolts.tuple.timestamp.max.lag.ms",
+        ge=0,
+    )
+    watermark_interval_ms: Count = _setting(
+        1000,
+        "Milliseconds between two looks at how far the time of an input task has come.",
+        "topology.bolts.watermark.event.interval.ms",
+        ge=1,
+    )
+    watermark_max_advance_ms: Count = _setting(
+        3_600_000,
+        "Milliseconds that one row may move a watermark at most (one bad clock closes no more windows); 0: no limit.",
+        "topology.bolts.watermark.max.advance.ms",
+        ge=0,
+    )
+    watermark_idle_timeout_ms: Count = _setting(
+        60_000,
+        "Milliseconds after which windows no longer wait for an input task that sends nothing; 0: they always wait.",
+        "topology.bolts.watermark.idle.timeout.ms",
+        ge=0,
+    )
+    window_max_states: Count = _setting(
+        1_000_000,
+        "States (one for a key and window) or kept rows that a task with windows holds at most; one more row fails.",
+        "topology.bolts.window.max.states",
+        ge=1,
+    )
+    backpressure_enable: bool = _setting(
+        True, "Whether spouts are paced when a bolt cannot keep up.", "topology.backpressure.enable"
+    )
+    backpressure_high_mark: Number = _setting(
+        0.8,
+        "Share of a mailbox above which a task counts as blocked.",
+        "topology.backpressure.water.mark.high",
+        gt=0,
+        le=1,
+    )
+    backpressure_low_mark: Number = _setting(
+        0.05,
+        "Share of a mailbox at or below which it counts as relieved.",
+        "topology.backpressure.water.mark.low",
+        ge=0,
+        lt=1,
+    )
+    backpressure_trigger_ratio: Number = _setting(
+        0.1,
+        "Share of a component's tasks that must be blocked before its spouts are paced.",
+        "topology.backpressure.coordinator.trigger.ratio",
+        gt=0,
+        le=1,
+    )
+    backpressure_check_interval_ms: Number = _setting(
+        1000.0, "Milliseconds between two samples of a mailbox.", "topology.backpressure.check.interval", ge=1
+    )
+    backpressure_sample_number: Count = _setting(
+        4,
+        "Samples after which a task judges its mailbox.",
+        "topology.backpressure.trigger.sample.number",
+        ge=1,
+        le=1000,
+    )
+    backpressure_sample_rate: Number = _setting(
+        0.75,
+        "Share of those samples of which more must be high (or low) for it to count as blocked (relieved); 1: all.",
+        "topology.backpressure.trigger.sample.rate",
+        gt=0,
+        le=1,
+    )
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
     _extra: dict[str, Any] = PrivateAttr(default_factory=dict)
@@ -175,8 +246,7 @@ class Config(BaseModel):
             except ValidationError as error:
                 problems = problems + [_problem(details, resolved) for details in error.errors(include_url=False)]
             else:
-                if self.mailbox_low_mark >= self.mailbox_high_mark:
-                    problems = [*problems, _marks_problem(self, resolved)]
+                problems = [*problems, *_marks_problems(self, resolved)]
             if problems:
                 raise ConfigError(*problems)
             self._sources = resolved.sources
@@ -214,6 +284,20 @@ class Config(BaseModel):
         return _merged(
             [self._explicit(), other._explicit() if isinstance(other, Config) else Layer.of(other, "keyword")]
         )
+
+    def updated(self, changes: Config | Mapping[str, Any]) -> Config:
+        """This config with `changes`, for a topology that runs. ConfigError also for what cannot be changed then."""
+        layer = changes._explicit() if isinstance(changes, Config) else Layer.of(changes, "update")
+        merged = _merged([self._explicit(), layer])
+        fields = field_keys()
+        fixed = [
+            f"{key} cannot be changed while a topology runs; what can: {', '.join(sorted(UPDATABLE))}"
+            for key in sorted(layer.values)
+            if fields.get(key) not in UPDATABLE and merged.get(key) != self.get(key)
+        ]
+        if fixed:
+            raise ConfigError(*fixed)
+        return merged
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a setting (by field name or key) or of a key of the user's own."""
@@ -272,9 +356,27 @@ PER_COMPONENT = frozenset(
         "tick_tuple_freq_s",
         "turn_max_ms",
         "turn_max_tuples",
+        "watermark_idle_timeout_ms",
+        "watermark_interval_ms",
+        "watermark_lag_ms",
+        "watermark_max_advance_ms",
+        "window_max_states",
     }
 )
 """The settings that a component may have of its own."""
+
+UPDATABLE = frozenset(
+    {
+        "backpressure_check_interval_ms",
+        "backpressure_enable",
+        "backpressure_high_mark",
+        "backpressure_low_mark",
+        "backpressure_sample_number",
+        "backpressure_sample_rate",
+        "backpressure_trigger_ratio",
+    }
+)
+"""The settings that a running topology can be given anew."""
 
 
 def component_config(config: Config, overrides: Mapping[str, Any]) -> Config:
@@ -326,9 +428,11 @@ def _problem(details: ErrorDetails, resolved: Resolved) -> str:
     return f"{resolved.written[str(details['loc'][0])]}: {message}"
 
 
-def _marks_problem(config: Config, resolved: Resolved) -> str:
-    marks = [
-        resolved.written.get(name, f"{name} = {getattr(config, name)} (default)")
-        for name in ("mailbox_low_mark", "mailbox_high_mark")
-    ]
-    return f"{marks[0]} must be below {marks[1]}"
+def _marks_problems(config: Config, resolved: Resolved) -> list[str]:
+    """A low mark that is not below its high mark."""
+    problems = []
+    for low, high in (("mailbox_low_mark", "mailbox_high_mark"), ("backpressure_low_mark", "backpressure_high_mark")):
+        if getattr(config, low) >= getattr(config, high):
+            named = [resolved.written.get(name, f"{name} = {getattr(config, name)} (default)") for name in (low, high)]
+            problems.append(f"{named[0]} must be below {named[1]}")
+    return problems

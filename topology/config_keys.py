@@ -5,8 +5,7 @@ accepted, so that such a file works, and reported as ignored, so that nobody wai
 that neither system has is a mistake.
 
 From Storm's Config.java, DaemonConfig.java and defaults.yaml (2.8 and what follows it, and keys of older
-ones), and JStorm's Config.java, ConfigExtension.java and defaults.yaml (2.1 to 2.4). `topology.backpressure.*` is
-among them until spouts are throttled.
+ones), and JStorm's Config.java, ConfigExtension.java and defaults.yaml (2.1 to 2.4).
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ from collections.abc import Iterable, Mapping
 _TOPOLOGY = """
     accurate.metric acker.cpu.pcore.percent acker.resources.offheap.memory.mb acker.resources.onheap.memory.mb
     alimonitor.metrics.post alimonitor.task.metrics.name alimonitor.topo.metrics.name
-    alimonitor.user.metrics.name alimonitor.worker.metrics.name auto-credentials backpressure.check.interval
-    backpressure.check.millis backpressure.coordinator.trigger.ratio backpressure.enable
-    backpressure.trigger.sample.number backpressure.trigger.sample.rate backpressure.wait.park.microsec
+    alimonitor.user.metrics.name alimonitor.worker.metrics.name auto-credentials
+    backpressure.check.millis backpressure.wait.park.microsec
     backpressure.wait.progressive.level1.count backpressure.wait.progressive.level2.count
-    backpressure.wait.progressive.level3.sleep.millis backpressure.wait.strategy backpressure.water.mark.high
-    backpressure.water.mark.low batch.flush.interval.millis blobstore.map bolt.parallelism
+    backpressure.wait.progressive.level3.sleep.millis backpressure.wait.strategy
+    batch.flush.interval.millis blobstore.map bolt.parallelism
     bolt.wait.park.microsec bolt.wait.progressive.level1.count bolt.wait.progressive.level2.count
     bolt.wait.progressive.level3.sleep.millis bolt.wait.strategy bolts.late.tuple.stream
     bolts.message.id.field.name bolts.outgoing.overflow.buffer.enable bolts.tuple.timestamp.field.name
-    bolts.tuple.timestamp.max.lag.ms bolts.watermark.event.interval.ms bolts.window.length.count
+    bolts.window.length.count
     bolts.window.length.duration.ms bolts.window.sliding.interval.count
     bolts.window.sliding.interval.duration.ms builtin.metrics.bucket.size.secs classpath classpath.beginning
     component.cpu.pcore.percent component.resources.map component.resources.offheap.memory.mb

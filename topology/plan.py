@@ -17,7 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .errors import TopologyError
 from .streams import StreamId
+from .time_flow import TimeFlow, cannot_keep, time_flow
 from .topology import Topology
 from .tuples import ACKER_COMPONENT
 
@@ -45,10 +47,22 @@ class Plan:
     tasks_of: Mapping[str, tuple[int, ...]]
     order: tuple[str, ...]
     feedback: frozenset[Edge]
+    time: TimeFlow
+
+    @property
+    def master(self) -> int:
+        """The id by which the topology master is reached. It is no task: nothing is emitted to it."""
+        return len(self.tasks) + 1
 
 
 def make_plan(topology: Topology, config: Config) -> Plan:
-    """Deal task ids to components and ackers, and find the order of the bolts."""
+    """Deal task ids to components and ackers, and find the order of the bolts.
+
+    TopologyError for windows that keep tuples longer, or more of them, than `config` allows for messages.
+    """
+    problems = cannot_keep(topology, config)
+    if problems:
+        raise TopologyError(problems)
     cap = config.max_task_parallelism
     counts = {
         spec.id: spec.parallelism if cap is None else min(spec.parallelism, cap)
@@ -62,7 +76,7 @@ def make_plan(topology: Topology, config: Config) -> Plan:
         tasks += [TaskSpec(first + index, component, index) for index in range(count)]
         tasks_of[component] = tuple(range(first, first + count))
     feedback = _feedback(topology)
-    return Plan(tuple(tasks), tasks_of, _order(topology, feedback), feedback)
+    return Plan(tuple(tasks), tasks_of, _order(topology, feedback), feedback, time_flow(topology, feedback))
 
 
 def _edges(topology: Topology) -> dict[str, list[Edge]]:

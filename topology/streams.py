@@ -25,6 +25,9 @@ NAME_RULE = "1 to 128 letters, digits, '_', '.' or '-'"
 DEAD_LETTER_FIELDS = Fields("message_id", "stream", "values", "reason", "error", "attempts")
 """The fields of `DEAD_LETTER_STREAM`."""
 
+WATERMARK_FIELDS = Fields("watermark_ms")
+"""The fields of `WATERMARK_STREAM`, on which tasks tell each other how far time has come."""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamId:

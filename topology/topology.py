@@ -19,6 +19,7 @@ from .components import Component
 from .errors import TopologyError
 from .groupings import Grouping
 from .streams import StreamDecl, StreamId
+from .time_flow import NO_ROLE, TimeRole
 from .tuples import DEFAULT_STREAM
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class ComponentSpec:
     """One component: its template, how many tasks, what it reads, what it emits, and settings of its own.
 
     `outputs` of a spout hold the dead-letter stream as well. `template` is an instance, or a factory that makes one.
+    `time` is what it has to do with time; `on_driver`: see Component.
     """
 
     id: str
@@ -54,6 +56,8 @@ class ComponentSpec:
     inputs: tuple[Subscription, ...] = ()
     outputs: Mapping[str, StreamDecl] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
+    time: TimeRole = NO_ROLE
+    on_driver: bool = False
 
     def create(self) -> Component:
         """A fresh instance for one task: a deep copy of the instance, or what the factory makes.

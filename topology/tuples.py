@@ -15,12 +15,13 @@ Storm: org.apache.storm.tuple.TupleImpl; the segment is ours (depart).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, overload
 
 from .columns import ColumnRows, Same
 from .fields import Fields
+from .identity import NO_METADATA
 
 Row = tuple[Any, ...]
 """The values of one tuple."""
@@ -28,6 +29,7 @@ Row = tuple[Any, ...]
 DEFAULT_STREAM = "default"
 TICK_STREAM = "__tick"
 DEAD_LETTER_STREAM = "__dead_letter"
+WATERMARK_STREAM = "__watermark"
 SYSTEM_COMPONENT = "__system"
 ACKER_COMPONENT = "__acker"
 
@@ -66,10 +68,11 @@ class Segment:
     """Rows of one origin under one edge id.
 
     `indices[i]` is the index of row i's message within its tree (None when untracked or when `lineage` is given).
-    `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 once row i was.
+    `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 once row i was. `born_ms` is
+    when its rows came into the topology (wall clock), where somebody asks (time_flow.py).
     """
 
-    __slots__ = ("done", "edge", "indices", "items", "lineage", "open", "origin", "root")
+    __slots__ = ("born_ms", "done", "edge", "indices", "items", "lineage", "open", "origin", "root")
 
     def __init__(
         self,
@@ -88,6 +91,7 @@ class Segment:
         self.lineage = lineage
         self.open = len(items)
         self.done: bytearray | None = None
+        self.born_ms: int | None = None
 
     @property
     def tracked(self) -> bool:
@@ -185,6 +189,12 @@ class Tuple:
     def is_tick(self) -> bool:
         """True for a tick tuple (`topology.tick.tuple.freq.secs`)."""
         return self._segment.origin.stream == TICK_STREAM
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What its source says of the batch that it came in: `{"chunk": "flights/7/3"}`. Empty for ordinary tuples."""
+        items = self._segment.items
+        return items.metadata if type(items) is ColumnRows else NO_METADATA
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a field, or `default` if there is no such field."""

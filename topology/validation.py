@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from .components import BasicBolt, Bolt, Component, Spout
+from .components import BasicBolt, Bolt, Component, Spout, Windowed
 from .config_keys import nearest
 from .errors import ConfigError, TopologyError
+from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout
 from .groupings import Grouping
-from .streams import DEAD_LETTER_FIELDS, NAME, NAME_RULE, StreamDecl, read_outputs
+from .streams import DEAD_LETTER_FIELDS, NAME, NAME_RULE, StreamDecl, StreamId, read_outputs
+from .time_flow import TimeRole, Windowing
 from .topology import ComponentSpec, Kind, Subscription
 from .tuples import DEAD_LETTER_STREAM, DEFAULT_STREAM
 
@@ -61,7 +63,7 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
         outputs: dict[str, StreamDecl] = {}
         settings = declaration.config
         if component is not None:
-            outputs, more = read_outputs(component.outputs)
+            outputs, more = read_outputs(component.all_outputs())
             found += more + _check_component(declaration, component, outputs)
             own: Any = component.config
             if isinstance(own, Mapping):
@@ -83,8 +85,11 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
                 inputs,
                 outputs,
                 settings,
+                TimeRole() if component is None else component.time_role,
+                component is not None and component.on_driver,
             )
             instances[declaration.id] = component
+    problems += _follow_inputs(specs, instances)
     for spec in specs.values():
         problems += [f"{spec.kind} {spec.id!r}: {problem}" for problem in _check_inputs(spec, specs, instances)]
     problems += _check_graph(specs)
@@ -157,7 +162,7 @@ def _needed(parameter: inspect.Parameter) -> bool:
 def _check_component(declaration: Declaration, component: Component, outputs: Mapping[str, StreamDecl]) -> list[str]:
     kind, name = declaration.kind, type(component).__name__
     is_spout = isinstance(component, Spout | FunctionSpout)
-    is_bolt = isinstance(component, Bolt | BasicBolt | FunctionBolt)
+    is_bolt = isinstance(component, Bolt | BasicBolt | FunctionBolt | Windowed)
     if kind == "spout" and not is_spout:
         other = "a bolt; use set_bolt" if is_bolt else "no spout; derive from Spout"
         return [f"{name} is {other}"]
@@ -173,6 +178,8 @@ def _check_component(declaration: Declaration, component: Component, outputs: Ma
         if component.blocking and component.is_async:
             problems.append("blocking=True is for def functions; an async def is never run in a thread")
         return problems
+    if isinstance(component, Windowed):
+        return []  # it says by itself what is wrong, when it is known what it reads
     problems = _missing_methods(component, name)
     for method in _METHODS[kind]:
         called = getattr(component, method, None)
@@ -217,10 +224,40 @@ def _check_config(settings: Mapping[str, Any], config: Config | None) -> list[st
     return []
 
 
+def _follow_inputs(specs: dict[str, ComponentSpec], instances: Mapping[str, Component | None]) -> list[str]:
+    """Adds outputs that depend on what is read, sources first."""
+    waiting = {
+        spec.id: component for spec in specs.values() if (component := instances[spec.id]) and component.outputs_follow
+    }
+    problems: list[str] = []
+    while ready := [name for name in waiting if not any(s.source.component in waiting for s in specs[name].inputs)]:
+        for name in ready:
+            spec = specs[name]
+            outputs, more = read_outputs(waiting.pop(name).all_outputs(_fields_read(spec, specs)))
+            problems += [f"{spec.kind} {name!r}: {problem}" for problem in more]
+            specs[name] = replace(spec, outputs={**spec.outputs, **outputs})
+    return problems + [
+        f"bolt {name!r}: what it emits depends on what it reads, and that on itself; name its outputs"
+        for name in waiting
+    ]
+
+
+def _fields_read(spec: ComponentSpec, specs: Mapping[str, ComponentSpec]) -> dict[StreamId, Fields]:
+    """Of all that it reads and that is there."""
+    sources = [subscription.source for subscription in spec.inputs]
+    emitters = {source: specs.get(source.component) for source in sources}
+    return {
+        source: emitter.outputs[source.stream].fields
+        for source, emitter in emitters.items()
+        if emitter is not None and source.stream in emitter.outputs
+    }
+
+
 def _check_inputs(
     spec: ComponentSpec, specs: Mapping[str, ComponentSpec], instances: Mapping[str, Component | None]
 ) -> list[str]:
     problems: list[str] = []
+    known: dict[StreamId, Fields] = {}
     seen: set[Any] = set()
     for subscription in spec.inputs:
         source = subscription.source
@@ -247,7 +284,9 @@ def _check_inputs(
             problems.append(f"{text}: {_no_stream(emitter, source.stream)}")
             continue
         problems += [f"{text}: {problem}" for problem in _check_subscription(subscription, decl, instances[spec.id])]
-    return problems
+        known[StreamId(emitter.id, source.stream)] = decl.fields
+    component = instances[spec.id]
+    return problems if component is None else problems + component.problems(known)
 
 
 def _no_stream(emitter: ComponentSpec, stream: str) -> str:
@@ -256,9 +295,12 @@ def _no_stream(emitter: ComponentSpec, stream: str) -> str:
     if stream.startswith("__"):
         return f"streams that start with '__' belong to the framework; only {DEAD_LETTER_STREAM!r} can be read"
     declared = [name for name in emitter.outputs if not name.startswith("__")]
+    late = ""
+    if stream == "late" and emitter.time.windowing is not Windowing.NONE:
+        late = "; its late tuples go to a stream with late=LatePolicy.STREAM"
     if not declared:
-        return f"{emitter.id!r} declares no outputs"
-    return f"{emitter.id!r} declares no stream {stream!r}{_hint(stream, declared)}"
+        return f"{emitter.id!r} declares no outputs{late}"
+    return f"{emitter.id!r} declares no stream {stream!r}{late or _hint(stream, declared)}"
 
 
 def _check_subscription(subscription: Subscription, decl: StreamDecl, consumer: Component | None) -> list[str]:

@@ -13,6 +13,8 @@ from .admission import AdmissionLimits
 from .arrivals import Arrivals
 from .authenticated import AuthenticatedConnection, AuthenticatedNetwork, Guarded
 from .authentication import Identity
+from .blocking import BlockingConnection
+from .blocking import dial as dial_blocking
 from .courier import Courier, Gatherer
 from .credentials import Credentials, Secret, new_token, read_private
 from .credit import Allowance, Quota, shares
@@ -34,8 +36,9 @@ from .errors import (
     UnreadableError,
     UnsendableError,
 )
-from .exchange import Exchange, FarTask, MessageCodec, PostOffice
+from .exchange import Exchange, PostOffice
 from .far_inbox import FarInbox
+from .first_caller import serve_callers
 from .link import Link, LinkTimings, Source
 from .links import Links
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
@@ -47,9 +50,19 @@ from .records import register_record
 from .remote_notes import MAX_MESSAGE_BYTES
 from .remote_ref import RemoteRef
 from .security import Security
-from .segments import PIECE_BYTES, PackedItems, pack_items, pack_segment, segments_body, split_items, unpack_segments
+from .segments import (
+    PIECE_BYTES,
+    WHOLE_BYTES,
+    PackedItems,
+    pack_items,
+    pack_segment,
+    segments_body,
+    split_items,
+    unpack_segments,
+)
 from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
 from .tls import TlsFiles
+from .trade import FarTask, MessageCodec, joined
 from .values import pack_value, unpack_value
 
 if TYPE_CHECKING:
@@ -63,12 +76,14 @@ __all__ = [
     "MAX_PAYLOAD_BYTES",
     "PAYLOAD_HEADER_BYTES",
     "PIECE_BYTES",
+    "WHOLE_BYTES",
     "AdmissionLimits",
     "Allowance",
     "Arrivals",
     "AuthenticatedConnection",
     "AuthenticatedNetwork",
     "AuthenticationError",
+    "BlockingConnection",
     "Connection",
     "ConnectionLostError",
     "Courier",
@@ -115,6 +130,8 @@ __all__ = [
     "UnsendableError",
     "WebSocketNetwork",
     "check_exposure",
+    "dial_blocking",
+    "joined",
     "new_authority",
     "new_certificate",
     "new_token",
@@ -130,6 +147,7 @@ __all__ = [
     "read_private",
     "register_record",
     "segments_body",
+    "serve_callers",
     "shares",
     "split_items",
     "unpack_all",

@@ -100,10 +100,3 @@ class Courier:
     def restarted(self) -> None:
         """The peer is a new incarnation: what was made for the one before, and waits for a bundle, is lost."""
         self._kept = None
-
-    def drop(self, doomed: Callable[[bytes], bool]) -> int:
-        """Drop posted payloads: they were for an incarnation that is no more. How many."""
-        kept = [entry for entry in self._control if not (isinstance(entry, bytes) and doomed(entry))]
-        dropped = len(self._control) - len(kept)
-        self._control = deque(kept)
-        return dropped

@@ -93,7 +93,10 @@ class Link:
 
     def __init__(self, peer: str, parts: LinkParts) -> None:
         self.peer = peer
+        self.trouble = ""
+        """Why the last attempt to connect failed, or what ended the last connection; for people."""
         self._parts = parts
+        self._dial = parts.dial
         self._sequence = parts.sequence
         self._timings = parts.timings
         self._connection: Connection | None = None
@@ -115,7 +118,7 @@ class Link:
     @property
     def dials(self) -> bool:
         """Is it this side that connects?"""
-        return self._parts.dial is not None
+        return self._dial is not None
 
     @property
     def incarnation(self) -> int:
@@ -164,8 +167,11 @@ class Link:
         """The source has something."""
         self._work.set()
 
-    def hurry(self) -> None:
-        """The peer is known to listen (again): dial now, not when it is time."""
+    def hurry(self, dial: Callable[[], Awaitable[Connection]]) -> None:
+        """The peer is known to listen (again): dial it so, and now, not when it is time. (Not if it is who dials.)"""
+        if self._dial is None:
+            return
+        self._dial = dial
         self._retry_s = self._timings.first_retry_s
         self._again.set()
 
@@ -235,8 +241,8 @@ class Link:
     # -- connections -------------------------------------------------------------------------------------------------
 
     async def _next_connection(self) -> tuple[Connection, bytes] | None:
-        if self._parts.dial is not None:
-            return await self._dialled(self._parts.dial)
+        if self._dial is not None:
+            return await self._dialled(self._dial)
         while self._came is None and not self._over.is_set():
             self._work.clear()
             await self._work.wait()
@@ -248,6 +254,7 @@ class Link:
             async with asyncio.timeout(self._timings.connect_s) as self._dialling:
                 return await dial(), b""
         except (NetworkError, TimeoutError) as error:
+            self.trouble = str(error) or f"no answer within {self._timings.connect_s:g} s"
             _log.debug("cannot connect to %s: %r", self.peer, error)
         finally:
             self._dialling = None
@@ -274,8 +281,10 @@ class Link:
                 group.create_task(self._write(connection), name=f"link {self.peer}: writer")
         except* ProtocolError as errors:
             well = False
+            self.trouble = str(errors.exceptions[0])
             _log.warning("the connection to %s is closed: %s", self.peer, errors.exceptions[0])
         except* ConnectionLostError as errors:
+            self.trouble = str(errors.exceptions[0])
             _log.debug("the connection to %s is over: %s", self.peer, errors.exceptions[0])
         finally:
             well = well and self._sequence.established
@@ -288,7 +297,7 @@ class Link:
             self._check_open()
         if well:
             self._retry_s = self._timings.first_retry_s
-        if self._parts.dial is not None and not self._over.is_set():
+        if self.dials and not self._over.is_set():
             await self._pause()
 
     async def _read(self, connection: Connection) -> None:

@@ -102,6 +102,12 @@ class Links:
         self._group.create_task(self._run(link), name=f"link {self.name} to {peer}")
         return link
 
+    def listens(self, peer: str, address: str) -> None:
+        """A peer that is dialled listens (again), there: dial it now."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.hurry(partial(self._network.connect, address))
+
     def _incarnation_for(self, peer: str) -> int:
         if peer not in self._opened:
             self._opened.add(peer)

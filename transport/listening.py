@@ -55,6 +55,7 @@ _ACCEPT_AT_ONCE: Final = 16
 _ACCEPT_AGAIN_S: Final = 0.1
 _MAX_FIELD_BYTES: Final = 1024
 _MAX_FIELDS: Final = 32
+_GONE: Final = 499  # who asked does not wait for an answer; nginx says it so
 
 Accept = Callable[[Connection], None]
 
@@ -87,20 +88,25 @@ class Reception:
     async def listen(self, address: Address, hosts: Sequence[Address], accept: Accept) -> WebSocketListener:
         """Begin. NetworkError if the address is taken, ExposedError if it must not be used."""
         if isinstance(address, UnixAddress):
-            bound = [await bound_unix(address.path)]
-            names: list[Address] = [parse_address(UNIX_HOST)]
-        else:
-            ips = await _resolved(address)
-            check_exposure(
-                (str(TcpAddress(ip, address.port)) for ip in ips),
-                tls=self.tls is not None,
-                token=self.security.credentials is not None,
-                insecure=self.security.insecure,
-            )
-            bound = bound_tcp(ips, address.port)
-            address = TcpAddress(address.host, bound[0].socket.getsockname()[1])
-            local = ("localhost",) if any(map(is_loopback, ips)) else ()
-            names = [TcpAddress(name, address.port) for name in (address.host, *ips, *local)]
+            return self.listen_with([await bound_unix(address.path)], address, hosts, accept)
+        ips = await _resolved(address)
+        check_exposure(
+            (str(TcpAddress(ip, address.port)) for ip in ips),
+            tls=self.tls is not None,
+            token=self.security.credentials is not None,
+            insecure=self.security.insecure,
+        )
+        bound = bound_tcp(ips, address.port)
+        address = TcpAddress(address.host, bound[0].socket.getsockname()[1])
+        local = ("localhost",) if any(map(is_loopback, ips)) else ()
+        names = [TcpAddress(name, address.port) for name in (address.host, *ips, *local)]
+        return self.listen_with(bound, address, [*names, *hosts], accept)
+
+    def listen_with(
+        self, bound: list[BoundSocket], address: Address, hosts: Sequence[Address], accept: Accept
+    ) -> WebSocketListener:
+        """Begin, with sockets that are there. `hosts`: under which others know it."""
+        names = [parse_address(UNIX_HOST)] if isinstance(address, UnixAddress) else []
         listener = WebSocketListener(self, accept, str(address), [*names, *hosts], bound)
         self._listeners.add(listener)
         return listener
@@ -308,10 +314,15 @@ async def _serve(request: web.BaseRequest) -> web.StreamResponse:
     transport = request.transport
     caller = transport.get_protocol() if transport is not None else None
     if not isinstance(caller, _Caller):
-        raise ConnectionResetError("it is gone already")
+        return _answer(_GONE)
     headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers)
     status = refusal(request.method, request.path_qs, headers, caller.hosts()) or await _upgrade(request, caller)
-    _log.warning("%s: a request from %s is refused: %s", caller.listener.address, caller.where, status)
+    level = logging.DEBUG if status == _GONE else logging.WARNING
+    _log.log(level, "%s: a request from %s is refused: %s", caller.listener.address, caller.where, status)
+    return _answer(status)
+
+
+def _answer(status: int) -> web.Response:
     answer = web.Response(status=status, headers={"Server": "aiostorm"})
     answer.force_close()
     return answer
@@ -325,6 +336,8 @@ async def _upgrade(request: web.BaseRequest, caller: _Caller) -> int:
         await made.prepare(request)
     except web.HTTPException as error:
         return error.status
+    except ConnectionError:  # it went while our loop was held up
+        return _GONE
     caller.upgraded(made)
     # aiohttp ends the connection when its handler returns, and cancels the handler when the connection is lost.
     never: asyncio.Future[int] = asyncio.get_running_loop().create_future()

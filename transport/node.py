@@ -107,6 +107,10 @@ class Node:
         self._remote[peer] = RemotePeer(peer, self.home, courier)
         return link
 
+    def listens(self, peer: str, address: str) -> None:
+        """A linked peer that is dialled is known to listen (again), there: dial it now."""
+        self._links.listens(peer, address)
+
     async def unlink(self, peer: str) -> None:
         """Close the link in order: what was sent is acked first, within the link's bound. Then the peer is lost."""
         link = self._open.get(peer)

@@ -1,7 +1,8 @@
 """Segments: tuples as bytes: columns, not rows.
 
     body      msgpack array of segments
-    segment   array: source task, stream, root, edge, marks (marks.py), rows, columns
+    segment   array: source task, stream, root, edge, marks (marks.py), rows, columns; before the columns, where rows
+              carry the time at which they came in (ms since 1970): that
     columns   array of one column per field; or an extension: a RecordBatch (batches.py), whose columns are the fields
     column    bytes: msgpack array of plain values; or array of one bytes: msgpack array of any values
 
@@ -23,7 +24,7 @@ from typing import Any, Final, overload
 
 import msgpack
 
-from ..topology import ColumnRows, Origin, Segment
+from ..topology import ColumnRows, Origin, Segment, has_identity, part_of
 from . import extensions as ext
 from .errors import UnreadableError, UnsendableError
 from .marks import marks_size, pack_marks, unpack_marks
@@ -50,6 +51,9 @@ MAX_STREAM_BYTES: Final = 1024
 
 MAX_ROW_BYTES: Final = MAX_PAYLOAD_BYTES - PAYLOAD_HEADER_BYTES - MAX_STREAM_BYTES - 64
 """The largest row, with its marks: alone in its segment, alone in its payload."""
+
+WHOLE_BYTES: Final = MAX_ROW_BYTES * 7 // 8
+"""So much of a chunk (topology/identity.py), as Arrow holds it, travels in one piece: with its schema it fits."""
 
 MAX_TASK: Final = 2**31 - 1
 _SEGMENT_DEPTH: Final = 5
@@ -130,7 +134,8 @@ def pack_segment(segment: Segment) -> bytes:
     items, origin = segment.items, segment.origin
     if type(items) is not PackedItems:
         items = pack_items(origin, items)
-    head = (origin.task, origin.stream, segment.root, segment.edge, pack_marks(segment), len(items), 0)
+    head: tuple[Any, ...] = (origin.task, origin.stream, segment.root, segment.edge, pack_marks(segment), len(items))
+    head = (*head, 0) if segment.born_ms is None else (*head, segment.born_ms, 0)
     return pack_plain(head)[:-1] + items.columns  # the last element, a byte long, is replaced
 
 
@@ -174,6 +179,8 @@ def _split_batch(origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int) -
     """The same for columns: what each piece repeats, schema and dictionaries, sets how small pieces may usefully be."""
     packed = pack_items(origin, rows)
     size, weight = len(packed.columns), marks_size(marks)
+    if has_identity(rows.batch):
+        max_bytes = MAX_ROW_BYTES * 3 // 4  # what is cut here is not cut where both workers are one
     if size + weight <= max_bytes + max_bytes // 3:
         return [(packed, marks)]
     repeated = len(_pack_batch(origin, rows.batch.slice(0, 1)))  # Arrow writes more for no row than for one
@@ -203,7 +210,7 @@ def _parts(pieces: int, items: Any, marks: Any) -> Iterator[tuple[Any, Any, int]
     for start in range(0, count, rows):
         end = min(start + rows, count)
         if type(items) is ColumnRows:
-            part: Any = ColumnRows(items.batch.slice(start, end - start), items.bare)
+            part: Any = ColumnRows(part_of(items.batch.slice(start, end - start), "cut", start, end), items.bare)
         else:
             part = items[start:end]
         yield part, None if marks is None else marks[start:end], start
@@ -268,9 +275,12 @@ class _Budget:
 
 
 def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budget) -> Segment:
-    if type(parts) is not tuple or len(parts) != 7:
-        raise UnreadableError("a segment has seven parts")
-    task, stream, root, edge, marks, count, columns = parts
+    if type(parts) is not tuple or not 7 <= len(parts) <= 8:
+        raise UnreadableError("a segment has seven parts, or eight")
+    task, stream, root, edge, marks, count = parts[:6]
+    columns, born_ms = parts[-1], parts[6] if len(parts) == 8 else None
+    if born_ms is not None and type(born_ms) is not int:
+        raise UnreadableError("a segment whose rows came in at a time that is no number")
     if type(task) is not int or not 0 <= task <= MAX_TASK or type(stream) is not str:
         raise UnreadableError("a segment begins with a task and a stream")
     if type(root) is not int or type(edge) is not int or type(count) is not int or count < 1:
@@ -281,7 +291,9 @@ def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budge
         raise UnreadableError(f"a segment of task {task} on {stream!r:.80}, which are not known here") from error
     items = _unpack_items(columns, origin, count, budget)
     indices, lineage = unpack_marks(marks, root, edge, count)
-    return Segment(origin, items, root, edge, indices, lineage)
+    segment = Segment(origin, items, root, edge, indices, lineage)
+    segment.born_ms = born_ms
+    return segment
 
 
 def _unpack_items(columns: Any, origin: Origin, count: int, budget: _Budget) -> Sequence[Any]:

@@ -28,6 +28,7 @@ import aiohttp.abc
 
 from .addresses import Address, TcpAddress, UnixAddress, check_dialled, parse_address
 from .admission import PATH, UNIX_HOST, AdmissionLimits
+from .bound_sockets import BoundSocket
 from .errors import NetworkError
 from .listening import Reception, WebSocketListener
 from .network import Connection
@@ -77,6 +78,12 @@ class WebSocketNetwork:
     async def listen(self, address: str, accept: Callable[[Connection], None]) -> WebSocketListener:
         """See Network. ExposedError if others can reach it and something is missing."""
         return await self._entered().listen(parse_address(address), self._hosts, accept)
+
+    def take_over(
+        self, bound: BoundSocket, address: UnixAddress, accept: Callable[[Connection], None]
+    ) -> WebSocketListener:
+        """Listen with a socket that is there already, with its file. It is closed with the listener."""
+        return self._entered().listen_with([bound], address, self._hosts, accept)
 
     async def connect(self, address: str) -> WebSocketConnection:
         """See Network. ExposedError if it is another machine and there is no TLS."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiostorm.acker import AckerActor, Acks, Init, VerdictKind, Verdicts
+from aiostorm.acker import AckerActor, Acks, Forget, Init, VerdictKind, Verdicts
 from aiostorm.actors import ActorSystem, Ref, RestartPolicy
 from aiostorm.testing import VirtualTimeLoop
 
@@ -53,6 +53,21 @@ async def test_verdicts_go_to_their_owners_in_order_one_message_each() -> None:
     # The failure first: in the same step the tree is complete, and its failed message must not be acked with it.
     assert spouts.heard == [(1, "FAIL", 11), (1, "ACK", 12), (1, "ACK", 11), (2, "ACK", 21)]
     assert calls == [(1, 3), (2, 1)]
+
+
+async def test_what_an_owner_has_given_up_is_forgotten_and_what_it_emits_then_is_not() -> None:
+    spouts = Spouts()
+    async with ActorSystem() as system:
+        _, actor = acker_in(system, spouts, None)
+        await asyncio.sleep(0)
+        actor.mailbox.post(Init(1, [(11, 5), (12, 6)]))
+        actor.mailbox.post(Init(2, [(21, 7)]))
+        actor.mailbox.post(Forget(1))
+        actor.mailbox.post(Init(1, [(13, 8)]))
+        actor.mailbox.post(Acks([(11, 5), (12, 6), (13, 8), (21, 7)]))
+        await asyncio.sleep(1)
+        assert spouts.heard == [(1, "ACK", 13), (2, "ACK", 21)]
+        assert len(actor.ledger) == 2, "strays, which end by themselves"
 
 
 @pytest.mark.parametrize("timeout_s", [0.05, 1.0, 30.0, 3_600.0, 30 * 86_400.0])

@@ -75,6 +75,9 @@ class Model:
         self.rows[root] = self.rows.pop(root)
         return [(row.owner, VerdictKind.RESET, root, -1, None)]
 
+    def forget(self, owner: int) -> None:
+        self.rows = {root: row for root, row in self.rows.items() if row.owner != owner}
+
     def expire(self, now_s: float, stray_timeout_s: float) -> list[Heard]:
         heard: list[Heard] = []
         for root, row in list(self.rows.items()):
@@ -159,6 +162,11 @@ class LedgerMachine(RuleBasedStateMachine):
         out: list[tuple[int, Verdict]] = []
         self.ledger.expire(self.now_s, out)
         self.check(out, self.model.expire(self.now_s, self.ledger.stray_timeout_s))
+
+    @rule(owner=st.integers(0, 3))
+    def forget(self, owner: int) -> None:
+        self.ledger.forget(owner)
+        self.model.forget(owner)
 
     @rule()
     def clear(self) -> None:

@@ -73,5 +73,5 @@ async def test_in_real_time_on_either_loop() -> None:
     done: asyncio.Future[float] = loop.create_future()
     deadlines = Deadlines(loop, 0.0125, lambda wait, about, limit_s: done.set_result(loop.time()))
     deadlines.add(loop.create_future(), "late")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await done - begun_s >= 0.01

@@ -10,6 +10,7 @@ from aiostorm.actors import (
     ESCALATE_ON_FAILURE,
     RESUME_ON_FAILURE,
     STOP_ON_FAILURE,
+    AiostormError,
     Directive,
     FailureHistory,
     RestartPolicy,
@@ -46,6 +47,13 @@ def test_the_directive_is_chosen_by_exception() -> None:
 def test_resume_stop_and_escalate_are_not_counted(policy: RestartPolicy, directive: Directive) -> None:
     history = FailureHistory(policy)
     assert {history.failed(ERROR, 0).directive for _ in range(100)} == {directive}
+
+
+def test_an_error_that_is_final_escalates_at_once() -> None:
+    error = AiostormError("no restart would help")
+    assert FailureHistory(RestartPolicy()).failed(error, 0).directive is Directive.RESTART
+    error.final = True
+    assert FailureHistory(RestartPolicy()).failed(error, 0).directive is Directive.ESCALATE
 
 
 def test_what_never_started_is_restarted_instead_of_resumed() -> None:

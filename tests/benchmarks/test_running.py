@@ -22,7 +22,7 @@ LIMIT = Cell("benchmarks.w3", "nested_calls")
 GOOD = Row("w3", "good", LIMIT, LIMIT, "itself", "tuples", 500, rounds=1)
 BAD = Row("w3", "bad", Cell("benchmarks.w3", "nowhere"), LIMIT, "nothing", "tuples", 500, rounds=1)
 PROBE = Probe("w5", "limit", Cell("benchmarks.w5", "dict_of_windows"), 500, (Figure("rate", "events/s"),))
-IN_PEERS = ("__init__", "cells", "child", "clocking", "w1", "w3", "w4", "w6")
+IN_PEERS = ("__init__", "cells", "child", "clocking", "w1", "w3", "w4", "w5", "w6")
 """Modules that a peer's Python imports."""
 
 
@@ -122,3 +122,27 @@ def test_oracles_do_not_take_what_is_wrong():
         corpus.check({**corpus.expected, "another": 1})
     with pytest.raises(WrongResultError):
         w3.check(3, 3, 4)
+
+
+def test_the_oracle_of_windows_knows_what_may_be_missing():
+    given = w5.events(50_000)  # 50 s: some windows close
+    whole = {(key, start): (key, start, *row) for (key, start), row in given.expected.items()}
+    assert given.check_results(whole.values(), late=[], by="window") == 0
+    late, row = next(iter(given.closed.items()))
+    total, count = given.expected[late]
+    without = {**whole, late: (*late, total - row[0], count - row[1])}
+    assert given.check_results(without.values(), by="window") == row[1]
+    with pytest.raises(WrongResultError):  # nobody was told of it
+        given.check_results(without.values(), late=[], by="window")
+    on_time = next(window for window in given.expected if window not in given.late)
+    for wrong in (
+        [*whole.values(), whole[late]],
+        [*whole.values(), ("stranger", 0, 1, 1)],
+        [result for window, result in whole.items() if window != on_time],
+        {**whole, late: (*late, total + 1, count)}.values(),
+    ):
+        with pytest.raises(WrongResultError):
+            given.check_results(wrong, by="time")
+    open_late = next(window for window in given.late if window not in given.closed)
+    with pytest.raises(WrongResultError):  # late by its time, but not by its window
+        given.check_results([result for window, result in whole.items() if window != open_late], by="window")

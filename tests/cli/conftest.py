@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,20 @@ class Outcome:
 
 
 Command = Callable[..., Outcome]
+
+
+@pytest.fixture(autouse=True)
+def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where running topologies are found, for this test alone. A short path: sockets stand there.
+
+    The folder for temporary files is another one, too: there are those of runs without XDG_RUNTIME_DIR.
+    """
+    tmp_path_factory.getbasetemp()  # where pytest puts its own: not into ours
+    with tempfile.TemporaryDirectory(prefix="a") as folder, tempfile.TemporaryDirectory(prefix="b") as temporary:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        monkeypatch.setenv("TMPDIR", temporary)
+        monkeypatch.setattr(tempfile, "tempdir", temporary)
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -250,6 +250,28 @@ class _Telling(Sum):
             _under_way()
 
 
+def too_fast() -> Topology:
+    """A spout that is faster than its bolt."""
+
+    @spout(outputs="n")
+    async def numbers() -> AsyncIterator[int]:
+        n = 0
+        while True:
+            yield n
+            n += 1
+            if n % 100 == 0:
+                await asyncio.sleep(0.001)
+
+    @bolt
+    async def slow(n: int) -> None:
+        await asyncio.sleep(0.01)
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("slow", slow).shuffle_grouping("numbers")
+    return builder.create_topology("too-fast", config=Config(backpressure_check_interval_ms=100))
+
+
 def complains() -> Topology:
     """Fails on one number."""
 

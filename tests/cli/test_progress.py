@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.cli_progress import LiveTable, PlainLines, Rates, Silent, choose_display, plain_line
-from aiostorm.metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+from aiostorm.metrics import ComponentMetrics, ProgressMetrics, TaskMetrics, TopologyMetrics
 
 from .conftest import JOBS
 
@@ -77,6 +77,15 @@ def test_plain_line():
     assert line == "12.0 s  lines 10,234/s  count 9,000/s  pending 1,234 in 2 trees  fill count 40%  failed 0"
     line = plain_line(rates.look(metrics(10_234, 9_000, failed=3), 13.0))
     assert line.endswith("failed 3  replayed 3")
+    late = TopologyMetrics([ComponentMetrics("windows", "bolt", (TaskMetrics(3, late=2), TaskMetrics(4, late=1)))])
+    assert plain_line(rates.look(late, 14.0)).endswith("failed 0  late 3")
+    assert "flights 0/s  flights 7 of 32 partitions, 1 row  pending" in plain_line(rates.look(half_way(), 15.0))
+
+
+def half_way() -> TopologyMetrics:
+    """A spout that knows how far it is."""
+    task = TaskMetrics(1, progress=ProgressMetrics("partitions", 7, 32, 1))
+    return TopologyMetrics([ComponentMetrics("flights", "spout", (task,))])
 
 
 def test_choice(monkeypatch: pytest.MonkeyPatch):
@@ -123,6 +132,10 @@ def test_live_table():
     assert rows["count"][-2:] == ["90%", "full"]
     assert "pending 1,000 messages in 2 trees, replayed 3, dead-lettered 0" in text
     assert "__acker" not in text
+    table, file = drawn()
+    with table:
+        table.show(rates.look(half_way(), 2.0))
+    assert "flights: 7 of 32 partitions, 1 row" in ESCAPES.sub("", file.getvalue())
 
 
 def test_log_lines_stand_above_the_table():
@@ -204,15 +217,18 @@ class TestOnATerminal:
     def test_table_log_and_end(self, colour: bool):
         pytest.importorskip("rich")
         env = {} if colour else {"NO_COLOR": "1"}
-        terminal = Terminal("run", f"{JOBS}:complains", "--timeout", "0.9", **env)
+        terminal = Terminal("run", f"{JOBS}:complains", **env)
+        terminal.until("not 20")
+        terminal.until("sum  ")  # the table
+        terminal.process.send_signal(signal.SIGINT)
         code, out, seen = terminal.end()
-        assert code == 124
-        assert "endless timed out after" in out
+        assert code == 130
+        assert "endless interrupted after" in out
         assert "\x1b" not in out
         assert "\x1b[?25l" in seen
         assert seen.count("\x1b[?25l") == seen.count("\x1b[?25h"), "the cursor is there again"
         lines = [line.strip() for line in ESCAPES.sub("", seen).replace("\r", "\n").splitlines()]
-        assert any(line.startswith("endless  0.") for line in lines)
+        assert any(re.match(r"endless  \d+\.\d", line) for line in lines)
         assert any(re.match(r"sum +1 +0 +[\d,]+ ", line) for line in lines)
         assert any(line.endswith("ValueError: not 20") and "sum[2] failed in execute" in line for line in lines)
         assert bool(COLOURS.search(seen)) is colour

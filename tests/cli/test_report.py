@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.cli_report import Report, as_json, as_text, pending_text, plain, render, table
-from aiostorm.metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+from aiostorm.metrics import ComponentMetrics, ProgressMetrics, TaskMetrics, TimeMetrics, TopologyMetrics
 
 
 class Pair(NamedTuple):
@@ -132,6 +132,35 @@ def test_text():
         "in             1       12                8       5           6\n"
         "out            1        0        12      7       5           6"
     )
+
+
+def test_windows():
+    open_ = TimeMetrics(live=3, watermark_ms=60_000, lag_ms=1_500, inputs=((1, 60_000),))
+    tasks = (TaskMetrics(2, fired=1_000, late=1, time=open_), TaskMetrics(3, fired=440, time=open_))
+    found = report(metrics=TopologyMetrics([ComponentMetrics("per minute", "bolt", tasks)]))
+    assert "\nwindows   per minute: 1,440 fired, 1 tuple too late for them, 6 still open\n" in as_text(found)
+    assert json.loads(as_json(found))["components"]["per minute"]["windows"] == {
+        "fired": 1_440,
+        "late": 1,
+        "open": 6,
+        "watermark_ms": 60_000,
+        "watermark_lag_s": 1.5,
+    }
+    passing = ComponentMetrics("parse", "bolt", (TaskMetrics(4, time=TimeMetrics(ended=True)),))
+    assert "windows" not in as_text(report(metrics=TopologyMetrics([passing])))
+
+
+def test_progress():
+    tasks = (
+        TaskMetrics(1, progress=ProgressMetrics("partitions", 3, 4, 1_000)),
+        TaskMetrics(2, progress=ProgressMetrics("partitions", 4, 4, 200)),
+        TaskMetrics(3),
+    )
+    found = report(metrics=TopologyMetrics([ComponentMetrics("flights", "spout", tasks)]))
+    assert "\nprogress  flights: 7 of 8 partitions, 1,200 rows\n" in as_text(found)
+    shown = json.loads(as_json(found))["components"]["flights"]["progress"]
+    assert shown == {"unit": "partitions", "done": 7, "total": 8, "rows": 1_200}
+    assert ComponentMetrics("late", "bolt", (TaskMetrics(4),)).progress is None
 
 
 def test_results_are_cut_for_people_only():

@@ -13,6 +13,7 @@ import pytest
 
 from aiostorm import Config, __version__
 from aiostorm.cli_progress import PlainLines
+from aiostorm.cli_report import as_text
 from aiostorm.cli_run import Job, run
 from aiostorm.cli_signals import Interrupts
 
@@ -67,6 +68,8 @@ def test_json(aiostorm: Command, loop: str):
     trees = document.pop("trees")
     assert 2 <= trees <= 100
     components = document.pop("components")
+    backpressure = document.pop("backpressure")
+    assert (backpressure["state"], backpressure["spouts"]) == ("NORMAL", [])
     assert document == {
         "topology": "mine",
         "state": "finished",
@@ -90,7 +93,11 @@ def test_json(aiostorm: Command, loop: str):
             "executed_per_s",
             "execute_latency_s",
             "complete_latency_s",
+            "windows",
+            "progress",
         }
+        assert component["windows"] is None
+        assert component["progress"] is None
     numbers, double = components["numbers"], components["double"]
     assert (numbers["kind"], numbers["tasks"], numbers["acked"], numbers["trees"]) == ("spout", 1, 100, trees)
     assert (double["kind"], double["tasks"], double["emitted"], double["executed"]) == ("bolt", 2, 100, 100)
@@ -348,3 +355,22 @@ async def test_progress_in_virtual_time(capsys: pytest.CaptureFixture[str]):
     assert reports[0].summary is not None
     assert asyncio.get_running_loop().time() >= 5.5
     assert json.dumps(reports[0].messages)
+
+
+async def test_progress_and_report_say_that_a_spout_is_paced(capsys: pytest.CaptureFixture[str]):
+    reports = []
+    for enabled in (True, False):
+        config = Config(backpressure_enable=enabled)
+        await run(Job("too-fast", jobs.too_fast(), config, 5.5), PlainLines(), Interrupts(), reports.append)
+        lines = capsys.readouterr().err.splitlines()
+        paced = [re.sub(r"waits [\d.]+ ms", "waits MS", line) for line in lines if line.startswith("  paced: ")]
+        if enabled:
+            assert len(paced) >= 4
+            assert set(paced) == {"  paced: numbers waits MS a tuple, because slow cannot keep up"}
+        else:
+            assert not paced
+    assert f"paced     {reports[0].paced}\n" in as_text(reports[0])
+    assert reports[0].paced.endswith(" ms a tuple, because slow cannot keep up")
+    assert reports[0].pressure is not None
+    assert [spout.why for spout in reports[0].pressure.spouts] == [("slow",)]
+    assert "paced" not in as_text(reports[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -78,7 +79,7 @@ def test_second_stops_now(start: Start, loop: str, job: str):
     outcome = process.end()
     assert outcome.code == 130
     assert "Stopped now. Pending: " in outcome.err
-    assert " of numbers (message ids 0" in outcome.err
+    assert re.search(r" of numbers \(message ids \d+", outcome.err)
     assert "caught" not in outcome.err, "no user code sees it"
     assert not [noise for noise in NOISE if noise in outcome.err]
 
@@ -117,7 +118,7 @@ def test_exit_codes_of_a_process(start: Start):
 
 def test_progress_goes_to_stderr_as_lines_when_it_is_no_terminal(start: Start):
     process = start("run", f"{JOBS}:endless")
-    process.until_err("1.0 s  numbers ")
+    process.until_err(" s  numbers ")
     process.send(signal.SIGINT)
     outcome = process.end()
     assert outcome.code == 130

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiostorm import Config, Topology
-from aiostorm.acker import AckerActor
+from aiostorm.acker import AckerActor, Ledger
 from aiostorm.actors import ActorSystem
 from aiostorm.cluster.crew import Crew
 from aiostorm.cluster.hosting import Hosting
@@ -152,9 +152,14 @@ class Workers:
     @property
     def rows(self) -> int:
         """In all ledgers."""
-        return sum(
-            len(cell._actor.ledger)
+        return sum(map(len, self.ledgers))
+
+    @property
+    def ledgers(self) -> list[Ledger]:
+        """Of all ackers."""
+        return [
+            cell._actor.ledger
             for worker in self.living.values()
             for cell in worker.system.cells
             if isinstance(cell._actor, AckerActor)
-        )
+        ]

@@ -14,7 +14,7 @@ from aiostorm.cluster.duty import load
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.testing.simulation.spawner import SimSpawner
-from aiostorm.transport import Network
+from aiostorm.transport import Network, Node
 
 from ..simulation.worlds import in_world
 
@@ -22,6 +22,10 @@ from ..simulation.worlds import in_world
 class SimSite:
     """A Site whose workers are simulated processes. `loader`: how they find a topology."""
 
+    workers = 0
+    timings = None
+    is_apart = False
+    paths: Sequence[str] = ()
     arguments: Sequence[str] = ()
     secret = b""
 
@@ -39,19 +43,33 @@ class SimSite:
     def address(self) -> str:
         return f"{self.parent.name}:1"
 
-    def listen(self, worker: str) -> str:
-        return f"{worker}:1"
+    def listen(self, worker: str, before: str = "") -> str:
+        return before or f"{worker}:1"
 
-    def spawner(self, on_line: Callable[[ChildLine], None]) -> Spawner:
+    def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
         return SimSpawner(self.parent, {"worker": self.worker}, on_line)
 
     async def worker(self, process: Process, arguments: Sequence[str]) -> None:
         """The program of `aiostorm worker`, without its command line."""
         given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        code = await self.life(process, given["--name"], given["--connect"], given["--listen"])
+        if code:
+            raise SystemExit(code)
+
+    def by_hand(self, name: str) -> Process:
+        """A process that somebody starts on another machine: `aiostorm worker --name NAME --connect …`."""
+
+        async def program(process: Process) -> None:
+            await self.life(process, name, self.address, self.listen(name))
+
+        return self.parent.world.process(name, program)
+
+    async def life(self, process: Process, name: str, parent: str, listen: str) -> int:
+        """From its start to its end; the exit code."""
         self.lives[process.name] = self.lives.get(process.name, 0) + 1
         leave = asyncio.Event()
         process.on_terminate = leave.set
-        options = WorkerOptions(given["--name"], given["--connect"], given["--listen"], process.incarnation)
+        options = WorkerOptions(name, parent, listen, process.incarnation)
         code = await work(
             options,
             process.network,
@@ -60,8 +78,7 @@ class SimSite:
             rng=process.rng,
         )
         self.codes.append((process.name, code))
-        if code:
-            raise SystemExit(code)
+        return code
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,8 +92,10 @@ class SimSite:
 Story = Callable[[World, LocalCluster, SimSite], Coroutine[Any, Any, None]]
 
 
-def with_workers(story: Story, *, workers: int = 2, seed: int = 0, timings: LifeTimings | None = None) -> SimSite:
-    """Tell a story in the parent of so many workers."""
+def with_workers(
+    story: Story, *, workers: int = 2, remote: int = 0, seed: int = 0, timings: LifeTimings | None = None
+) -> SimSite:
+    """Tell a story in the parent of so many workers, and of so many that are started by hand."""
     sites: list[SimSite] = []
 
     async def run(world: World) -> None:
@@ -87,7 +106,9 @@ def with_workers(story: Story, *, workers: int = 2, seed: int = 0, timings: Life
             site = SimSite(process)
             sites.append(site)
             try:
-                cluster = LocalCluster(workers=workers, site=site, rng=process.rng, timings=timings)
+                cluster = LocalCluster(
+                    workers=workers, remote_workers=remote, site=site, rng=process.rng, timings=timings
+                )
                 async with cluster:
                     await story(world, cluster, site)
             except BaseException as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from pathlib import Path
 from typing import Any
 
 from aiostorm import BasicBolt, BasicCollector, Config, Spout, Topology, TopologyBuilder, Tuple
+from aiostorm.windows import Count, Tumbling, WindowedBolt
 
 
 class Numbers(Spout):
@@ -83,3 +85,46 @@ def numbers(folder: str, count: str = "1000", pause_s: str = "0") -> Topology:
 def written(folder: Path) -> list[int]:
     """All numbers in the files."""
     return [int(line) for file in folder.iterdir() for line in file.read_text().splitlines() if line]
+
+
+class Clicks(Spout):
+    """`count` clicks of seven users, ten milliseconds apart."""
+
+    outputs = ("user", "at")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def open(self, context: Any, collector: Any) -> None:
+        self.collector, self.n = collector, 0
+
+    async def next_tuple(self) -> None:
+        for _ in range(min(50, self.count - self.n)):
+            self.collector.emit((f"user {self.n % 7}", self.n * 10), self.n)
+            self.n += 1
+        if self.n == self.count:
+            self.collector.finish()
+        await asyncio.sleep(0.01)
+
+
+class Total(BasicBolt):
+    """The sum of what windows have counted."""
+
+    def prepare(self, context: Any) -> None:
+        self.total = 0
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        self.total += tup["result"]
+
+    def result(self) -> int:
+        return self.total
+
+
+def windows() -> Topology:
+    """Clicks of two spouts, counted by user and second."""
+    builder = TopologyBuilder()
+    builder.set_spout("clicks", Clicks(2_000), parallelism=2)
+    counted = WindowedBolt(Tumbling(1_000), Count(), key="user", timestamp="at", lag_ms=60_000, interval_ms=20)
+    builder.set_bolt("counted", counted, parallelism=3).fields_grouping("clicks", "user")
+    builder.set_bolt("total", Total).global_grouping("counted")
+    return builder.create_topology(summary=lambda results: {"clicks": results["total"]})

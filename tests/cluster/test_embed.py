@@ -164,7 +164,7 @@ async def test_an_aiohttp_application_with_cleanup_ctx() -> None:
 
     async def total(request: web.Request) -> web.Response:
         running = request.app[RUNNING]
-        await running.wait_idle(5)
+        await running.wait_idle(60)
         return web.json_response(await running.results())
 
     app = web.Application()

@@ -169,6 +169,20 @@ async def test_what_a_death_costs_is_replayed_at_once(victim: str, sim_clock: Si
         assert all(failure.reason == "failed" and victim in failure.error for failure in spout.failures)
 
 
+@pytest.mark.parametrize("victim", ["w0", "w1"])
+async def test_trees_that_a_death_has_failed_leave_no_rows_where_nothing_expires(
+    victim: str, sim_clock: SimClock
+) -> None:
+    config = Config(max_spout_pending=40, enable_message_timeouts=False)
+    async with Workers(topology(spouts=2), config) as workers:
+        await sim_clock.run_until(lambda: sum(map(len, Numbers.done.values())) > 100)
+        for _ in range(2):
+            await workers.kill(victim)
+            await workers.revive(victim)
+        await workers.wait_quiet(lambda: all_acked(2), timeout_s=100)
+        assert [row for ledger in workers.ledgers for row in ledger._rows] == []
+
+
 class Once(Numbers):
     """What fails is not emitted again."""
 

@@ -119,3 +119,29 @@ def test_no_workers_and_two_of_one_name_are_refused(names: list[str]) -> None:
     plan = make_plan(topology, Config())
     with pytest.raises(ValueError, match="one or more workers"):
         place(topology, plan, [WorkerInfo(name) for name in names])
+
+
+class OnDriver(Source):
+    on_driver = True
+
+
+@given(sizes, st.integers(1, 6), st.integers(1, 4))
+def test_what_belongs_on_the_driver_is_there_and_nothing_else(parallelism: list[int], count: int, sources: int) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("near", OnDriver, parallelism=sources)
+    builder.set_spout("far", lambda: Source(), parallelism=2)
+    for i, tasks in enumerate(parallelism):
+        builder.set_bolt(f"c{i}", Step, parallelism=tasks).shuffle_grouping("near").shuffle_grouping("far")
+    topology = builder.create_topology()
+    plan = make_plan(topology, Config(workers=count))
+    infos = [*workers(count), WorkerInfo("driver-1", on_driver=True)]
+    placement = place(topology, plan, infos)
+    assert list(placement) == sorted(task.task_id for task in plan.tasks)
+    there = {task for task, worker in placement.items() if worker == "driver-1"}
+    assert there == set(plan.tasks_of["near"])
+    others = [sum(worker == info.name for worker in placement.values()) for info in workers(count)]
+    assert spread(others) <= 1
+    assert place(topology, plan, infos, previous=placement) == placement
+    without = place(topology, plan, workers(count))
+    assert "driver-1" not in without.values()
+    assert len(without) == len(placement)

@@ -76,6 +76,25 @@ def test_one_that_is_never_ready_is_killed_and_degraded() -> None:
     assert life.exited(60.1, "it was not ready") == [Degraded("it was not ready"), Spawn()]
 
 
+def test_one_that_somebody_else_starts_is_waited_for_and_has_its_time_from_when_it_comes() -> None:
+    life = WorkerLife(awaited=True)
+    assert life.begin(0.0) == [Spawn()]
+    assert life.tick(60.0) == [Degraded("it has not come for 60 s")]
+    assert life.is_missed
+    assert life.due_s is None
+    assert life.joined(1000.0) == [Recovered()]
+    assert not life.degraded
+    assert not life.is_missed
+    assert life.tick(1059.0) == []
+    assert life.tick(1060.0) == [Kill("it was not ready 60 s after its start")]
+    assert life.exited(1060.0, "it was not ready") == [Degraded("it was not ready"), Spawn()]
+    assert not life.is_missed
+    assert life.joined(1061.0) == []
+    life.ready(1062.0)
+    life.heard(1089.0)
+    assert life.tick(1090.0) == [Recovered()]
+
+
 def test_it_stops_in_each_phase() -> None:
     starting, waiting, stuck = WorkerLife(), WorkerLife(), WorkerLife()
     starting.begin(0.0)
@@ -99,12 +118,16 @@ def test_it_stops_in_each_phase() -> None:
         assert life.tick(1000.0) == []
 
 
-events = st.lists(st.tuples(st.sampled_from(["ready", "heard", "exited", "tick"]), st.floats(0.001, 20)), max_size=60)
+events = st.lists(
+    st.tuples(st.sampled_from(["joined", "ready", "heard", "exited", "tick"]), st.floats(0.001, 20)), max_size=60
+)
 
 
-@given(events)
-def test_whatever_happens_one_process_at_a_time_and_never_none_for_long(steps: list[tuple[str, float]]) -> None:
-    life = WorkerLife()
+@given(events, st.booleans())
+def test_whatever_happens_one_process_at_a_time_and_never_none_for_long(
+    steps: list[tuple[str, float]], awaited: bool
+) -> None:
+    life = WorkerLife(awaited=awaited)
     alive = life.begin(0.0) == [Spawn()]
     killed = False
     now_s = 0.0
@@ -126,4 +149,4 @@ def test_whatever_happens_one_process_at_a_time_and_never_none_for_long(steps: l
                 assert not killed
                 killed = True
         assert alive or (life.due_s is not None and life.due_s - now_s <= 5.0)
-        assert killed or life.due_s is not None
+        assert killed or life.due_s is not None or (life.is_missed and life.joined(now_s) == [Recovered()])

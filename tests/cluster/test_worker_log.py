@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import os
 import time
-from pathlib import Path
 
 import pytest
 
 from aiostorm.actors import ChildLine
-from aiostorm.cluster import MarkedFormatter, Pulse, pulse
-from aiostorm.cluster.site import ProcessSite, _space, _sweep
+from aiostorm.cluster import MarkedFormatter, MarkedStream, Pulse, pulse
+from aiostorm.cluster.site import ProcessSite
 from aiostorm.cluster.worker_log import PULSE, WorkerLog
 
 
@@ -54,37 +54,64 @@ def test_a_print_names_the_worker_and_a_pulse_is_not_shown(caplog: pytest.LogCap
     ]
 
 
+async def test_what_is_printed_names_its_task_line_by_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    below = io.StringIO()
+    out = MarkedStream(below, "stdout")
+    task = asyncio.current_task()
+    assert task is not None
+    task.set_name("/words/count[7]")
+    print("one\ntwo\u2028still two", "\x1eodd", file=out)
+    print("a part", end="", file=out)
+    print(" and its end", file=out, flush=True)
+    task.set_name("somebody")
+    out.writelines(["nobody's\n", "\n"])
+    where = "worker-1 count[7] stdout"
+    assert shown(below.getvalue().removesuffix("\n"), caplog) == [
+        (logging.INFO, f"{where}: one"),
+        (logging.INFO, f"{where}: two\u2028still two \x1eodd"),
+        (logging.INFO, f"{where}: a part and its end"),
+        (logging.INFO, "worker-1 stdout: nobody's"),
+        (logging.INFO, "worker-1 stdout: "),
+    ]
+    assert not out.isatty(), "the rest is the stream's own"
+
+
 @pytest.mark.sockets
 @pytest.mark.blocks_loop
 async def test_the_pulse_beats_while_the_loop_is_held_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread is real, and the clock is the test's."""
     monkeypatch.setattr(pulse, "BEAT_S", 0.02)
+    now_s = 1000.0
     reads, writes = os.pipe()
-    beats = Pulse(writes, limit_s=0.2)
+    beats = Pulse(writes, limit_s=30.0, monotonic=lambda: now_s)
     beats.start()
     try:
         await asyncio.sleep(0.1)
         os.write(writes, b"held\n")
-        time.sleep(0.5)  # noqa: ASYNC251 - that is what it is about
+        now_s += 29.0
+        seen = _read_until(reads, PULSE)
+        now_s += 1.0
+        time.sleep(0.1)  # noqa: ASYNC251 - one beat may be under way
+        os.write(writes, b"over\n")
+        time.sleep(0.1)  # noqa: ASYNC251 - no more come
         os.write(writes, b"end\n")
+        seen += _read_until(reads, "end")
     finally:
         beats.stop()
         os.close(writes)
-    lines = os.read(reads, 4096).decode().split("\n")
-    os.close(reads)
-    held = lines[lines.index("held") + 1 : lines.index("end")]
-    assert 1 <= len(held) <= 12, "until the limit"
-    assert set(held) == {PULSE}
+        os.close(reads)
+    lines = seen.splitlines()
+    assert lines[0] == "held", "while the loop runs nothing is written"
+    assert set(lines[1 : lines.index("over")]) == {PULSE}
+    assert lines[lines.index("over") + 1 :] == ["end"], "until the limit"
 
 
-def test_folders_of_parents_that_are_gone_are_removed(tmp_path: Path) -> None:
-    ours = f"aiostorm-site-{_space()}"
-    gone, here, strange = (tmp_path / f"{ours}-{pid}-x" for pid in ("4194305", os.getpid(), "nobody"))
-    elsewhere = tmp_path / "aiostorm-site-1-4194305-x"  # a container's that shares this folder with us
-    for folder in (gone, here, strange, elsewhere):
-        folder.mkdir()
-        (folder / "worker-1").touch()
-    _sweep(tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted([here, strange, elsewhere])
+def _read_until(fd: int, text: str) -> str:
+    seen = ""
+    while text not in seen:
+        seen += os.read(fd, 4096).decode()
+    return seen
 
 
 def test_a_site_shows_no_secret() -> None:

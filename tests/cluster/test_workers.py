@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ from aiostorm import (
 )
 from aiostorm.cluster import LifeTimings, TargetError, WorkerError
 from aiostorm.testing.simulation import World
+from aiostorm.windows import Collect, Time, Tumbling, WindowedBolt
 
 from .sim_workers import SimSite, with_workers
 
@@ -194,6 +196,28 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(victim: int) -> None
     assert site.lives == {"worker-1": 1 + (victim == 0), "worker-2": 1 + (victim == 1)}
 
 
+def windows() -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers)
+    windows = WindowedBolt(Tumbling(COUNT, time=Time.INGESTION, offset_ms=7), Collect(), lag_ms=3_600_000)
+    builder.set_bolt("windows", windows, 4).shuffle_grouping("numbers")
+    return builder.create_topology()
+
+
+def test_what_open_windows_held_is_said_when_their_worker_dies(caplog: pytest.LogCaptureFixture) -> None:
+    Numbers.endless = True
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster, "windows")
+        await running.wait_idle(60)
+        await world.until(lambda: running.metrics()["windows"].live_windows > 0, 10, "a look at the workers")
+        world.processes[running.workers()[1].name].kill("is killed by the test")
+        await world.until(lambda: "open windows" in caplog.text, 60, "its end is noticed")
+
+    with_workers(story)
+    assert re.search(r"with worker-2, \d+ open windows \(or kept tuples\) are lost", caplog.text)
+
+
 def test_a_frozen_worker_is_replaced_after_its_lease() -> None:
     async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
         running = await submit(cluster)
@@ -281,7 +305,7 @@ def test_what_a_worker_cannot_load_is_said_at_the_start() -> None:
 
 def test_one_that_never_stays_alive_fails_the_start() -> None:
     async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        site.listen = lambda worker: "parent:1"  # type: ignore[method-assign]
+        site.listen = lambda worker, before: "parent:1"  # type: ignore[method-assign]
         with pytest.raises(WorkerError, match=r"cannot do it|cannot be started"):
             await submit(cluster)
 

@@ -32,11 +32,13 @@ PAGES = (
     "docs/protocol.md",
     "docs/semantics.md",
     "docs/storm.md",
+    "docs/windows.md",
 )
 PROGRAM = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<printed>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"# (\w+\.py)\n")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 LOGGERS = ("component",)
+METADATA = ("batch", "chunk", "part")  # keys of an Arrow schema
 IN_CHECKOUT = (ROOT / "actors").is_dir()
 
 
@@ -145,5 +147,5 @@ def shown(value: object) -> str:
 def test_names_of_the_front_door_exist(page: str) -> None:
     text = re.sub(r"^```.*?^```", "", read(page), flags=re.MULTILINE | re.DOTALL)
     for name in re.findall(r"\baiostorm\.(\w+)", text):
-        known = name in aiostorm.__all__ or find_spec(f"aiostorm.{name}") is not None or name in LOGGERS
+        known = name in aiostorm.__all__ or find_spec(f"aiostorm.{name}") is not None or name in LOGGERS + METADATA
         assert known, f"{page}: there is no aiostorm.{name}"

@@ -59,7 +59,7 @@ SAID = {
 
 def test_every_example_is_tried():
     names = {path.stem for path in (ROOT / "examples").glob("*.py")}
-    assert names == {*SAID, "word_count"}
+    assert names == {*SAID, "sliding_top_words", "slow_database", "spark_flights", "word_count"}
 
 
 @pytest.mark.parametrize("name", SAID)
@@ -71,6 +71,16 @@ def test_example(name: str):
         said[1] = said[1].replace("[['to', 2], ['be', 2]", "[['be', 2], ['to', 2]")
         said[1] = said[1].replace("['not', 1], ['or', 1]]", "['or', 1], ['not', 1]]")
     assert sorted(said) == sorted(SAID[name])
+
+
+@pytest.mark.slow
+def test_slow_database_is_paced_at_its_rate() -> None:
+    done = run("-m", "aiostorm", "run", "examples.slow_database:topology", "--json", "-q")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["messages"]["acked"] == 2_500
+    kinds = [event["kind"] for event in said["backpressure"]["events"]]
+    assert kinds[:3] == ["BLOCKED", "THROTTLED", "SLOWED"]
 
 
 def test_word_count_by_the_command(tmp_path: Path):

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as _pyarrow  # noqa: ICN001 - pyarrow has no types of its own
 
-from aiostorm.acker import Acks, Init, Verdict, VerdictKind, Verdicts
+from aiostorm.acker import Acks, Forget, Init, Verdict, VerdictKind, Verdicts
 from aiostorm.acker.wire import ACKER_MESSAGES
 from aiostorm.topology import ColumnRows, Failure, Fields, Lineage, Origin, Same, Segment
 from aiostorm.transport import (
@@ -169,6 +169,7 @@ def task_messages(rng: Random) -> bytes:
     messages: list[Any] = [
         Init(3, [(long(rng), long(rng))]),
         Acks([(long(rng), long(rng))], [(long(rng), 2, failure)], [long(rng)]),
+        Forget(3),
         Verdicts([Verdict(kind, long(rng), -1 if kind is VerdictKind.ACK else 2) for kind in VerdictKind]),
     ]
     packed = [ACKER_MESSAGES.pack(7, message) for message in messages]

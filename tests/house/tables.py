@@ -12,10 +12,23 @@ MACHINES: Final = (
     "acker/retries.py",
     "actors/lanes.py",
     "actors/policy.py",
+    "backpressure/*.py",
     "cluster/idle.py",
     "cluster/scheduler.py",
     "cluster/worker_life.py",
     "metrics/*.py",
+    "spark/datasource_chunks.py",
+    "spark/datasource_schemas.py",
+    "spark/datasource_wire.py",
+    "spark/egress_log.py",
+    "spark/ingress_ledger.py",
+    "spark/parquet_buffer.py",
+    "spark/parquet_files.py",
+    "spark/parquet_names.py",
+    "spark/stream_batches.py",
+    "spark/slot_order.py",
+    "spark/slot_room.py",
+    "spark/table_ledger.py",
     "tasks/emitter.py",
     "testing/simulation/diagram.py",
     "testing/simulation/report.py",
@@ -44,6 +57,7 @@ MACHINES: Final = (
     "transport/sequence.py",
     "transport/sliding.py",
     "transport/values.py",
+    "windows/*.py",
 )
 
 MACHINE_BANS: Final = ("asyncio", "time", "threading", "concurrent", "socket", "random", "select", "selectors")
@@ -60,6 +74,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "actors/stall.py",  # a thread that watches real time while the loop is stuck
         "cluster/pulse.py",  # the same
         "aiostorm/cli_certs.py",  # certificates have dates; no loop runs there
+        "spark/datasource_client.py",  # waits in an executor, where no loop runs
     ),
     "datetime.datetime.now": ("actors/clock.py",),
     "datetime.datetime.utcnow": (),
@@ -76,9 +91,20 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "uuid": ("transport/extensions.py",),  # makes the UUIDs that came
     "numpy.random": (),
     # The network:
-    "socket": ("transport/bound_sockets.py", "transport/listening.py", "transport/websockets.py"),
+    "socket": (
+        "spark/push_server.py",  # where executors bring partitions, read in threads
+        "spark/pushing.py",  # runs in executors, where there is no aiostorm
+        "aiostorm/cli_doctor.py",  # can a port be opened here?
+        "transport/blocking.py",  # the end of a connection where no loop runs
+        "transport/bound_sockets.py",
+        "transport/listening.py",
+        "transport/websockets.py",
+    ),
     "socketserver": (),
     "ssl": (
+        "spark/push_server.py",
+        "spark/pushing.py",
+        "transport/blocking.py",
         "transport/listening.py",
         "transport/security.py",
         "transport/tls.py",
@@ -102,8 +128,13 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "io.open_code": (),
     "io.FileIO": (),
     "codecs.open": (),
-    "tempfile": ("cluster/site.py",),  # a folder for the sockets of workers
-    "shutil": (),
+    "tempfile": (
+        "aiostorm/cli_doctor.py",  # can there be temporary files?
+        "spark/java.py",  # a shim for one who has no home to write to
+        "cluster/control_folder.py",  # where running topologies are found
+        "cluster/site.py",  # a folder for the sockets of workers
+    ),
+    "shutil": ("spark/java.py",),  # which Java is on PATH
     "sqlite3": (),
     "dbm": (),
     "glob": (),
@@ -118,13 +149,22 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "actors/lifeline.py",
         "actors/spawner.py",
         "cluster/pulse.py",  # writes past a loop that is stuck
-        "cluster/site.py",  # folders of parents that are no more
+        "cluster/control_folder.py",  # whose is this folder, and who may reach into it?
+        "cluster/leftovers.py",  # which processes are no more
         "cluster/targets.py",  # a module of the user's stands in the current directory
         "transport/credentials.py",  # whose are these files, and who may read them?
         "transport/bound_sockets.py",
+        "spark/datasource_endpoints.py",  # a folder of addresses: whose is it, and who may read it?
+        "spark/java.py",  # the process' number, in the name of a file
+        "spark/parquet_store.py",  # the files of a sink, synced and renamed
+        "spark/slot.py",  # does Spark's daemon live? And the current directory
+        "spark/workers.py",  # the current directory, for workers on this machine
         *PROGRAMS,
     ),
-    "subprocess": ("actors/spawner.py",),
+    "subprocess": (
+        "actors/spawner.py",
+        "spark/java.py",  # asks a Java for its version
+    ),
     "asyncio.create_subprocess_exec": (),
     "asyncio.create_subprocess_shell": (),
     "multiprocessing": (),
@@ -138,9 +178,18 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     # Threads:
     "threading": (
+        "spark/batch_source.py",  # opened by whoever is first, in a thread
+        "spark/push_server.py",  # closed while a thread waits for a connection
         "actors/lifeline.py",  # waits for the parent's end, whatever the loop does
         "actors/stall.py",
         "cluster/pulse.py",  # says that the process lives, while the loop is stuck
+        "cluster/worker_log.py",  # the name of the thread that prints: a blocking component's
+        "spark/calls.py",  # what blocks in the JVM
+        "spark/slot_jobs.py",  # a job of Spark's blocks as long as a worker lives
+        "spark/sessions.py",  # who shares the one session
+        "spark/stream_hand.py",  # Spark calls it in a thread of its own, which waits
+        "spark/stream_query.py",  # starts and stops in threads, not both at once
+        "spark/stream_session.py",  # the same
     ),
     "concurrent.futures": (
         "actors/directory_store.py",  # the disk is waited for in a thread
@@ -185,7 +234,13 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "sock_accept",
             "sock_connect",
         ),
-        ("transport/listening.py", "transport/bound_sockets.py"),
+        (
+            "aiostorm/cli_doctor.py",
+            "spark/push_server.py",
+            "spark/pushing.py",
+            "transport/listening.py",
+            "transport/bound_sockets.py",
+        ),
     ),
     "a process": (("subprocess_exec", "subprocess_shell"), ("actors/spawner.py",)),
     "the disk": (
@@ -205,9 +260,19 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             "actors/directory_store.py",
-            "cluster/site.py",  # folders of sockets
+            "cluster/control_folder.py",  # a folder of sockets
+            "cluster/leftovers.py",  # sockets, and folders of them
+            "cluster/site.py",  # a folder of sockets
             "cluster/targets.py",  # what is near a name that is not found
             "testing/simulation/files.py",  # a trace and a diagram, which the user named on pytest's command line
+            "spark/batch_progress.py",  # what other tasks have kept: read without their lock
+            "spark/datasource_endpoints.py",  # a folder of addresses
+            "spark/slot.py",  # the token, in a file that the driver has made
+            "spark/slot_code.py",  # aiostorm as a zip
+            "spark/workers.py",  # the token's file
+            "spark/push_server.py",  # the CA that the user named, for executors
+            "spark/java.py",  # a JAVA_HOME in the user's cache
+            "spark/parquet_store.py",  # the files of a sink
             "transport/bound_sockets.py",
             "transport/tls.py",  # the certificate that the user named
             "topology/config_layers.py",  # the settings' file, which the user named, before anything runs
@@ -239,8 +304,10 @@ INNER_ROOMS: Final = (
 )
 """Rooms are flat, but for these folders."""
 
-LOOP_OWNERS: Final = PROGRAMS
-"""Programs: they may start an event loop. Examples may under `if __name__ == "__main__"`."""
+LOOP_OWNERS: Final = (*PROGRAMS, "spark/slot.py")
+"""Programs: they may start an event loop (a slot is the program of a Spark task, alone in its process).
+
+Examples may under `if __name__ == "__main__"`."""
 
 MAX_FILE_LINES: Final = 450
 MAX_FUNCTION_LINES: Final = 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -129,6 +130,8 @@ def test_installed_package_is_found_without_the_checkout(wheel: zipfile.ZipFile,
         for name in wheel.namelist()
         if name.endswith(".py") and not name.endswith("/__main__.py")
     ]
+    if importlib.util.find_spec("pyspark") is None:  # its classes have PySpark's as their bases
+        modules.remove("aiostorm.spark.datasource_api")
     script = (
         "import importlib, sys\n"
         f"sys.path.insert(0, {str(tmp_path)!r})\n"

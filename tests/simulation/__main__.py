@@ -6,7 +6,8 @@
     python -m tests.simulation --planted                     every planted bug, and the seed that finds it
 
 Worlds: "storm" is a random topology in one process, "links" several processes and the links between them, "workers" a
-random topology on several processes.
+random topology on several processes, "pressure" one that cannot keep up, in one process, "windows" bolts with windows
+on several processes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import click
 
 from aiostorm.testing.simulation.shrink import shrink as smallest
 
-from . import planted_workers, storm
+from . import planted_pressure, planted_windows, planted_workers, storm
 from .planted import BUGS
 from .planted_links import PLANTED, found_by
 from .planting import SEEDS
@@ -185,6 +186,12 @@ def _table() -> int:
     for name, plant in planted_workers.PLANTED.items():
         worse = planted_workers.found_by(plant)
         missed += _row(name.replace("_", " "), "workers", worse.seed if worse else 0, worse.problems if worse else [])
+    for name, plant in planted_pressure.PLANTED.items():
+        worst = planted_pressure.found_by(plant)
+        missed += _row(name.replace("_", " "), "pressure", worst.seed if worst else 0, worst.problems if worst else [])
+    for name, plant in planted_windows.PLANTED.items():
+        lost = planted_windows.found_by(plant)
+        missed += _row(name.replace("_", " "), "windows", lost.seed if lost else 0, lost.problems if lost else [])
     return 1 if missed else 0
 
 

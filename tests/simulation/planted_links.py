@@ -15,7 +15,7 @@ from aiostorm.transport.headers import Hello
 from aiostorm.transport.sliding import ReceiveWindow, SendWindow
 
 from .links import LinksResult, run
-from .planting import SEEDS, Plant, replaced
+from .planting import SEEDS, Plant, first_that_finds, replaced
 
 
 @contextlib.contextmanager
@@ -193,10 +193,5 @@ PLANTED: dict[str, Plant] = {
 
 
 def found_by(planted: Plant, seeds: int = SEEDS, first: int = 0) -> LinksResult | None:
-    """The first seed that finds it. `first` is looked at before all others: the one that found it the last time."""
-    for seed in (first, *range(seeds)):
-        with planted():
-            result = run(seed)
-        if result.problems:
-            return result
-    return None
+    """See first_that_finds."""
+    return first_that_finds(run, planted, first, seeds)

@@ -12,12 +12,12 @@ from aiostorm.testing.simulation.network import SimConnection
 from aiostorm.transport import Allowance, Courier, Exchange, Quota
 from aiostorm.transport.arrivals import Arrivals
 from aiostorm.transport.courier import Gatherer
-from aiostorm.transport.exchange import Trade
 from aiostorm.transport.far_inbox import FarInbox
 from aiostorm.transport.link import Link
+from aiostorm.transport.trade import Trade
 
 from .planted_links import an_old_incarnation_is_accepted, no_deduplication
-from .planting import SEEDS, Plant, replaced
+from .planting import SEEDS, Plant, first_that_finds, replaced
 from .workers import WorkersResult, run
 
 
@@ -163,21 +163,22 @@ PLANTED: dict[str, Plant] = {
 
 FIRST_LOOK = {
     # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
-    "an_old_incarnation_is_accepted": 2,
-    "credit_of_a_former_life_counts": 2,
+    "an_old_incarnation_is_accepted": 29,
+    "credit_of_a_former_life_counts": 4,
     "messages_are_dropped_when_a_peer_restarts": 3,
     "open_trees_do_not_fail_on_a_death": 14,
-    "late_news_of_a_death_count_for_the_next_life": 5,
-    "what_the_link_had_asked_for_goes_to_the_next_life": 20,
-    "what_is_left_of_a_former_life_counts_for_the_next": 2,
+    "late_news_of_a_death_count_for_the_next_life": 37,
+    "what_the_link_had_asked_for_goes_to_the_next_life": 31,
+    "what_is_left_of_a_former_life_counts_for_the_next": 14,
+    "no_deduplication": 8,
+    "credit_is_never_returned": 4,
+    "a_far_inbox_sends_without_credit": 4,
+    "a_reader_stops_under_pressure": 34,
+    "control_waits_behind_data": 4,
+    "parked_senders_are_forgotten": 34,
 }
 
 
 def found_by(planted: Plant, first: int = 0, seeds: int = SEEDS) -> WorkersResult | None:
-    """The first seed that finds it."""
-    for seed in dict.fromkeys((first, *range(seeds))):
-        with planted():
-            result = run(seed)
-        if result.problems:
-            return result
-    return None
+    """See first_that_finds."""
+    return first_that_finds(run, planted, first, seeds)

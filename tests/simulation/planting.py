@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 SEEDS = 50
 """So many seeds must be enough to find one."""
 
 Plant = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+class Found(Protocol):
+    """What a run of a seed comes to."""
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """The promises that were broken."""
+        ...
+
+
+FoundT = TypeVar("FoundT", bound=Found)
+
+
+def first_that_finds(run: Callable[[int], FoundT], planted: Plant, first: int, seeds: int) -> FoundT | None:
+    """The first seed that finds it. `first` is looked at before all others: the one that found it the last time."""
+    for seed in dict.fromkeys((first, *range(seeds))):
+        with planted():
+            result = run(seed)
+        if result.problems:
+            return result
+    return None
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiostorm.testing.simulation import Fault
 
-from . import links, storm, workers
+from . import links, pressure, storm, windows, workers
 
 
 @dataclass
@@ -78,7 +78,45 @@ def see_workers(seed: int, only: Collection[int] | None, faults_s: float, last: 
     )
 
 
-WORLDS: dict[str, Run] = {"storm": see_storm, "links": see_links, "workers": see_workers}
+def see_pressure(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> Seen:
+    """A topology that cannot keep up. (Its time is counted in check intervals.)"""
+    run = pressure.run(seed, only=only, faults_s=faults_s, last=last)
+    return Seen(
+        "pressure",
+        seed,
+        run.simulated_s,
+        list(run.script),
+        list(run.problems),
+        1,
+        run.messages,
+        executed=run.executed,
+        trace=run.trace,
+    )
+
+
+def see_windows(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> Seen:
+    """Windows on several workers. (A thirtieth of a storm's time holds as much.)"""
+    run = windows.run(seed, only=only, faults_s=faults_s / 30, last=last)
+    return Seen(
+        "windows",
+        seed,
+        run.simulated_s,
+        list(run.script),
+        list(run.problems),
+        run.outcome.lives if run.outcome is not None else 0,
+        frames=run.frames,
+        executed=run.rows,
+        trace=run.trace,
+    )
+
+
+WORLDS: dict[str, Run] = {
+    "storm": see_storm,
+    "links": see_links,
+    "workers": see_workers,
+    "pressure": see_pressure,
+    "windows": see_windows,
+}
 
 
 @dataclass

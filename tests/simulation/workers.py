@@ -217,6 +217,9 @@ class WorkersWorkload:
             "mailbox_capacity_tuples": self.capacity,
             "acker_executors": chance.choice((None, None, 1, 2)) if self.ghost.tracked else 0,
             "message_timeout_s": 10.0 if forgets or len(self.names) > 2 else LONG_S,
+            # Paced spouts keep mailboxes from being full: what happens when they are is to be seen, too.
+            "backpressure_enable": chance.random() < 0.5,
+            "backpressure_check_interval_ms": chance.choice((100.0, 250.0, 1000.0)),
         }
         self.config: Config = config.merge(changes)
         self.timeout_s = float(self.config.message_timeout_s)

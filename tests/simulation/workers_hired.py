@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from aiostorm import LocalCluster, RunningTopology, Topology, TopologyFailedError
 from aiostorm.actors import ChildLine, Spawner
-from aiostorm.cluster import WorkerError, WorkerOptions, work, workforce
+from aiostorm.cluster import WorkerError, WorkerOptions, work
 from aiostorm.cluster.crew import Crew
 from aiostorm.cluster.hosting import Hosting
 from aiostorm.testing.simulation.process import Process
@@ -76,7 +76,7 @@ def seen_crews(work: WorkersWorkload) -> Iterator[None]:
     _topologies.append(work.topology)
     try:
         # Where this machine has its modules goes to the workers, and frames would be as long as that.
-        with replaced(Crew, "__init__", init), replaced(workforce, "sys", SimpleNamespace(path=())):
+        with replaced(Crew, "__init__", init):
             yield
     finally:
         _topologies.pop()
@@ -85,6 +85,10 @@ def seen_crews(work: WorkersWorkload) -> Iterator[None]:
 class HiredSite:
     """Where the parent's workers run: a Site."""
 
+    workers = 0
+    timings = None
+    is_apart = False
+    paths: Sequence[str] = ()
     arguments: Sequence[str] = ()
     secret = b""
 
@@ -100,10 +104,10 @@ class HiredSite:
     def address(self) -> str:
         return f"{PARENT}:1"
 
-    def listen(self, worker: str) -> str:
-        return f"{worker}:1"
+    def listen(self, worker: str, before: str = "") -> str:
+        return before or f"{worker}:1"
 
-    def spawner(self, on_line: Callable[[ChildLine], None]) -> Spawner:
+    def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
         return SimSpawner(self._parent, {"worker": self.worker}, on_line)
 
     async def worker(self, process: Process, arguments: Sequence[str]) -> None:

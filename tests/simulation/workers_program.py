@@ -169,6 +169,11 @@ class Watched:
             # (A spout that asks an idle source is not quiet at that moment.)
             if task.pending or not (task.is_quiet or isinstance(task, SpoutTask)):
                 yield f"{task.task.component}[{task.task.task_id}] of {self.name} is not quiet ({task.pending} pending)"
+        for spout in self.crew.spouts:
+            if spout.pace.wait_us:
+                yield f"{spout.task.component}[{spout.task.task_id}] of {self.name} is paced"
+        if self.crew.master is not None and self.crew.master.view().state != "NORMAL":
+            yield f"the topology master on {self.name} has not found that all is over"
 
     def leftovers(self, *, rows: bool) -> Iterator[str]:
         """What a worker at rest should not have any more. `rows`: of ledgers, too."""

@@ -14,6 +14,8 @@ from aiostorm.testing import Recorder, SimClock
 
 from .parts import DoesRich, Notes, line
 
+PATIENCE_S = 60
+
 
 class Takes(Spout):
     """Blocks until its queue has something; 0 is nothing."""
@@ -68,10 +70,10 @@ async def test_what_a_blocking_spout_emits_is_sent_though_its_next_call_blocks()
         try:
             for n in (1, 2):
                 items.put(n)
-                await sink.wait(n, timeout_s=5)
+                await sink.wait(n, timeout_s=PATIENCE_S)
         finally:
             items.put(3)
-        await running.wait_finished(5)
+        await running.wait_finished(PATIENCE_S)
         assert sorted(Blocks.heard) == [1, 2, 3]
 
 
@@ -96,14 +98,14 @@ async def test_a_blocking_spout_that_waits_is_idle_after_a_while() -> None:
         running = await cluster.submit("t", line(Blocks, sink=sink))
         try:
             items.put(1)
-            await running.wait_idle(5, quiet_s=0.1)
+            await running.wait_idle(PATIENCE_S, quiet_s=0.1)
             assert sink.values == [(1,)]
             # It cannot be cancelled: the drain waits until its thread comes back.
             with pytest.raises(TimeoutError):
                 await running.drain(0.1)
         finally:
             items.put(0)
-        await running.drain(5)
+        await running.drain(PATIENCE_S)
 
 
 @pytest.mark.sockets
@@ -114,7 +116,7 @@ async def test_what_is_settled_at_once_is_counted_while_the_thread_blocks() -> N
         running = await cluster.submit("t", line(Takes(items), sink=sink), Config(acker_executors=0))
         try:
             items.put(1)
-            await running.wait_idle(5, quiet_s=0.05)
+            await running.wait_idle(PATIENCE_S, quiet_s=0.05)
             assert (running.metrics()["spout"].acked, sink.values) == (1, [(1,)])
         finally:
             items.put(0)
@@ -158,8 +160,10 @@ async def test_what_the_last_call_emits_is_sent_though_the_spout_is_stopping() -
         source, sink = Takes(items, tracked=False), Recorder()
         running = await cluster.submit("t", line(source, sink=sink), Config(graceful_stop_s=5))
         items.put(1)
-        await sink.wait(1, timeout_s=5)
-        await asyncio.to_thread(source.again.wait, 5)  # a kill before it is asked again finds nothing to wait for
+        await sink.wait(1, timeout_s=PATIENCE_S)
+        await asyncio.to_thread(
+            source.again.wait, PATIENCE_S
+        )  # a kill before it is asked again finds nothing to wait for
         asyncio.get_running_loop().call_later(0.2, items.put, 2)
         await running.kill(0.1)
         assert sink.values == [(1,), (2,)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from aiostorm import (
     direct,
     spout,
 )
+from aiostorm.backpressure import Change, Pace
 from aiostorm.testing import FeederSpout, FixedSpout, Recorder, SimClock
 
 from .parts import Does, DoesRich, Notes, Numbers, line, rows
@@ -144,6 +146,25 @@ async def test_replays_go_first_and_count_against_the_limit(local_cluster: Local
     running = await local_cluster.submit("t", line(source, bolt=Does(act)), Config(max_retries=1, max_spout_pending=1))
     await running.wait_finished()
     assert seen == [n for n in range(6) for _ in range(2)]
+
+
+async def test_replays_keep_the_pace_of_their_spout(local_cluster: LocalCluster) -> None:
+    source, again_at_s = Numbers(20, each_call=20), Notes()
+    loop, seen = asyncio.get_running_loop(), Notes()
+
+    def act(tup: Any, collector: Any) -> None:
+        seen.append(tup["n"])
+        if seen.count(tup["n"]) == 1:
+            raise ValueError("again")
+        again_at_s.append(loop.time())
+
+    config = Config(max_retries=1, backpressure_check_interval_ms=60_000)  # the master says nothing
+    running = await local_cluster.submit("t", line(source, bolt=Does(act)), config)
+    [spout_task] = running._crew.spouts
+    spout_task.pace.order(Pace(1, 1, Change.SLOW, lease_s=60.0, time_us=100_000), loop.time())
+    await running.wait_finished()
+    assert len(again_at_s) == 20
+    assert min(later - sooner for sooner, later in pairwise(again_at_s)) > 0.09
 
 
 async def test_fail_value_spout_hears_of_a_dead_letter_with_its_values(local_cluster: LocalCluster) -> None:

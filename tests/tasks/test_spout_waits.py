@@ -57,6 +57,22 @@ async def test_acks_are_heard_while_next_tuple_waits(local_cluster: LocalCluster
     await running.kill()
 
 
+async def test_what_fails_while_next_tuple_waits_is_emitted_again(
+    local_cluster: LocalCluster, sim_clock: SimClock
+) -> None:
+    source, hold = Queued(), DoesRich()
+    running = await local_cluster.submit("t", line(source, hold=hold), Config(max_retries=2, max_spout_pending=1))
+    source.queues[0].put_nowait(7)
+    for attempt in range(3):
+        await sim_clock.settle()
+        assert [tup["n"] for tup in hold.held] == [7] * (attempt + 1)
+        hold.collectors[0].fail(hold.held[attempt])
+    await sim_clock.settle()
+    assert source.heard == [(7, "failed")]
+    assert running.metrics()["spout"].replayed == 2
+    await running.kill()
+
+
 async def test_a_spout_that_waits_hears_of_timeouts(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     source, hold = Queued(), DoesRich()
     await local_cluster.submit("t", line(source, hold=hold))

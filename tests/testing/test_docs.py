@@ -74,6 +74,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
+@pytest.mark.slow
 def test_the_pages_tests_pass(project: pytest.Pytester) -> None:
     failing = {argument.partition("::")[0] for arguments, _, _ in runs() for argument in arguments if ".py" in argument}
     texts = [text for name, text in snippets().items() if name not in failing]
@@ -86,6 +87,7 @@ def test_the_pages_tests_pass(project: pytest.Pytester) -> None:
     result.assert_outcomes(passed=tests + simulated * (SEEDS - 1) + twice)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", runs(), ids=lambda run: run[0][0])
 def test_the_pages_mistakes_are_found(project: pytest.Pytester, run: tuple[list[str], str, str]) -> None:
     arguments, prints, draws = run

@@ -90,6 +90,7 @@ def test_a_test_that_does_not_ask_is_left_alone(project: pytest.Pytester) -> Non
     result.stdout.fnmatch_lines(["*::test_before PASSED*", "*::test_after PASSED*", "*::test_plain PASSED*"])
 
 
+@pytest.mark.slow
 def test_a_project_that_does_not_ask_has_no_loop_hook_and_imports_nothing(project: pytest.Pytester) -> None:
     project.makepyfile(
         """

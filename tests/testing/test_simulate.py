@@ -158,6 +158,7 @@ def test_a_simulated_test_is_async_and_has_a_loop_of_its_own(simulated_strict: p
     assert "this one's loop_scope is 'module': mark it `@pytest.mark.asyncio(loop_scope=\"function\")`" in said(result)
 
 
+@pytest.mark.slow
 def test_without_pytest_asyncio_a_simulated_test_says_so(simulated_strict: pytest.Pytester) -> None:
     simulated_strict.makepyfile("import pytest\n@pytest.mark.simulate\nasync def test_x(simulation): pass\n")
     simulated_strict.makeini("[pytest]")
@@ -191,6 +192,7 @@ def test_without_the_marker_of_strict_mode_it_says_so(simulated_strict: pytest.P
     assert "`@pytest.mark.simulate`, and in pytest-asyncio's strict mode `@pytest.mark.asyncio` too" in said(result)
 
 
+@pytest.mark.slow
 def test_a_fixture_of_somebody_elses_with_this_name_is_left_alone(simulated: pytest.Pytester) -> None:
     simulated.makeconftest("import pytest\n@pytest.fixture\ndef simulation():\n    return 'theirs'\n")
     simulated.makepyfile(
@@ -373,6 +375,7 @@ def test_a_seed_is_the_same_in_every_process(simulated_strict: pytest.Pytester) 
     assert len(set(digests[0])) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to one process")
 def test_ctrl_c_ends_a_simulated_test_at_once(simulated_strict: pytest.Pytester) -> None:
     simulated_strict.makepyfile(

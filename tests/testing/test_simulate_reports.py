@@ -53,6 +53,7 @@ def in_a_shell(line: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_a_failing_seed_tells_what_happened_and_its_command_runs_it_again(simulated_strict: pytest.Pytester) -> None:
     simulated_strict.makepyfile(test_mistakes=MISTAKES)
     result = simulated_strict.runpytest("test_mistakes.py::test_kept")
@@ -87,6 +88,7 @@ def test_of_many_failing_seeds_a_few_are_told_in_full(simulated_strict: pytest.P
     assert "simulation/run.py" not in said(result), "the traceback ends where the test calls `run`"
 
 
+@pytest.mark.slow
 def test_names_that_a_shell_would_change_are_quoted(simulated_strict: pytest.Pytester) -> None:
     folder = simulated_strict.mkdir("a folder; $(touch oops)")
     (folder / "test_it's.py").write_text(
@@ -181,6 +183,7 @@ def test_the_trace_and_the_diagram_are_of_the_first_seed_that_fails(simulated_st
 # -- shrinking ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_failing_seed_is_shrunk(simulated_strict: pytest.Pytester) -> None:
     simulated_strict.makepyfile(test_mistakes=MISTAKES)
     result = simulated_strict.runpytest("test_mistakes.py", "--simulation-shrink", "--simulation-trace", "trace.txt")

@@ -40,9 +40,23 @@ STORM_KEYS = {
     "graceful_stop_s": ["topology.graceful.stop.secs"],
     "max_task_parallelism": ["topology.max.task.parallelism"],
     "routing_cache_keys": ["topology.routing.cache.keys"],
+    "watermark_lag_ms": ["topology.bolts.tuple.timestamp.max.lag.ms"],
+    "watermark_interval_ms": ["topology.bolts.watermark.event.interval.ms"],
+    "watermark_max_advance_ms": ["topology.bolts.watermark.max.advance.ms"],
+    "watermark_idle_timeout_ms": ["topology.bolts.watermark.idle.timeout.ms"],
+    "window_max_states": ["topology.bolts.window.max.states"],
+    "backpressure_enable": ["topology.backpressure.enable"],
+    "backpressure_high_mark": ["topology.backpressure.water.mark.high"],
+    "backpressure_low_mark": ["topology.backpressure.water.mark.low"],
+    "backpressure_trigger_ratio": ["topology.backpressure.coordinator.trigger.ratio"],
+    "backpressure_check_interval_ms": ["topology.backpressure.check.interval"],
+    "backpressure_sample_number": ["topology.backpressure.trigger.sample.number"],
+    "backpressure_sample_rate": ["topology.backpressure.trigger.sample.rate"],
 }
 OTHER: dict[str, Any] = {"enable_message_timeouts": False, "debug": True, "auto_task_hooks": ("a.b:C",)}
 OTHER |= {"restart_backoff_s": (0.0, 3.0), "mailbox_high_mark": 0.7, "mailbox_low_mark": 0.1}
+OTHER |= {"backpressure_enable": False, "backpressure_high_mark": 0.7, "backpressure_low_mark": 0.1}
+OTHER |= {"backpressure_trigger_ratio": 0.5, "backpressure_sample_rate": 0.5}
 
 
 def other_value(field: str) -> Any:
@@ -104,6 +118,11 @@ BAD: list[tuple[str, Any, str]] = [
     ("restart_backoff_s", [1, -1], "greater than or equal to 0"),
     ("auto_task_hooks", [1], "string"),
     ("routing_cache_keys", 0, "greater than or equal to 1"),
+    ("backpressure_high_mark", 1.1, "less than or equal to 1"),
+    ("backpressure_trigger_ratio", 0, "greater than 0"),
+    ("backpressure_check_interval_ms", 0, "greater than or equal to 1"),
+    ("backpressure_sample_number", 0, "greater than or equal to 1"),
+    ("backpressure_sample_rate", 2, "less than or equal to 1"),
     ("workers", [1], "integer"),
 ]
 
@@ -122,6 +141,31 @@ def test_the_low_mark_is_below_the_high_mark_wherever_they_come_from() -> None:
     )
     (problem,) = mistakes(lambda: load(base=Config(mailbox_low_mark=0.5), overrides=["mailbox_high_mark=0.4"]))
     assert problem == "mailbox_low_mark = 0.5 (keyword) must be below mailbox_high_mark = 0.4 (-c)"
+    assert mistakes(lambda: Config(backpressure_low_mark=0.9)) == (
+        "backpressure_low_mark = 0.9 (keyword) must be below backpressure_high_mark = 0.8 (default)",
+    )
+
+
+def test_what_a_running_topology_can_be_given_anew() -> None:
+    config = Config(workers=2, backpressure_low_mark=0.1)
+    updated = config.updated({"topology.backpressure.enable": False, "backpressure_low_mark": 0.2})
+    assert (updated.workers, updated.backpressure_enable, updated.backpressure_low_mark) == (2, False, 0.2)
+    assert updated.source_of("backpressure_enable") == "update"
+    assert config.updated(Config()) == config
+    assert (
+        config.updated(config.merge({"backpressure_enable": False})).backpressure_enable is False
+    )  # workers is as it was
+    problems = mistakes(lambda: config.updated({"workers": 3, "my.key": 1, "backpressure_enable": True}))
+    assert [problem.split(":")[0] for problem in problems] == [
+        "my.key cannot be changed while a topology runs; what can",
+        "workers cannot be changed while a topology runs; what can",
+    ]
+    assert mistakes(lambda: config.updated({"backpressure_high_mark": 0.05})) == (
+        "backpressure_low_mark = 0.1 (keyword) must be below backpressure_high_mark = 0.05 (update)",
+    )
+    assert mistakes(lambda: config.updated({"topology.backpresure.enable": True}))[0].endswith(
+        "did you mean topology.backpressure.enable?"
+    )
 
 
 def test_none_for_what_cannot_be_none_means_not_set() -> None:
@@ -171,8 +215,8 @@ IGNORED = [
     "topology.metrics.consumer.register",
     "topology.disruptor.wait.strategy",
     "topology.spread.components",
-    "topology.backpressure.enable",
-    "topology.backpressure.water.mark.high",
+    "topology.backpressure.check.millis",
+    "topology.backpressure.wait.strategy",
     "topology.name",
     "topology.tick.tuple.freq.ms",
     "storm.zookeeper.servers",

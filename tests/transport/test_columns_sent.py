@@ -232,3 +232,30 @@ def test_columns_that_cannot_be_cut_small_enough_are_named() -> None:
         split_items(ORIGIN, ColumnRows(pa.record_batch([pa.array(range(10_000)), large], ["a", "b"]), False))
     some = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 5000), ["x" * 5_000, "y" * 5_000])
     assert len(split_items(ORIGIN, ColumnRows(pa.record_batch([pa.array(range(10_000)), some], ["a", "b"]), False))) < 9
+
+
+# -- identity ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_with_an_identity_travels_whole_with_it() -> None:
+    origin = Origin("flights", 1, "default", Fields("a", "b"))
+    rows = 30_000
+    plain = pa.record_batch({"a": list(range(rows)), "b": [1.5] * rows})
+    named = plain.replace_schema_metadata({"aiostorm.chunk": "flights/7/3"})
+    assert len(split_items(origin, ColumnRows(plain, False))) > 5
+    [(packed, _)] = split_items(origin, ColumnRows(named, False), Same(0, rows))
+    [came] = unpack_segments(
+        segments_body([pack_segment(Segment(origin, packed, 5, 6, Same(0, rows)))]), lambda task, stream: origin
+    )
+    assert came.tuple_at(7).metadata == {"chunk": "flights/7/3"}
+    assert came.items.batch.equals(named, check_metadata=True)
+
+
+def test_one_that_no_link_carries_is_cut_and_its_pieces_are_told_apart() -> None:
+    origin = Origin("flights", 1, "default", Fields("a", "b"))
+    rows = 200_000
+    named = pa.record_batch({"a": [7] * rows, "b": [1.5] * rows}, metadata={"aiostorm.chunk": "flights/7/3"})
+    pieces = [packed.unpacked() for packed, _ in split_items(origin, ColumnRows(named, False), Same(0, rows))]
+    assert sum(map(len, pieces)) == rows
+    assert len({piece.metadata["part"] for piece in pieces}) == len(pieces) > 3
+    assert max(map(len, pieces)) * 16 <= MAX_ROW_BYTES

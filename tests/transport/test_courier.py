@@ -98,15 +98,6 @@ def test_the_link_is_woken_for_each_news() -> None:
     assert len(woken) == 2
 
 
-def test_what_was_for_a_dead_peer_is_dropped() -> None:
-    courier = Courier()
-    courier.post(pack_payload(PayloadKind.ACTOR, 0, b"x"))
-    courier.post(pack_payload(PayloadKind.TASK, 0, b"y"))
-    courier.urge(Pile(b"u"))
-    assert courier.drop(lambda payload: payload[0] == PayloadKind.ACTOR) == 1
-    assert everything(courier) == [pack_payload(PayloadKind.TASK, 0, b"y"), b"u"]
-
-
 def test_a_payload_says_its_kind_and_target() -> None:
     kind, target, body = unpack_payload(pack_payload(PayloadKind.SEGMENTS, 70_000, b"body"))
     assert (kind, target, bytes(body)) == (PayloadKind.SEGMENTS, 70_000, b"body")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiostorm.acker import ACKER_MESSAGES, Acks, Init, Verdict, VerdictKind, Verdicts
+from aiostorm.acker import ACKER_MESSAGES, Acks, Forget, Init, Verdict, VerdictKind, Verdicts
 from aiostorm.actors import EMPTY, Mailbox, MailboxClosedError
 from aiostorm.topology import Failure, Fields, Origin, Segment
 from aiostorm.transport import Exchange, FarTask, PayloadKind, ProtocolError, shares, unpack_all
@@ -235,11 +235,13 @@ async def test_messages_for_control_lanes_need_no_credit_and_go_together() -> No
     inbox.post(Acks([(5, 0)], [(5, 3, failure), (5, 4, None)], [6]))
     inbox.post(Verdicts([Verdict(VerdictKind.ACK, 5, failure={3: failure}), Verdict(VerdictKind.FAIL, 6, 2, failure)]))
     inbox.post(Verdicts([Verdict(VerdictKind.EXPIRED, 8), Verdict(VerdictKind.RESET, 9), Verdict(VerdictKind.ACK, 9)]))
+    inbox.post(Forget(1))
     assert a.office.send("b")
     assert not a.office.send("b"), "they go in one payload"
     a.office.deliver("b")
     box = b.mailboxes[3]
-    init, acks, first, second = (box.take_control() for _ in range(4))
+    init, acks, first, second, forget = (box.take_control() for _ in range(5))
+    assert forget.owner == 1
     assert (init.owner, init.items) == (1, [(5, 2**64 - 1), (6, 7)])
     assert (acks.items, acks.failures, acks.resets) == ([(5, 0)], [(5, 3, failure), (5, 4, None)], [6])
     assert [(v.kind, v.root, v.index, v.failure) for v in (*first.verdicts, *second.verdicts)] == [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import resource
 import socket
 import stat
+import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -74,7 +76,7 @@ class Door:
 @contextlib.asynccontextmanager
 async def door(security: Security | None = None, **limits: float) -> AsyncIterator[Door]:
     came: list[Connection] = []
-    limits.setdefault("stranger_s", 0.5)
+    limits.setdefault("stranger_s", 10.0)
     async with WebSocketNetwork(security, limits=AdmissionLimits(**limits)) as network:  # type: ignore[arg-type]
         listener = await network.listen("127.0.0.1:0", came.append)
         yield Door(network, listener.address, came)
@@ -145,6 +147,23 @@ async def test_only_the_one_request_gets_a_websocket() -> None:
 
 
 @sockets
+@pytest.mark.parametrize("rudely", [False, True])
+async def test_one_that_went_before_we_came_to_it_is_nothing_to_tell_of(
+    rudely: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Found where a loop was held up while peers dialled: aiohttp logged a traceback for each."""
+    async with door() as at:
+        with socket.create_connection(("127.0.0.1", at.port)) as dialled:
+            dialled.sendall(request(at.port))
+            if rudely:
+                await asyncio.sleep(0)
+                dialled.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await asyncio.sleep(0.05)
+        await at.is_left_alone()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@sockets
 async def test_what_is_too_long_or_too_slow_is_cut_off() -> None:
     async with door(stranger_s=0.3) as at:
         for said in (
@@ -170,7 +189,7 @@ async def test_what_is_too_long_or_too_slow_is_cut_off() -> None:
 
 @sockets
 async def test_a_stranger_may_send_four_kib_and_stays_some_seconds() -> None:
-    async with door(Security(TOKEN)) as at, WebSocketNetwork() as network:
+    async with door(Security(TOKEN), stranger_s=0.5) as at, WebSocketNetwork() as network:
         kept_short = await network.connect(at.address)
         kept_short.send(bytes(5000))
         with pytest.raises(ConnectionLostError):

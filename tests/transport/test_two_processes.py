@@ -37,7 +37,7 @@ async def far_process() -> AsyncIterator[tuple[Child, str]]:
 
     child = await PythonSpawner("tests.transport.far_node", printed).spawn("far", [])
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             address = await started
         yield child, address
     finally:
@@ -66,10 +66,10 @@ async def test_actors_of_two_processes_talk() -> None:
         assert await ref.ask("all") == tuple(range(2000))
         ear = Ear()
         await ref.tell(("tell", node.system.spawn(ear), "back"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await ear.heard.wait()
         await ref.tell("end")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await child.wait() == 0
 
 

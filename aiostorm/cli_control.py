@@ -1,0 +1,100 @@
+"""The programs of `aiostorm update` and `aiostorm pressure`: for what another `aiostorm run` runs on this machine.
+
+1. They find it by its control socket (cluster/control_folder), and ask it there (cluster/control).
+2. What is to change is checked here, over the settings that hold there: so a mistake is told as it was typed, and a
+   file may say what holds already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .cli_pressure import as_document, as_text
+from .cli_report import plain
+from .cluster import Ask, ControlError, Found, Told, Update, Updated, ask, find
+from .topology import Config
+from .transport import Security, open_network
+
+WATCH_S = 1.0
+
+
+def run_update(name: str, settings: tuple[str, ...], file: Path | None, *, as_json: bool) -> None:
+    """Change settings, and say what has changed. ControlError, ConfigError."""
+    told, updated = asyncio.run(_updated(find(name), settings, file))
+    pairs = {_key(field): plain(pair) for field, pair in updated.changed.items()}
+    if as_json:
+        changed = {key: {"before": before, "after": after} for key, (before, after) in pairs.items()}
+        click.echo(json.dumps({"topology": told.topology, "pid": told.pid, "changed": changed}, indent=2))
+        return
+    for key, (before, after) in pairs.items():
+        click.echo(f"{key}: {json.dumps(before)} → {json.dumps(after)}")
+    if not pairs:
+        click.echo("nothing changes: that is how it is")
+
+
+def run_pressure(name: str, *, as_json: bool, watch: bool) -> None:
+    """Show it, once or until it ends. ControlError."""
+    whom = find(name)
+    if watch:
+        asyncio.run(_watch(whom, as_json=as_json))
+        return
+    told = asyncio.run(_asked(whom, Ask()))
+    click.echo(json.dumps(as_document(told), indent=2) if as_json else as_text(told))
+
+
+async def _updated(whom: Found, settings: tuple[str, ...], file: Path | None) -> tuple[Told, Updated]:
+    told = await _asked(whom, Ask())
+    holds = Config(**told.config)
+    wanted = Config.load(file, {}, settings, holds)
+    if wanted.ignored:
+        click.echo(f"Ignored, since they mean nothing here: {', '.join(wanted.ignored)}", err=True)
+    fields = {key: getattr(wanted, key) for key in Config.model_fields}
+    changes = {key: value for key, value in fields.items() if value != getattr(holds, key)} | dict(wanted.user)
+    return told, (await _asked(whom, Update(changes)) if changes else Updated())
+
+
+async def _asked(whom: Found, question: Ask | Update) -> Any:
+    """The answer. A network for one question: nothing stays open between two."""
+    async with open_network("client", Security()) as network:
+        return await ask(network, whom, question)
+
+
+async def _watch(whom: Found, *, as_json: bool) -> None:
+    with contextlib.ExitStack() as stack:
+        show = click.echo if as_json else _screen(stack)
+        told = await _asked(whom, Ask())
+        while True:
+            show(json.dumps(as_document(told)) if as_json else as_text(told))
+            await asyncio.sleep(WATCH_S)
+            try:
+                told = await _asked(whom, Ask())
+            except ControlError as error:
+                click.echo(f"{error}", err=True)
+                return
+
+
+def _screen(stack: contextlib.ExitStack) -> Callable[[str], None]:
+    """On a terminal with rich each text takes the place of the one before; else an empty line is between them."""
+    if sys.stdout.isatty():
+        with contextlib.suppress(ImportError):
+            from rich.live import Live
+            from rich.text import Text
+
+            live = stack.enter_context(Live(auto_refresh=False))
+            return lambda text: live.update(Text(text), refresh=True)
+    return lambda text: click.echo(f"{text}\n")
+
+
+def _key(name: str) -> str:
+    """A setting by its key in YAML."""
+    extra = Config.model_fields[name].json_schema_extra
+    keys = extra["keys"] if isinstance(extra, dict) else None
+    return str(keys[0]) if isinstance(keys, list) and keys else name

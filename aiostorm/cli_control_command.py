@@ -1,0 +1,58 @@
+"""`aiostorm update` and `aiostorm pressure`: their options. What they do is in cli_control, loaded when they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .cli_errors import CommandError, errors
+from .cli_worker_command import debug_option
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command(epilog="Exit codes: 0 done, 2 it cannot be done.")
+@click.argument("name")
+@click.option(
+    "-c",
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="One setting, by JStorm's key or by name; over the file. May be repeated.",
+)
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Settings from a YAML file.")
+@_as_json
+@debug_option
+def update(name: str, settings: tuple[str, ...], file: Path | None, as_json: bool, debug: bool) -> None:
+    """Change the backpressure settings of a running topology: NAME, or NAME@PID if two have the name.
+
+    It is one that an `aiostorm run` of yours runs on this machine, with or without workers.
+
+    \b
+      aiostorm update word-count -c topology.backpressure.enable=false
+      aiostorm update word-count -c backpressure_high_mark=0.9 -c backpressure_check_interval_ms=250
+    """
+    with errors(debug=debug):
+        if not settings and file is None:
+            raise CommandError("nothing to change: give -c KEY=VALUE, or --config FILE")
+        from .cli_control import run_update
+
+        run_update(name, settings, file, as_json=as_json)
+
+
+@click.command(epilog="Exit codes: 0 told, 2 it cannot be asked, 130 Ctrl-C.")
+@click.argument("name")
+@_as_json
+@click.option("--watch", is_flag=True, help="Once a second, until it ends; with --json, a document in a line.")
+@debug_option
+def pressure(name: str, as_json: bool, watch: bool, debug: bool) -> None:
+    """Show the backpressure of a running topology: NAME, or NAME@PID if two have the name.
+
+    Which components are full, which of their tasks are blocked, which spouts wait how long and why, what happened last.
+    """
+    with errors(debug=debug):
+        from .cli_control import run_pressure
+
+        run_pressure(name, as_json=as_json, watch=watch)

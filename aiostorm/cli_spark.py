@@ -1,0 +1,58 @@
+"""`aiostorm run --spark MASTER`: the workers of the topology run in Spark tasks. See docs/spark.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .cli_run import Spread
+from .cluster import TargetError
+from .spark import SparkWorkers
+
+
+def spark_spread_of(
+    target: str,
+    arguments: tuple[str, ...],
+    master: str,
+    slots: int,
+    conf: Sequence[str],
+    py_files: Sequence[str],
+    listen: str,
+    loop: str,
+    log_level: str,
+    *,
+    ship: bool,
+    **security: Any,
+) -> Spread:
+    """What `aiostorm run` is to do with executors. TargetError, CredentialsError."""
+    if any(security[key] for key in ("token_file", "tls_cert", "tls_key", "tls_ca")):
+        raise TargetError("--spark takes --credentials DIR, in the same place on every machine, not single files")
+    files = list(py_files)
+    where, colon, attribute = target.partition(".py:")
+    file = Path(f"{where}.py" if colon else target)
+    if not SparkWorkers.is_here(master) and file.suffix == ".py":
+        files.append(str(file))  # other machines do not have it where it is here
+        target = f"{file.stem}:{attribute}" if colon else file.stem
+    site = SparkWorkers(
+        {**dict(map(_setting, conf)), "spark.master": master, "spark.app.name": f"aiostorm run {target}"},
+        slots,
+        listen=listen,
+        credentials=security["directory"] or "",
+        insecure=security["insecure"],
+        py_files=files,
+        ship=ship,
+        arguments=("--loop", loop, "--log-level", log_level),
+    )
+    return Spread(target, arguments, slots, 0, site, _say_nothing, site.abandon)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise TargetError(f"--spark-conf {text}: expected spark.KEY=VALUE, as in spark.executor.memory=2g")
+    return key, value
+
+
+def _say_nothing(address: str, names: Sequence[str]) -> None:
+    """Nobody is started by hand."""

@@ -1,0 +1,51 @@
+"""Who must slow down: marks, samples, and the waits of spouts. Pure; the actors that run it are in tasks.
+
+mailboxes ─ sampler ─► readings ─► coordinator ─► orders ─► spout pace (throttle, pacer) ─► fewer tuples a second
+"""
+
+from .coordinator import Coordinator, Order
+from .graph import Graph, sources_of
+from .messages import BoltReading, Change, Clear, Pace, Readings, SpoutReading
+from .sampler import Level, Sample, Sampler, Verdict, level_of
+from .settings import Settings
+from .spout_pace import SpoutPace
+from .throttle import Throttle
+from .view import (
+    NORMAL,
+    THROTTLED,
+    Backpressure,
+    ComponentPressure,
+    PressureEvent,
+    SpoutPacing,
+    TaskPressure,
+)
+from .wire import PRESSURE_MESSAGES
+
+__all__ = [
+    "NORMAL",
+    "PRESSURE_MESSAGES",
+    "THROTTLED",
+    "Backpressure",
+    "BoltReading",
+    "Change",
+    "Clear",
+    "ComponentPressure",
+    "Coordinator",
+    "Graph",
+    "Level",
+    "Order",
+    "Pace",
+    "PressureEvent",
+    "Readings",
+    "Sample",
+    "Sampler",
+    "Settings",
+    "SpoutPace",
+    "SpoutPacing",
+    "SpoutReading",
+    "TaskPressure",
+    "Throttle",
+    "Verdict",
+    "level_of",
+    "sources_of",
+]

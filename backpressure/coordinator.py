@@ -1,0 +1,338 @@
+"""Coordinator: which spouts are paced, because of which bolts. Pure: readings in, orders out, the time passed in.
+
+    readings ─► share of a component's tasks that are BLOCKED >= ratio: it is *triggered*
+                   │ up its inputs to the source spouts
+                   ▼
+    NORMAL ──SLOW──► THROTTLED ──RELIEVE … RELIEVE──► every paced spout has said that it waits for nothing ─► NORMAL
+                           ╰─ SLOW while triggered, RELIEVE once nothing triggers, else HOLD                  Clear
+
+1. A spout task gets one SLOW in a period at the most, and what it was last told again each interval: an order is a
+   lease. So is a reading: a task that says nothing for that long is gone, and what it had reported with it.
+2. Nothing is known that is not said again: a coordinator that begins anew learns within an interval which tasks are
+   flagged and which spouts wait, and goes on from there. Its orders count as new ones, by their epoch.
+3. SLOW says how long the component takes for what is *one tuple of one spout task*: with one task each and nothing
+   multiplied on the way that is its execute time.
+4. A component that has something to do all the time does what it can; one that was starved in between could do more, by
+   as much as it was idle (the utilization law). Each order says anew how long that makes a tuple, and the paced follow.
+5. Several components pace a spout: the slowest counts, and it is relieved when none of them triggers any more.
+6. All is over when every paced spout task has said, of its last order, that it waits for nothing (or is gone; or has
+   not heard an order for a lease, and waits for nothing).
+
+From: JStorm 2.1.1, BackpressureCoordinator. There events are told once (jstorm#404: one lost stop, and spouts slept);
+execute time is a task's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from .capacity import Capacity, KnownBolt, KnownSpout, fill_of
+from .flows import Flows
+from .graph import Graph
+from .messages import BoltReading, Change, Clear, Pace, Readings, SpoutReading
+from .pacer import LEAST_SLACK_S, MOST_SLACK_S
+from .sampler import Verdict
+from .settings import Settings
+from .throttle import gain_of, trim
+from .view import (
+    NORMAL,
+    THROTTLED,
+    Backpressure,
+    ComponentPressure,
+    PressureEvent,
+    SpoutPacing,
+    TaskPressure,
+)
+
+EVENTS: Final = 200
+SPACING: Final = 0.75
+"""Of a period (SLOW) or an interval (RELIEVE): what was judged sooner after a step was mostly before it."""
+
+Order = tuple[int, Pace | Clear]
+"""For a task."""
+
+
+@dataclass(slots=True)
+class _Pacing:
+    """A spout component that is paced: its last order, when it was given, why; `wait_us` was seen last."""
+
+    step: int
+    change: Change
+    at_s: float
+    why: tuple[str, ...]
+    time_us: int = 0
+    busy: float = 0.0
+    wait_us: int = 0
+
+
+class Coordinator:
+    """Of one topology. `tasks`: component → its tasks. `epoch` is another one for each coordinator."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        tasks: Mapping[str, Sequence[int]],
+        settings: Settings,
+        epoch: int,
+        wall_s: float = 0.0,
+    ) -> None:
+        self.settings = settings
+        self.state = NORMAL
+        self.since_s = wall_s
+        self.events: deque[PressureEvent] = deque(maxlen=EVENTS)
+        self.event_count = 0
+        self._graph = graph
+        self._sources = graph.sources
+        self._tasks = tasks
+        self._component_of = {task: component for component, found in tasks.items() for task in found}
+        self._epoch = epoch
+        self._step = 0
+        self._bolts: dict[int, KnownBolt] = {}
+        self._spouts: dict[int, KnownSpout] = {}
+        self._fresh: dict[str, set[Verdict]] = {}
+        self._pacings: dict[str, _Pacing] = {}
+        self._flows = Flows(settings.samples, graph.inputs)
+        self._capacity = Capacity(graph, tasks, self._flows, self._bolts, self._spouts)
+
+    @property
+    def idle(self) -> bool:
+        """Is there no order to renew, and nobody flagged who could be gone?"""
+        return not self._pacings and not any(bolt.reading.flagged for bolt in self._bolts.values())
+
+    # -- events in ---------------------------------------------------------------------------------------------------
+
+    def heard(self, readings: Readings, now_s: float, wall_s: float) -> list[Order]:
+        """A gauge reports. What is to be done at once."""
+        if not self.settings.enable:
+            return []
+        self._expire(now_s, wall_s)
+        for bolt in readings.bolts:
+            self._heard_bolt(bolt, readings, now_s, wall_s)
+        for spout in readings.spouts:
+            self._heard_spout(spout, readings, now_s, wall_s)
+        fills: dict[str, int] = {}
+        for known in self._bolts.values():
+            fills[known.component] = fills.get(known.component, 0) + known.reading.fill
+        self._flows.moment(now_s, fills)
+        return self._decide(now_s, wall_s)
+
+    def tick(self, now_s: float, wall_s: float) -> list[Order]:
+        """An interval is over: forget who is gone, say again what holds."""
+        if not self.settings.enable:
+            return []
+        self._expire(now_s, wall_s)
+        orders = self._decide(now_s, wall_s)
+        told = {task for task, _ in orders}
+        for component in self._pacings:
+            orders += [order for order in self._paces(component) if order[0] not in told]
+        return orders
+
+    def update(self, settings: Settings, wall_s: float) -> None:
+        """Other settings. Switched off, it forgets all: the spouts release themselves, for they are told too."""
+        if settings == self.settings:
+            return
+        what = "on" if settings.enable else "off"
+        self._event(wall_s, "UPDATED", "", f"backpressure is {what}, checked each {settings.interval_s:g} s")
+        if not settings.enable:
+            self._pacings.clear()
+            self._fresh.clear()
+            self._bolts.clear()
+            self._spouts.clear()
+            if self.state == THROTTLED:
+                self._become(NORMAL, wall_s, "switched off: no spout waits")
+        if settings.samples != self.settings.samples:
+            self._flows = Flows(settings.samples, self._graph.inputs)
+            self._capacity = Capacity(self._graph, self._tasks, self._flows, self._bolts, self._spouts)
+        self.settings = settings
+
+    def remember(self, events: Iterable[PressureEvent], count: int) -> None:
+        """What has happened before it: of the one whose place it takes."""
+        self.events.extend(events)
+        self.event_count = count
+
+    # -- what is known -----------------------------------------------------------------------------------------------
+
+    def view(self) -> Backpressure:
+        """As it is now."""
+        bolts: dict[str, list[KnownBolt]] = {component: [] for component in self._sources}
+        for bolt in self._bolts.values():
+            bolts[bolt.component].append(bolt)
+        components = {component: self._component_view(component, found) for component, found in bolts.items()}
+        spouts = tuple(
+            SpoutPacing(s.component, task, s.reading.wait_us / 1e6, s.since_s, self._why(s.component))
+            for task, s in sorted(self._spouts.items())
+            if s.reading.wait_us
+        )
+        return Backpressure(self.settings.enable, self.state, self.since_s, components, spouts, tuple(self.events))
+
+    def _component_view(self, component: str, bolts: Sequence[KnownBolt]) -> ComponentPressure:
+        rate = self._capacity.rate(component)
+        flagged = sorted((b for b in bolts if b.reading.flagged), key=lambda b: b.reading.task)
+        tasks = tuple(
+            TaskPressure(b.reading.task, fill_of(b.reading), b.blocked, b.since_s, 1 / rate if rate else 0.0)
+            for b in flagged
+        )
+        return ComponentPressure(max((fill_of(b.reading) for b in bolts), default=0.0), tasks)
+
+    def _why(self, component: str) -> tuple[str, ...]:
+        pacing = self._pacings.get(component)
+        return () if pacing is None else pacing.why
+
+    # -- readings ----------------------------------------------------------------------------------------------------
+
+    def _heard_bolt(self, reading: BoltReading, told: Readings, now_s: float, wall_s: float) -> None:
+        component = self._component_of.get(reading.task, "")
+        if component not in self._sources:
+            return
+        life = told.life
+        self._flows.count(component, reading.task, life, told.at_s, reading.executed)
+        known = self._bolts.get(reading.task)
+        before = (known.life, known.reading.step) if known is not None else (life, 0)
+        was = known is not None and known.blocked
+        bolt = KnownBolt(component, reading, life, now_s, wall_s if known is None else known.since_s)
+        self._bolts[reading.task] = bolt
+        if reading.flagged and (life, reading.step) != before:
+            self._fresh.setdefault(component, set()).add(reading.verdict)
+        if bolt.blocked != was:
+            bolt.since_s = wall_s
+            kind, how = ("BLOCKED", "cannot keep up") if bolt.blocked else ("RELIEVED", "can again")
+            shown = f"task {reading.task} {how}: {reading.fill:,} of {reading.capacity:,} tuples wait"
+            self._event(wall_s, kind, component, shown)
+
+    def _heard_spout(self, reading: SpoutReading, told: Readings, now_s: float, wall_s: float) -> None:
+        component = self._component_of.get(reading.task, "")
+        if component not in self._tasks or component in self._sources:
+            return
+        self._flows.count(component, reading.task, told.life, told.at_s, reading.emitted)
+        known = self._spouts.get(reading.task)
+        waited = known is not None and known.reading.wait_us > 0
+        since_s = known.since_s if known is not None and waited else wall_s
+        self._spouts[reading.task] = KnownSpout(component, reading, now_s, since_s)
+        pacing = self._pacings.get(component)
+        if reading.wait_us:
+            if pacing is None:  # an order of a coordinator that is no more
+                self._step += 1
+                self._pacings[component] = _Pacing(self._step, Change.HOLD, now_s, (), wait_us=reading.wait_us)
+                if self.state == NORMAL:
+                    self._become(THROTTLED, wall_s, f"found {component} waiting")
+            else:
+                pacing.wait_us = reading.wait_us
+        elif waited:
+            self._event(wall_s, "RELEASED", component, f"task {reading.task} waits no more")
+
+    def _expire(self, now_s: float, wall_s: float) -> None:
+        since_s = now_s - self.settings.lease_s
+        for task, bolt in [(t, b) for t, b in self._bolts.items() if b.heard_s < since_s]:
+            del self._bolts[task]
+            self._flows.gone(bolt.component, task)
+            if bolt.blocked:
+                self._event(wall_s, "RELIEVED", bolt.component, f"task {task} is gone")
+        for task in [task for task, spout in self._spouts.items() if spout.heard_s < since_s]:
+            del self._spouts[task]
+
+    # -- decisions ---------------------------------------------------------------------------------------------------
+
+    def _decide(self, now_s: float, wall_s: float) -> list[Order]:
+        triggered = {component for component in self._sources if self._is_triggered(component)}
+        spouts = {spout for component in triggered for spout in self._sources[component]}
+        orders: list[Order] = []
+        for spout in sorted(spouts | self._pacings.keys()):
+            if self._step_of(spout, triggered, now_s, wall_s):
+                orders += self._paces(spout)
+        self._fresh.clear()
+        if self.state == THROTTLED and not triggered and all(self._is_released(s, now_s) for s in self._pacings):
+            orders = [(task, Clear()) for task, bolt in self._bolts.items() if bolt.reading.flagged]
+            self._pacings.clear()
+            self._become(NORMAL, wall_s, "every spout waits no more")
+        elif self.state == NORMAL and not triggered:  # the Clear of before was lost
+            relieved = [t for t, b in self._bolts.items() if b.reading.flagged and not b.blocked]
+            orders += [(task, Clear()) for task in relieved]
+        return orders
+
+    def _is_triggered(self, component: str) -> bool:
+        tasks = self._tasks[component]
+        blocked = sum(self._bolts[task].blocked for task in tasks if task in self._bolts)
+        return blocked > 0 and blocked / len(tasks) >= self.settings.ratio  # a product would be off: 0.7 * 10 > 7
+
+    def _step_of(self, spout: str, triggered: set[str], now_s: float, wall_s: float) -> bool:
+        """Take the next step with a spout component, if it is time for one."""
+        pacing = self._pacings.get(spout)
+        passed_s = now_s - (-math.inf if pacing is None else pacing.at_s)
+        causes = [c for c in sorted(triggered) if spout in self._sources[c]]
+        if causes:
+            is_new = any(Verdict.BLOCKED in self._fresh.get(c, ()) for c in causes)
+            if not is_new or passed_s < SPACING * self.settings.period_s:
+                return False
+            self._slow(spout, causes, now_s, wall_s)
+            return True
+        if pacing is None or passed_s < SPACING * self.settings.interval_s or not self._waits(spout):
+            return False  # who waits for nothing has only to say so: of another order it would have to say it again
+        flagged = {
+            b.component for b in self._bolts.values() if b.reading.flagged and spout in self._sources[b.component]
+        }
+        if flagged and not any(Verdict.RELIEVED in self._fresh.get(c, ()) for c in flagged):
+            return False
+        self._relieve(spout, pacing, flagged, now_s)
+        return True
+
+    def _slow(self, spout: str, causes: list[str], now_s: float, wall_s: float) -> None:
+        time_us = max(self._capacity.time_us(component, self.settings) for component in causes)
+        old = self._pacings.get(spout)
+        self._step += 1
+        wait_us = 0 if old is None else old.wait_us
+        self._pacings[spout] = _Pacing(self._step, Change.SLOW, now_s, tuple(causes), time_us, wait_us=wait_us)
+        if self.state == NORMAL:
+            self._become(THROTTLED, wall_s, f"{', '.join(causes)} cannot keep up")
+            self._flows.begin_anew(now_s, 2 * self.settings.period_s)
+        if old is None or old.why != tuple(causes):
+            shown = f"{time_us / 1000:.3g} ms for each tuple of a task, because of {', '.join(causes)}"
+            self._event(wall_s, "SLOWED", spout, shown)
+
+    def _relieve(self, spout: str, pacing: _Pacing, flagged: Iterable[str], now_s: float) -> None:
+        about = {*flagged, *pacing.why}
+        busy = max((b.reading.busy for b in self._bolts.values() if b.component in about), default=0.0)
+        self._step += 1
+        self._pacings[spout] = replace(pacing, step=self._step, change=Change.RELIEVE, at_s=now_s, busy=busy)
+
+    def _waits(self, component: str) -> bool:
+        """Does one of its tasks wait, as far as it has said?"""
+        return any(self._spouts[t].reading.wait_us for t in self._tasks[component] if t in self._spouts)
+
+    def _is_released(self, component: str, now_s: float) -> bool:
+        """Has each of its tasks said, of the last order or a lease after it, that it waits for nothing (or is gone)?"""
+        pacing = self._pacings[component]
+        told, is_old = (self._epoch, pacing.step), now_s - pacing.at_s > self.settings.lease_s
+        readings = [self._spouts[task].reading for task in self._tasks[component] if task in self._spouts]
+        return all(not r.wait_us and (is_old or (r.epoch, r.step) == told) for r in readings)
+
+    def _paces(self, component: str) -> list[Order]:
+        """The last order, for all tasks of a spout component: who has come meanwhile hears it too."""
+        pacing, settings = self._pacings[component], self.settings
+        fill, drain_s = self._capacity.fullest(component, settings)
+        pace = Pace(
+            self._epoch,
+            pacing.step,
+            pacing.change,
+            settings.lease_s,
+            pacing.time_us,
+            pacing.busy,
+            trim(fill, settings.low, settings.high, gain_of(drain_s, settings.interval_s)),
+            min(max(drain_s / 4, LEAST_SLACK_S), MOST_SLACK_S),
+            self._capacity.follow_us(component),
+            pacing.wait_us,
+        )
+        return [(task, pace) for task in self._tasks[component]]
+
+    # -- the time line -----------------------------------------------------------------------------------------------
+
+    def _become(self, state: str, wall_s: float, text: str) -> None:
+        self.state, self.since_s = state, wall_s
+        self._event(wall_s, state, "", text)
+
+    def _event(self, wall_s: float, kind: str, component: str, text: str) -> None:
+        self.events.append(PressureEvent(wall_s, kind, component, text))
+        self.event_count += 1

@@ -1,0 +1,50 @@
+"""Pacer: lets tuples go at an even rate. Pure: the time passed in.
+
+    wait 4 ms a tuple:   emit ··4·· emit ··4·· emit          wait 40 us:   250 in a turn ··10·· 250 ··10·· …
+
+1. A wait belongs to a tuple, a turn shares it: as many go at once as belong to TURN_S, at least one.
+2. What could not go in time goes later, at most `slack_s` of it: a spout that was held up by something else does not
+   make up for all of it in one go.
+3. `held_s` adds up how long it has really held back.
+
+From: the virtual scheduling algorithm (GCRA) of ITU-T I.371.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TURN_S: Final = 0.01
+LEAST_SLACK_S: Final = 0.05
+MOST_SLACK_S: Final = 1.0
+
+
+class Pacer:
+    """Of one spout task. `wait_s` 0: everything may go."""
+
+    def __init__(self) -> None:
+        self.wait_s = 0.0
+        self.held_s = 0.0
+        self.slack_s = LEAST_SLACK_S
+        self._next_s = 0.0
+
+    def pace(self, wait_s: float, now_s: float) -> None:
+        """So long for each tuple from now on."""
+        if self.wait_s == 0.0:
+            self._next_s = now_s
+        elif self._next_s > now_s and self.wait_s > wait_s:  # what was to wait long need not wait long any more
+            self._next_s = now_s + (self._next_s - now_s) * wait_s / self.wait_s
+        self.wait_s = wait_s
+
+    def delay_s(self, now_s: float) -> float:
+        """How long until the next tuple may go; 0: now."""
+        return max(self._next_s - now_s, 0.0) if self.wait_s else 0.0
+
+    def turn(self) -> int:
+        """How many may go in one turn."""
+        return max(1, int(TURN_S / self.wait_s)) if self.wait_s else 1 << 30
+
+    def went(self, count: int, now_s: float) -> None:
+        """So many went."""
+        if self.wait_s:
+            self._next_s = max(self._next_s, now_s - self.slack_s) + count * self.wait_s

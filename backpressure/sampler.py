@@ -1,0 +1,174 @@
+"""Sampler: how a task's mailbox has been, judged once a period. Pure: samples in, verdicts out.
+
+    above high (or senders are held) ─┐                      more than `rate` high ─► BLOCKED:  flagged
+    between                           ├─ `samples` of them ─►
+    at or below low ──────────────────┘                      more than `rate` low, and flagged ─► RELIEVED
+
+1. A task is flagged from its first BLOCKED on, and is asked again each period, until it is told that all is over
+   (`clear`) or its component is another instance (`forget`).
+2. `step` counts verdicts: whoever hears the same one twice takes it once.
+3. A flagged task that is low and was idle for most of an interval is RELIEVED at once: no later sample can say more.
+4. A mailbox whose gate is closed counts as high, whatever its fill: it lets in nothing until it is down at its low
+   mark, and meanwhile those who have something for it wait.
+5. A task that is stuck is full because of a bolt behind it, and can do nothing about it: it counts as between. What it
+   executes meanwhile, nothing, says nothing of what it could.
+
+From: JStorm 2.1.1, BackpressureTrigger ("more than", as its text says; its code of 2.1.1 says "at least"). 3 to 5 are
+ours: a period is four seconds, which is long for a spout that waits for nothing; and JStorm's queues have no low mark
+of their own, so a blocked one is full.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from .settings import Settings
+
+IDLE: Final = 0.5
+"""Less busy than this is idle."""
+
+
+class Level(enum.Enum):
+    """Where a mailbox is between its marks."""
+
+    LOW = "low"
+    BETWEEN = "between"
+    HIGH = "high"
+
+
+class Verdict(enum.StrEnum):
+    """What a period has shown."""
+
+    NONE = "none"
+    BLOCKED = "blocked"
+    RELIEVED = "relieved"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A look at a task. `fill` and `capacity` in tuples; `held`: the gate is closed; `executed` tuples so far.
+
+    `execute_s`: seconds spent on tuples so far, with the one that is executed now. `dry`: it has run out of work since
+    the look before. `life`: another one for each instance of its component.
+    """
+
+    fill: int
+    capacity: int
+    held: bool
+    executed: int
+    execute_s: float
+    dry: bool = False
+    life: int = 0
+    stuck: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    at_s: float
+    seen: Sample
+    level: Level
+
+
+def level_of(sample: Sample, settings: Settings) -> Level:
+    """Above high, at or below low, or between."""
+    if sample.stuck:
+        return Level.BETWEEN
+    share = sample.fill / sample.capacity  # a share, as the marks are: 0.29 * 100 is less than 29
+    if sample.held or share > settings.high:
+        return Level.HIGH
+    return Level.LOW if share <= settings.low else Level.BETWEEN
+
+
+class Sampler:
+    """Of one task. `busy`: the share of the time that its last verdict is about which it spent executing, 0 to 1."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.flagged = False
+        self.verdict = Verdict.NONE
+        self.step = 0
+        self.busy = 0.0
+        self._looks: deque[_Look] = deque(maxlen=settings.samples + 1)
+        self._begun: _Look | None = None
+        self._high = self._low = self._seen = 0
+
+    @property
+    def high(self) -> int:
+        """How many samples of this period were high."""
+        return self._high
+
+    @property
+    def load(self) -> float:
+        """How busy it was in the last interval: 0 to 1; 1 if it had something to do all the time."""
+        if len(self._looks) < 2:
+            return 0.0
+        return _busy(self._looks[-2], self._looks[-1]) if self._looks[-1].seen.dry else 1.0
+
+    @property
+    def starved(self) -> bool:
+        """Has it run out of work within the last period: could it have done more?"""
+        return any(look.seen.dry for look in self._looks)
+
+    def sample(self, seen: Sample, now_s: float) -> Verdict:
+        """A look. The verdict, if a period ends with it; else NONE."""
+        if self._looks and seen.life != self._looks[-1].seen.life:
+            self.forget()
+        last = self._looks[-1] if self._looks else None
+        look = _Look(now_s, seen, level_of(seen, self.settings))
+        self._looks.append(look)
+        if self._begun is None or last is None:  # a period is the time between looks
+            self._begun = look
+            return Verdict.NONE
+        self._seen += 1
+        self._high += look.level is Level.HIGH
+        self._low += look.level is Level.LOW
+        if self.flagged and look.level is Level.LOW and (busy := _busy(last, look)) < IDLE:
+            return self._judged(Verdict.RELIEVED, busy)
+        if self._seen < self.settings.samples:
+            return Verdict.NONE
+        return self._judged(self._counted(), _busy(self._begun, look))
+
+    def clear(self) -> None:
+        """All is over: the task is as any other."""
+        self.flagged = False
+        self.verdict = Verdict.NONE
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.clear()
+        self._looks.clear()
+        self._begin_period(None)
+
+    def update(self, settings: Settings) -> None:
+        """Other settings; the period begins anew. The flag stays, unless all is switched off."""
+        self.settings = settings
+        self._looks = deque(maxlen=settings.samples + 1)
+        self._begin_period(None)
+        if not settings.enable:
+            self.clear()
+
+    def _counted(self) -> Verdict:
+        if self.settings.are_enough(self._high):
+            return Verdict.BLOCKED
+        return Verdict.RELIEVED if self.flagged and self.settings.are_enough(self._low) else Verdict.NONE
+
+    def _judged(self, verdict: Verdict, busy: float) -> Verdict:
+        self.busy = busy
+        if verdict is not Verdict.NONE:
+            self.flagged = True
+            self.verdict = verdict
+            self.step += 1
+        self._begin_period(self._looks[-1])
+        return verdict
+
+    def _begin_period(self, begun: _Look | None) -> None:
+        self._begun = begun
+        self._high = self._low = self._seen = 0
+
+
+def _busy(first: _Look, last: _Look) -> float:
+    spent_s = last.seen.execute_s - first.seen.execute_s
+    return min(max(spent_s / max(last.at_s - first.at_s, 1e-9), 0.0), 1.0)

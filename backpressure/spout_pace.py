@@ -1,0 +1,87 @@
+"""Spout pace: the orders of the topology master, as one spout task takes them. Pure.
+
+1. An order is taken once, however often it comes, and holds for its lease: a master that says nothing any more leaves
+   nobody waiting.
+2. A task that has come (again) while the others of its component wait, waits as they do.
+3. What is switched off is off at once, whatever orders are still under way.
+"""
+
+from __future__ import annotations
+
+from .messages import Change, Pace
+from .pacer import Pacer
+from .throttle import Throttle
+
+BOUND: float = 0.01
+"""Held back for less than this share of the time since the order before: the wait has been none."""
+
+
+class SpoutPace:
+    """Of one spout task: throttle, pacer and lease."""
+
+    def __init__(self) -> None:
+        self.pacer = Pacer()
+        self.throttle = Throttle()
+        self.epoch = 0
+        self.step = 0
+        self.is_off = False
+        self._trim = 0.0
+        self._until_s: float | None = None
+        self._taken_s = 0.0
+
+    @property
+    def wait_us(self) -> int:
+        """For each tuple, untrimmed; 0: none."""
+        return self.throttle.wait
+
+    @property
+    def is_led(self) -> bool:
+        """Has an order come whose lease is not over?"""
+        return self._until_s is not None
+
+    def order(self, pace: Pace, now_s: float) -> None:
+        """The master says. What comes after all was switched off was under way before."""
+        if self.is_off:
+            return
+        new = (pace.epoch, pace.step) != (self.epoch, self.step)
+        first = self.epoch == 0
+        self.epoch, self.step = pace.epoch, pace.step
+        self._until_s = now_s + pace.lease_s
+        self._trim = pace.trim
+        self.pacer.slack_s = pace.slack_s
+        if first and pace.others_us:
+            self.throttle.adopt(pace.others_us)
+        elif new and pace.change is Change.SLOW and not (self.wait_us and pace.follow_us):
+            self.throttle.slow(pace.time_us)
+        elif new and pace.change is Change.RELIEVE and self.wait_us:
+            held_s, passed_s = self.pacer.held_s, now_s - self._taken_s
+            self.throttle.relieve(pace.busy, bound=held_s > BOUND * passed_s)
+        elif pace.follow_us:  # what is known need not be tried
+            self.throttle.follow(pace.follow_us)
+        if new:
+            self.pacer.held_s, self._taken_s = 0.0, now_s
+        self._apply(now_s)
+
+    def expire(self, now_s: float) -> bool:
+        """Has the lease of a wait just ended? Then it waits no more."""
+        if self._until_s is None or now_s < self._until_s:
+            return False
+        waited = self.wait_us > 0
+        self.release(now_s)
+        return waited
+
+    def switch(self, on: bool, now_s: float) -> None:
+        """Take orders from now on, or wait for nothing and take none."""
+        self.is_off = not on
+        if not on:
+            self.release(now_s)
+
+    def release(self, now_s: float) -> None:
+        """Wait for nothing."""
+        self._until_s = None
+        self._trim = 0.0
+        self.throttle.release()
+        self._apply(now_s)
+
+    def _apply(self, now_s: float) -> None:
+        self.pacer.pace(self.wait_us * (1 + self._trim) / 1e6, now_s)

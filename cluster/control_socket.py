@@ -1,0 +1,66 @@
+"""Control socket: where a running topology is asked by other processes of its user. What is asked is in control.
+
+1. It costs a file. Nothing is loaded before somebody calls: a short run does not pay for what it may be asked.
+2. No run fails for it: what makes it impossible is a warning.
+3. It goes with the run, also when the process ends at once (`abandon`). What a killed one leaves, the next removes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..transport import AdmissionLimits, Connection, NetworkError, serve_callers
+from .control_folder import NO_SOCKETS, own_socket
+from .errors import ControlError
+from .leftovers import remove
+
+if TYPE_CHECKING:
+    from .control import Control
+    from .running_topology import RunningTopology
+
+log = logging.getLogger("aiostorm.cluster")
+
+_LIMITS: Final = AdmissionLimits(max_strangers=16, max_per_address=32, stranger_s=2.0)
+
+_NOT_FOUND: Final = "`aiostorm update` and `aiostorm pressure` will not find this run"
+
+
+class ControlSocket:
+    """Of one running topology of this process."""
+
+    def __init__(self, running: RunningTopology) -> None:
+        self._running = running
+        self._path = ""
+        self._control: Control | None = None
+
+    async def serve(self) -> None:
+        """Until it is cancelled."""
+        if sys.platform == "win32":
+            log.debug("no control socket: %s", NO_SOCKETS)
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._path = own_socket(self._running.name)
+                await serve_callers(self._path, lambda connection: self._accept(connection, group), _LIMITS)
+        except* (ControlError, NetworkError, OSError) as errors:
+            log.warning("%s: %s", _NOT_FOUND, errors.exceptions[0])
+        except* Exception:  # a defect of ours, for which no run has to fail
+            log.exception(_NOT_FOUND)
+        finally:
+            self._path = ""
+
+    def abandon(self) -> None:
+        """The process ends now: remove what would stay."""
+        if self._path:
+            remove(Path(self._path))
+
+    def _accept(self, connection: Connection, group: asyncio.TaskGroup) -> None:
+        if self._control is None:
+            from .control import Control
+
+            self._control = Control(self._running)
+        self._control.accept(connection, group)

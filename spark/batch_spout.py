@@ -1,0 +1,447 @@
+"""SparkBatchSpout: a DataFrame as a stream of Arrow chunks, each a message that is acked, replayed and remembered.
+
+    Spark ── partitions, a few at a time ──► feed ──► ready ──► emit_arrow(chunk, (partition, chunk)) ──► acked
+      ▲                                       ▲ room            └ failed: the framework emits it again     │
+      └── opened again when it has died ──────┴─────────────────────── progress, kept in a folder ◄───────┘
+
+1. Everything that Spark does is in threads: `next_tuple` takes what is there, or returns.
+2. At most `max_pending` chunks are in Python: read and not yet acked. The rest waits in Spark.
+3. A chunk is delivered at least once. It is the same rows in each run, or the run ends with an error.
+4. Spark that has died is started again, at most RETRIES times in a row without a chunk in between; then the task fails.
+   What a restart cannot mend fails at once. Nothing waits for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal
+
+from ..actors import LoopClock, SystemRng
+from ..topology import Failure, Outputs, Progress, Spout, SpoutCollector, TopologyContext
+from ..transport import TlsFiles
+from .batch_feed import Feed, FetchOpener, Opener
+from .batch_loads import FetchedLoad, Load, Piece
+from .batch_progress import BatchProgress
+from .batch_source import BatchSource, Opened
+from .calls import SparkCalls
+from .errors import SparkJobError, SparkLostError, SparkSourceError
+from .fetching import TooLargeError, cancel
+from .group_size import GroupSize
+from .partitions import Known, Partitions, ReplayError, merged
+from .push_server import PushOpener, PushServer
+from .sessions import SessionSource, brief, is_lost, use_here
+
+log = logging.getLogger("aiostorm.spark")
+
+RETRIES: Final = 5
+SAVE_S: Final = 1.0
+END_S: Final = 15.0
+AGAIN_S: Final = 0.5
+
+Way = Literal["auto", "fetch", "push"]
+
+
+class SparkBatchSpout(Spout):
+    """Brings a DataFrame in: record batches of `chunk_rows` rows for `execute_arrow` bolts, tuples for all others.
+
+    Give one of: `source` (a DataFrame, or a function that makes one, called with the SparkSession if it takes an
+    argument), `sql`, or `path` (with `format` and `options`, as for `spark.read`). A DataFrame has its fields; for the
+    others `fields` names them, so that no Spark is needed where the topology is only built or drawn. A function is
+    called in a thread, once in each process that runs a task.
+
+    `session`: a function that makes the SparkSession, or settings of Spark's; default: the one of this process, else a
+    local one. `name`: what chunks are called (`flights/7/3`); default: the component's id. `ahead`: partitions that
+    Spark computes at a time. `max_pending`: chunks in this process that are not acked yet. `progress`: a folder from
+    which the next run goes on. `adaptive`: let Spark choose the number of partitions as it runs (then a run that goes
+    on from `progress` may find another number, and is refused).
+
+    `way`: "fetch" (partitions come through the driver), "push" (executors send them; for partitions larger than
+    `spark.driver.maxResultSize`), or "auto": fetch, and push where that cannot be. `push_host`: where executors reach
+    this process; default: loopback, which does if all of Spark is on this machine; any other needs `push_tls`.
+    """
+
+    on_driver = True
+    default_max_retries: ClassVar[int | None] = 3
+
+    _closing = True  # until it is open there is nothing to end
+    _feed: Feed | None = None
+    _machine: Partitions
+
+    def __init__(
+        self,
+        source: Any = None,
+        *,
+        sql: str | None = None,
+        path: str | Sequence[str] | None = None,
+        format: str = "parquet",  # noqa: A002 - Spark's name
+        options: Mapping[str, Any] | None = None,
+        fields: Sequence[str] | str | None = None,
+        name: str | None = None,
+        session: SessionSource = None,
+        chunk_rows: int = 10_000,
+        ahead: int = 2,
+        max_pending: int = 8,
+        progress: str | None = None,
+        way: Way = "auto",
+        adaptive: bool = False,
+        push_host: str | None = None,
+        push_tls: TlsFiles | None = None,
+    ) -> None:
+        given = [what for what in (source, sql, path) if what is not None]
+        if len(given) != 1:
+            raise SparkSourceError("give one of: a DataFrame or a function that makes one, sql=, path=")
+        is_frame = hasattr(type(source), "schema") and hasattr(type(source), "columns")
+        if source is not None and not is_frame and not callable(source):
+            raise SparkSourceError(f"the source is a DataFrame or a function that makes one, not {source!r:.200}")
+        names = [fields] if isinstance(fields, str) else None if fields is None else list(fields)
+        if names is None and not is_frame:
+            raise SparkSourceError(
+                "fields= must name the columns, since only a DataFrame has them before Spark runs: fields=('id', …)"
+            )
+        for number, what in ((chunk_rows, "chunk_rows"), (ahead, "ahead"), (max_pending, "max_pending")):
+            if type(number) is not int or number < 1:
+                raise SparkSourceError(f"{what} is a whole number from 1 on, not {number!r}")
+        if way not in ("auto", "fetch", "push"):
+            raise SparkSourceError(f'way is "auto", "fetch" or "push", not {way!r}')
+        self._source = BatchSource(
+            frame=source if is_frame else None,
+            make=None if is_frame else source,
+            sql=sql,
+            path=path,
+            format=format,
+            options=dict(options or {}),
+            session=session,
+            fields=names,
+            chunk_rows=chunk_rows,
+            adaptive=adaptive,
+        )
+        frame: Any = source  # names are given, or it is a DataFrame
+        self._fields = tuple(frame.columns if names is None else names)
+        self._name = name
+        self._chunk_rows = chunk_rows
+        self._ahead = ahead
+        self._max_pending = max_pending
+        self._folder = progress
+        self._way: Way = way
+        self._push_host = push_host
+        self._push_tls = push_tls
+
+    def all_outputs(self, inputs: object = None) -> Outputs:
+        """See Component."""
+        return self._fields
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    async def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
+        """Open the source, and read what was kept. SparkSourceError for what must be mended."""
+        self._collector = collector
+        self._clock = LoopClock()
+        self._index, self._tasks = context.task_index, context.parallelism
+        self._title = self._name or context.component
+        self._group = f"aiostorm {context.topology} {context.component}[{context.task_id}]"
+        self._calls = SparkCalls(2 * self._ahead + 4, name=f"spark-{context.component}[{context.task_id}]")
+        self._kept: BatchProgress | None = None
+        self._feed = None
+        self._opened: Opened | None = None
+        self._error: Exception | None = None
+        self._recovering: asyncio.Future[Any] | None = None
+        self._failures = 0
+        self._saved_s = self._clock.monotonic()
+        self._dirty = self._closing = False
+        self._size = GroupSize()
+        try:
+            self._opened = await self._calls.run(self._source.open)
+            known = own = merged(())
+            if self._folder is not None:
+                self._kept = BatchProgress(self._folder, self._index, self._header(self._opened), self._calls)
+                known, own = await self._kept.open()
+            self._known_rows = known.rows if self._index == 0 else 0
+            self._begin(self._opened, known, own)
+        except BaseException:
+            await self._end()
+            raise
+
+    def _begin(self, opened: Opened, known: Known, own: Known) -> None:
+        self._machine = Partitions(opened.partitions, index=self._index, tasks=self._tasks, known=known, own=own)
+        self._metadata = dict(opened.schema.metadata or {})
+        self._pushes = self._way == "push"
+        self._feed = self._new_feed(opened)
+        self._feed.begin()
+
+    def _header(self, opened: Opened) -> dict[str, Any]:
+        return {
+            "source": self._source.identity,
+            "name": self._title,
+            "columns": [f"{field.name} {field.type}" for field in opened.schema],
+            "chunk_rows": self._chunk_rows,
+            "partitions": opened.partitions,
+        }
+
+    async def close(self) -> None:
+        """End what runs in Spark, keep what was acked."""
+        if not self._closing:
+            await self._end()
+
+    async def _end(self) -> None:
+        self._closing = True
+        try:
+            await self._end_feed()
+            if self._kept is not None and self._feed is not None:
+                await self._kept.save(self._machine.state())
+        finally:  # also if it is interrupted: threads do what they were asked before they end
+            if self._feed is not None:
+                self._calls.begin(self._feed.close).add_done_callback(_settled)
+            closing = self._calls.begin(self._source.close if self._opened is not None else bool)
+            closing.add_done_callback(_settled)
+            self._calls.close()
+            if self._kept is not None:
+                await self._kept.close()
+            await self._bounded(asyncio.shield(closing))
+
+    async def _end_feed(self) -> None:
+        feed = self._feed
+        if feed is None:
+            return
+        feed.stop()
+
+        async def end() -> None:
+            while True:  # a job may begin just after those that ran were cancelled
+                await self._calls.run(feed.close)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN_S):
+                        return await feed.ended()
+
+        await self._bounded(end())
+
+    async def _bounded(self, work: Awaitable[Any]) -> None:
+        """What Spark is asked to do at the end: it may be dead, or stuck."""
+        try:
+            async with asyncio.timeout(END_S):
+                await work
+        except TimeoutError:
+            log.warning("%s: Spark did not answer within %g s; its threads are left behind", self._group, END_S)
+        except Exception as error:
+            log.debug("%s: while it ended", self._group, exc_info=error)
+
+    # -- emitting ----------------------------------------------------------------------------------------------------
+
+    def next_tuple(self) -> Any:
+        """Emit the next chunk, if one is there."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            if not getattr(error, "final", False):
+                self._recover(error)
+            else:
+                self._error = error  # and again, should anybody ask again
+            raise error
+        feed = self._feed
+        if feed is None:
+            return None
+        if feed.ready:
+            self._emit(feed.ready.popleft())
+        elif self._machine.is_over:
+            return self._finish()
+        if self._dirty and self._kept is not None and self._clock.monotonic() - self._saved_s >= SAVE_S:
+            return self._save()
+        return None
+
+    def _emit(self, piece: Piece) -> None:
+        chunk = f"{self._title}/{piece.partition}/{piece.number}"
+        batch = piece.batch.replace_schema_metadata({**self._metadata, b"aiostorm.chunk": chunk.encode()})
+        self._dirty = True
+        self._failures = 0
+        self._collector.emit_arrow(batch, (piece.partition, piece.number))
+
+    def ack(self, message_id: Any) -> None:
+        """A chunk is done."""
+        self._machine.acked(*message_id)
+        self._moved()
+
+    def fail(self, message_id: Any, failure: Failure) -> None:
+        """A chunk failed more often than `topology.max.retries` allows: this run goes on without it."""
+        self._machine.given_up(*message_id)
+        self._moved()
+
+    def _moved(self) -> None:
+        self._dirty = True
+        if self._feed is not None:
+            self._feed.pump()
+        if self._machine.is_over:
+            self._collector.wake()
+
+    async def _save(self) -> None:
+        assert self._kept is not None  # noqa: S101 - for the type checker
+        self._dirty, self._saved_s = False, self._clock.monotonic()
+        await self._kept.save(self._machine.state())
+
+    async def _finish(self) -> None:
+        if self._kept is not None:
+            await self._save()
+        self._collector.finish()
+
+    def progress(self) -> Progress | None:
+        """Partitions done of all, and rows acked."""
+        if self._feed is None:
+            return None
+        machine = self._machine
+        return Progress(machine.done, machine.total, "partitions", machine.rows + self._known_rows)
+
+    # -- Spark fails -------------------------------------------------------------------------------------------------
+
+    def _new_feed(self, opened: Opened) -> Feed:
+        feed = Feed(
+            self._machine,
+            self._opener(opened),
+            self._calls,
+            ahead=self._ahead,
+            max_pending=self._max_pending,
+            changed=self._changed,
+        )
+        if self._feed is not None:
+            feed.ready = self._feed.ready
+        return feed
+
+    def _opener(self, opened: Opened) -> Opener:
+        if opened.fetching is None and self._way == "fetch":
+            raise SparkSourceError(f'{self._title}: {opened.missing}; use way="auto" or "push"')
+        if self._pushes or opened.fetching is None:
+            return self._push_opener(opened)
+
+        def begin(partitions: list[int]) -> Load:
+            use_here(opened.session)
+            assert opened.fetching is not None  # noqa: S101 - for the type checker
+            fetched = opened.fetching.fetch(partitions, self._group)
+            return FetchedLoad(partitions, fetched, opened.schema, self._chunk_rows)
+
+        return FetchOpener(self._machine, begin, self._size, lambda: cancel(opened.session, self._group))
+
+    def _push_opener(self, opened: Opened) -> Opener:
+        host = self._push_host or "127.0.0.1"
+        server = PushServer(host, self._push_tls, SystemRng().token_bytes)
+
+        def job(server: PushServer) -> None:
+            use_here(opened.session)
+            opened.session.sparkContext.setJobGroup(self._group, f"{self._title}: push", False)
+            function = server.function(opened.schema, self._chunk_rows)
+            opened.frame.mapInArrow(function, "partition int, chunks long").collect()
+
+        return PushOpener(
+            self._machine,
+            server,
+            opened.schema,
+            readers=self._ahead,
+            job=job,
+            cancel=lambda: cancel(opened.session, self._group),
+        )
+
+    def _changed(self) -> None:
+        feed = self._feed
+        if feed is not None and feed.error is not None and self._recovering is None and not self._closing:
+            opened = self._opened
+            assert opened is not None  # noqa: S101 - there is a feed
+            error = feed.error
+            self._recovering = self._calls.begin(self._told, error, opened)
+            self._recovering.add_done_callback(self._judged)
+        self._collector.wake()
+
+    def _told(self, error: Exception, opened: Opened) -> Exception:
+        """What has happened, in words. Blocks: it asks Spark."""
+        if isinstance(error, ReplayError):
+            return SparkSourceError(
+                f"{self._title}: {error}. Spark computes a partition again in any order it likes behind a shuffle: "
+                "sort it before, df.sort('a unique column'), or write it to Parquet first and read that"
+            )
+        if isinstance(error, TooLargeError | SparkSourceError):
+            return error
+        if self._pushes and isinstance(error, EOFError | ConnectionError):  # an executor or its task has gone
+            return SparkJobError(f"{self._title}: a partition was cut off ({error})")
+        if is_lost(error, opened.session):
+            if not self._source.can_reopen:
+                return SparkSourceError(
+                    f"{self._title}: the session of this DataFrame has ended ({brief(error)}): give a function that "
+                    "makes the DataFrame (with fields=), then it is made again in a new session"
+                )
+            return SparkLostError(f"{self._title}: Spark was lost ({brief(error)}); it is started again")
+        return SparkJobError(f"{self._title}: {brief(error)}")
+
+    def _judged(self, told: asyncio.Future[Exception]) -> None:
+        self._recovering = None
+        if self._closing or told.cancelled():
+            return
+        failure = told.exception()
+        error: Exception = told.result() if failure is None else RuntimeError(repr(failure))
+        self._size.too_large()
+        if isinstance(error, TooLargeError):
+            if error.partitions > 1:
+                self._recover(error)
+                return
+            if self._way == "auto":
+                log.info("%s: a partition is larger than spark.driver.maxResultSize: executors push", self._title)
+                self._pushes = True
+                self._recover(error)
+                return
+            error = SparkSourceError(
+                f"{self._title}: a partition is larger than spark.driver.maxResultSize: use more partitions "
+                '(df.repartition), or way="auto"'
+            )
+        self._failures += 1
+        if self._failures > RETRIES and not getattr(error, "final", False):
+            error = SparkSourceError(f"{error}; so it was {self._failures} times in a row: given up")
+        self._error = error
+        self._collector.wake()
+
+    def _recover(self, error: Exception) -> None:
+        """Go on from what is acked or open, with the source as it is or opened again."""
+        lost = isinstance(error, SparkLostError)
+        feed, opened = self._feed, self._opened
+        assert feed is not None and opened is not None  # noqa: S101, PT018 - there was a feed that failed
+
+        def again() -> Opened:
+            try:
+                feed.close()
+            except Exception:
+                log.debug("%s: what was left of it", self._group, exc_info=True)
+            return self._source.open(opened) if lost else opened
+
+        self._recovering = self._calls.begin(again)
+        self._recovering.add_done_callback(self._recovered)
+
+    def _recovered(self, again: asyncio.Future[Opened]) -> None:
+        self._recovering = None
+        if self._closing or again.cancelled():
+            return
+        failure = again.exception()
+        if failure is not None:
+            self._failures += 1
+            error = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
+            if self._failures > RETRIES and not getattr(error, "final", False):
+                error = SparkSourceError(f"{self._title}: {error}; so it was {self._failures} times in a row: given up")
+            elif not isinstance(error, SparkSourceError | SparkLostError):
+                error = SparkLostError(f"{self._title}: it could not be opened again: {brief(error)}")
+            self._error = error
+            self._collector.wake()
+            return
+        opened = again.result()
+        assert self._opened is not None  # noqa: S101 - it was opened before
+        before, now = self._header(self._opened), self._header(opened)
+        if before != now:
+            self._error = SparkSourceError(
+                f"{self._title}: opened again it is another source: {before} before, {now} now"
+            )
+            self._collector.wake()
+            return
+        self._opened = opened
+        self._machine.lost()
+        self._feed = self._new_feed(opened)
+        self._feed.begin()
+        self._collector.wake()
+
+
+def _settled(future: asyncio.Future[Any]) -> None:
+    """Whoever asked has gone: an error is for who looks for it."""
+    error = None if future.cancelled() else future.exception()
+    if error is not None:
+        log.debug("while a batch ended", exc_info=error)

@@ -1,0 +1,131 @@
+"""Egress log: which chunks of a topology's output are kept for Spark, from which offset on. Pure.
+
+    committed by each consumer          end
+       │                                 │
+       ▼ first                           ▼
+    ───[ 17 ][ 18 ][ 19 ] … [ 41 ][ 42 ]                 offsets count chunks; they never go back
+
+1. Offsets belong to a log, which has an id of its own: a log that was lost is another log, and an offset of the old one
+   is refused, with a reason. So is one of chunks that are kept no more.
+2. Kept are at most `max_rows` and `max_bytes`; one chunk always fits. What does not fit waits until all consumers have
+   committed some (`forgets` false), or drives out the oldest (`forgets` true: commits then remove nothing).
+3. A look from an offset gives at least one chunk if there is one, and no more than the limits that were asked for.
+4. What a consumer has committed never goes back. A chunk goes when every consumer has committed it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of a chunk."""
+
+    rows: int
+    size_bytes: int
+
+
+class EgressLog:
+    """The chunks of one bolt task. `committed`: by consumer, of a log that was there before."""
+
+    def __init__(
+        self,
+        log: str,
+        consumers: Sequence[str],
+        *,
+        max_rows: int,
+        max_bytes: int,
+        forgets: bool = False,
+        first: int = 0,
+        sizes: Sequence[Size] = (),
+        committed: Mapping[str, int] | None = None,
+    ) -> None:
+        self.log = log
+        self.first = first
+        self.rows = 0
+        self.size_bytes = 0
+        self._sizes: deque[Size] = deque()
+        self._max_rows = max_rows
+        self._max_bytes = max_bytes
+        self._forgets = forgets
+        known = committed or {}
+        self.committed = {name: max(first, known.get(name, first)) for name in consumers}
+        for size in sizes:
+            self._add(size)
+
+    @property
+    def end(self) -> int:
+        """The offset that the next chunk gets."""
+        return self.first + len(self._sizes)
+
+    def has_room(self, size: Size) -> bool:
+        """May a chunk be added now?"""
+        if self._forgets or not self._sizes:
+            return True
+        return self.rows + size.rows <= self._max_rows and self.size_bytes + size.size_bytes <= self._max_bytes
+
+    def add(self, size: Size) -> int:
+        """A chunk is kept from now on: its offset. What it drives out is before `first`."""
+        at = self.end
+        self._add(size)
+        while len(self._sizes) > 1 and self._forgets and self._is_over():
+            self._drop()
+        return at
+
+    def trim(self, consumer: str, end: int) -> bool:
+        """A consumer has processed all before `end`. Did anything change?"""
+        before = self.committed[consumer], self.first
+        self.committed[consumer] = min(self.end, max(end, self.committed[consumer]))
+        while not self._forgets and self.first < min(self.committed.values()):
+            self._drop()
+        return before != (self.committed[consumer], self.first)
+
+    def upto(self, begin: int, max_rows: int = 0, max_bytes: int = 0) -> int:
+        """From `begin` to before which offset do the chunks keep within the limits (0: none)? At least one chunk."""
+        at, rows, size_bytes = begin, 0, 0
+        while at < self.end:
+            size = self._sizes[at - self.first]
+            rows, size_bytes = rows + size.rows, size_bytes + size.size_bytes
+            if at > begin and ((max_rows and rows > max_rows) or (max_bytes and size_bytes > max_bytes)):
+                break
+            at += 1
+        return at
+
+    def problem(self, consumer: str, log: str, begin: int, end: int | None = None) -> str | None:
+        """Why these offsets cannot be had; None: they can."""
+        if consumer and consumer not in self.committed:
+            return (
+                f"nobody here keeps anything for consumer {consumer!r}: this log is kept for "
+                f"{', '.join(self.committed)} (option consumer; consumers= of the bolt)"
+            )
+        if log and log != self.log:
+            return (
+                "the log of this checkpoint is lost: the topology was started again, and kept its output in memory "
+                "(directory= of the bolt keeps it), or its directory was emptied. Start the query with a new checkpoint"
+            )
+        last = self.end if end is None else end
+        if begin < self.first or not begin <= last <= self.end:
+            return (
+                f"chunks {begin} to {last} are not there: {self.first} to {self.end} are. Others were committed by "
+                "every consumer, or driven out by newer ones. Start the query with a new checkpoint"
+            )
+        return None
+
+    # -- how ---------------------------------------------------------------------------------------------------------
+
+    def _is_over(self) -> bool:
+        return self.rows > self._max_rows or self.size_bytes > self._max_bytes
+
+    def _add(self, size: Size) -> None:
+        self._sizes.append(size)
+        self.rows += size.rows
+        self.size_bytes += size.size_bytes
+
+    def _drop(self) -> None:
+        size = self._sizes.popleft()
+        self.first += 1
+        self.rows -= size.rows
+        self.size_bytes -= size.size_bytes

@@ -1,0 +1,205 @@
+"""Ingress ledger: which chunks of Spark's writers are wanted, under way, and processed. Pure.
+
+    offered ─► waits for room ─► granted to one who has it ─► its data came: flies ─► acked ─► done, and remembered
+                                        └ who has it is gone: to the next, or nobody     └► failed: again, or given up
+
+1. A chunk is emitted once while it is known, however many writers offer it: two attempts of one Spark task, or one
+   that has dialled again. All who offered it hear what became of it.
+2. What was granted and has not been acked is at most `max_bytes` (one chunk is always granted): so much memory. Who
+   waits is served in order.
+3. A chunk that was acked, and is offered again, is done at once: while it is among the last `remembered`, or while its
+   batch is at most the last that its stream has committed. So a batch that is written again after a failure is not
+   emitted again, as long as this task lives. Beyond that it is emitted again, under the same identity: at least once.
+4. One identity is one content: a chunk that comes again with another digest is refused, and never mixed with the first.
+5. A chunk that fails is emitted again `retries` times; then its writers hear the error, and it is forgotten: the next
+   attempt of the Spark task begins afresh.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Final
+
+MAX_STREAMS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a writer offers. See the wire's Offer."""
+
+    stream: str
+    batch: int
+    chunk: str
+    digest: bytes
+    size: int
+
+
+class What(enum.Enum):
+    """What to tell a writer, or to do."""
+
+    SEND = "send"
+    DONE = "done"
+    FAILED = "failed"
+    AGAIN = "emit again"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Tell `caller` about its offer `seq`; or emit the chunk again (AGAIN: for the shell)."""
+
+    what: What
+    chunk: str
+    caller: Hashable = None
+    seq: int = 0
+    error: str = ""
+
+
+class _State(enum.Enum):
+    WAITS = enum.auto()
+    GRANTED = enum.auto()
+    FLIES = enum.auto()
+
+
+@dataclass(slots=True)
+class _Entry:
+    digest: bytes
+    size: int
+    state: _State = _State.WAITS
+    askers: dict[tuple[Hashable, int], None] = field(default_factory=dict)
+    granted_to: tuple[Hashable, int] | None = None
+    failures: int = 0
+
+
+class IngressLedger:
+    """The chunks of one spout task."""
+
+    def __init__(self, *, max_bytes: int, retries: int, remembered: int = 100_000) -> None:
+        self._max_bytes = max_bytes
+        self._retries = retries
+        self._remembered = remembered
+        self._entries: dict[str, _Entry] = {}
+        self._waiting: deque[str] = deque()
+        self._done: OrderedDict[str, bytes] = OrderedDict()
+        self._committed: OrderedDict[str, int] = OrderedDict()
+        self.held_bytes = 0
+        self.duplicates = 0
+
+    @property
+    def under_way(self) -> int:
+        """Chunks that were offered and are neither done nor given up."""
+        return len(self._entries)
+
+    def knows(self, chunk: str) -> bool:
+        """Is it one of those?"""
+        return chunk in self._entries
+
+    def offer(self, caller: Hashable, seq: int, asked: Asked) -> list[Step]:
+        """A writer has this chunk."""
+        chunk = asked.chunk
+        if asked.stream and asked.batch <= self._committed.get(asked.stream, -1):
+            self.duplicates += 1
+            return [Step(What.DONE, chunk, caller, seq)]
+        entry = self._entries.get(chunk)
+        known = self._done.get(chunk) if entry is None else entry.digest
+        if known is not None and known != asked.digest:
+            return [Step(What.FAILED, chunk, caller, seq, _differs(chunk))]
+        if known is not None:
+            self.duplicates += 1
+        if entry is None and known is not None:
+            self._done.move_to_end(chunk)
+            return [Step(What.DONE, chunk, caller, seq)]
+        if entry is None:
+            entry = self._entries[chunk] = _Entry(asked.digest, asked.size)
+            self._waiting.append(chunk)
+        entry.askers[caller, seq] = None
+        return self._grant()
+
+    def arrived(self, caller: Hashable, seq: int, chunk: str) -> None:
+        """The data of a chunk that was granted has come, and is emitted. KeyError if it was not granted to this one."""
+        entry = self._entries.get(chunk)
+        if entry is None or entry.granted_to != (caller, seq):
+            raise KeyError(f"chunk {chunk} was not granted to this writer")
+        entry.state, entry.granted_to = _State.FLIES, None
+
+    def acked(self, chunk: str) -> list[Step]:
+        """All of its rows have been processed."""
+        entry = self._entries.get(chunk)
+        if entry is None or entry.state is not _State.FLIES:
+            return []
+        self._remember(chunk, entry.digest)
+        return self._settle(chunk, entry, What.DONE, "")
+
+    def failed(self, chunk: str, error: str) -> list[Step]:
+        """The topology has failed it."""
+        entry = self._entries.get(chunk)
+        if entry is None or entry.state is not _State.FLIES:
+            return []
+        entry.failures += 1
+        if entry.failures <= self._retries:
+            return [Step(What.AGAIN, chunk)]
+        return self._settle(chunk, entry, What.FAILED, f"{error} ({entry.failures} times)")
+
+    def gone(self, caller: Hashable) -> list[Step]:
+        """A writer's connection is over. What it has brought flies on."""
+        steps: list[Step] = []
+        for chunk, entry in list(self._entries.items()):
+            for asker in [asker for asker in entry.askers if asker[0] == caller]:
+                del entry.askers[asker]
+            if entry.state is _State.FLIES or (entry.granted_to is None and entry.askers):
+                continue
+            if entry.granted_to is not None and entry.granted_to[0] != caller:
+                continue
+            if entry.askers:
+                entry.granted_to = next(iter(entry.askers))
+                steps.append(Step(What.SEND, chunk, *entry.granted_to))
+            else:
+                self._forget(chunk, entry)
+        return steps + self._grant()
+
+    def committed(self, stream: str, batch: int) -> None:
+        """Spark has committed a batch of a stream."""
+        self._committed[stream] = max(batch, self._committed.get(stream, -1))
+        self._committed.move_to_end(stream)
+        if len(self._committed) > MAX_STREAMS:
+            self._committed.popitem(last=False)
+
+    # -- how ---------------------------------------------------------------------------------------------------------
+
+    def _grant(self) -> list[Step]:
+        steps: list[Step] = []
+        while self._waiting:
+            entry = self._entries[self._waiting[0]]
+            if self.held_bytes and self.held_bytes + entry.size > self._max_bytes:
+                break
+            chunk = self._waiting.popleft()
+            self.held_bytes += entry.size
+            entry.state, entry.granted_to = _State.GRANTED, next(iter(entry.askers))
+            steps.append(Step(What.SEND, chunk, *entry.granted_to))
+        return steps
+
+    def _settle(self, chunk: str, entry: _Entry, what: What, error: str) -> list[Step]:
+        self._forget(chunk, entry)
+        return [Step(what, chunk, caller, seq, error) for caller, seq in entry.askers] + self._grant()
+
+    def _forget(self, chunk: str, entry: _Entry) -> None:
+        del self._entries[chunk]
+        if entry.state is _State.WAITS:
+            self._waiting.remove(chunk)
+        else:
+            self.held_bytes -= entry.size
+
+    def _remember(self, chunk: str, digest: bytes) -> None:
+        self._done[chunk] = digest
+        if len(self._done) > self._remembered:
+            self._done.popitem(last=False)
+
+
+def _differs(chunk: str) -> str:
+    return (
+        f"chunk {chunk} was here with other contents. If a Spark task was tried again: its rows, or their order, come "
+        "out different each time: sort them (df.sort(...)), or write them from a table. If this is another write: give "
+        "it a name (option name) of its own"
+    )

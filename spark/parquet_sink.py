@@ -1,0 +1,182 @@
+"""ParquetSinkBolt: writes what comes as a dataset of Parquet files. A tuple is acked when the file is durable.
+
+    a batch with identity ─▶ its file, named by chunk, part and contents ─▶ acked      again: the name is there ─▶ acked
+    rows without ─▶ buffer ─▶ max_rows, max_bytes, or flush_s ─▶ a file of its own ─▶ all of them acked
+
+1. Exactly once for what has an identity (topology/identity.py): a replay, whichever task gets it and however often,
+   finds its file there. It holds as long as a chunk comes out the same again: what it passes on its way must not depend
+   on the time, on chance or on other chunks.
+2. At least once for rows without: one that is replayed is in two files.
+3. Readers never see half a file: each is written under another name, synced, and renamed (parquet_store.py).
+4. What cannot be written fails its tuples, with an error that says what to do; the task goes on.
+5. Memory is bounded by the batch in hand, or by `max_rows` and `max_bytes` of the buffer; and what is made of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from ..actors import SystemRng
+from ..topology import Bolt, BoltCollector, ColumnsError, Fields, Segment, TopologyContext, TupleBatch, batch_of
+from .errors import SinkError, SparkUnavailableError
+from .needs import load
+from .parquet_buffer import RowBuffer
+from .parquet_files import Shape, divided, encoded, identity_of
+from .parquet_names import file_name, rows_name
+from .parquet_store import Store, open_store, why_not
+
+log = logging.getLogger("aiostorm.spark")
+
+MAX_ROWS: Final = 50_000
+MAX_BYTES: Final = 64 * 1024 * 1024
+
+
+class ParquetSinkBolt(Bolt):
+    """Writes Arrow batches and rows to `path`: a folder, or a URL of fsspec's (`s3://…`, `memory://…`).
+
+    `partition_by`: fields that become folders (`origin=SFO/`). `schema`: a pyarrow.Schema, or a function that returns
+    one; without it the first batch has it. `compression`: zstd, snappy, gzip, lz4 or None; `options`: more of
+    `pyarrow.parquet.write_table`. `filesystem`: one of fsspec's or pyarrow's, in place of what the URL says;
+    `storage_options`: for fsspec. `max_partitions`: folders written for one batch, at most.
+    `max_rows`, `max_bytes`, `flush_s`: when rows without an identity are written. They are acked then, not before.
+
+    Emits ("path", "rows") of each file, anchored to what is in it.
+    """
+
+    outputs = Fields("path", "rows")
+    blocking = True
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        partition_by: str | Sequence[str] = (),
+        schema: Any | Callable[[], Any] = None,
+        max_rows: int = MAX_ROWS,
+        max_bytes: int = MAX_BYTES,
+        flush_s: float = 1.0,
+        max_partitions: int = 1024,
+        compression: str | None = "zstd",
+        options: Mapping[str, Any] | None = None,
+        filesystem: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not path:
+            raise ValueError("ParquetSinkBolt needs a path: a folder, or a URL such as s3://bucket/folder")
+        if max_rows < 1 or max_bytes < 1 or max_partitions < 1 or not flush_s > 0:
+            raise ValueError(
+                f"max_rows, max_bytes and max_partitions are at least 1, flush_s is more than 0: {max_rows=}, "
+                f"{max_bytes=}, {max_partitions=}, {flush_s=}"
+            )
+        self.path = str(path)
+        self.partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        self.config = {"topology.tick.tuple.freq.secs": flush_s}  # type: ignore[misc] # of this instance, not the class
+        self._schema = schema
+        self._limits = (max_rows, max_bytes)
+        self._max_partitions = max_partitions
+        self._compression = compression
+        self._options = dict(options or {})
+        self._filesystem = filesystem
+        self._storage_options = storage_options
+        self._store: Store
+
+    def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
+        """Look at where it writes. An error there is shown, and fails what comes until it is mended."""
+        self._collector = collector
+        self._shape = Shape(self._schema, self.partition_by)
+        self._token = SystemRng().token_bytes(8).hex()
+        self._who = (context.component, context.task_id)
+        self._store = open_store(self.path, self._token, self._filesystem, self._storage_options)
+        self._buffer: RowBuffer[tuple[Segment, Any]] = RowBuffer(*self._limits)
+        self._files = self._rows = self._loose = 0
+        try:
+            swept = self._store.sweep()
+            if swept:
+                log.info("%s: %d temporary files of runs that were cut short are removed", self.path, swept)
+        except Exception as error:  # drivers have errors of their own
+            collector.report_error(SinkError(why_not(self.path, error)))
+
+    def execute_batch(self, tuples: TupleBatch) -> None:
+        """Write what has an identity; keep what has none."""
+        for segment in tuples.segments:
+            self._guarded([segment], partial(self._take, segment))
+
+    def on_tick(self) -> None:
+        """Rows do not wait much longer than `flush_s`."""
+        if self._buffer.tick():
+            self._flush()
+
+    def cleanup(self) -> None:
+        """What is left."""
+        self._flush()
+
+    def result(self) -> Any:
+        """What this task has written."""
+        return {"path": self.path, "files": self._files, "rows": self._rows}
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _take(self, segment: Segment) -> None:
+        batch = batch_of(segment.items, segment.origin)
+        identity = identity_of(batch)
+        fitting = self._shape.fit(batch)
+        if identity:
+            self._write([fitting], identity, [segment])
+            return
+        if not self._loose:
+            self._loose = 1
+            log.info(
+                "%s[%d] gets rows without an identity (not from a chunk of a source, or not from one alone): they are "
+                "written at least once",
+                *self._who,
+            )
+        if self._buffer.add((segment, fitting), fitting.num_rows, fitting.nbytes):
+            self._flush()
+
+    def _flush(self) -> None:
+        kept = self._buffer.take()
+        if kept:
+            segments = [segment for segment, _ in kept]
+            self._guarded(segments, partial(self._write, [batch for _, batch in kept], {}, segments))
+
+    def _write(self, batches: list[Any], identity: Mapping[bytes, bytes], segments: list[Segment]) -> None:
+        table = load("pyarrow").Table.from_batches(batches)
+        anchors = TupleBatch(segments)
+        written = []
+        for folder, part in divided(table, self.partition_by, self._max_partitions):
+            data = encoded(part, identity, self._compression, self._options)
+            name = self._name(identity, data)
+            written.append((self._store.put(f"{folder}/{name}" if folder else name, data), part.num_rows))
+        self._files += len(written)
+        self._rows += table.num_rows
+        for path, rows in written:
+            self._collector.emit((path, rows), anchors=anchors)
+        self._collector.ack(anchors)
+
+    def _name(self, identity: Mapping[bytes, bytes], data: Any) -> str:
+        if identity:
+            chunk, part = (identity.get(key, b"").decode("utf-8", "replace") for key in _KEYS)
+            return file_name(chunk, part, data)
+        self._loose += 1
+        return rows_name(*self._who, self._token, self._loose - 1)
+
+    def _guarded(self, segments: list[Segment], work: Callable[[], None]) -> None:
+        """What goes wrong fails these, and is told once."""
+        try:
+            work()
+        except (SinkError, ColumnsError) as error:
+            self._fail(segments, error)
+        except SparkUnavailableError:  # pyarrow is not there: nothing will ever work
+            raise
+        except Exception as error:  # the disk, the network, a driver, Arrow
+            self._fail(segments, SinkError(why_not(self.path, error)))
+
+    def _fail(self, segments: list[Segment], error: Exception) -> None:
+        self._collector.report_error(error)
+        self._collector.fail(TupleBatch(segments), f"{type(error).__name__}: {error}")
+
+
+_KEYS: Final = (b"aiostorm.chunk", b"aiostorm.part")

@@ -1,0 +1,319 @@
+"""Partitions: which chunks of which partitions are done, and what comes next, as a pure machine.
+
+    take ──► begin ──► chunk: 0, 1, 2 … ──► end ──► (all acked) finished, not asked for again
+      ▲        │ known: acked chunks           │
+      └────────┴── lost: the source died ──────┘        acked, given_up: in any order, at any time
+
+1. A partition is known by its number, a chunk by its number in it. Those of one task are `index`, `index + tasks`, …
+2. A chunk that comes is emitted if it is neither acked, nor emitted and open, nor given up: each is emitted at least
+   once, and again only after a crash that forgot its ack.
+3. A partition that is read again is compared: chunks that are open or were acked lately one by one, the others by a
+   sum of their digests that does not depend on the order of the acks. Another result is a ReplayError.
+4. What is known is read first: nothing new is taken before all of that has been compared, so that another source is
+   noticed before it is mixed with what is there.
+5. A finished partition is never taken. One with a chunk that was given up ends, but is not finished: the next run reads
+   it again.
+6. What `state` gives is enough to go on from after a crash, with any number of tasks; `merged` joins what several tasks
+   have kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from .runs import Runs
+
+RECENT: Final = 8
+"""Digests of so many acked chunks are kept, to say which chunk differs."""
+
+_SUM: Final = 1 << 64
+
+
+class ReplayError(Exception):
+    """A partition came out different. `chunk`: which; None: one of its first `chunks`."""
+
+    def __init__(self, partition: int, chunk: int | None, chunks: int) -> None:
+        self.partition, self.chunk, self.chunks = partition, chunk, chunks
+        where = f"chunk {chunk}" if chunk is not None else f"one of its first {chunks} chunks"
+        super().__init__(f"partition {partition} came out different: {where} is not what it was")
+
+
+class Chunk(NamedTuple):
+    """What is known of a chunk that was emitted: its digest (64 bits) and its rows."""
+
+    digest: int
+    rows: int
+
+
+@dataclass(slots=True)
+class Begun:
+    """A partition that is neither untouched nor finished. `length`: how many chunks it has, once that is known."""
+
+    acked: Runs = field(default_factory=Runs)
+    sum: int = 0
+    rows: int = 0
+    open: dict[int, Chunk] = field(default_factory=dict)
+    recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    given_up: set[int] = field(default_factory=set)
+    length: int | None = None
+
+    @property
+    def prefix(self) -> int:
+        """Chunks that are acked without a gap."""
+        return self.acked.prefix
+
+    def ack(self, number: int) -> bool:
+        """One that is open is acked. False if it is not open."""
+        chunk = self.open.pop(number, None)
+        if chunk is None:
+            return False
+        self.acked.add(number)
+        self.sum = (self.sum + chunk.digest) % _SUM
+        self.rows += chunk.rows
+        self.recent.append((number, chunk.digest))
+        return True
+
+    @property
+    def is_finished(self) -> bool:
+        """Is every chunk of it acked?"""
+        return self.length is not None and len(self.acked) == self.length
+
+    @property
+    def is_settled(self) -> bool:
+        """Is every chunk of it acked or given up?"""
+        return self.length is not None and len(self.acked) + len(self.given_up) == self.length
+
+
+class _Reading:
+    """A partition that is read: what must come out as it was."""
+
+    __slots__ = ("_acked", "_checked", "_known", "_last", "_sum", "_wanted", "known", "next")
+
+    def __init__(self, begun: Begun) -> None:
+        self.next = 0
+        self._acked = begun.acked.copy()
+        self._wanted = begun.sum
+        self._known = dict(begun.recent) | {number: chunk.digest for number, chunk in begun.open.items()}
+        self._sum = 0
+        self._checked = 0
+        self._last = self._acked.end
+        self.known = max([self._last, *(number + 1 for number in self._known)])
+
+    def compare(self, partition: int, number: int, digest: int) -> None:
+        known = self._known.get(number)
+        if known is not None and known != digest:
+            raise ReplayError(partition, number, self._last)
+        if number in self._acked:
+            self._sum = (self._sum + digest) % _SUM
+            self._checked += 1
+            if self._checked == len(self._acked) and self._sum != self._wanted:
+                raise ReplayError(partition, None, self._last)
+
+    def ended(self, partition: int, chunks: int) -> None:
+        if chunks < self.known:  # it has fewer chunks than there were
+            raise ReplayError(partition, chunks, self.known)
+
+
+class Known(NamedTuple):
+    """What tasks have kept. `rows`: of what is finished."""
+
+    finished: Runs
+    rows: int
+    begun: dict[int, Begun]
+
+
+class Partitions:
+    """The share of one task. `known`: what all tasks have kept of earlier runs; `own`: what this one has."""
+
+    def __init__(
+        self, total: int, *, index: int = 0, tasks: int = 1, known: Known | None = None, own: Known | None = None
+    ) -> None:
+        if total < 0 or not 0 <= index < tasks:
+            raise ValueError(f"{total} partitions, task {index} of {tasks}")
+        known, own = known or merged(()), own or merged(())
+        mine = range(index, total, tasks)
+        self.total = len(mine)
+        self._begun = {p: b for p, b in known.begun.items() if p in mine}
+        self._unread = {p for p in mine if p not in known.finished}
+        self._unsettled = len(self._unread)
+        self._reading: dict[int, _Reading] = {}
+        self._taken: set[int] = set()
+        self._ready: list[int] = []  # the next one is the last
+        self._suspects: set[int] = set()  # known, and not compared yet
+        self.lost()
+        self.done = self.total - len(self._unread)
+        self.rows = sum(b.rows for b in self._begun.values())
+        """Rows acked of these partitions, as far as they were not finished before."""
+        self._kept = {p: b for p, b in own.begun.items() if p not in mine}  # others may not have read them yet
+        self._finished = own.finished.copy()
+        self._finished_rows = own.rows
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def take(self, most: int) -> list[int]:
+        """Up to so many partitions to be read next, lowest first; they are not given again until `lost`."""
+        taken: list[int] = []
+        while self._ready and len(taken) < most and (self._ready[-1] in self._suspects or not self._suspects):
+            taken.append(self._ready.pop())
+        self._taken.update(taken)
+        return taken
+
+    def claim(self, partition: int) -> bool:
+        """Take this one. False if it is not of this task, is done, or was taken."""
+        if partition not in self._unread or partition in self._taken:
+            return False
+        self._ready.remove(partition)
+        self._taken.add(partition)
+        return True
+
+    def is_taken(self, partition: int) -> bool:
+        """Is it being read?"""
+        return partition in self._taken
+
+    def acked_of(self, partition: int) -> str:
+        """The chunks of it that are acked, as runs."""
+        begun = self._begun.get(partition)
+        return "" if begun is None else str(begun.acked)
+
+    @property
+    def waiting(self) -> int:
+        """Partitions that nobody has taken."""
+        return len(self._ready)
+
+    def chunk(self, partition: int, number: int, digest: int, rows: int) -> bool:
+        """The next chunk of a partition that was taken has come. Is it to be emitted? ReplayError if it differs."""
+        begun = self._begin(partition)
+        reading = self._reading[partition]
+        if number != reading.next:
+            raise ValueError(f"chunk {number} of partition {partition} came, {reading.next} is next")
+        reading.next += 1
+        reading.compare(partition, number, digest)
+        if reading.next >= reading.known:
+            self._suspects.discard(partition)
+        if number in begun.acked or number in begun.open or number in begun.given_up:
+            return False
+        begun.open[number] = Chunk(digest, rows)
+        return True
+
+    def end(self, partition: int) -> None:
+        """The partition has no more chunks than came. ReplayError if there were more."""
+        begun = self._begin(partition)
+        reading = self._reading.pop(partition)
+        reading.ended(partition, reading.next)
+        self._suspects.discard(partition)
+        begun.length = reading.next
+        self._taken.discard(partition)
+        self._unread.discard(partition)
+        self._settle(partition, begun)
+
+    def lost(self) -> None:
+        """The source died: what was not read to its end is to be taken again. What is open stays open."""
+        self._suspects = {p for p, b in self._begun.items() if p in self._unread and (b.acked or b.open or b.recent)}
+        self._ready = sorted(self._unread, key=lambda p: (p not in self._suspects, p), reverse=True)
+        self._taken.clear()
+        self._reading.clear()
+
+    # -- what became of chunks ---------------------------------------------------------------------------------------
+
+    def acked(self, partition: int, number: int) -> bool:
+        """A chunk is acked. False if it was not open (twice is once)."""
+        begun = self._begun.get(partition)
+        chunk = begun.open.get(number) if begun is not None else None
+        if begun is None or chunk is None:
+            return False
+        begun.ack(number)
+        self.rows += chunk.rows
+        self._settle(partition, begun)
+        return True
+
+    def given_up(self, partition: int, number: int) -> None:
+        """A chunk failed for good: this run does not wait for it, the next one emits it again."""
+        begun = self._begun.get(partition)
+        if begun is not None and begun.open.pop(number, None) is not None:
+            begun.given_up.add(number)
+            self._settle(partition, begun)
+
+    @property
+    def open(self) -> int:
+        """Chunks that are neither acked nor given up."""
+        return sum(len(b.open) for b in self._begun.values())
+
+    @property
+    def is_read(self) -> bool:
+        """Has every partition been read to its end?"""
+        return not self._unread
+
+    @property
+    def is_over(self) -> bool:
+        """Is every chunk acked or given up?"""
+        return not self._unsettled
+
+    # -- what is kept ------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """As plain data, for JSON: what this task has finished, and what it has begun."""
+        begun = {str(p): _shown(b) for p, b in sorted((self._kept | self._begun).items())}
+        return {"finished": str(self._finished), "rows": self._finished_rows, "begun": begun}
+
+    def _begin(self, partition: int) -> Begun:
+        if partition not in self._taken:
+            raise ValueError(f"partition {partition} was not taken")
+        begun = self._begun.setdefault(partition, Begun())
+        if partition not in self._reading:
+            self._reading[partition] = _Reading(begun)
+        return begun
+
+    def _settle(self, partition: int, begun: Begun) -> None:
+        if partition in self._unread or not begun.is_settled:
+            return
+        self._unsettled -= 1
+        if begun.is_finished:
+            self.done += 1
+            self._finished.add(partition)
+            self._finished_rows += begun.rows
+            del self._begun[partition]
+
+
+# -- states ------------------------------------------------------------------------------------------------------------
+
+
+def merged(states: Iterable[Mapping[str, Any]]) -> Known:
+    """What anybody has finished is; of what was begun, who got further is right. ValueError, KeyError if unreadable."""
+    finished, rows = Runs(), 0
+    begun: dict[int, Begun] = {}
+    for state in states:
+        for begin, end in Runs.parsed(state["finished"]).pairs():
+            finished.add_range(begin, end)
+        rows += _count(state["rows"])
+        for text, shown in dict(state["begun"]).items():
+            found, partition = _read(shown), int(text)
+            if partition not in begun or len(found.acked) > len(begun[partition].acked):
+                begun[partition] = found
+    return Known(finished, rows, {p: b for p, b in begun.items() if p not in finished})
+
+
+def _shown(begun: Begun) -> dict[str, Any]:
+    return {
+        "acked": str(begun.acked),
+        "sum": f"{begun.sum:016x}",
+        "rows": begun.rows,
+        "recent": {str(number): f"{digest:016x}" for number, digest in begun.recent},
+        "open": {str(number): f"{chunk.digest:016x}" for number, chunk in sorted(begun.open.items())},
+    }
+
+
+def _read(shown: Mapping[str, Any]) -> Begun:
+    begun = Begun(Runs.parsed(shown["acked"]), int(shown["sum"], 16), _count(shown["rows"]))
+    # What was open when it was kept has come out, but nobody knows what became of it: compared, and emitted again.
+    known = [*shown["recent"].items(), *shown["open"].items()]
+    begun.recent = deque(((int(number), int(digest, 16)) for number, digest in known), maxlen=max(RECENT, len(known)))
+    return begun
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value

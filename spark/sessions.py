@@ -1,0 +1,273 @@
+"""Sessions: one SparkSession for this process, shared by all who need one, made anew when its JVM has died.
+
+    lease = sessions.lease(settings | function | session) ─► lease.get() ─► SparkSession     … lease.release()
+                                    the first makes it, the last that leaves stops it, if it is ours
+
+1. Everything here blocks, and belongs in a thread (SparkCalls). There PySpark leaves SIGINT alone, too: in the main
+   thread it would replace our handler.
+2. A process has one Spark, since it has one JVM: who asks for other settings of the kind that cannot change is refused.
+3. A session that was there before us is never stopped by us.
+4. Local masters: no port is open to other machines, and there is no web page unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .errors import SparkLostError, SparkUnavailableError
+from .java import ensure_java
+from .needs import load
+from .slot_room import is_here
+
+log = logging.getLogger("aiostorm.spark")
+
+SessionSource = Mapping[str, Any] | Callable[[], Any] | None
+"""Where a session comes from: settings of Spark's, a function that makes it, or whatever there is (or a local one)."""
+
+END_S: Final = 10.0
+
+_LOCAL: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+_ALWAYS: Final = {
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def make_session(
+    conf: Mapping[str, Any] | None = None, *, master: str | None = None, app_name: str = "aiostorm"
+) -> Any:
+    """Make a SparkSession, or take the one of this process. Blocking, 10 s and more: in a thread.
+
+    `conf`: settings of Spark's; they win over ours. `master`: "local[*]" unless it or `spark.master` says otherwise.
+    SparkUnavailableError if there is no PySpark, no Java, or Spark does not start.
+    """
+    if threading.current_thread() is threading.main_thread():
+        raise RuntimeError("a session is made in a thread: in the main thread PySpark replaces the handler of Ctrl-C")
+    sql = load("pyspark.sql")
+    ensure_java()
+    given = {key: _text(value) for key, value in (conf or {}).items()}
+    where = master or given.get("spark.master") or "local[*]"
+    if is_here(where):
+        # Executors of this machine run this Python, with what is installed in it, and not whatever `python3` is.
+        os.environ.setdefault("PYSPARK_PYTHON", given.get("spark.pyspark.python", sys.executable))
+    settings = {**_ALWAYS, **(_LOCAL if is_here(where) else {}), "spark.app.name": app_name, **given}
+    builder = sql.SparkSession.builder.master(where)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        why = brief(error)  # it is asked of the JVM
+        forget_dead()
+        raise SparkUnavailableError(f"Spark does not start on {where}: {why}") from error
+
+
+@dataclass(slots=True)
+class _Shared:
+    """The session of this process, and who has it."""
+
+    session: Any = None
+    ours: bool = False
+    leases: int = 0
+
+
+class SessionLease:
+    """The right to this process' session, until `release`."""
+
+    def __init__(self, sessions: Sessions, source: SessionSource) -> None:
+        self._sessions = sessions
+        self._source = source
+        self._held = False
+
+    def get(self) -> Any:
+        """The session: made by the first who asks, and anew if it has ended. Blocking."""
+        session = self._sessions.acquire(self._source, again=self._held)
+        self._held = True
+        return session
+
+    def release(self) -> None:
+        """No longer needed. Blocking: the last one stops a session that is ours."""
+        if self._held:
+            self._held = False
+            self._sessions.release()
+
+
+class Sessions:
+    """All leases of one process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._shared = _Shared()
+
+    def lease(self, source: SessionSource = None) -> SessionLease:
+        """See SessionLease. Does not block."""
+        return SessionLease(self, source)
+
+    def acquire(self, source: SessionSource, *, again: bool) -> Any:
+        """The session; one that has ended is replaced. `again`: by somebody who has it already."""
+        with self._lock:
+            shared = self._shared
+            if shared.session is not None and not alive(shared.session):
+                log.warning("the Spark session has ended: a new one is made")
+                forget_dead()
+                shared.session = None
+            if shared.session is None:
+                active = _active()
+                shared.session = active if active is not None and not callable(source) else _made(source)
+                shared.ours = shared.session is not active
+            elif isinstance(source, Mapping):
+                _check_same(shared.session, source)
+            if not again:
+                shared.leases += 1
+            return shared.session
+
+    def release(self) -> None:
+        """One has gone."""
+        with self._lock:
+            shared = self._shared
+            shared.leases -= 1
+            if shared.leases == 0:
+                session, shared.session = shared.session, None
+                if shared.ours and session is not None:
+                    stop_session(session)
+
+
+sessions: Final = Sessions()
+"""Of this process: there is one JVM."""
+
+
+def alive(session: Any) -> bool:
+    """Can it still be used?"""
+    try:
+        context = session.sparkContext
+        return context._jsc is not None and not context._jsc.sc().isStopped()
+    except Exception:  # py4j has many ways to say that there is no JVM
+        log.debug("no answer from Spark", exc_info=True)
+        return False
+
+
+def stop_session(session: Any) -> None:
+    """Stop a session and its JVM, whatever state they are in. Blocking, at most some seconds."""
+    with _quiet():
+        session.stop()
+    forget_dead()
+
+
+def forget_dead() -> None:
+    """End what is left of this process' JVM, and let PySpark forget it: the next session starts afresh."""
+    core = load("pyspark.core.context").SparkContext
+    session = load("pyspark.sql").SparkSession
+    with core._lock:
+        context, gateway = core._active_spark_context, core._gateway
+        core._active_spark_context = core._gateway = core._jvm = None
+    session._instantiatedSession = session._activeSession = None
+    if context is not None:
+        with _quiet():
+            context._jsc = None
+            context.stop()  # what stands in this process: the server of accumulators
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    with _quiet():
+        gateway.shutdown()
+    if process is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # the JVM ends when its standard input does
+        try:
+            process.wait(END_S)
+        except Exception:  # it hangs
+            log.warning("Spark's JVM (pid %d) did not end within %g s: it is killed", process.pid, END_S)
+            process.kill()
+            process.wait()
+
+
+def is_lost(error: BaseException, session: Any) -> bool:
+    """Has it failed since the session or its JVM has ended (and would do so again)?"""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if isinstance(error, SparkLostError | ConnectionError | EOFError) or "Py4JNetworkError" in names:
+        return True
+    return not alive(session)
+
+
+def brief(error: BaseException) -> str:
+    """What Spark says, in a few lines: without Java's stack."""
+    java = getattr(error, "java_exception", None)
+    text = ""
+    if java is not None:
+        with _quiet():
+            text = str(java.toString())
+    text = text or str(error) or type(error).__name__
+    lines = [line.strip() for line in text.splitlines()]
+    kept = [
+        line for line in lines if line and not line.startswith(("at ", "JVM stacktrace", "...")) and "\tat " not in line
+    ]
+    short = "; ".join(kept[:3])
+    return short if len(short) <= 600 else short[:600] + " …"
+
+
+def use_here(session: Any) -> None:
+    """Make it this thread's session: without that data sources are not found."""
+    sql = load("pyspark.sql").SparkSession
+    sql._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
+
+
+def _active() -> Any:
+    """A session that somebody else has made in this process."""
+    sql = load("pyspark.sql").SparkSession
+    session = sql._instantiatedSession
+    return session if session is not None and alive(session) else None
+
+
+def _made(source: SessionSource) -> Any:
+    if callable(source):
+        session = source()
+        if not hasattr(session, "sparkContext"):
+            raise SparkUnavailableError(
+                f"the function that makes the session returned {type(session).__name__}, not a SparkSession"
+            )
+        return session
+    return make_session(source)
+
+
+def _check_same(session: Any, source: Mapping[str, Any]) -> None:
+    """Settings that the running session does not have, and can no longer take."""
+    conf = session.sparkContext.getConf()
+    # Spark puts options of its own before those given (extraJavaOptions).
+    other = {k: conf.get(k) for k, v in source.items() if not (conf.get(k) or "").endswith(_text(v))}
+    for key in list(other):
+        if session.conf.isModifiable(key):
+            session.conf.set(key, _text(source[key]))
+            del other[key]
+    if other:
+        told = ", ".join(f"{key}={source[key]} (it has {value})" for key, value in other.items())
+        raise SparkUnavailableError(
+            f"this process has a Spark session already, with other settings than {told}: a process has one; give both "
+            "the same settings, or run them in processes of their own"
+        )
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What is left behind by a JVM that may be dead: its complaints are for those who look for them."""
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except Exception:
+        log.debug("while Spark ended", exc_info=True)

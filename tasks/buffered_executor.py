@@ -1,0 +1,170 @@
+"""Buffered executor: tuples kept until their last window has fired, in Storm's way.
+
+    run: segment ─► machine (tuples) … settle ─► windows ─► fire: execute(window) ─► released: acked, or failed
+
+1. A tuple is open until its last window has fired; it fails if one of its windows raised. A late one is acked at once.
+2. An instance that ends fails what it held: the messages come again (bolt_task.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from ..topology import DEFAULT_STREAM, Segment, Tuple
+from ..windows import END_MS, BufferedCounts, BufferedWindowBolt, BufferedWindows, TimeSettings, WindowRows, all_ms
+from .choice import Tools
+from .collectors import BoltTaskCollector
+from .drive import USER_ERRORS, blamed, finish
+from .executors import Executor
+from .time_side import TimeTools, WindowSide
+from .window_executor import LateRows
+from .window_results import rows_of
+
+
+class BufferedExecutor(Executor, WindowSide):
+    """Runs a BufferedWindowBolt."""
+
+    hold_open = True
+
+    def __init__(
+        self,
+        bolt: BufferedWindowBolt,
+        settings: TimeSettings,
+        tools: Tools,
+        collector: BoltTaskCollector,
+        time: TimeTools,
+    ) -> None:
+        WindowSide.__init__(self, time)
+        emitter = tools.emitter
+        self.bolt = bolt
+        self._emitter = emitter
+        self._collector = collector
+        self._suspend = tools.suspend
+        self._hooks = tools.hooks
+        self.machine = bolt.machine(settings)
+        self._reader = bolt.reader()
+        self._late = LateRows(bolt, emitter, self.machine)
+        self.by_clock = bolt.time.value == "processing"
+        self._born = bolt.time.value == "ingestion"
+        self._due: Iterator[WindowRows] = iter(())
+        if not (isinstance(self.machine, BufferedCounts) or self.by_clock) and self.keeper.watermark is not None:
+            self.machine.advance(self.keeper.watermark)  # what the instance before has fired does not fire again
+        self._spoilt: dict[int, BaseException] = {}
+        default = emitter.streams.get(DEFAULT_STREAM)
+        self._arity = 0 if default is None else default.arity
+
+    @property
+    def held(self) -> int:
+        """Rows that this instance holds."""
+        return self.machine.rows
+
+    # -- rows --------------------------------------------------------------------------------------------------------
+
+    async def run(self, segment: Segment, start: int, stop: int) -> int:
+        """See Executor."""
+        machine, collector = self.machine, self._collector
+        begun_s = 0.0 if self._hooks is None else self._hooks.begin()
+        at_ms = segment.born_ms if self._born else self.wall_ms() if self.by_clock else None
+        rows = self._reader.read(segment, start, stop, at_ms)
+        for offset, error in rows.failed:
+            collector.fail(segment.tuple_at(offset), error)
+        if isinstance(machine, BufferedCounts):
+            taken = machine.add(rows.keys, rows.values)
+        else:
+            taken = machine.add(rows.keys, rows.timestamps, rows.values)
+        for at, error in taken.failed:
+            collector.fail(rows.values[at], error)
+        for at in taken.late:
+            tup = rows.values[at]
+            try:
+                self._late.take(segment, tup.offset, rows.timestamps[at])
+            except USER_ERRORS as raised:
+                collector.fail(tup, blamed(raised))
+            else:
+                collector.ack(tup)
+        if isinstance(machine, BufferedCounts):
+            self._due, self.firing = machine.fire(), True
+        elif not self.by_clock:
+            failed = {at for at, _ in taken.failed}
+            kept = [at for at in range(len(rows.values)) if at not in failed]
+            times = all_ms([rows.timestamps[at] for at in kept])
+            self.observe(segment.origin.task, times, [rows.values[at] for at in kept])
+        if self._hooks is not None:
+            used_s = (self._hooks.begin() - begun_s) / max(1, stop - start)
+            for offset in range(start, stop):
+                self._hooks.shown(segment.tuple_at(offset), used_s)
+        return 0
+
+    async def tick(self, segment: Segment) -> None:
+        """Windows have a clock of their own."""
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """See TimeSide."""
+        machine = self.machine
+        self.look()
+        if self.firing:  # first what is due: it ends at or before what is told
+            return
+        if isinstance(machine, BufferedCounts):
+            if self.keeper.watermark == END_MS and machine.rows:
+                machine.end()
+                self._due, self.firing = machine.fire(), True
+            else:
+                self.all_have_fired(None)
+            return
+        next_ms = machine.next_fire_ms
+        watermark = self.goes_by(next_ms)
+        if watermark is None:
+            return
+        due = machine.advance(watermark)
+        if next_ms is not None and next_ms <= watermark:
+            self._due, self.firing = due, True
+        else:
+            self.all_have_fired(machine.watermark)
+
+    async def fire(self, most: int) -> None:
+        """See TimeSide."""
+        if isinstance(self.machine, BufferedWindows) and self.machine.work():
+            return  # many keys are put in order first, some of them a turn
+        rows = 0
+        for window in islice(self._due, most):
+            self._emitter.counters.fired += 1
+            await self._execute(window)
+            rows += len(window.rows)
+            if rows >= most:
+                return
+        self.firing = False
+        self._release()
+        self.unsettle()
+
+    def alarm_ms(self) -> int | None:
+        """See TimeSide."""
+        return self.wait_for(None if isinstance(self.machine, BufferedCounts) else self.machine.next_fire_ms)
+
+    async def _execute(self, window: WindowRows) -> None:
+        anchors = list(window.rows) if self.bolt.anchored else None
+        try:
+            returned: Any = self.bolt.execute(window)
+            if returned is not None and not isinstance(returned, tuple | list):
+                returned = await finish(returned, self._suspend) if hasattr(returned, "__await__") else returned
+            for row in rows_of(returned, self._arity, f"{type(self.bolt).__name__}.execute"):
+                self._collector.emit(row, anchors)
+        except USER_ERRORS as raised:
+            error = blamed(raised)
+            error.add_note(f"in window {window.window} of key {window.key!r:.100}")
+            self._collector.report_error(error)
+            for tup in window.rows:
+                self._spoilt[id(tup)] = error
+
+    def _release(self) -> None:
+        spoilt, collector = self._spoilt, self._collector
+        tup: Tuple
+        for tup in self.machine.released():
+            error = spoilt.pop(id(tup), None)
+            if error is None:
+                collector.ack(tup)
+            else:
+                collector.fail(tup, f"a window that it was in failed: {error!r}")

@@ -1,0 +1,58 @@
+"""Ending: when a spout task that has finished tells those behind it that nothing more will come.
+
+    finish() ─► every message acked (what failed may come again) ─► END on every edge behind which there are windows
+
+Windows that keep their tuples are acked only when they hear of the end: with such windows somewhere behind it, a spout
+does not wait for acks. What it emits after that, because it failed, comes late where the end was heard; where it was
+not (who kept it has died) windows open again, so the end is told again behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+
+from ..acker import Pending
+from ..windows import END_MS
+from .spout_collector import SpoutTaskCollector
+from .telling import Telling
+
+
+class Ending:
+    """Of one spout task."""
+
+    def __init__(self, telling: Telling, pending: Pending, replays: Sized, *, keeps: bool) -> None:
+        self._telling = telling
+        self._pending = pending
+        self._replays = replays
+        self._keeps = keeps
+        self._told_behind = -1  # so many rows; -1: the end was not told yet
+        self._asking: dict[int, None] = {}
+
+    def is_due(self, collector: SpoutTaskCollector) -> bool:
+        """Will it emit nothing more, and have those behind it not been told?"""
+        if not self._telling.outlets or not collector.finished or self._replays:  # (no outlets: nobody wants to hear)
+            return False
+        if self._told_behind == collector.emitted_at_all:
+            return False
+        return self._keeps or not (self._pending.count or collector.open_messages)
+
+    def tell(self, collector: SpoutTaskCollector) -> None:
+        """Tell them, behind all that was emitted."""
+        self._told_behind = collector.emitted_at_all
+        collector.flush()
+        self._telling.tell(END_MS)
+
+    def asked(self, who: int) -> None:
+        """A task has forgotten how far this one is. What it has lost with that, and comes again, goes first."""
+        if self._replays:
+            self._asking[who] = None
+        else:
+            self._telling.again(who)
+
+    def replayed(self, collector: SpoutTaskCollector) -> None:
+        """Nothing waits to be emitted again."""
+        if self._asking:
+            collector.flush()
+            for who in self._asking:
+                self._telling.again(who)
+            self._asking.clear()

@@ -1,0 +1,144 @@
+"""Gauge: looks at the mailboxes of all tasks in this process, each check interval, and tells the topology master.
+
+    awake: ─ interval ─► sample bolts, end leases of spouts ─► Readings ─► topology master
+    asleep ◄─ nothing has moved, nothing is flagged, held or paced            awake ◄─ a spout emits, a bolt executes
+
+1. One gauge for all tasks of a process, beside them: a task that works is not woken to be looked at.
+2. It sleeps while nothing moves: an idle topology has no timer, and nothing can be triggered in it.
+3. If nothing at all has moved for STILL_S, what is flagged hangs, and no pace helps it: all is let go and it sleeps. A
+   deadlock has no timer.
+4. What it reports holds for a lease; a task whose component was started anew reports as a new one.
+
+Storm: none. JStorm 2.1.1: BackpressureTrigger in each task's executor.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ..actors import Actor, Timer
+from ..backpressure import BoltReading, Readings, Settings
+from .bolt_task import BoltTask
+from .environment import Environment
+from .spout_task import SpoutTask
+
+log = logging.getLogger("aiostorm.backpressure")
+
+_TICK: Final = object()
+_WAKE: Final = object()
+
+STILL_S: Final = 300.0
+"""A bolt that takes longer for a tuple is not paced for: its mailbox holds the spouts back."""
+
+
+class Gauge(Actor):
+    """Of the tasks of one process. `master` is the topology master's task id."""
+
+    def __init__(
+        self, env: Environment, settings: Settings, master: int, spouts: Sequence[SpoutTask], bolts: Sequence[BoltTask]
+    ) -> None:
+        self._env = env
+        self._settings = settings
+        self._master = master
+        self._spouts = spouts
+        self._bolts = bolts
+        self._life = int.from_bytes(env.rng.token_bytes(8), "big") >> 1
+        self._moved = self._last = -1
+        self._last_s = 0.0
+        self._timer: Timer | None = None
+
+    def started(self) -> None:
+        """Asleep, until something moves; awake if another has failed, and left what must end."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        self._env.wake = self._woken
+        self._env.awake = not self._settings.enable
+        self._switch_spouts()
+        if self._settings.enable and not self._is_calm:
+            self._woken()
+
+    def update(self, settings: Settings) -> None:
+        """Other settings, at once. Switched off, no spout of this process waits any more."""
+        self._settings = settings
+        for bolt in self._bolts:
+            bolt.sampler.update(settings)
+        self._switch_spouts()
+        ticks = self._timer is not None and self._timer.active
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.after(settings.interval_s, _TICK) if ticks and settings.enable else None
+        self._env.awake = self._timer is not None or not settings.enable
+
+    def receive(self, message: Any) -> None:
+        """Its own timer, and whoever wakes it."""
+        if message is _WAKE:
+            if self._timer is None and self._settings.enable:
+                self._timer = self.after(self._settings.interval_s, _TICK)
+        elif message is _TICK:
+            self._timer = None
+            self._tick()
+        else:
+            raise TypeError(f"a gauge takes no messages: {message!r:.200}")
+
+    def _switch_spouts(self) -> None:
+        for spout in self._spouts:
+            spout.pace.switch(self._settings.enable, self._env.clock.monotonic())
+            spout.free()
+
+    def _woken(self) -> None:
+        self._env.awake = True
+        self.mailbox.post(_WAKE)
+
+    def _tick(self) -> None:
+        if not self._settings.enable:
+            return
+        now_s = self._env.clock.monotonic()
+        moves = self._moves(now_s)
+        if now_s - self._last_s >= max(STILL_S, self._settings.lease_s):
+            self._let_go(now_s)
+        bolts = tuple(bolt.sample(now_s) for bolt in self._bolts if bolt.ready.done())
+        for spout in self._spouts:
+            if spout.pace.expire(now_s):
+                log.warning("%s waits no more: the topology master has said nothing for long", spout.name)
+                spout.free()
+        self._report(now_s, bolts)
+        if not (moves or any(bolt.sampler.high for bolt in self._bolts)) and self._is_calm:
+            for bolt in self._bolts:
+                bolt.sampler.forget()
+            self._moved = -1
+            self._env.awake = False
+        else:
+            self._timer = self.after(self._settings.interval_s, _TICK)
+
+    def _report(self, now_s: float, bolts: tuple[BoltReading, ...]) -> None:
+        env = self._env
+        if not env.reaches(self._master) or not (self._bolts or self._spouts):
+            return  # it will be told the next time
+        told = Readings(self._life, now_s, bolts, tuple(spout.reading() for spout in self._spouts))
+        somebody = (*self._bolts, *self._spouts)[0].task.task_id
+        env.reach(somebody, self._master).post(told)
+
+    def _moves(self, now_s: float) -> bool:
+        """Has anything moved since the tick before?"""
+        tasks = (*self._spouts, *self._bolts)
+        moved = sum(task.counters.executed + task.counters.emitted + task.counters.replayed for task in tasks)
+        if moved != self._last:
+            self._last, self._last_s = moved, now_s
+        before, self._moved = self._moved, moved
+        return moved != before
+
+    def _let_go(self, now_s: float) -> None:
+        for bolt in self._bolts:
+            bolt.sampler.forget()
+        for spout in self._spouts:
+            spout.pace.release(now_s)
+            spout.free()
+
+    @property
+    def _is_calm(self) -> bool:
+        """Is nobody paced, nothing flagged?"""
+        paced = any(spout.pace.wait_us or spout.pace.is_led for spout in self._spouts)
+        return not (paced or any(bolt.sampler.flagged for bolt in self._bolts))

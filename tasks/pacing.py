@@ -1,0 +1,21 @@
+"""Pacing: how a spout task waits for its pace."""
+
+from __future__ import annotations
+
+from ..actors import Clock
+from ..backpressure import SpoutPace
+from .bell import Bell
+
+
+async def wait_for_pace(pace: SpoutPace, bell: Bell, clock: Clock) -> bool:
+    """Wait until the next tuple may go, or the bell rings: an order may have come. False if it may go now.
+
+    What was waited counts: a pace that holds nobody back is no pace.
+    """
+    begun_s = clock.monotonic()
+    delay_s = pace.pacer.delay_s(begun_s)
+    if not delay_s:
+        return False
+    await bell.wait(delay_s)
+    pace.pacer.held_s += clock.monotonic() - begun_s
+    return True

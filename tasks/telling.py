@@ -1,0 +1,56 @@
+"""Telling: a task says to those behind it how far time is.
+
+1. A mark goes by the outlets of the rows, behind all that was emitted before it.
+2. Nothing is lost on it: `again` tells it to a task that has forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..topology import EmitError, Origin, Segment
+from .outbox import Outlet
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
+
+
+class Telling:
+    """Of one task. `outlets`: by the task that hears it. `declared`: does the component say that it tells?"""
+
+    def __init__(self, emitter: Emitter, origin: Origin, outlets: Mapping[int, Outlet], *, declared: bool) -> None:
+        self.told_ms: int | None = None
+        self.outlets = outlets
+        self.declared = declared
+        self._emitter = emitter
+        self._origin = origin
+
+    def tell(self, watermark_ms: int) -> None:
+        """To all of them."""
+        self._emitter.seal_branches()
+        self.told_ms = watermark_ms
+        for outlet in self.outlets.values():
+            self._send(outlet, watermark_ms)
+
+    def again(self, task: int) -> None:
+        """To one of them, if anything was told."""
+        outlet = self.outlets.get(task)
+        if outlet is not None and self.told_ms is not None:
+            self._send(outlet, self.told_ms)
+
+    def check(self) -> None:
+        """EmitError if the component has not declared that it tells watermarks."""
+        if not self.declared:
+            raise EmitError(
+                f"{self._emitter.name} emits a watermark, but does not say that it does: set `watermarks = True` in "
+                "its class, so that windows behind it wait for them"
+            )
+
+    def _send(self, outlet: Outlet, watermark_ms: int) -> None:
+        origin, items = self._origin, [watermark_ms]
+        if outlet.pack is None:
+            outlet.send(Segment(origin, items))
+            return
+        for packed, _ in outlet.pack(origin, items, None):
+            outlet.send(Segment(origin, packed))

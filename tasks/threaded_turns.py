@@ -1,0 +1,54 @@
+"""Threaded turns: a blocking spout's `next_tuple`, called in its thread, and what becomes of what was emitted there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..topology import Spout
+from .environment import Environment
+from .threaded_collector import ThreadedSpoutCollector
+
+
+class ThreadedCaller(Protocol):
+    """The spout task."""
+
+    env: Environment
+    suspended_since_s: float | None
+
+    def held_up(self) -> bool:
+        """Is there something to do before the next call? Asked in the thread."""
+        ...
+
+    async def in_thread(self, work: Callable[[], Any]) -> Any:
+        """Run it in the task's thread."""
+        ...
+
+
+class ThreadedTurns:
+    """Of one spout."""
+
+    def __init__(self, task: ThreadedCaller, spout: Spout, collector: ThreadedSpoutCollector, turn_s: float) -> None:
+        self._task = task
+        self._spout = spout
+        self._turn_s = turn_s
+        self.collector = collector
+
+    async def turn(self, most: int) -> None:
+        """See calls.Turns."""
+        task, collector = self._task, self.collector
+        next_tuple, stopwatch = self._spout.next_tuple, task.env.clock.stopwatch
+        until_s = stopwatch() + self._turn_s
+        task.suspended_since_s = task.env.clock.monotonic()
+        task.env.on_quiet()
+        try:
+            await task.in_thread(
+                lambda: collector.turn(next_tuple, most, lambda: task.held_up() or stopwatch() >= until_s)
+            )
+        finally:
+            self.take_over()  # also what it emitted before it raised
+
+    def take_over(self) -> None:
+        """What it has emitted so far is the task's now. One that emits while it is suspended does not wait in vain."""
+        if self.collector.take_over() and self._task.suspended_since_s is not None:
+            self._task.suspended_since_s = self._task.env.clock.monotonic()

@@ -1,0 +1,187 @@
+"""Time side: what a bolt task does about time, beside its rows.
+
+    mark, rows, alarm ─► settle ─► windows are due? fire, some of them a turn ─► tell those behind how far time is
+
+1. What is told is behind all results of windows that end at or before it.
+2. Windows fire before anything else is taken from the mailbox: what came before the mark is in them, what comes after
+   it is not.
+3. A task whose inputs say nothing, and in which no window waits for the clock, has no timer.
+4. An input task is not silent while this one is held up: by those behind it, by user code, by a machine that stands
+   still. What it sent meanwhile waits, and would come late.
+5. What was settled stays so until time has moved, or the moment has come that the alarm is set for. (But windows by the
+   clock: each row may bring one that ends sooner.)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from ..actors import Clock
+from ..metrics import TimeMetrics
+from ..windows import END_MS, TimeKeeper
+
+
+@dataclass(frozen=True, slots=True)
+class TimeTools:
+    """What a task gives its time side.
+
+    `tell` sends a mark to those behind; None: nobody there wants to hear. `tells`: not only the end. `sent`: how many
+    rows the task has emitted so far.
+    """
+
+    clock: Clock
+    keeper: TimeKeeper
+    tell: Callable[[int], None] | None
+    tells: bool
+    sent: Callable[[], int]
+
+
+class TimeSide(ABC):
+    """Of one bolt task."""
+
+    firing = False
+    """Is there something to fire? Then `fire` is called before anything else is done."""
+    by_clock = False
+    """Do windows fire by the clock of this task?"""
+
+    def __init__(self, tools: TimeTools) -> None:
+        self.keeper = tools.keeper
+        self._time = tools
+        self._clock = tools.clock
+        self._told: int | None = None  # by this instance
+        self._changes = -1
+        self._again_ms = 0.0
+        self._sent_when_told = 0
+
+    def mark(self, task: int, watermark_ms: int) -> None:
+        """An input task says how far it is."""
+        self.keeper.told(task, watermark_ms, self.now_ms())
+        if watermark_ms >= END_MS and self._told == END_MS and self._time.sent() != self._sent_when_told:
+            self._told = None  # rows have come after the end (a spout began anew); those behind have heard them too
+        self.settle()
+
+    @abstractmethod
+    def settle(self) -> None:
+        """After rows, a mark or an alarm: how far is time, and what follows from it?"""
+
+    @property
+    def unsettled(self) -> bool:
+        """May there be anything to settle? It is asked after every turn, however short."""
+        return self.by_clock or self.keeper.changes != self._changes or self.now_ms() >= self._again_ms
+
+    def unsettle(self) -> None:
+        """All that was due has fired: there may be something to tell."""
+        self._changes = -1
+
+    def settled(self) -> int | None:
+        """It has settled. In how many milliseconds to settle again, though nothing comes; None: never."""
+        if self.firing:  # there are more turns, and it will settle after them
+            return None
+        wait_ms = self.alarm_ms()
+        self._changes = self.keeper.changes
+        self._again_ms = inf if wait_ms is None else self.now_ms() + wait_ms
+        return wait_ms
+
+    async def fire(self, most: int) -> None:
+        """Fire some of what is due, about `most` rows."""
+        raise NotImplementedError(f"{type(self).__name__} has nothing to fire")
+
+    def alarm_ms(self) -> int | None:
+        """See `settled`."""
+        at_ms = self.keeper.next_ms
+        return None if at_ms is None else max(1, at_ms - self.now_ms())
+
+    def now_ms(self) -> int:
+        """By a clock that does not jump, and stands still while this task could not hear its inputs."""
+        return int(self._clock.monotonic() * 1000) - self.keeper.skipped_ms
+
+    def skip(self, time_ms: int) -> None:
+        """For so long it could not: nobody was silent meanwhile, but what they sent waits."""
+        self.keeper.skipped_ms += max(0, time_ms)
+
+    def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Any]) -> None:
+        """Rows have come, and they can be read."""
+        self.keeper.observe(task, timestamps, rows, self.now_ms())
+
+    def look(self) -> None:
+        """At the clock."""
+        self.keeper.tick(self.now_ms())
+
+    def pass_on(self, watermark_ms: int | None) -> None:
+        """Tell those behind, if it is news to them."""
+        time = self._time
+        if time.tell is None or watermark_ms is None or (self._told is not None and watermark_ms <= self._told):
+            return
+        if time.tells or watermark_ms >= END_MS:
+            self._told, self._sent_when_told = watermark_ms, time.sent()
+            time.tell(watermark_ms)
+
+    @property
+    def held(self) -> int:
+        """Windows that are open, one for each key, or rows that are kept: what ends with this instance."""
+        return 0
+
+    def metrics(self) -> TimeMetrics:
+        """As it is now."""
+        keeper = self.keeper
+        watermark, ended = keeper.watermark, keeper.watermark == END_MS
+        if ended:
+            watermark = None
+        return TimeMetrics(
+            live=self.held,
+            watermark_ms=watermark,
+            lag_ms=None if watermark is None else int(self._clock.now() * 1000) - watermark,
+            ended=ended,
+            inputs=tuple(keeper.by_input().items()),
+            idle=tuple(sorted(keeper.idle)),
+        )
+
+
+class PassingSide(TimeSide):
+    """Of a bolt without windows by time: it passes on the least of what it hears."""
+
+    def settle(self) -> None:
+        """See TimeSide."""
+        self.look()
+        self.pass_on(self.keeper.watermark)
+
+
+class WindowSide(TimeSide):
+    """Of a bolt with windows: what they go by, and what those behind are told when they have fired."""
+
+    bolt: Any  # a WindowBolt
+    _wall_ms = 0
+
+    def goes_by(self, next_ms: int | None) -> int | None:
+        """The watermark that windows go by; None: there is none. `next_ms`: that at which the next of them fires."""
+        watermark = self.keeper.watermark
+        if self.by_clock and (watermark is None or watermark < END_MS):
+            return self.wall_ms()
+        if next_ms is not None and self.bolt.fire_when_idle and self.keeper.all_idle:
+            return next_ms if watermark is None else max(next_ms, watermark)
+        return watermark
+
+    def wait_for(self, next_ms: int | None) -> int | None:
+        """In how many milliseconds to settle again, if the next window fires at this watermark."""
+        known = [] if (keeper_ms := TimeSide.alarm_ms(self)) is None else [keeper_ms]
+        if self.by_clock and next_ms is not None:
+            known.append(max(1, next_ms - self.wall_ms()))
+        return min(known, default=None)
+
+    def all_have_fired(self, passed_ms: int | None) -> None:
+        """All windows that are due; those behind can be told. `passed_ms`: how far windows have been taken."""
+        watermark = self.keeper.watermark
+        if self.bolt.fire_when_idle and passed_ms is not None and not self.by_clock:
+            watermark = passed_ms if watermark is None else max(passed_ms, watermark)
+        if watermark is not None and watermark < END_MS:
+            watermark -= self.bolt.allowed_lateness_ms  # a window that ends after that may still fire
+        self.pass_on(watermark)
+
+    def wall_ms(self) -> int:
+        """The wall clock, as far as it has ever been: rows do not come late because it was put back."""
+        self._wall_ms = max(self._wall_ms, int(self._clock.now() * 1000))
+        return self._wall_ms

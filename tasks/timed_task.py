@@ -1,0 +1,151 @@
+"""Timed task: a task that hears how far time is, and has windows that wait for it (or passes on what it hears).
+
+    mailbox ─► rows, rows, mark ─► hear ─► settle ─► windows are due? the next turns fire them ─► alarm, for the rest
+
+1. A mark is heard in its place among the rows.
+2. There is one alarm at most; it is set for the first moment at which something changes by itself.
+3. A task in a worker that began anew asks its input tasks how far they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from ..actors import Timer
+from ..metrics import TimeMetrics
+from ..topology import WATERMARK_STREAM, ComponentSpec, Config, Segment, TaskSpec
+from ..windows import TimeKeeper, WindowBolt
+from .choice import Tools
+from .collectors import BoltTaskCollector
+from .environment import Environment
+from .executors import Executor
+from .steps import SteppingTask
+from .time_messages import AskTime
+from .time_side import TimeSide
+from .windowing import make_keeper, passing_side, window_executor
+
+log = logging.getLogger("aiostorm.tasks")
+
+ALARM: Final = object()
+
+HELD_UP_MS: Final = 1_000
+"""A turn, or an alarm's delay, that is longer than that: the task was held up."""
+
+
+class TimedTask(SteppingTask):
+    """Base of bolt tasks. `_time` is what it does about time; None: time is nothing to it."""
+
+    def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
+        super().__init__(env, task, spec, config)
+        self._time: TimeSide | None = None
+        self._keeper: TimeKeeper | None = None
+        self._alarm: Timer | None = None
+        self._alarm_s = 0.0
+        self._rests_ms: int | None = None
+
+    @property
+    def fires(self) -> bool:
+        """See SteppingTask."""
+        return self._time is not None and self._time.firing
+
+    def time_metrics(self) -> TimeMetrics | None:
+        """See TaskActor."""
+        return None if self._time is None else self._time.metrics()
+
+    def window_executor(self, component: WindowBolt, tools: Tools, collector: BoltTaskCollector) -> Executor:
+        """The executor of a bolt with windows."""
+        keeper = self._keep_time(component, tools)
+        assert keeper is not None  # noqa: S101 - for the type checker: a bolt with windows has one
+        before = self._time
+        executor = window_executor(component, tools, collector, self.env, self.task, self.config, keeper)
+        self._time = executor
+        if before is not None and before.held:
+            log.warning(
+                "%s was restarted: what %d open windows (or kept tuples) held is lost with the instance that failed",
+                self.name,
+                before.held,
+            )
+        return executor
+
+    def pass_time_on(self, component: Any, tools: Tools) -> None:
+        """Of a bolt without windows."""
+        self._time = passing_side(tools, self.env, self.task, self._keep_time(component, tools))
+
+    def after_turn(self, time: TimeSide, begun_ms: int) -> None:
+        """Rows were taken, or windows fired."""
+        used_ms = time.now_ms() - begun_ms
+        if used_ms > HELD_UP_MS:
+            time.skip(used_ms)
+        self._rests_ms = time.now_ms()
+        if time.unsettled:
+            self.settle_time(time)
+
+    async def fire(self, time: TimeSide, most: int) -> None:
+        """A turn of firing."""
+        stopwatch = self.env.clock.stopwatch
+        begun_s = stopwatch()
+        await time.fire(most)
+        self.counters.execute_s += stopwatch() - begun_s
+
+    def settle_time(self, time: TimeSide) -> None:
+        """After a turn or an alarm: what time has brought, and when to look again."""
+        time.settle()
+        wait_ms = time.settled()
+        if wait_ms is None:
+            return
+        at_s = self.env.clock.monotonic() + wait_ms / 1000
+        if self._alarm is not None and self._alarm.active:
+            if self._alarm_s <= at_s:  # it rings first; then it is seen what is next
+                return
+            self._alarm.cancel()
+        self._alarm, self._alarm_s = self.after(wait_ms / 1000, ALARM), at_s
+
+    def alarm_rings(self) -> None:
+        """It is time."""
+        self._alarm = None
+        if self._time is None or self.outbox.blocked:  # then `_on_room` sees to it
+            return
+        late_ms = int((self.env.clock.monotonic() - self._alarm_s) * 1000)
+        if late_ms > HELD_UP_MS:
+            self._time.skip(late_ms)
+        self.settle_time(self._time)
+        self.emitter.flush()
+
+    def _on_room(self) -> None:
+        super()._on_room()
+        if self._time is not None:
+            if self._rests_ms is not None:
+                self._time.skip(self._time.now_ms() - self._rests_ms)
+            if self._alarm is None:
+                self._alarm, self._alarm_s = self.after(0, ALARM), self.env.clock.monotonic()
+
+    def hear(self, time: TimeSide, segment: Segment) -> None:
+        """A mark."""
+        for watermark_ms in segment.items:
+            if type(watermark_ms) is int:
+                time.mark(segment.origin.task, watermark_ms)
+
+    def up_to_mark(self, time: TimeSide) -> list[Segment]:
+        """Take the segments that come first, up to a mark; marks before them are heard."""
+        inbox, segments = self._inbox, list[Segment]()
+        while inbox and inbox[0].origin.stream == WATERMARK_STREAM and not time.firing:
+            self.hear(time, inbox.popleft())
+        while inbox and inbox[0].origin.stream != WATERMARK_STREAM and not time.firing:
+            segments.append(inbox.popleft())
+        return segments
+
+    def say_what_ends(self) -> None:
+        """The task ends. What was in open windows has not fired."""
+        held = 0 if self._time is None else self._time.held
+        if held:
+            log.info("%s ended with %d open windows (or kept tuples), which have not fired", self.name, held)
+
+    def _keep_time(self, component: Any, tools: Tools) -> TimeKeeper | None:
+        if self._keeper is None:
+            self._keeper = make_keeper(self.env, self.task, component, self.config, tools.report)
+            if self._keeper is not None and self.env.far:
+                # In one process all begin together. Elsewhere the inputs may have told a life of this task before.
+                for task in self.env.time_inputs(self.task.component):
+                    self.env.reach(self.task.task_id, task).post(AskTime(self.task.task_id))
+        return self._keeper

@@ -1,0 +1,93 @@
+"""Topology master: one actor of every running topology. It coordinates who is paced; see backpressure.
+
+    Readings ─► coordinator ─► Pace, Clear ─► tasks          each interval ─► coordinator ─► the same again
+
+1. It has a task id, so that it is reached like a task, by its control lane, wherever it is.
+2. What it knows it has been told within a lease: another instance, or one in another process, goes on from there.
+3. What it says to a task that is not there now is not kept for it: it is said again anyway.
+
+Storm: none. JStorm 2.1.1: TopologyMaster, BackpressureCoordinator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ..actors import Actor, Timer
+from ..backpressure import Backpressure, Coordinator, Graph, Order, Readings, Settings
+from .environment import Environment
+
+log = logging.getLogger("aiostorm.backpressure")
+
+_TICK: Final = object()
+
+
+class TopologyMaster(Actor):
+    """Of one topology."""
+
+    def __init__(self, env: Environment, settings: Settings, master: int) -> None:
+        self._env = env
+        self._settings = settings
+        self._task_id = master
+        self._timer: Timer | None = None
+        self._coordinator = self._new()
+
+    def started(self) -> None:
+        """After a failure it knows nothing but what has happened, and is told all within an interval."""
+        self._timer = None
+        before, self._coordinator = self._coordinator, self._new()
+        self._coordinator.remember(before.events, before.event_count)
+
+    @property
+    def event_count(self) -> int:
+        """So many events there were, in this life of it."""
+        return self._coordinator.event_count
+
+    def view(self) -> Backpressure:
+        """As it is known now."""
+        return self._coordinator.view()
+
+    def update(self, settings: Settings) -> None:
+        """Other settings, at once."""
+        self._settings = settings
+        clock, told = self._env.clock, self._coordinator.event_count
+        self._coordinator.update(settings, clock.now())
+        if self._timer is not None and self._timer.active:
+            self._timer.cancel()
+            self._timer = self.after(settings.interval_s, _TICK)
+            # The leases of before may be over before an interval of now is.
+            self._post(self._coordinator.tick(clock.monotonic(), clock.now()))
+        self._log(told)
+
+    def receive(self, message: Any) -> None:
+        """A gauge reports, or an interval is over."""
+        clock = self._env.clock
+        told = self._coordinator.event_count
+        if type(message) is Readings:
+            self._post(self._coordinator.heard(message, clock.monotonic(), clock.now()))
+        elif message is _TICK:
+            self._timer = None
+            self._post(self._coordinator.tick(clock.monotonic(), clock.now()))
+        else:
+            raise TypeError(f"a topology master does not understand {message!r:.200}")
+        self._log(told)
+        if self._timer is None and not self._coordinator.idle:
+            self._timer = self.after(self._settings.interval_s, _TICK)
+
+    def _new(self) -> Coordinator:
+        env = self._env
+        tasks = {component: env.plan.tasks_of[component] for component in env.topology.components}
+        epoch = (int.from_bytes(env.rng.token_bytes(8), "big") >> 1) or 1
+        return Coordinator(Graph.of(env.topology), tasks, self._settings, epoch, env.clock.now())
+
+    def _post(self, orders: Iterable[Order]) -> None:
+        for task, order in orders:
+            if self._env.reaches(task):
+                self._env.reach(self._task_id, task).post(order)
+
+    def _log(self, told: int) -> None:
+        new = self._coordinator.event_count - told
+        for event in list(self._coordinator.events)[-new:] if new else ():
+            log.info("%s: %s %s: %s", self._env.name, event.kind, event.component or "topology", event.text)

@@ -1,0 +1,242 @@
+"""Window executor: rows into incremental windows, batch by batch, and what fires out of them.
+
+    run: segment ─► RowReader ─► machine ─► late: dropped, late stream, retract
+                                        └─► failed: its tree fails
+    settle ─► machine.advance(watermark) ─► fire ─► rows, anchored to nothing
+
+1. A row is acked when it is in its windows: what they hold is lost with the process (docs/windows.md).
+2. Windows by count fire at once; by processing time when the clock says so; the others by the watermark.
+3. `purge` is called when its window's row is emitted, so many of them a turn as there are tuples.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from ..topology import DEFAULT_STREAM, EmitError, Fields, Segment
+from ..windows import (
+    CountWindows,
+    Fired,
+    LatePolicy,
+    Taken,
+    TimeSettings,
+    WindowBolt,
+    WindowedBolt,
+    all_ms,
+    to_ms,
+)
+from .choice import Tools
+from .collectors import branch_of
+from .drive import USER_ERRORS, blamed
+from .emitter import UNTRACKED, Emitter
+from .executors import Executor
+from .time_side import TimeTools, WindowSide
+from .window_results import rows_of
+
+log = logging.getLogger("aiostorm.tasks")
+
+
+class LateRows:
+    """What becomes of the late tuples of one bolt."""
+
+    def __init__(self, bolt: WindowBolt, emitter: Emitter, machine: Any) -> None:
+        self._bolt = bolt
+        self._emitter = emitter
+        self._machine = machine
+        default = emitter.streams.get(DEFAULT_STREAM)
+        self._arity = 0 if default is None else default.arity
+
+    def take(self, segment: Segment, offset: int, timestamp: Any) -> None:
+        """One of them. Raises what `retract` raises."""
+        emitter, bolt = self._emitter, self._bolt
+        emitter.counters.late += 1
+        if bolt.late is LatePolicy.DROP:
+            return
+        at_ms = to_ms(timestamp)
+        if bolt.late is LatePolicy.STREAM:
+            origin = segment.origin
+            self._emit(segment, offset, (segment.row(offset), at_ms, origin.component, origin.stream), bolt.late_stream)
+            return
+        returned = bolt.retract(segment.tuple_at(offset), self._machine.windows_of(at_ms))
+        for row in rows_of(returned, self._arity, f"{type(bolt).__name__}.retract"):
+            self._emit(segment, offset, row, DEFAULT_STREAM)
+
+    def _emit(self, segment: Segment, offset: int, values: Any, stream: str) -> None:
+        out, row = self._emitter.row(values, stream)
+        items, marks = branch_of(self._emitter, segment).buffer(out)
+        items.append(out.item(row))
+        source = segment.indices if segment.lineage is None else segment.lineage.pairs
+        marks.append(None if source is None else source[offset])
+
+
+class WindowExecutor(Executor, WindowSide):
+    """Runs a WindowedBolt."""
+
+    def __init__(
+        self,
+        bolt: WindowedBolt,
+        settings: TimeSettings,
+        layout: Fields | None,
+        tools: Tools,
+        time: TimeTools,
+    ) -> None:
+        WindowSide.__init__(self, time)
+        emitter = tools.emitter
+        self.bolt = bolt
+        self._emitter = emitter
+        self._fail = tools.fail
+        self._report = tools.report
+        self._hooks = tools.hooks
+        self.machine = bolt.machine(settings, layout)
+        self._reader = bolt.reader(layout)
+        self._late = LateRows(bolt, emitter, self.machine)
+        self._counts = isinstance(self.machine, CountWindows)
+        self.by_clock = not self._counts and bolt.time.value == "processing"
+        self._born = not self._counts and bolt.time.value == "ingestion"
+        self._due: Iterator[Fired] = iter(())
+        if not (isinstance(self.machine, CountWindows) or self.by_clock) and self.keeper.watermark is not None:
+            self.machine.advance(self.keeper.watermark)  # what the instance before has fired does not fire again
+        default = emitter.streams.get(DEFAULT_STREAM)
+        self._arity = 0 if default is None else default.arity
+        self._purge = _with_key(bolt.purge) if bolt.aggregate is None else None
+        self._one_key = bolt.key is not None and not isinstance(bolt.key, tuple)
+        self._names = () if bolt.aggregate is None else bolt.aggregate.names
+
+    @property
+    def held(self) -> int:
+        """States that are lost with this instance."""
+        return self.machine.states
+
+    # -- rows --------------------------------------------------------------------------------------------------------
+
+    def run(self, segment: Segment, start: int, stop: int) -> int:
+        """See Executor."""
+        begun_s = 0.0 if self._hooks is None else self._hooks.begin()
+        at_ms = segment.born_ms if self._born else self.wall_ms() if self.by_clock else None
+        rows = self._reader.read(segment, start, stop, at_ms)
+        places, failed = rows.places, rows.failed
+        if isinstance(self.machine, CountWindows):
+            taken = self.machine.add(rows.keys, rows.values)
+            self._due, self.firing = self.machine.fire(), True
+        else:
+            taken = self.machine.add(rows.keys, rows.timestamps, rows.values)
+        if taken.failed:
+            failed += [(places[at], error) for at, error in taken.failed]
+        for at in taken.late:
+            try:
+                self._late.take(segment, places[at], rows.timestamps[at])
+            except USER_ERRORS as raised:
+                failed.append((places[at], blamed(raised)))
+        for offset, error in failed:
+            self._fail(segment, offset, error)
+        if not (self._counts or self.by_clock):
+            self._observe(segment, rows, taken)
+        if self._hooks is not None:
+            used_s = self._hooks.begin() - begun_s
+            self._hooks.rows_executed(segment, start, stop, used_s, {offset for offset, _ in failed})
+        return len(failed)
+
+    async def tick(self, segment: Segment) -> None:
+        """Windows have a clock of their own."""
+
+    def _observe(self, segment: Segment, rows: Any, taken: Taken) -> None:
+        times, values = rows.timestamps, rows.values
+        if taken.failed:
+            without = {at for at, _ in taken.failed}
+            kept = [at for at in range(len(times)) if at not in without]
+            times, values = [times[at] for at in kept], [values[at] for at in kept]
+        self.observe(segment.origin.task, times if taken.plain else all_ms(times), values)
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """See TimeSide."""
+        self.look()
+        if self.firing:  # first what is due: it ends at or before what is told
+            return
+        if isinstance(self.machine, CountWindows):
+            self.all_have_fired(None)
+            return
+        next_ms = self.machine.next_fire_ms
+        watermark = self.goes_by(next_ms)
+        if watermark is None:
+            return
+        due = self.machine.advance(watermark)
+        if next_ms is not None and next_ms <= watermark:
+            self._due, self.firing = due, True
+        else:
+            self.all_have_fired(self.machine.watermark)
+
+    async def fire(self, most: int) -> None:
+        """See TimeSide."""
+        if not isinstance(self.machine, CountWindows) and self.machine.work():
+            return  # many keys are put in order first, some of them a turn
+        fired = list(islice(self._due, most))
+        if fired:
+            self._emit(fired)
+        if len(fired) < most:
+            self.firing = False
+            self.unsettle()
+
+    def alarm_ms(self) -> int | None:
+        """See TimeSide."""
+        return self.wait_for(None if isinstance(self.machine, CountWindows) else self.machine.next_fire_ms)
+
+    # -- results -----------------------------------------------------------------------------------------------------
+
+    def _emit(self, fired: list[Fired]) -> None:
+        self._emitter.counters.fired += len(fired)
+        out = self._emitter.streams.get(DEFAULT_STREAM)
+        items: list[Any] = []
+        if self._purge is not None:
+            for one in fired:
+                self._purge_one(one, items)
+        else:
+            whole = [one for one in fired if one[3] is None]
+            if len(whole) < len(fired):
+                for one in fired:
+                    if one.error is not None:
+                        self._lost(one, one.error)
+            items = self._rows(whole)
+        if items and out is not None:
+            self._emitter.add(UNTRACKED, out, [row[0] for row in items] if out.bare else items, None)
+
+    def _rows(self, fired: list[Fired]) -> list[Any]:
+        """Of a ready-made aggregate: key, results, window; if it has names, a result is a tuple."""
+        if self._one_key:
+            if self._names:
+                return [(key, *result, window.start, window.end) for window, key, result, _ in fired]
+            return [(key, result, window.start, window.end) for window, key, result, _ in fired]
+        return [
+            (*(key or ()), *(result if self._names else (result,)), window.start, window.end)
+            for window, key, result, _ in fired
+        ]
+
+    def _purge_one(self, fired: Fired, items: list[Any]) -> None:
+        try:
+            if fired.error is not None:
+                raise fired.error
+            assert self._purge is not None  # noqa: S101 - for the type checker
+            returned = self._purge(fired.result, fired.window, fired.key)
+            if returned is not None:
+                rows = rows_of(returned, self._arity, f"{type(self.bolt).__name__}.purge")
+                items += [self._emitter.row(row, DEFAULT_STREAM)[1] for row in rows]
+        except USER_ERRORS as error:
+            self._lost(fired, blamed(error))
+
+    def _lost(self, fired: Fired, error: BaseException) -> None:
+        error.add_note(f"in window {fired.window} of key {fired.key!r:.100}, which is lost")
+        self._report(error)
+
+
+def _with_key(purge: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
+    """`purge` may be defined with a key or without."""
+    try:
+        takes = len(inspect.signature(purge).parameters)
+    except (TypeError, ValueError) as error:
+        raise EmitError(f"purge {purge!r} does not say what it takes") from error
+    return purge if takes > 2 else lambda state, window, key: purge(state, window)

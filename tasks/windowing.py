@@ -1,0 +1,83 @@
+"""Windowing: what a bolt task needs for time, by what its component declares.
+
+| component | time side |
+|---|---|
+| WindowedBolt | WindowExecutor, which is its executor too |
+| BufferedWindowBolt | BufferedExecutor, likewise |
+| any other, with windows somewhere behind it | PassingSide |
+| any other | none |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..topology import Config, TaskSpec
+from ..windows import BufferedWindowBolt, TimeKeeper, TimeSettings, WindowBolt, WindowedBolt
+from .buffered_executor import BufferedExecutor
+from .choice import Tools
+from .collectors import BoltTaskCollector
+from .environment import Environment
+from .time_side import PassingSide, TimeSide, TimeTools
+from .window_executor import WindowExecutor
+
+_PLAIN = WindowBolt()
+"""The settings of a bolt that only passes time on."""
+
+
+def make_keeper(
+    env: Environment, task: TaskSpec, component: Any, config: Config, report: Callable[[BaseException], None]
+) -> TimeKeeper | None:
+    """Of one task, for as long as it lives; None: time is nothing to it."""
+    name, is_windowed = task.component, isinstance(component, WindowBolt)
+    if not (is_windowed or env.plan.time.hears(name)):
+        return None
+    settings = TimeSettings.of(component if is_windowed else _PLAIN, config)
+    if not is_windowed or component.by_count:
+        settings = settings.without_lag()
+    now_ms = int(env.clock.monotonic() * 1000)
+    generators = is_windowed and not component.by_count and component.follows_rows
+    return TimeKeeper(env.time_inputs(name), settings, now_ms, report, generators=generators)
+
+
+def window_executor(
+    component: WindowBolt,
+    tools: Tools,
+    collector: BoltTaskCollector,
+    env: Environment,
+    task: TaskSpec,
+    config: Config,
+    keeper: TimeKeeper,
+) -> WindowExecutor | BufferedExecutor:
+    """What runs a bolt with windows."""
+    settings = TimeSettings.of(component, config)
+    time = _tools(tools, env, task, keeper)
+    if isinstance(component, BufferedWindowBolt):
+        if (hooks := tools.hooks) is not None:
+            collector.on_ack(lambda tup: hooks.call("bolt_ack", tup, task.task_id))
+        return BufferedExecutor(component, settings, tools, collector, time)
+    if not isinstance(component, WindowedBolt):
+        raise TypeError(f"{component!r} is neither a WindowedBolt nor a BufferedWindowBolt")
+    fields = env.stream_fields()
+    inputs = [fields[s.source.component, s.source.stream] for s in env.topology.components[task.component].inputs]
+    return WindowExecutor(component, settings, component.layout(inputs), tools, time)
+
+
+def passing_side(tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper | None) -> TimeSide | None:
+    """Of a bolt without windows."""
+    if keeper is None or not tools.emitter.telling.outlets:
+        return None
+    return PassingSide(_tools(tools, env, task, keeper))
+
+
+def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper) -> TimeTools:
+    telling = tools.emitter.telling
+    return TimeTools(
+        clock=env.clock,
+        keeper=keeper,
+        tell=telling.tell if telling.outlets else None,
+        # Who tells watermarks of its own passes on only the end.
+        tells=task.component in env.plan.time.tells and not telling.declared,
+        sent=tools.emitter.sent,
+    )

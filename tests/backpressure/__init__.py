@@ -1,0 +1,1 @@
+"""Tests of the machines that pace spouts: no loop, no clock."""

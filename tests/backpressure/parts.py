@@ -1,0 +1,115 @@
+"""Coordinators, and the readings that they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from aiostorm.backpressure import (
+    BoltReading,
+    Change,
+    Clear,
+    Coordinator,
+    Graph,
+    Order,
+    Pace,
+    Readings,
+    Settings,
+    SpoutReading,
+    Verdict,
+)
+
+TASKS = {"a": (1, 2), "b": (3,), "left": (4, 5, 6, 7), "right": (8,), "last": (9, 10)}
+SOURCES = {"left": frozenset("a"), "right": frozenset("b"), "last": frozenset("ab")}
+"""a ─► left ─► last ◄─ right ◄─ b"""
+
+
+class Told:
+    """A coordinator, its clock, and what the tasks say of themselves. Each second all of them say it."""
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        sources: Mapping[str, frozenset[str]] = SOURCES,
+        tasks: Mapping[str, tuple[int, ...]] = TASKS,
+    ) -> None:
+        self.settings = settings or Settings()
+        self._made = Graph(sources, sources), tasks
+        self.now_s = 1000.0
+        self.epoch = 0
+        self.life = 1
+        self.bolts: dict[int, BoltReading] = {}
+        self.spouts: dict[int, SpoutReading] = {}
+        self.silent: set[int] = set()
+        self.coordinator: Coordinator
+        self.restart()
+        for component, numbers in tasks.items():
+            for task in numbers:
+                if component in sources:
+                    self.bolts[task] = BoltReading(task, 0, 100, 0)
+                else:
+                    self.spouts[task] = SpoutReading(task, 0)
+
+    def restart(self) -> None:
+        """Another coordinator takes its place."""
+        self.epoch += 1
+        self.coordinator = Coordinator(*self._made, self.settings, self.epoch, self.now_s)
+
+    def bolt(self, number: int, **changes: object) -> None:
+        """A bolt task says something else from now on."""
+        known = self.bolts[number]
+        self.bolts[number] = BoltReading(**{name: getattr(known, name) for name in known.__slots__} | changes)  # type: ignore[arg-type]
+
+    def spout(self, number: int, **changes: object) -> None:
+        """A spout task says something else from now on."""
+        known = self.spouts[number]
+        self.spouts[number] = SpoutReading(**{name: getattr(known, name) for name in known.__slots__} | changes)  # type: ignore[arg-type]
+
+    def blocked(self, *tasks: int, fill: int = 90) -> None:
+        """A period of theirs has ended BLOCKED."""
+        for task in tasks:
+            self.bolt(task, flagged=True, verdict=Verdict.BLOCKED, step=self.bolts[task].step + 1, fill=fill)
+
+    def relieved(self, *tasks: int, busy: float = 0.5) -> None:
+        """A period of theirs has ended RELIEVED."""
+        for task in tasks:
+            step = self.bolts[task].step + 1
+            self.bolt(task, flagged=True, verdict=Verdict.RELIEVED, step=step, fill=0, busy=busy, starved=True)
+
+    def flow(self, task: int, rate: int) -> None:
+        """A task executes (or emits) so many more in this second."""
+        if task in self.bolts:
+            self.bolt(task, executed=self.bolts[task].executed + rate)
+        else:
+            self.spout(task, emitted=self.spouts[task].emitted + rate)
+
+    def second(self, seconds: int = 1) -> list[Order]:
+        """All that are not silent say how they are; an interval is over. What was ordered in the last second."""
+        orders: list[Order] = []
+        for _ in range(seconds):
+            self.now_s += 1.0
+            bolts = tuple(reading for task, reading in self.bolts.items() if task not in self.silent)
+            spouts = tuple(reading for task, reading in self.spouts.items() if task not in self.silent)
+            told = Readings(self.life, self.now_s, bolts, spouts)
+            orders = self.coordinator.heard(told, self.now_s, self.now_s)
+            orders += self.coordinator.tick(self.now_s, self.now_s)
+        return orders
+
+    def obey(self, orders: Iterable[Order], wait_us: int | None = None) -> None:
+        """The spouts take their orders, and wait so long from then on (None: as they did)."""
+        for task, order in orders:
+            if isinstance(order, Pace):
+                wait = self.spouts[task].wait_us if wait_us is None else wait_us
+                self.spout(task, epoch=order.epoch, step=order.step, wait_us=wait)
+            else:
+                self.bolt(task, flagged=False, verdict=Verdict.NONE)
+
+
+def changes(orders: Iterable[Order]) -> dict[int, Change]:
+    """Task → what its pace is to do."""
+    return {task: order.change for task, order in orders if isinstance(order, Pace)}
+
+
+def cleared(orders: Iterable[Order]) -> set[int]:
+    """The tasks that are told that all is over."""
+    return {task for task, order in orders if isinstance(order, Clear)}

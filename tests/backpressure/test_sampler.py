@@ -1,0 +1,135 @@
+"""Sampler: periods, marks and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.backpressure import Level, Sample, Sampler, Settings, Verdict, level_of
+
+SETTINGS = Settings()
+
+
+def sample(fill: int, *, held: bool = False, executed: int = 0, execute_s: float = 0.0, life: int = 0) -> Sample:
+    return Sample(fill, 100, held, executed, execute_s, life=life)
+
+
+def verdicts(sampler: Sampler, fills: Sequence[int], *, busy: float = 1.0, held: bool = False) -> list[Verdict]:
+    """A sample each second, the first of them the look with which the period begins."""
+    return [
+        sampler.sample(sample(fill, execute_s=busy * second, held=held), float(second))
+        for second, fill in enumerate(fills)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fill", "held", "level"),
+    [
+        (81, False, Level.HIGH),
+        (80, False, Level.BETWEEN),
+        (6, False, Level.BETWEEN),
+        (5, False, Level.LOW),
+        (30, True, Level.HIGH),
+        (0, True, Level.HIGH),
+    ],
+)
+def test_above_high_at_or_below_low_or_between(fill: int, held: bool, level: Level) -> None:
+    assert level_of(sample(fill, held=held), SETTINGS) is level
+
+
+def test_what_waits_for_room_behind_it_is_no_cause() -> None:
+    sampler = Sampler(SETTINGS)
+    for second in range(20):
+        sampler.sample(Sample(100, 100, True, 0, 0.0, stuck=True), float(second))
+    assert not sampler.flagged
+
+
+@pytest.mark.parametrize(
+    ("number", "rate", "high", "blocked"),
+    [(4, 0.75, 4, True), (4, 0.75, 3, False), (4, 0.5, 3, True), (4, 0.5, 2, False), (4, 1.0, 4, True),
+     (4, 1.0, 3, False), (1, 1.0, 1, True), (10, 0.8, 9, True), (10, 0.8, 8, False)],
+)  # fmt: skip
+def test_more_than_the_rate_must_be_high_and_a_rate_of_1_means_all(
+    number: int, rate: float, high: int, blocked: bool
+) -> None:
+    sampler = Sampler(Settings(samples=number, rate=rate))
+    found = verdicts(sampler, [0] + [90] * high + [50] * (number - high))
+    assert found[-1] is (Verdict.BLOCKED if blocked else Verdict.NONE)
+    assert sampler.flagged is blocked
+
+
+def test_it_judges_each_period_anew_and_stays_flagged_until_it_is_told() -> None:
+    sampler = Sampler(SETTINGS)
+    found = verdicts(sampler, [90] * 9 + [50] * 4 + [3] * 8)
+    judged = [(second, verdict) for second, verdict in enumerate(found) if verdict is not Verdict.NONE]
+    blocked, relieved = Verdict.BLOCKED, Verdict.RELIEVED
+    assert judged == [(4, blocked), (8, blocked), (16, relieved), (20, relieved)]
+    assert (sampler.flagged, sampler.step) == (True, 4)
+    sampler.clear()
+    assert (sampler.flagged, sampler.verdict) == (False, Verdict.NONE)
+
+
+def test_a_task_that_is_not_flagged_is_not_relieved() -> None:
+    assert set(verdicts(Sampler(SETTINGS), [0] * 30, busy=0.0)) == {Verdict.NONE}
+
+
+def test_a_flagged_one_that_is_low_and_idle_is_relieved_at_once() -> None:
+    sampler = Sampler(SETTINGS)
+    verdicts(sampler, [90] * 5)
+    assert sampler.sample(sample(2, execute_s=4.9), 5.0) is Verdict.NONE  # low, and busy
+    assert sampler.sample(sample(2, execute_s=5.0), 6.0) is Verdict.RELIEVED
+    assert sampler.busy == pytest.approx(0.1)
+
+
+def test_another_instance_is_another_task() -> None:
+    sampler = Sampler(SETTINGS)
+    verdicts(sampler, [90] * 5)
+    assert sampler.flagged
+    assert sampler.sample(sample(90, life=1), 5.0) is Verdict.NONE
+    assert (sampler.flagged, sampler.high) == (False, 0)
+
+
+def test_switched_off_nothing_is_flagged_and_other_settings_begin_a_period() -> None:
+    sampler = Sampler(SETTINGS)
+    verdicts(sampler, [90] * 8)
+    sampler.update(Settings(high=0.95))
+    assert (sampler.flagged, sampler.high) == (True, 0)
+    assert set(verdicts(sampler, [90] * 9)) == {Verdict.NONE}
+    sampler.update(Settings(enable=False))
+    assert not sampler.flagged
+
+
+def test_load_is_of_the_last_interval_and_starved_is_who_ran_dry_in_the_last_period() -> None:
+    sampler = Sampler(SETTINGS)
+    seen = []
+    for second in range(8):
+        sampler.sample(Sample(50, 100, False, 0, 0.5 * second, dry=second == 2), float(second))
+        seen.append((sampler.load, sampler.starved))
+    assert seen[:2] == [(0.0, False), (1.0, False)]  # idle or not, nothing was missing
+    assert seen[2:4] == [(pytest.approx(0.5), True), (1.0, True)]
+    assert seen[6:] == [(1.0, True), (1.0, False)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 100), st.booleans()), max_size=60), st.integers(1, 8), st.floats(0.05, 1))
+def test_the_verdicts_are_those_of_the_text(looks: list[tuple[int, bool]], number: int, rate: float) -> None:
+    """Against a reference that keeps all samples of a period. Always busy, so nothing is judged before its end."""
+    settings = Settings(samples=number, rate=rate)
+    sampler, flagged, period = Sampler(settings), False, []
+    for second, (fill, held) in enumerate(looks):
+        found = sampler.sample(sample(fill, held=held, execute_s=float(second)), float(second))
+        expected = Verdict.NONE
+        if second:
+            period.append(Level.HIGH if held or fill > 80 else Level.LOW if fill <= 5 else Level.BETWEEN)
+        if len(period) == number:
+            need = rate * number
+            if period.count(Level.HIGH) > need or period.count(Level.HIGH) == number:
+                expected = Verdict.BLOCKED
+            elif flagged and (period.count(Level.LOW) > need or period.count(Level.LOW) == number):
+                expected = Verdict.RELIEVED
+            period = []
+        assert found is expected
+        flagged = flagged or expected is Verdict.BLOCKED
+        assert sampler.flagged is flagged

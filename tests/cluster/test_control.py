@@ -1,0 +1,236 @@
+"""A running topology is asked how it is, and given other settings; whatever is asked, it runs on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiostorm import Config, ConfigError, LocalCluster, TopologyBuilder, bolt, spout
+from aiostorm.backpressure import Backpressure
+from aiostorm.cluster import Ask, ControlError, ControlSocket, Found, RunningTopology, Told, Update, Updated, ask
+from aiostorm.cluster.control import ANSWER_S, MAX_ASKING, MAX_QUESTION_BYTES, QUESTION_S, Control, Refused
+from aiostorm.testing import SimClock
+from aiostorm.transport import ConnectionLostError, NetworkError, pack_value, unpack_value
+
+from ..transport.parts import MemoryNetwork
+
+WHOM = Found("numbers", 7, "/x/7-numbers")
+
+
+@spout(outputs="n")
+async def numbers() -> AsyncIterator[int]:
+    n = 0
+    while True:
+        yield n
+        n += 1
+        await asyncio.sleep(1.0)
+
+
+@bolt
+def ignore(n: int) -> None:
+    """It goes nowhere."""
+
+
+class Served:
+    """A running topology, and a network on which it is asked."""
+
+    def __init__(self, running: RunningTopology, group: asyncio.TaskGroup) -> None:
+        self.running = running
+        self.network = MemoryNetwork()
+        control = Control(running)
+        self.network.listeners[f"unix:{WHOM.path}"] = lambda connection: control.accept(connection, group)
+
+    async def ask(self, question: Any) -> Told | Updated:
+        return await ask(self.network.seen_by("client"), WHOM, question)
+
+    async def answer(self, frame: bytes) -> Any:
+        """To any bytes."""
+        connection = await self.network.seen_by("client").connect(f"unix:{WHOM.path}")
+        connection.send(frame)
+        try:
+            return unpack_value(await connection.receive())
+        finally:
+            connection.close()
+
+
+@contextlib.asynccontextmanager
+async def served(config: Config | None = None) -> AsyncIterator[Served]:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("ignore", ignore).shuffle_grouping("numbers")
+    async with LocalCluster() as cluster, asyncio.TaskGroup() as group:
+        running = await cluster.submit("numbers", builder.create_topology(), config)
+        yield Served(running, group)
+        await running.kill()
+
+
+async def test_it_tells_how_it_is() -> None:
+    async with served(Config(max_spout_pending=5, **{"my.key": {1: 2}})) as it:
+        told = await it.ask(Ask())
+        assert isinstance(told, Told)
+        assert (told.topology, told.state) == ("numbers", "ACTIVE")
+        assert told.config == {"max_spout_pending": 5}, "what is the user's own may not be fit to travel"
+        assert told.pressure == it.running.backpressure()
+        assert abs(told.now_s - 1_700_000_000) < 100
+
+
+async def test_it_takes_settings_and_says_what_has_changed() -> None:
+    async with served() as it:
+        answer = await it.ask(Update({"topology.backpressure.enable": False, "backpressure_sample_number": 4}))
+        assert answer == Updated({"backpressure_enable": (True, False)})
+        assert not it.running.config.backpressure_enable
+        told = await it.ask(Ask())
+        assert isinstance(told, Told)
+        assert not told.pressure.enabled
+
+
+async def test_what_is_wrong_is_said_and_nothing_is_changed() -> None:
+    async with served() as it:
+        for settings, why in (
+            ({"backpressure_high_mark": 2}, "backpressure_high_mark = 2 .*: Input should be less than or equal to 1"),
+            ({"topology.backpressure.enabl": 2}, "did you mean topology.backpressure.enable?"),
+            ({"workers": 3, "backpressure_enable": False}, "workers cannot be changed while a topology runs"),
+            ({"backpressure_low_mark": 0.9}, "must be below"),
+        ):
+            with pytest.raises(ConfigError, match=why):
+                await it.ask(Update(settings))
+        assert it.running.config.backpressure_enable
+
+
+async def test_changes_are_made_one_after_the_other() -> None:
+    async with served() as it:
+        updates = (Update({"backpressure_sample_number": number}) for number in (5, 6, 7))
+        answers = await asyncio.gather(*map(it.ask, updates))
+        steps = dict(pair for answer in answers if isinstance(answer, Updated) for pair in answer.changed.values())
+        path = [4]
+        while path[-1] in steps:
+            path.append(steps.pop(path[-1]))
+        assert sorted(path) == [4, 5, 6, 7], "each began where another one ended"
+        assert it.running.config.backpressure_sample_number == path[-1]
+
+
+async def test_who_asks_anything_else_is_refused() -> None:
+    async with served() as it:
+        for frame in (
+            b"",
+            b"\xc1",
+            pack_value("how are you?"),
+            pack_value(Update("all")),
+            b"\0" * (MAX_QUESTION_BYTES + 1),
+        ):  # type: ignore[arg-type]
+            answer = await it.answer(frame)
+            assert isinstance(answer, Refused)
+            assert answer.kind == "UnreadableError"
+        assert isinstance(await it.ask(Ask()), Told)
+
+
+async def test_an_answer_that_cannot_be_sent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served() as it:
+        large = dataclasses.replace(it.running.backpressure(), state="x" * 2_000_000)
+        monkeypatch.setattr(it.running, "backpressure", lambda: large)
+        with pytest.raises(ControlError, match=r"numbers \(pid 7\): the answer has 2,000,\d+ bytes: at most 1,048,576"):
+            await it.ask(Ask())
+
+
+async def test_a_defect_is_no_reason_to_end(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    async with served() as it:
+
+        def broken() -> Backpressure:
+            raise RuntimeError("a defect")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(it.running, "backpressure", broken)
+            with pytest.raises(ControlError, match="RuntimeError: a defect; its log has more"):
+                await it.ask(Ask())
+        assert "what numbers was asked could not be answered" in caplog.text
+        assert isinstance(await it.ask(Ask()), Told)
+
+
+async def test_one_that_has_ended_says_so() -> None:
+    async with served() as it:
+        await it.running.kill()
+        with pytest.raises(ControlError, match="topology 'numbers' was killed"):
+            await it.ask(Update({"backpressure_enable": False}))
+
+
+async def test_who_says_nothing_is_left_and_no_more_than_some_are_heard(
+    sim_clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served() as it:
+        client = it.network.seen_by("client")
+        silent = [await client.connect(f"unix:{WHOM.path}") for _ in range(MAX_ASKING)]
+        with pytest.raises(ControlError, match="ended before it answered"):
+            await it.ask(Ask())
+        assert "too many ask numbers at a time" in caplog.text
+        await sim_clock.advance(QUESTION_S)
+        for connection in silent:
+            with pytest.raises(ConnectionLostError):
+                await connection.receive()
+        assert isinstance(await it.ask(Ask()), Told)
+
+
+# -- who asks ----------------------------------------------------------------------------------------------------------
+
+
+async def test_no_answer_is_an_error_after_some_seconds() -> None:
+    network = MemoryNetwork()
+    network.listeners[f"unix:{WHOM.path}"] = lambda connection: None
+    began_s = asyncio.get_running_loop().time()
+    with pytest.raises(ControlError, match=r"numbers \(pid 7\) has not answered within 10 s: does user code block"):
+        await ask(network.seen_by("client"), WHOM, Ask())
+    assert asyncio.get_running_loop().time() - began_s == pytest.approx(ANSWER_S, abs=0.1)
+    with pytest.raises(ControlError, match="within 10 s; whether it was done is not known"):
+        await ask(network.seen_by("client"), WHOM, Update({}))
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"), [(b"\xc1", "Do both run the same version"), (pack_value(3), "with int: do both")]
+)
+async def test_an_answer_that_is_none(answer: bytes, why: str) -> None:
+    network = MemoryNetwork()
+    network.listeners[f"unix:{WHOM.path}"] = lambda connection: connection.send(answer)
+    with pytest.raises(ControlError, match=why):
+        await ask(network.seen_by("client"), WHOM, Ask())
+
+
+async def test_one_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ControlError, match=r"^numbers \(pid 7\) has ended$"):
+        await ask(MemoryNetwork().seen_by("client"), WHOM, Ask())
+
+
+# -- the socket --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_socket_that_cannot_be_had_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for error in (ControlError("chmod it"), NetworkError("too long"), PermissionError("not yours")):
+
+        def refuse(name: str, error: Exception = error) -> str:
+            raise error
+
+        monkeypatch.setattr("aiostorm.cluster.control_socket.own_socket", refuse)
+        async with served() as it:
+            await ControlSocket(it.running).serve()
+        assert f"`aiostorm update` and `aiostorm pressure` will not find this run: {error}" in caplog.text
+    assert {record.levelno for record in caplog.records if record.name == "aiostorm.cluster"} == {logging.WARNING}
+
+
+async def test_a_defect_of_the_socket_is_no_reason_to_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(name: str) -> str:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("aiostorm.cluster.control_socket.own_socket", broken)
+    async with served() as it:
+        await ControlSocket(it.running).serve()
+    assert "will not find this run" in caplog.text
+    assert "RuntimeError: a defect" in caplog.text

@@ -1,0 +1,53 @@
+"""What processes have left that are no more is removed, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from aiostorm.cluster.leftovers import lives, names_in, own_name, remove, sweep
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process ids of another kind")
+
+NOBODY = 4194305
+"""Above the greatest process id that Linux gives."""
+
+
+def test_what_those_have_left_that_are_gone_is_removed(tmp_path: Path) -> None:
+    space = own_name("").partition("-")[0]
+    gone, here, strange = (tmp_path / f"x-{space}-{pid}-a" for pid in (NOBODY, os.getpid(), "nobody"))
+    elsewhere = tmp_path / f"x-1{space}-{NOBODY}-a"  # a container's that shares this folder with us
+    other = tmp_path / f"y-{space}-{NOBODY}-a"
+    for folder in (gone, here, strange, elsewhere, other):
+        folder.mkdir()
+        (folder / "worker-1").touch()
+    file = tmp_path / f"x-{space}-{NOBODY}-b"
+    file.touch()
+    link = tmp_path / f"x-{space}-{NOBODY}-c"
+    link.symlink_to(here)
+    sweep(tmp_path, "x-")
+    assert sorted(tmp_path.iterdir()) == sorted([here, strange, elsewhere, other])
+    assert (here / "worker-1").exists(), "a link is removed, not what it leads to"
+
+
+def test_names_say_who_has_them(tmp_path: Path) -> None:
+    for name in ("a", "a-b"):
+        (tmp_path / (own_name("x-") + name)).touch()
+    assert [(pid, rest) for _, pid, rest in names_in(tmp_path, "x-")] == [(os.getpid(), "a"), (os.getpid(), "a-b")]
+
+
+def test_what_cannot_be_removed_stays(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    (full / "inner").mkdir(parents=True)
+    remove(full)
+    remove(tmp_path / "nothing")
+    assert (full / "inner").exists()
+
+
+def test_who_lives() -> None:
+    assert lives(os.getpid())
+    assert lives(1)
+    assert not lives(NOBODY)

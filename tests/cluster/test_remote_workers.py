@@ -1,0 +1,206 @@
+"""Workers that somebody starts on another machine: they come early or late, die, leave, and come again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from aiostorm import LocalCluster, RunningTopology
+from aiostorm.testing.simulation import World
+
+from .sim_workers import SimSite, with_workers
+from .test_workers import COUNT, Numbers, Sum
+
+ALL = Counter(range(COUNT))
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Numbers.acked, Numbers.failures, Numbers.endless = Counter(), [], False
+    Sum.seen = Counter()
+
+
+async def submit(cluster: LocalCluster) -> RunningTopology:
+    return await cluster.submit("sums", "tests.cluster.test_workers:topology")
+
+
+async def some_work(world: World) -> None:
+    await world.until(lambda: len(Numbers.acked) > 40, 10, "some work")
+
+
+def test_one_that_comes_early_waits_and_takes_its_part() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        remote = site.by_hand("remote-1")
+        remote.start()
+        await asyncio.sleep(60)
+        assert remote.alive
+        running = await submit(cluster)
+        here, there = running.workers()
+        assert (here.name, there.name) == ("worker-1", "remote-1")
+        assert there.tasks
+        await running.wait_finished(60)
+        assert sum((Counter(part) for part in (await running.results())["sum"]), Counter()) == ALL
+        await running.kill()
+        await world.until(lambda: not remote.alive, 1, "its end")
+
+    site = with_workers(story, workers=1, remote=1)
+    assert sorted(site.codes) == [("remote-1", 0), ("worker-1", 0)]
+    assert Sum.seen == ALL
+    assert not Numbers.failures
+
+
+def test_one_that_comes_late_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        starting = asyncio.ensure_future(submit(cluster))
+        await asyncio.sleep(400)
+        assert cluster.topologies["sums"].degraded == "remote-1: it has not come for 60 s"
+        site.by_hand("remote-1").start()
+        running = await starting
+        assert not running.degraded
+        await running.wait_finished(60)
+        assert Sum.seen == ALL
+
+    with_workers(story, workers=1, remote=1)
+    assert "remote-1 is degraded: it has not come for 60 s; it is tried further" in caplog.text
+
+
+@pytest.mark.parametrize("away_s", [0.0, 7.0, 100.0])
+def test_when_it_is_killed_another_of_its_name_takes_its_place(away_s: float) -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        remote = site.by_hand("remote-1")
+        remote.start()
+        running = await submit(cluster)
+        await some_work(world)
+        remote.kill("is killed by the test")
+        await asyncio.sleep(away_s)
+        remote.start()
+        began_s = world.now_s
+        await running.wait_finished(100)
+        assert world.now_s - began_s < 10, "nobody waited for the timeout"
+        assert set(Sum.seen) == set(ALL)
+        assert [w.restarts for w in running.workers()] == [0, 1]
+
+    site = with_workers(story, workers=1, remote=1)
+    assert site.lives == {"worker-1": 1, "remote-1": 2}
+
+
+@pytest.mark.parametrize("away_s", [0.0, 30.0])
+def test_one_that_was_killed_before_it_had_anything_to_do_is_waited_for(away_s: float) -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        remote = site.by_hand("remote-1")
+        remote.start()
+        await asyncio.sleep(20)
+        remote.kill("is killed by the test")
+        starting = asyncio.ensure_future(submit(cluster))
+        await asyncio.sleep(away_s)
+        remote.start()
+        running = await starting
+        assert world.now_s < 20 + away_s + 5
+        await running.wait_finished(60)
+        assert Sum.seen == ALL
+
+    with_workers(story, workers=1, remote=1)
+
+
+def test_one_that_is_asked_to_end_ends_without_a_replay_and_at_once_if_it_has_nothing_to_do() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        remote = site.by_hand("remote-1")
+        remote.start()
+        await asyncio.sleep(2)
+        assert remote.on_terminate is not None
+        remote.loop.call_soon(remote.on_terminate)
+        await world.until(lambda: not remote.alive, 1, "its end")
+        remote.start()
+        running = await submit(cluster)
+        await some_work(world)
+        remote.loop.call_soon(remote.on_terminate)
+        await world.until(lambda: not remote.alive, 20, "its end")
+        await asyncio.sleep(3)
+        remote.start()
+        await running.wait_finished(100)
+        assert Sum.seen == ALL, "each once"
+        assert not Numbers.failures
+
+    site = with_workers(story, workers=1, remote=1)
+    assert [code for name, code in site.codes if name == "remote-1"] == [143, 143, 0]
+
+
+def test_it_works_for_one_topology_at_a_time() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        remote = site.by_hand("remote-1")
+        remote.start()
+        one = await submit(cluster)
+        with pytest.raises(ValueError, match="1 workers of other machines are wanted, and 0 are free"):
+            await cluster.submit("other", "tests.cluster.test_workers:topology")
+        assert list(cluster.topologies) == ["sums"]
+        await one.wait_finished(60)
+        await one.kill()
+        await world.until(lambda: not remote.alive, 1, "its end")
+        remote.start()
+        await (await submit(cluster)).wait_finished(60)
+
+    with_workers(story, workers=1, remote=1)
+
+
+# -- its parent --------------------------------------------------------------------------------------------------------
+
+
+def test_one_with_nothing_to_do_ends_with_its_parent() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        site.by_hand("remote-1").start()
+        await asyncio.sleep(10)
+
+    assert with_workers(story, workers=1, remote=1).codes == [("remote-1", 69)]
+
+
+@pytest.mark.parametrize("down_s", [0.1, 3.0])
+def test_one_whose_parent_begins_anew_ends_since_nobody_knows_it(down_s: float) -> None:
+    sites: list[SimSite] = []
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        sites.append(site)
+        if len(sites) == 1:
+            site.by_hand("remote-1").start()
+            await asyncio.sleep(10)
+            world.call_at(world.now_s, site.parent.kill)
+            world.call_at(world.now_s + down_s, site.parent.start)
+            await asyncio.sleep(1000)
+        remote = world.processes["remote-1"]
+        await world.until(lambda: not remote.alive, 5, "its end")
+        remote.start()
+        await (await submit(cluster)).wait_finished(60)
+        assert Sum.seen == ALL
+
+    with_workers(story, workers=1, remote=1)
+    assert sites[0].codes == [("remote-1", 69), ("remote-1", 0)]
+
+
+def test_one_that_finds_no_parent_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        typo = site.by_hand("remote-2")
+        typo.start()
+        await world.until(lambda: not typo.alive, 40, "its end")
+
+    assert with_workers(story, workers=1, remote=1).codes == [("remote-2", 69)]
+    assert "parent: nobody here is to be dialled by 'remote-2'" in caplog.text
+    assert "no parent at parent:1: the connection to parent is over" in caplog.text
+
+
+def test_the_next_one_of_its_name_may_listen_elsewhere() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        site.listen = lambda worker, before="": f"{worker}:{site.lives.get(worker, 0) + 1}"  # type: ignore[method-assign]
+        first, second = site.by_hand("remote-1"), site.by_hand("remote-2")
+        first.start()
+        second.start()
+        running = await submit(cluster)
+        await some_work(world)
+        first.kill("is killed by the test")  # it is the second who dials
+        first.start()
+        began_s = world.now_s
+        await running.wait_finished(100)
+        assert world.now_s - began_s < 10
+        assert set(Sum.seen) == set(ALL)
+
+    with_workers(story, workers=1, remote=2)

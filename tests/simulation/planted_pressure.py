@@ -1,0 +1,154 @@
+"""Bugs planted into backpressure, one at a time: the world of pressure finds each within a few seeds."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from aiostorm.backpressure import Clear, Coordinator, Sampler, SpoutPace, Throttle, Verdict
+from aiostorm.backpressure import coordinator as coordinator_module
+from aiostorm.backpressure.throttle import trim
+
+from .planting import SEEDS, Plant, first_that_finds, replaced
+from .pressure import PressureResult, run
+
+
+@contextlib.contextmanager
+def a_clear_is_said_once() -> Iterator[None]:
+    """jstorm#404: the message that ends it is lost, and nobody says it again."""
+    real = Coordinator._decide
+
+    def decide(self: Coordinator, now_s: float, wall_s: float) -> list[Any]:
+        before = self.state
+        orders = real(self, now_s, wall_s)
+        if before != self.state:
+            return orders
+        return [(task, order) for task, order in orders if not isinstance(order, Clear)]
+
+    with replaced(Coordinator, "_decide", decide):
+        yield
+
+
+@contextlib.contextmanager
+def a_lease_has_no_end() -> Iterator[None]:
+    """A spout waits until it is told otherwise."""
+    with replaced(SpoutPace, "expire", lambda self, now_s: False):
+        yield
+
+
+@contextlib.contextmanager
+def the_ratio_must_be_passed() -> Iterator[None]:
+    """Off by one: a component triggers when more than its share of tasks is blocked."""
+
+    def is_triggered(self: Coordinator, component: str) -> bool:
+        tasks = self._tasks[component]
+        return sum(self._bolts[t].blocked for t in tasks if t in self._bolts) / len(tasks) > self.settings.ratio
+
+    with replaced(Coordinator, "_is_triggered", is_triggered):
+        yield
+
+
+@contextlib.contextmanager
+def a_new_master_adopts_nobody() -> Iterator[None]:
+    """Who waits because of the one before is not its business; and there are no leases."""
+    real = Coordinator._heard_spout
+
+    def heard_spout(self: Coordinator, reading: Any, *args: Any) -> None:
+        component = self._component_of.get(reading.task, "")
+        if component not in self._pacings:
+            reading = replace(reading, wait_us=0)
+        real(self, reading, *args)
+
+    with replaced(Coordinator, "_heard_spout", heard_spout), a_lease_has_no_end():
+        yield
+
+
+@contextlib.contextmanager
+def a_throttle_never_goes_to_zero() -> Iterator[None]:
+    """A microsecond is left."""
+    real = Throttle.relieve
+
+    def relieve(self: Throttle, busy: float | None = None, *, bound: bool = True) -> None:
+        real(self, busy, bound=bound)
+        self.wait = max(self.wait, 1)
+
+    with replaced(Throttle, "relieve", relieve):
+        yield
+
+
+@contextlib.contextmanager
+def a_wait_is_bent_the_wrong_way() -> Iterator[None]:
+    """Who feeds a full bolt is hurried."""
+    with replaced(coordinator_module, "trim", lambda *args: -trim(*args)):
+        yield
+
+
+@contextlib.contextmanager
+def a_flag_outlives_the_bolt() -> Iterator[None]:
+    """JStorm's history: a bolt that has triggered dies, and the next instance is flagged as it was."""
+    real = Sampler.sample
+
+    def sample(self: Sampler, seen: Any, now_s: float) -> Verdict:
+        before = self.flagged, self.verdict
+        found = real(self, replace(seen, life=0), now_s)
+        if before[0] and not self.flagged:
+            self.flagged, self.verdict = before
+        return found
+
+    with replaced(Sampler, "sample", sample), replaced(Sampler, "clear", lambda self: None):
+        yield
+
+
+@contextlib.contextmanager
+def an_order_under_way_holds_when_all_is_off() -> Iterator[None]:
+    """Ours: the simulation found it."""
+
+    def switch(self: SpoutPace, on: bool, now_s: float) -> None:
+        if not on:
+            self.release(now_s)
+
+    with replaced(SpoutPace, "switch", switch):
+        yield
+
+
+@contextlib.contextmanager
+def a_spout_does_not_look_at_its_pace() -> Iterator[None]:
+    """It takes orders, and emits as before."""
+    with replaced(SpoutPace, "wait_us", property(lambda self: 0)):
+        yield
+
+
+PLANTED: dict[str, Plant] = {
+    planted.__name__: planted
+    for planted in (
+        a_clear_is_said_once,
+        a_lease_has_no_end,
+        the_ratio_must_be_passed,
+        a_new_master_adopts_nobody,
+        a_throttle_never_goes_to_zero,
+        a_wait_is_bent_the_wrong_way,
+        a_flag_outlives_the_bolt,
+        an_order_under_way_holds_when_all_is_off,
+        a_spout_does_not_look_at_its_pace,
+    )
+}
+
+FIRST_LOOK = {
+    # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
+    "a_clear_is_said_once": 18,
+    "a_lease_has_no_end": 18,
+    "the_ratio_must_be_passed": 24,
+    "a_new_master_adopts_nobody": 18,
+    "a_throttle_never_goes_to_zero": 23,
+    "a_wait_is_bent_the_wrong_way": 30,
+    "a_flag_outlives_the_bolt": 18,
+    "an_order_under_way_holds_when_all_is_off": 38,
+    "a_spout_does_not_look_at_its_pace": 24,
+}
+
+
+def found_by(planted: Plant, first: int = 0, seeds: int = SEEDS) -> PressureResult | None:
+    """See first_that_finds."""
+    return first_that_finds(run, planted, first, seeds)

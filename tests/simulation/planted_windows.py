@@ -1,0 +1,217 @@
+"""Bugs planted into windows and into what carries time, one at a time: the world of windows finds each."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from aiostorm.tasks import BoltTask
+from aiostorm.tasks.ending import Ending
+from aiostorm.tasks.held import Held
+from aiostorm.tasks.spout_collector import SpoutTaskCollector
+from aiostorm.tasks.telling import Telling
+from aiostorm.tasks.time_side import TimeSide
+from aiostorm.tasks.timed_task import TimedTask
+from aiostorm.tasks.window_executor import WindowExecutor
+from aiostorm.topology import Segment
+from aiostorm.windows import TimeKeeper, Watermarks
+from aiostorm.windows import session_windows as sessions
+
+from .planting import SEEDS, Plant, first_that_finds, replaced
+from .windows import WindowsResult, run
+
+
+@contextlib.contextmanager
+def the_furthest_input_counts() -> Iterator[None]:
+    """Watermark by max instead of min."""
+
+    def among(self: Watermarks, active: list[int | None]) -> int | None:
+        return max((mark for mark in active if mark is not None), default=None)
+
+    with replaced(Watermarks, "_among", among):
+        yield
+
+
+@contextlib.contextmanager
+def a_watermark_goes_back() -> Iterator[None]:
+    """When an input that was idle speaks again."""
+    real = Watermarks._decide
+
+    def decide(self: Watermarks) -> None:
+        self.watermark = None
+        real(self)
+
+    with replaced(Watermarks, "_decide", decide):
+        yield
+
+
+@contextlib.contextmanager
+def alarms_are_forgotten() -> Iterator[None]:
+    """Time is looked at when something comes."""
+    with replaced(TimedTask, "settle_time", lambda self, time: (time.settle(), time.settled())):
+        yield
+
+
+@contextlib.contextmanager
+def late_tuples_are_not_acked() -> Iterator[None]:
+    """STORM-1859: they are replayed, and late again."""
+    real = WindowExecutor.run
+
+    def run_late(self: WindowExecutor, segment: Segment, start: int, stop: int) -> int:
+        before = self._emitter.counters.late
+        failed = real(self, segment, start, stop)
+        segment.open += self._emitter.counters.late - before
+        return failed
+
+    with replaced(WindowExecutor, "run", run_late):
+        yield
+
+
+@contextlib.contextmanager
+def sessions_merge_with_one_other() -> Iterator[None]:
+    """JStorm's: a tuple between two sessions joins the first."""
+    real = sessions.bisect_left
+
+    def one_at_most(found: list[Any], at_ms: int, low: int = 0, **options: Any) -> int:
+        return min(real(found, at_ms, low, **options), low + 1)
+
+    with replaced(sessions, "bisect_left", one_at_most):
+        yield
+
+
+@contextlib.contextmanager
+def nothing_is_told_again() -> Iterator[None]:
+    """Who began anew is told what is new."""
+    with replaced(Telling, "again", lambda self, task: None):
+        yield
+
+
+@contextlib.contextmanager
+def an_end_is_told_once() -> Iterator[None]:
+    """Ours: the simulation found it. A spout replays what a dead worker held, after it has told its end."""
+    real = Ending.is_due
+
+    def is_due(self: Ending, collector: Any) -> bool:
+        return self._told_behind < 0 and real(self, collector)
+
+    with replaced(Ending, "is_due", is_due):
+        yield
+
+
+@contextlib.contextmanager
+def results_come_behind_the_mark() -> Iterator[None]:
+    """A task tells how far it is, and then fires what ends before that."""
+    real = WindowExecutor.settle
+
+    def settle(self: WindowExecutor) -> None:
+        self.pass_on(self.keeper.watermark)
+        real(self)
+
+    with replaced(WindowExecutor, "settle", settle):
+        yield
+
+
+@contextlib.contextmanager
+def marks_overtake_rows() -> Iterator[None]:
+    """What a spout has emitted in this turn goes behind the mark that it has emitted after it."""
+    with replaced(SpoutTaskCollector, "_before_mark", lambda self: None):
+        yield
+
+
+@contextlib.contextmanager
+def an_interval_that_is_over_speaks_for_its_input() -> Iterator[None]:
+    """Ours: the simulation found it. One that has ended is waited for again, and for ever."""
+    real = TimeKeeper.tick
+
+    def tick(self: TimeKeeper, now_ms: int) -> None:
+        for task, generator in self._generators.items():
+            at_ms = generator.next_tick_ms
+            if at_ms is not None and at_ms <= now_ms:
+                self._marks.heard(task, now_ms)
+        real(self, now_ms)
+
+    with replaced(TimeKeeper, "tick", tick):
+        yield
+
+
+@contextlib.contextmanager
+def idle_inputs_are_waited_for() -> Iterator[None]:
+    """STORM-1608: an input task that is silent holds all windows back, though it should not."""
+
+    def tick(self: Watermarks, now_ms: int) -> int | None:
+        return self.watermark
+
+    with replaced(Watermarks, "tick", tick):
+        yield
+
+
+@contextlib.contextmanager
+def what_was_held_is_not_failed() -> Iterator[None]:
+    """Ours: the simulation found it. A task that fails outside of a call forgets the tuples that it keeps."""
+    with replaced(Held, "__len__", lambda self: 0):
+        yield
+
+
+@contextlib.contextmanager
+def an_instance_has_no_alarm_until_something_comes() -> Iterator[None]:
+    """Ours: the simulation found it. The alarm ends with the instance before."""
+    real = BoltTask.started
+
+    async def started(self: BoltTask) -> None:
+        with replaced(self, "settle_time", lambda time: None):
+            await real(self)
+        del self.settle_time
+
+    with replaced(BoltTask, "started", started):
+        yield
+
+
+@contextlib.contextmanager
+def a_mark_is_passed_on_by_whoever_hears_it() -> Iterator[None]:
+    """A bolt between passes on what one input says, not the least of all."""
+    real = TimeSide.mark
+
+    def mark(self: TimeSide, task: int, watermark_ms: int) -> None:
+        real(self, task, watermark_ms)
+        self.pass_on(self.keeper.by_input()[task])
+
+    with replaced(TimeSide, "mark", mark):
+        yield
+
+
+PLANTED: dict[str, Plant] = {
+    planted.__name__: planted
+    for planted in (
+        the_furthest_input_counts,
+        a_watermark_goes_back,
+        alarms_are_forgotten,
+        late_tuples_are_not_acked,
+        sessions_merge_with_one_other,
+        nothing_is_told_again,
+        an_end_is_told_once,
+        results_come_behind_the_mark,
+        marks_overtake_rows,
+        an_interval_that_is_over_speaks_for_its_input,
+        idle_inputs_are_waited_for,
+        what_was_held_is_not_failed,
+        an_instance_has_no_alarm_until_something_comes,
+        a_mark_is_passed_on_by_whoever_hears_it,
+    )
+}
+
+FIRST_LOOK = {
+    # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
+    "sessions_merge_with_one_other": 8,
+    "nothing_is_told_again": 2,
+    "marks_overtake_rows": 17,
+    "an_interval_that_is_over_speaks_for_its_input": 8,
+    "what_was_held_is_not_failed": 23,
+    "an_instance_has_no_alarm_until_something_comes": 8,
+    "a_mark_is_passed_on_by_whoever_hears_it": 36,
+}
+
+
+def found_by(planted: Plant, first: int = 0, seeds: int = SEEDS) -> WindowsResult | None:
+    """See first_that_finds."""
+    return first_that_finds(run, planted, first, seeds)

@@ -1,0 +1,313 @@
+"""The workload of pressure: a topology that cannot keep up, for a while; what gauges, master and spouts say is lost.
+
+    run(seed) ─► process: LocalCluster, wires that hurt what is said about pressure ─► PressureResult
+                  warm up ─► faults, slow bolts ─► healed: all NORMAL within a bound ─► nothing is left
+
+The shapes are in pressure_shapes.py, what must be so in pressure_watch.py.
+    python -m tests.simulation --world pressure      runs many seeds, and says what they found
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import traceback
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aiostorm import Config, LocalCluster, RunningTopology
+from aiostorm.backpressure import Settings
+from aiostorm.testing.simulation import Fault, InvariantError, World, world_loop
+from aiostorm.testing.simulation.faults import kinds_of
+from aiostorm.testing.simulation.harm import Windows, draw_machine
+from aiostorm.testing.simulation.invariants import leftovers
+from aiostorm.testing.simulation.process import Process
+from aiostorm.topology import make_plan
+
+from .pressure_scene import Scene
+from .pressure_shapes import draw, marks
+from .pressure_watch import LOOKS, Watch
+from .pressure_wires import PressureWires
+
+KINDS = ("loss", "repeat", "late", "master", "bolt", "spout", "gauge", "update", "lull")
+MOST = {"loss": 4, "repeat": 2, "late": 3, "master": 4, "bolt": 3, "spout": 3, "gauge": 2, "update": 3, "lull": 2}
+"""In 75 check intervals."""
+
+FAULTS_S = 600.0
+INTERVALS = 0.25
+"""Check intervals for each second of faults that is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PressureResult:
+    """`settled`: check intervals from the end of the faults until nobody waited; `bound` of them were allowed."""
+
+    seed: int
+    kind: str
+    executed: int
+    messages: int
+    simulated_s: float
+    throttled: bool
+    settled: float
+    bound: float
+    digest: str
+    problems: tuple[str, ...]
+    script: tuple[Fault, ...]
+    trace: str
+
+
+def run(
+    seed: int,
+    *,
+    faults: str | Collection[str] | None = None,
+    only: Collection[int] | None = None,
+    faults_s: float = FAULTS_S,
+    last: int = 0,
+    max_turns: int = 3_000_000,
+    kind: str | None = None,
+    **options: Any,
+) -> PressureResult:
+    """One seed; problems are told, not raised. `last`: so many events of the trace are in the result."""
+    loop = world_loop(seed, max_turns=max_turns, **options)
+    world = loop.world
+    work = PressureWorkload(world, faults, only, faults_s, kind)
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # tasks fail on purpose
+    try:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            try:
+                runner.run(work.run())
+            except InvariantError:
+                pass  # world.problems has them
+            except Exception as error:  # a world that stands still, or polls for ever, is a finding too
+                world.problem("".join(traceback.format_exception(error)[-3:]))
+            trace = world.trace.text(last) if last else ""
+            digest = world.trace.digest
+    finally:
+        logging.disable(disabled)
+    return PressureResult(
+        seed=seed,
+        kind=work.shape.kind,
+        executed=work.scene.executed,
+        messages=work.wires.counts.total() if work.wires is not None else 0,
+        simulated_s=world.now_s,
+        throttled=work.watch is not None and work.watch.throttled,
+        settled=work.settled_s / work.interval_s,
+        bound=work.watch.release_s / work.interval_s if work.watch is not None else 0.0,
+        digest=digest,
+        problems=tuple(world.problems),
+        script=tuple(work.script),
+        trace=trace,
+    )
+
+
+class Nonsense:
+    """No message that anybody knows: who gets it fails, and its guardian begins it anew."""
+
+    def __repr__(self) -> str:
+        return "a message that nobody understands (simulated)"
+
+
+class PressureWorkload:
+    def __init__(
+        self,
+        world: World,
+        faults: str | Collection[str] | None,
+        only: Collection[int] | None,
+        faults_s: float,
+        kind: str | None = None,
+        interval_s: float | None = None,
+    ) -> None:
+        self.world = world
+        self.scene = Scene(world)
+        intervals = max(20, round(faults_s * INTERVALS))
+        self.shape = draw(self.scene, world.now_s + 2.0, intervals, kind, interval_s)
+        self.interval_s = self.shape.interval_s
+        self.from_s = world.now_s + 2.0
+        self.until_s = self.from_s + intervals * self.interval_s
+        chance = world.chance.stream("script")
+        drawn = script(chance, kinds_of(faults, KINDS), self.from_s, intervals, self.interval_s)
+        self.script = [fault for i, fault in enumerate(drawn) if only is None or i in only]
+        self.chance = world.chance.stream("deaths")
+        self.windows = Windows(world, self.rewire)
+        self.faulty = False
+        self.settled_s = 0.0
+        self.wires: PressureWires | None = None
+        self.watch: Watch | None = None
+        self.running: RunningTopology
+        self.ending: asyncio.Event
+        self.process = world.process("pressure", self.main)
+        draw_machine(self.process)
+        if world.chance.stream("speed").random() < 0.5:  # what takes no time happens at the same moment as other things
+            self.process.handle_cost_s = 0.0
+        self._base = self.shape.config
+
+    # -- the program -------------------------------------------------------------------------------------------------
+
+    async def main(self, process: Process) -> None:
+        shape = self.shape
+        self.ending = asyncio.Event()
+        self.wires = wires = PressureWires(process, make_plan(shape.topology, shape.config).master)
+        async with LocalCluster(rng=process.rng, wire=wires) as cluster:
+            self.running = await cluster.submit("pressure", shape.topology, shape.config)
+            self.watch = Watch(self.scene, self.running, wires, shape.innocent)
+            await self.ending.wait()
+            await self.running.kill()
+        left = [handle for handle in process.loop._scheduled if not handle.cancelled()]
+        if left:
+            self.world.problem(f"all has ended, and {len(left)} timers are left: {left[0]!r:.200}")
+
+    # -- the phases --------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        world = self.world
+        self.process.start()
+        await world.until(lambda: self.watch is not None or bool(world.problems), 1.0, "the start")
+        self.look()
+        self.faulty = True
+        for fault in self.script:
+            world.call_at(fault.at_s, self.begin, fault)
+        await world.until(lambda: world.now_s >= self.until_s, self.until_s, "the end of the faults")
+        self.heal()
+        await self.settle()
+        await self.end()
+        world.judge()
+
+    def look(self) -> None:
+        if self.process.runs and self.watch is not None:
+            self.watch.look()
+            self.world.call_at(self.world.now_s + self.interval_s / LOOKS, self.look)
+
+    def heal(self) -> None:
+        self.faulty = False
+        self.windows.clear()
+        self.scene.doomed.clear()
+        self.world.trace.add(self.world.now_s, "fault", "world", "is healed")
+        if not self.running.config.backpressure_enable:
+            self.update({"backpressure_enable": True})
+
+    async def settle(self) -> None:
+        """Within the bound all is over, and stays so."""
+        watch, world = self.watch, self.world
+        assert watch is not None
+        healed_s = world.now_s
+        watch.took_s = max(
+            [watch.took_s] + [stint.takes_s for load in self.scene.loads.values() for stint in load.stints]
+        )
+        bound_s = watch.release_s
+        try:
+            await world.until(lambda: not watch.unsettled or bool(world.problems), bound_s, "the release")
+        except TimeoutError:
+            world.problem(f"{bound_s / self.interval_s:.0f} check intervals after the last fault {watch.unsettled}")
+        self.settled_s = world.now_s - healed_s
+
+    async def end(self) -> None:
+        """Nothing more is offered; all is acked, the gauge sleeps, nothing is left."""
+        world, watch = self.world, self.watch
+        assert watch is not None
+        for demand in self.scene.demands.values():
+            demand.end()
+        if not world.problems:
+            try:
+                await world.until(lambda: not self.open, watch.starve_s, "the last ack")
+            except TimeoutError:
+                world.problem(f"{watch.starve_s:.1f} s after the last tuple was offered {self.open} are not acked")
+        if not world.problems:
+            await asyncio.sleep(watch.lease_s + watch.period_s + 3 * watch.interval_s)
+            crew = self.running._crew
+            if watch.unsettled:
+                world.problem(f"all was over, and then it was not any more: {watch.unsettled}")
+            if crew._env.awake:
+                world.problem("nothing moves, and the gauge does not sleep")
+            for problem in leftovers(self.running):
+                world.problem(problem)
+        if self.process.alive:
+            self.process.loop.call_soon(self.ending.set)
+            await world.until(lambda: not self.process.alive, 60.0, "the end of the process")
+
+    @property
+    def open(self) -> int:
+        return sum(len(demand.open) + len(demand.again) for demand in self.scene.demands.values())
+
+    # -- faults ------------------------------------------------------------------------------------------------------
+
+    def rewire(self) -> None:
+        wires, windows = self.wires, self.windows
+        if wires is not None:
+            wires.loss, wires.repeat = windows.worst("loss"), windows.worst("repeat")
+            wires.late_s = windows.worst("late")
+            wires.late = 0.4 if wires.late_s else 0.0
+
+    def begin(self, fault: Fault) -> None:
+        watch, wires = self.watch, self.wires
+        if not self.faulty or watch is None or wires is None or not self.process.runs:
+            return
+        wires.harmed_s = max(wires.harmed_s, self.world.now_s)
+        if fault.kind in ("loss", "repeat", "late"):
+            self.windows.open(fault)
+            watch.took_s = max(watch.took_s, fault.amount if fault.kind == "late" else 0.0)
+        elif fault.kind == "lull":
+            for demand in self.scene.demands.values():
+                demand.rests_until_s = self.world.now_s + fault.for_s
+        elif fault.kind == "update":
+            self.change(fault)
+        else:
+            self.kill(fault.kind, watch)
+
+    def kill(self, who: str, watch: Watch) -> None:
+        crew = self.running._crew
+        self.world.trace.add(self.world.now_s, "fault", who, "dies")
+        if who == "bolt":
+            flagged = [bolt for bolt in watch.bolts if bolt.sampler.flagged] or watch.bolts
+            self.scene.doomed.add(self.chance.choice(flagged).task.task_id)
+            return
+        if who == "gauge":
+            watch.gauges_s.append(self.world.now_s)
+        if who == "spout":
+            box = crew.mailboxes[self.chance.choice(watch.spouts).task.task_id]
+        else:
+            box = crew.mailboxes[crew.plan.master] if who == "master" else crew.gauge.mailbox
+        self.process.loop.call_soon(box.post, Nonsense())
+
+    def change(self, fault: Fault) -> None:
+        """Other marks; or off for a while, and on again with others."""
+        changes = marks(self.chance)
+        if fault.amount < 0.5:
+            self.update({"backpressure_enable": False})
+            self.world.call_at(self.world.now_s + fault.for_s, self.begin, replace(fault, amount=1.0))
+        else:
+            self.update({"backpressure_enable": True, **changes})
+
+    def update(self, changes: dict[str, Any]) -> None:
+        self.world.trace.add(self.world.now_s, "fault", "update", repr(changes))
+        self.process.outside(self._update(changes), "update")
+
+    async def _update(self, changes: dict[str, Any]) -> None:
+        config: Config = await self.running.update(changes)
+        assert self.watch is not None
+        self.watch.changed(Settings.of(config))
+
+
+def script(
+    chance: random.Random, kinds: Collection[str], begin_s: float, intervals: int, interval_s: float
+) -> list[Fault]:
+    """Of some kinds, at some times."""
+    enabled = [kind for kind in kinds if chance.random() < 0.55]
+    found: list[Fault] = []
+    for kind in enabled:
+        for _ in range(chance.randint(1, max(1, round(MOST[kind] * intervals / 75)))):
+            at_s = begin_s + chance.random() * intervals * interval_s
+            if found and chance.random() < 0.4:  # soon after another
+                at_s = min(
+                    chance.choice(found).at_s + interval_s * 5 * chance.random(), begin_s + intervals * interval_s
+                )
+            for_s = interval_s * 2 * 10 ** chance.random()
+            amount = chance.random()
+            if kind == "loss":
+                amount = chance.choice((0.1, 1 / 3, 0.7, 1.0))
+            elif kind == "late":
+                amount = interval_s * 0.2 * 40 ** chance.random()
+            found.append(Fault(round(at_s, 6), kind, amount, round(for_s, 6)))
+    return sorted(found, key=lambda fault: fault.at_s)

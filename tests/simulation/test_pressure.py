@@ -1,0 +1,69 @@
+"""Topologies that cannot keep up, whatever is lost of what gauges, topology master and spouts say, and whoever dies."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from .planted_pressure import FIRST_LOOK, PLANTED, SEEDS, found_by
+from .pressure import KINDS, run
+from .pressure_measured import day, release
+
+
+@pytest.mark.parametrize("seed", [3, 4, 8, 19])
+def test_pressure_is_answered_and_ends(seed: int) -> None:
+    result = run(seed, faults_s=300, last=100)
+    assert not result.problems, "\n".join([*result.problems, result.trace])
+    assert result.throttled
+    assert result.executed > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_fault_alone(kind: str) -> None:
+    result = run(1_003, faults=kind, faults_s=150)
+    assert not result.problems
+    assert {fault.kind for fault in result.script} <= {kind}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_all_is_over_soon_though_every_third_message_is_lost_and_the_master_dies(seed: int) -> None:
+    found = release(seed, 0.1)
+    assert found is None or max(found.rate_s, found.normal_s) <= 2.0
+
+
+def test_an_idle_day_is_silent() -> None:
+    seen = day(0, trickle=False)
+    assert (seen.events, seen.told) == (0, 0)
+
+
+@pytest.mark.slow
+def test_a_day_with_a_tuple_a_minute_changes_nothing() -> None:
+    seen = day(0, trickle=True)
+    assert seen.events == 0
+    assert seen.acked == seen.emitted > 1_400
+    assert seen.told <= 3 * seen.emitted
+
+
+@pytest.mark.slow
+@pytest.mark.sockets  # a process of its own, for its hash seed
+def test_a_seed_is_one_run_under_any_hash_seed() -> None:
+    program = "from tests.simulation.pressure import run; print([run(s, faults_s=150).digest for s in range(3)])"
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "4242"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout == f"{[run(seed, faults_s=150).digest for seed in range(3)]}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(name: str) -> None:
+    result = found_by(PLANTED[name], FIRST_LOOK.get(name, 0))
+    assert result is not None, f"{SEEDS} seeds do not find it"
+    assert not run(result.seed).problems  # it was the bug, and it is gone

@@ -1,0 +1,62 @@
+"""Windows on several workers: whoever dies, each fires once, whole, in its time, and all of them at the end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from .planted_windows import FIRST_LOOK, PLANTED, SEEDS, found_by
+from .windows import KINDS, run
+from .windows_measured import INTERVAL_MS, day, idle
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_windows_keep_their_promises(seed: int) -> None:
+    result = run(seed, last=100)
+    assert not result.problems, "\n".join([*result.problems, result.trace])
+    assert result.rows > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_fault_alone(kind: str) -> None:
+    result = run(1_000, faults=kind)
+    assert not result.problems
+    assert {fault.kind for fault in result.script} == {kind}
+
+
+@pytest.mark.parametrize("seed", [0, 17, 27, 35])
+def test_a_silent_input_holds_windows_back_for_the_idle_timeout_and_a_tick(seed: int) -> None:
+    talk = idle(seed)
+    assert len(talk.fired_s) == 29
+    assert max(talk.held_s) <= INTERVAL_MS / 1000 + 0.01
+
+
+@pytest.mark.parametrize("tells", [False, True])
+def test_an_idle_day_has_no_alarm(tells: bool) -> None:
+    assert day(0, tells=tells) <= 5  # the test itself sleeps through it
+
+
+@pytest.mark.slow
+@pytest.mark.sockets  # a process of its own, for its hash seed
+def test_a_seed_is_one_run_under_any_hash_seed() -> None:
+    seeds = [1, 2, 3]
+    program = f"from tests.simulation.windows import run; print([run(s).digest for s in {seeds}])"
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "4242"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout == f"{[run(seed).digest for seed in seeds]}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(name: str) -> None:
+    result = found_by(PLANTED[name], FIRST_LOOK.get(name, 0))
+    assert result is not None, f"{SEEDS} seeds do not find it"
+    assert not run(result.seed).problems  # it was the bug, and it is gone

@@ -1,0 +1,392 @@
+"""Shapes: the topologies of the world of windows, drawn from the seed.
+
+    wells ─► spouts ─► (pass) ─► windows ─ results ─► (second) ─ results ─► sink
+                          │         └─ late ────────────────────────────────►
+                          └────► (buffered) ─ results, late ────────────────►
+
+1. A shape is *tidy* if nothing may be late, whatever the network and the processes do: no row is further behind than
+   the lag, all input tasks are waited for, and what they say of time is their own.
+2. Rows of one spout task come from one clock: it may be minutes ahead of the others, or one row's may be years ahead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from aiostorm import BasicBolt, Bolt, Config, Fields, Topology, TopologyBuilder, bolt
+from aiostorm.testing.simulation import World
+from aiostorm.windows import (
+    BufferedWindowBolt,
+    Collect,
+    LatePolicy,
+    Session,
+    Sliding,
+    Time,
+    Tumbling,
+    WatermarkPolicy,
+    WindowedBolt,
+)
+
+from .windows_ledger import Ledger, Reader, Watched, WatchedBuffer, WatchedResults, buffer_of, reference_of
+from .windows_wells import FIELDS, Drop, Spring, Well
+
+RESULTS = Fields("key", "result", "start", "end")
+BEGIN_MS = 1_700_000_000_000
+LONG_S = 1000.0
+"""A message timeout that nobody may have to wait for."""
+
+KEYS = ("a", "a", "a", "b", "c", "d")
+
+
+class Own:
+    """Bolts of ours go by one template: they are copied for each task, the ledger is not."""
+
+    ledger: Ledger
+    name = "windows"
+    tidy = False
+
+
+class Ready(Own, WindowedBolt):
+    """Ready made."""
+
+    def machine(self, settings: Any, layout: Any) -> Any:
+        machine = super().machine(settings, layout)
+        expected = reference_of(self.windows, self.allowed_lateness_ms)
+        return Watched(self.ledger, self.name, machine, expected, on_time=self.tidy)
+
+
+class Second(Own, WindowedBolt):
+    """Windows over results of windows."""
+
+    name = "second"
+
+    def machine(self, settings: Any, layout: Any) -> Any:
+        machine = super().machine(settings, layout)
+        expected = reference_of(self.windows, self.allowed_lateness_ms)
+        return WatchedResults(self.ledger, self.name, machine, expected, on_time=self.tidy)
+
+
+class Plain(Ready):
+    """JStorm's way; no merge."""
+
+    outputs = RESULTS
+
+    def init_state(self, window: Any) -> Any:
+        return []
+
+    def execute(self, tup: Any, state: Any, window: Any) -> Any:
+        state.append(tup["n"])
+
+    def purge(self, state: Any, window: Any, key: Any = None) -> Any:
+        return key, state, window.start, window.end
+
+    def retract(self, tup: Any, windows: Any) -> Any:
+        return []
+
+
+class Merging(Plain):
+    """With a merge, and a state that is replaced."""
+
+    def execute(self, tup: Any, state: Any, window: Any) -> Any:
+        return [*state, tup["n"]]
+
+    def merge(self, first: Any, second: Any) -> Any:
+        return first + second
+
+
+class Buffered(Own, BufferedWindowBolt):
+    """Storm's way."""
+
+    name = "buffered"
+    outputs = RESULTS
+
+    def machine(self, settings: Any) -> Any:
+        expected = buffer_of(self.windows, self.allowed_lateness_ms)
+        return WatchedBuffer(self.ledger, self.name, super().machine(settings), expected, on_time=self.tidy)
+
+    def execute(self, window: Any) -> Any:
+        return window.key, [tup["n"] for tup in window.get()], window.window.start, window.window.end
+
+
+class Pass(BasicBolt):
+    outputs = FIELDS
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        collector.emit(tup.values)
+
+
+class PassBatch(BasicBolt):
+    outputs = FIELDS
+
+    def execute_batch(self, tuples: Any, collector: Any) -> None:
+        for tup in tuples:
+            collector.emit(tup.values, anchors=tup)
+
+
+def pass_function() -> Any:
+    """A function."""
+
+    @bolt(outputs=list(FIELDS))
+    def execute(n: int, key: str, at: int) -> Any:
+        yield n, key, at
+
+    return execute
+
+
+class Sink(Bolt):
+    """Tells the ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def prepare(self, context: Any, collector: Any) -> None:
+        self.collector = collector
+
+    def execute(self, tup: Any) -> None:
+        if self.ledger.world.current.effect():
+            component = tup.source_component
+            if tup.stream == "late":
+                self.ledger.sees_late(component, _name(component, tup["values"]))
+            else:
+                key, rows, start, end = tup.values
+                names = sorted(_name(component, row) for row in rows)
+                self.ledger.sees((component, key, start, end, tuple(names)))
+        self.collector.ack(tup)
+
+
+def _name(component: str, row: Any) -> Any:
+    """A row, as the ledger knows it."""
+    if component == "second":
+        key, rows, start, end = row
+        return key, start, end, tuple(sorted(rows))
+    return row if isinstance(row, int) else row[0]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What was drawn. `ends`: do all spouts end? `by_clock`: are its windows by processing time?"""
+
+    topology: Topology
+    config: Config
+    wells: list[Well]
+    drops: list[Drop]
+    windows: Any
+    tidy: bool
+    ends: bool
+    by_clock: bool
+    load_s: float
+
+
+class Drawing:
+    """A shape in the making. `calm`: nobody will die. (Of three workers, one may hear late of a death: workers.py.)"""
+
+    def __init__(self, world: World, ledger: Ledger, load_s: float, workers: int, *, calm: bool) -> None:
+        rng = self.rng = world.chance.stream("windows")
+        self.begin_s, self.load_s = world.now_s, load_s
+        self.ledger = ledger
+        self.workers = workers
+        ledger.times_out = workers > 2 and not calm
+        self.speed = rng.choice((0.5, 1.0, 20.0))
+        self.span_ms = int(load_s * 1000 * self.speed)
+        self.kept = not ledger.times_out and rng.random() < 0.45
+        self.patient = not self.kept and rng.random() < 0.5
+        self.ends = self.kept or rng.random() < 0.8
+        neat = rng.random() < 0.45
+        self.tells = rng.random() < 0.4
+        self.through = rng.random() < 0.45 and (self.tells or not neat)
+        self.disorder_ms = rng.choice((0, self.span_ms // 50, self.span_ms // 10))
+        self.behind = not neat and rng.random() < 0.4  # some rows are late
+        self.bad = not neat and rng.random() < 0.3
+        self.time = Time.EVENT if neat else rng.choice((Time.EVENT,) * 6 + (Time.PROCESSING, Time.INGESTION))
+        self.idle_ms = 0 if neat else rng.choice((0, 0, 400, 1500))
+        self.policy = WatermarkPolicy.TASK_MAX_GLOBAL_MIN_TIMESTAMP
+        if not neat and rng.random() < 0.25:
+            self.policy = rng.choice((*WatermarkPolicy,))
+        self.tidy = (
+            not (self.behind or self.bad or self.idle_ms)
+            and (self.tells or not self.through)
+            and self.time is Time.EVENT
+            and self.policy is WatermarkPolicy.TASK_MAX_GLOBAL_MIN_TIMESTAMP
+        )
+        self.builder = TopologyBuilder()
+        self.wells: list[Well] = []
+        self.drops: list[Drop] = []
+        self.results: list[tuple[str, bool]] = []  # component, and has it a late stream?
+
+    def shape(self) -> Shape:
+        """All of it."""
+        inputs = self.spouts()
+        if self.through:
+            inputs = self.passing(inputs)
+        windows = self.windows()
+        self.incremental(windows, inputs)
+        if self.rng.random() < 0.4:
+            self.second()
+        if self.kept:
+            self.buffered(windows, inputs)
+        sink = self.builder.set_bolt("sink", Sink(self.ledger))
+        for name, late in self.results:
+            sink.global_grouping(name)
+            if late:
+                sink.global_grouping(name, stream="late")
+        config = self.config()
+        topology = self.builder.create_topology(config=config)
+        by_clock = self.time is Time.PROCESSING
+        return Shape(topology, config, self.wells, self.drops, windows, self.tidy, self.ends, by_clock, self.load_s)
+
+    # -- what rows come from -----------------------------------------------------------------------------------------
+
+    def spouts(self) -> list[str]:
+        """One or two, with one or two tasks; a well for each of these."""
+        rng, count = self.rng, self.rng.choice((24, 60, 120))
+        inputs = [f"s{i}" for i in range(rng.choice((1, 2)))]
+        tasks = [rng.choice((1, 1, 2)) for _ in inputs]
+        disorder_ms = self.disorder_ms if self.tells else None
+        for name, parallelism in zip(inputs, tasks, strict=True):
+            wells = [self.well(count // sum(tasks)) for _ in range(parallelism)]
+            spring = Spring(self.ledger, name, wells, patient=self.patient, disorder_ms=disorder_ms)
+            self.builder.set_spout(name, spring, parallelism)
+            self.wells += wells
+        return inputs
+
+    def well(self, count: int) -> Well:
+        """Rows of one clock, in bursts or with a gap; perhaps it ends early. One in it may be of a bad clock."""
+        rng, drops = self.rng, list[Drop]()
+        skew_ms = rng.choice((0, 0, -self.span_ms // 5, self.span_ms // 5))
+        until = rng.choice((1.0, 1.0, 0.6, 0.3, 0.1))
+        gap = rng.choice((None, None, (0.2, 0.7)))
+        if self.drops and rng.random() < 0.15:
+            count = 0
+        moments = sorted(rng.random() * until for _ in range(count))
+        if gap is not None:
+            moments = [moment for moment in moments if not gap[0] < moment < gap[1]]
+        at_once = rng.choice((None, 8))  # they are offered as they happen, or some at once, later
+        bad = rng.randrange(len(moments)) if moments and self.bad and rng.random() < 0.5 else None
+        for n, moment in enumerate(moments):
+            at_ms = BEGIN_MS + int(moment * self.span_ms) + skew_ms - rng.randint(0, self.disorder_ms)
+            if self.behind and rng.random() < 0.15:
+                at_ms -= int(self.span_ms * rng.random())
+            if n == bad:
+                at_ms += 10**9
+            offered = moment if at_once is None else (int(moment * at_once) + 1) / at_once
+            offered_s = self.begin_s + offered * self.load_s
+            drops.append(Drop(len(self.drops) + n, rng.choice(KEYS), at_ms, offered_s, bad=n == bad))
+        self.drops += drops
+        return Well(drops, self.ends or rng.random() < 0.5)
+
+    def passing(self, inputs: list[str]) -> list[str]:
+        """A bolt between."""
+        kind = self.rng.choice((Pass, PassBatch, pass_function))
+        declarer = self.builder.set_bolt("pass", kind(), self.rng.choice((1, 2)))
+        for name in inputs:
+            _subscribe(declarer, self.rng.choice(("shuffle", "fields", "local")), name)
+        return ["pass"]
+
+    # -- windows -----------------------------------------------------------------------------------------------------
+
+    def windows(self) -> Any:
+        """Tumbling, sliding or sessions."""
+        rng, time = self.rng, self.time
+        span_ms = self.span_ms if time is Time.EVENT else int(self.load_s * 1000)
+        size_ms = max(2, int(span_ms / rng.choice((2.5, 6, 15))))
+        kind = rng.choice(("tumbling", "sliding", "sliding", "session"))
+        self.lateness_ms = rng.choice((0, 0, self.span_ms // 20))
+        self.settings: dict[str, Any] = {
+            "key": "key",
+            "timestamp": "at" if time is Time.EVENT else None,
+            "lag_ms": 0 if self.tells else self.disorder_ms,
+            "interval_ms": rng.choice((50, 200, 700)),
+            "max_advance_ms": max(1, self.span_ms // 20) if self.bad else 0,
+            "idle_timeout_ms": self.idle_ms,
+            "policy": self.policy,
+            "allowed_lateness_ms": self.lateness_ms,
+        }
+        if kind == "session" and time is not Time.INGESTION:
+            return Session(max(1, size_ms // 8), time=time)
+        if kind == "tumbling":
+            return Tumbling(size_ms, time=time)
+        return Sliding(size_ms, max(1, size_ms // rng.choice((2, 3, 4))), rng.choice((0, 7)), time=time)
+
+    def incremental(self, windows: Any, inputs: list[str]) -> None:
+        """Ready made, or a class of the user's with a merge or without."""
+        rng = self.rng
+        style: Any = rng.choice((Ready, Merging) if isinstance(windows, Session) else (Ready, Plain, Merging))
+        late = rng.choice((LatePolicy.STREAM, LatePolicy.STREAM, LatePolicy.DROP))
+        if style is not Ready and rng.random() < 0.2:
+            late = LatePolicy.RETRACT
+        of: dict[str, Any] = {"aggregate": Collect("n"), "outputs": RESULTS} if style is Ready else {}
+        bolt = style(windows, late=late, **self.settings, **of)
+        self.add("windows", bolt, rng.choice((1, 1, 2, 3)), inputs, tidy=self.tidy)
+        self.ledger.readers["windows"] = Reader(late is LatePolicy.STREAM, keeps=False)
+
+    def second(self) -> None:
+        """Windows over the results of windows: none of these may come late, whatever the first ones are."""
+        over: Any = Second(
+            Tumbling(max(1, int(self.span_ms / self.rng.choice((2.0, 4.0))))),
+            Collect(),
+            key="key",
+            timestamp=_last_moment,
+            idle_timeout_ms=0,
+            max_advance_ms=0,
+            lag_ms=0,
+            interval_ms=self.rng.choice((50, 200)),
+            late=LatePolicy.STREAM,
+            outputs=RESULTS,
+        )
+        self.add("second", over, self.rng.choice((1, 2)), ["windows"], tidy=True)
+
+    def buffered(self, windows: Any, inputs: list[str]) -> None:
+        """Windows that keep their tuples."""
+        if isinstance(windows, Session):
+            windows = Tumbling(windows.gap_ms * 2, time=self.time)
+        bolt = Buffered(windows, late=LatePolicy.STREAM, **self.settings)
+        self.add("buffered", bolt, self.rng.choice((1, 2)), inputs, tidy=self.tidy)
+        self.ledger.readers["buffered"] = Reader(late_stream=True, keeps=True)
+
+    def add(self, name: str, made: Any, parallelism: int, inputs: list[str], *, tidy: bool) -> None:
+        """A bolt with windows."""
+        made.ledger, made.tidy = self.ledger, tidy
+        declarer = self.builder.set_bolt(name, made, parallelism)
+        for source in inputs:
+            _subscribe(declarer, "fields", source)
+        self.results.append((name, made.late is LatePolicy.STREAM))
+
+    def config(self) -> Config:
+        """Small mailboxes and turns."""
+        rng = self.rng
+        return Config(
+            workers=self.workers,
+            acker_executors=rng.choice((None, 1)),
+            mailbox_capacity_tuples=rng.choice((2, 8, 64)),
+            turn_max_tuples=rng.choice((1, 4, 256)),
+            acker_tree_max_messages=rng.choice((1, 16, 256)),
+            max_retries=None if self.patient else 100_000,
+            message_timeout_s=10.0 if self.ledger.times_out else LONG_S,
+            restart_max=100_000,
+            restart_backoff_s=(0, 0.1),
+            backpressure_enable=False,
+            watermark_idle_timeout_ms=self.idle_ms,
+        )
+
+
+def _last_moment(tup: Any) -> int:
+    """Of a result: the last moment of its window. (At its end, the second windows may have closed.)"""
+    return int(tup["end"]) - 1
+
+
+def _subscribe(declarer: Any, kind: str, source: str) -> None:
+    if kind == "fields":
+        declarer.fields_grouping(source, "key")
+    elif kind == "local":
+        declarer.local_or_shuffle_grouping(source)
+    else:
+        declarer.shuffle_grouping(source)
+
+
+def whole(shape: Shape) -> list[Any]:
+    """What the windows of a tidy shape come to: the reference, over all rows, in any order."""
+    expected = reference_of(shape.windows, 0)
+    expected.add([(drop.key, drop.at_ms, drop.n) for drop in shape.drops])
+    found: list[Any] = expected.advance(10**17)
+    return found

@@ -1,0 +1,179 @@
+"""Batches when Spark fails: jobs, the session, its JVM; partitions that are too large; a topology that is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiostorm import LocalCluster, TopologyFailedError
+from aiostorm.spark import SparkBatchSpout
+from aiostorm.spark.fetching import Fetching, TooLargeError, planned
+from aiostorm.spark.group_size import GROUP_BYTES, MAX_GROUP, GroupSize
+from aiostorm.spark.types import arrow_schema
+from tests.spark.conftest import in_thread
+from tests.spark.test_batch_spout import Chunks, counting, eventually, finished, ids, made, off_loop
+
+pytestmark = [pytest.mark.spark, pytest.mark.sockets]
+
+ROOT = Path(__file__).resolve().parents[2]
+OFF = {"spark.sql.adaptive.enabled": "false", "spark.sql.execution.arrow.maxRecordsPerBatch": 100}
+
+
+def test_the_installed_spark_gives_partitions_by_number(spark: Any) -> None:
+    """What fetching.py relies on."""
+    import pyarrow as pa
+
+    def work() -> None:
+        frame = planned(made(spark, 1_000, 4), OFF)
+        fetching, schema = Fetching(frame), arrow_schema(frame.schema, "it")
+        assert fetching.partitions == 4
+        fetched = fetching.fetch([1, 3], "a test")
+        assert fetched.sizes == [3, 3]
+        batches = [pa.ipc.read_record_batch(pa.py_buffer(fetched.read()), schema) for _ in range(6)]
+        assert [b.column(0)[0].as_py() for b in batches] == [250, 350, 450, 750, 850, 950]
+        fetched.close()
+        fetched.close()
+        with pytest.raises(EOFError):
+            fetched.read()
+        # Adaptive execution makes one partition of these; the number is known, and the same, without it.
+        grouped = made(spark, 1_000, 4).groupBy("text").count()
+        assert Fetching(planned(grouped, OFF)).partitions == int(spark.conf.get("spark.sql.shuffle.partitions"))
+        assert Fetching(planned(grouped, {**OFF, "spark.sql.adaptive.enabled": "true"})).partitions == 1
+        assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+
+    in_thread(work)
+
+
+def test_groups_grow_while_partitions_are_small() -> None:
+    size, sizes = GroupSize(), []
+    for _ in range(6):
+        sizes.append(size.partitions)
+        size.came(size.partitions, 0)
+    assert sizes == [1, 4, 16, 64, 256, MAX_GROUP]
+    size.came(256, 256 * GROUP_BYTES)
+    assert size.partitions == 1
+    size.came(1, GROUP_BYTES // 2)
+    assert size.partitions == 2
+    size.too_large()
+    assert size.partitions == 1
+
+
+async def test_a_thousand_partitions_are_a_few_jobs(spark: Any) -> None:
+    bolt = Chunks()
+    metrics = await finished(counting(SparkBatchSpout(await ids(spark, 500, 1_000)), bolt), timeout_s=100)
+    assert sorted(bolt.ids) == list(range(500))
+    assert metrics["numbers"].progress.done == 1_000
+
+
+async def test_a_partition_that_the_driver_does_not_take_is_pushed(spark: Any) -> None:
+    conf = spark.sparkContext._jsc.sc().conf()  # read for each job
+    before = conf.get("spark.driver.maxResultSize", "1g")
+    await asyncio.to_thread(conf.set, "spark.driver.maxResultSize", "200k")
+    try:
+        frame = await off_loop(lambda: spark.range(0, 40_000, 1, 3).selectExpr("id", "id * 2 as b", "id * 3 as c"))
+        with pytest.raises(TopologyFailedError, match=r"larger than spark\.driver\.maxResultSize"):
+            await finished(counting(SparkBatchSpout(frame, way="fetch"), Chunks()))
+        bolt = Chunks()
+        metrics = await finished(counting(SparkBatchSpout(frame, chunk_rows=1_000), bolt))
+    finally:
+        await asyncio.to_thread(conf.set, "spark.driver.maxResultSize", before)
+    assert sorted(bolt.ids) == list(range(40_000))
+    assert metrics["numbers"].errors == 0
+
+
+def test_what_is_too_large_says_so(spark: Any) -> None:
+    error = TooLargeError([3, 4, 5])
+    assert error.partitions == 3
+    assert "3 to 5" in str(error)
+
+
+async def test_a_job_that_fails_is_tried_again_and_given_up(spark: Any, tmp_path: Path) -> None:
+    sql = "select if(id = 77, raise_error('boo'), id) as id from range(0, 100, 1, 4)"
+    bolt = Chunks()
+    spout = SparkBatchSpout(sql=sql, fields="id", chunk_rows=10, ahead=1)
+    topology = counting(spout, bolt, 1, **{"topology.restart.backoff.secs": [0.0]})
+    with pytest.raises(TopologyFailedError, match="boo"):
+        await finished(topology)
+    assert sorted(bolt.ids) == list(range(75))  # what came before it, once
+
+
+async def test_a_topology_that_is_killed_leaves_no_job_and_no_thread(spark: Any) -> None:
+    def slow(batches: Any) -> Any:
+        import time
+
+        for batch in batches:
+            if batch.column(0)[0].as_py():
+                time.sleep(60)
+            yield batch
+
+    frame = await off_loop(lambda: spark.range(0, 4, 1, 4).mapInArrow(slow, "id long"))
+    bolt = Chunks()
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("t", counting(SparkBatchSpout(frame, ahead=2), bolt))
+        await eventually(lambda: bolt.ids == [0])
+        await running.kill(wait_s=0)
+    tracker = spark.sparkContext.statusTracker()
+    for _ in range(600):
+        if not await asyncio.to_thread(tracker.getActiveJobsIds):
+            break
+        await asyncio.sleep(0.1)
+    else:
+        raise AssertionError("jobs are left")
+    await eventually(lambda: not [t for t in threading.enumerate() if t.name.startswith("spark-numbers")])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+async def test_a_jvm_that_dies_is_started_again_and_a_dataframe_that_cannot_be_says_so(java: None) -> None:
+    program = """
+    import asyncio, os, signal, sys
+    from tests.spark.conftest import FAST, in_thread
+    from tests.spark.test_batch_spout import Chunks, counting, finished, made
+    from aiostorm import TopologyFailedError
+    from aiostorm.spark import SparkBatchSpout, make_session
+    from aiostorm.spark.sessions import sessions, stop_session
+
+    conf = {**FAST, "spark.master": "local[2]"}
+
+    class Kill(Chunks):
+        async def execute_arrow(self, batch, collector):
+            await super().execute_arrow(batch, collector)
+            if len(self.ids) == 1000:
+                session = sessions._shared.session
+                os.kill(session._sc._gateway.proc.pid, signal.SIGKILL)
+
+    bolt = Kill()
+    make = lambda session: made(session, 8000, 16)
+    spout = SparkBatchSpout(make, fields=("id", "text", "double"), session=conf, chunk_rows=100)
+    metrics = asyncio.run(finished(counting(spout, bolt), timeout_s=150))
+    assert sorted(bolt.ids) == list(range(8000)), len(bolt.ids)
+    assert metrics["numbers"].progress.done == 16
+    print("went on", metrics["numbers"].errors)
+    session = in_thread(lambda: make_session(conf))
+    frame = in_thread(lambda: made(session, 100, 2))
+    spout = SparkBatchSpout(frame)
+    in_thread(stop_session, session)
+    try:
+        asyncio.run(finished(counting(spout, Chunks())))
+    except TopologyFailedError as error:
+        print(error)
+    """
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "went on" in done.stdout
+    assert "the session of this DataFrame has been stopped: give a function" in done.stdout

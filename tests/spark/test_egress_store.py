@@ -1,0 +1,109 @@
+"""The egress store: what was kept is there after a crash, what was cut short is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aiostorm.spark import SparkSourceError, egress_store
+from aiostorm.spark.egress_log import Size
+from aiostorm.spark.egress_store import DirectoryLog, MemoryStore
+
+pytestmark = pytest.mark.sockets  # a thread writes: real time
+
+
+async def filled(path: Path, chunks: int) -> str:
+    store = DirectoryLog(str(path))
+    found = await store.open()
+    for at in range(len(found.sizes) + found.first, chunks):
+        await store.add(at, 3, b"%d " % at * 100)
+    await store.close()
+    return found.log
+
+
+async def test_what_was_kept_is_there_in_the_next_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(egress_store, "SEGMENT_BYTES", 1000)
+    monkeypatch.setattr(egress_store, "RECENT_BYTES", 500)
+    name = await filled(tmp_path / "log", 20)
+    store = DirectoryLog(str(tmp_path / "log"))
+    found = await store.open()
+    assert (found.log, found.first, len(found.sizes), found.committed) == (name, 0, 20, {})
+    assert found.sizes[0] == Size(3, 200)
+    assert [await store.read(at) for at in range(20)] == [b"%d " % at * 100 for at in range(20)]
+    await store.trim(11, {"spark": 11})
+    with pytest.raises(KeyError):
+        await store.read(10)
+    assert await store.read(11) == b"11 " * 100
+    await store.close()
+    files = sorted(file.name for file in (tmp_path / "log").iterdir())
+    assert not any("00000.blob" in name for name in files)
+    store = DirectoryLog(str(tmp_path / "log"))
+    found = await store.open()
+    assert (found.log, found.first, len(found.sizes), found.committed) == (name, 11, 9, {"spark": 11})
+    await store.add(20, 1, b"x")
+    assert await store.read(20) == b"x"
+    await store.close()
+
+
+async def test_all_is_trimmed_and_goes_on(tmp_path: Path) -> None:
+    await filled(tmp_path / "log", 3)
+    store = DirectoryLog(str(tmp_path / "log"))
+    await store.open()
+    await store.trim(3, {"spark": 3})
+    await store.close()
+    store = DirectoryLog(str(tmp_path / "log"))
+    found = await store.open()
+    assert (found.first, found.sizes) == (3, [])
+    await store.close()
+
+
+async def test_what_was_cut_short_is_cut_off(tmp_path: Path) -> None:
+    await filled(tmp_path / "log", 3)
+    [file] = (tmp_path / "log").glob("log-*")
+    data = file.read_bytes()
+    for cut in (1, 150, 215):
+        file.write_bytes(data[:-cut])
+        store = DirectoryLog(str(tmp_path / "log"))
+        found = await store.open()
+        assert len(found.sizes) == 2
+        await store.add(2, 3, b"2 " * 100)
+        await store.close()
+        assert file.read_bytes() == data
+
+
+async def test_damage_in_the_middle_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(egress_store, "SEGMENT_BYTES", 100)
+    await filled(tmp_path / "log", 3)
+    first, second, _ = sorted((tmp_path / "log").glob("log-*"))
+    kept = first.read_bytes()
+    first.write_bytes(kept[:-1] + b"?")
+    store = DirectoryLog(str(tmp_path / "log"))
+    with pytest.raises(SparkSourceError, match="damaged"):
+        await store.open()
+    await store.close()
+    first.write_bytes(kept)
+    second.unlink()
+    store = DirectoryLog(str(tmp_path / "log"))
+    with pytest.raises(SparkSourceError, match="missing"):
+        await store.open()
+    await store.close()
+
+
+async def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "meta.blob").write_bytes(b"{}")
+    store = DirectoryLog(str(tmp_path))
+    with pytest.raises(SparkSourceError, match="another directory"):
+        await store.open()
+    await store.close()
+
+
+async def test_memory_keeps_and_lets_go() -> None:
+    store = MemoryStore()
+    await store.open()
+    for at in range(3):
+        await store.add(at, 1, b"%d" % at)
+    await store.trim(2, {})
+    assert await store.read(2) == b"2"
+    with pytest.raises(KeyError):
+        await store.read(1)

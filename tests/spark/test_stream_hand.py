@@ -1,0 +1,125 @@
+"""What Spark calls with a batch: it waits for the event loop, and never for one that has gone. No Spark is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from aiostorm.spark.stream_hand import LOOK_S, BatchNotDoneError, Delivery, Hand
+from aiostorm.spark.stream_query import reason_of
+
+pytestmark = pytest.mark.sockets  # threads
+
+LIMIT_S = 20 * LOOK_S
+
+
+class Caller:
+    """A thread that calls the hand, as py4j does."""
+
+    def __init__(self, hand: Hand, batch_id: int = 7) -> None:
+        self.raised: BaseException | None = None
+        self._thread = threading.Thread(target=self._call, args=(hand, batch_id))
+        self._thread.start()
+
+    def _call(self, hand: Hand, batch_id: int) -> None:
+        try:
+            hand("a DataFrame", batch_id)
+        except BaseException as error:
+            self.raised = error
+
+    def join(self) -> BaseException | None:
+        """What it raised."""
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive(), "it still waits"
+        return self.raised
+
+
+def in_loop(use: Any) -> Any:
+    """Run `use(hand, deliveries)` in an event loop that is closed then."""
+
+    async def main() -> Any:
+        deliveries: asyncio.Queue[Delivery] = asyncio.Queue(1)
+        return await use(Hand(asyncio.get_running_loop(), deliveries.put_nowait), deliveries)
+
+    return asyncio.run(main())
+
+
+def test_it_returns_when_the_batch_is_done() -> None:
+    async def use(hand: Hand, deliveries: asyncio.Queue[Delivery]) -> Caller:
+        caller = Caller(hand)
+        delivery = await deliveries.get()
+        assert (delivery.dataframe, delivery.batch_id) == ("a DataFrame", 7)
+        delivery.done()
+        delivery.fail("too late: the first one counts")
+        return caller
+
+    assert in_loop(use).join() is None
+
+
+def test_it_raises_one_short_error_when_the_batch_failed() -> None:
+    async def use(hand: Hand, deliveries: asyncio.Queue[Delivery]) -> Caller:
+        caller = Caller(hand)
+        delivery = await deliveries.get()
+        delivery.fail("a bolt said no")
+        delivery.done()
+        return caller
+
+    error = in_loop(use).join()
+    assert type(error) is BatchNotDoneError
+    assert str(error) == "batch 7 was not processed: a bolt said no"
+    assert error.__cause__ is None
+    assert error.__context__ is None
+
+
+def test_who_waits_and_who_comes_later_is_sent_away() -> None:
+    async def use(hand: Hand, deliveries: asyncio.Queue[Delivery]) -> list[Caller]:
+        first = Caller(hand)
+        await deliveries.get()
+        hand.shut("the topology has ended")
+        return [first, Caller(hand, 8)]
+
+    for caller, batch_id in zip(in_loop(use), (7, 8), strict=True):
+        assert str(caller.join()) == f"batch {batch_id} was not processed: the topology has ended"
+
+
+def test_it_does_not_wait_for_a_loop_that_was_closed() -> None:
+    async def use(hand: Hand, deliveries: asyncio.Queue[Delivery]) -> tuple[Hand, Caller]:
+        caller = Caller(hand)
+        await deliveries.get()
+        return hand, caller  # and nobody says what became of it
+
+    hand, caller = in_loop(use)
+    for late in (caller, Caller(hand)):
+        assert "the event loop of the topology has ended" in str(late.join())
+
+
+def test_py4j_does_not_log_what_others_tell(caplog: pytest.LogCaptureFixture) -> None:
+    in_loop(lambda hand, deliveries: asyncio.sleep(0))
+    logger = logging.getLogger("py4j.clientserver")
+    for error in (BatchNotDoneError("told"), ValueError("news")):
+        try:
+            raise error
+        except (BatchNotDoneError, ValueError):
+            logger.exception("in the Python proxy")
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ValueError]
+
+
+def test_a_reason_is_a_line_of_two_hundred() -> None:
+    java = (
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: Task 0 "
+        "failed\n\nDriver stacktrace: SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: [id = 1]\nLogical Plan:\n"
+        + "x\n"
+        * 200
+    )
+    assert reason_of(ValueError(java)) == "Job aborted due to stage failure: Task 0 failed"
+    python = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] Return Message: "
+        'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: no\n SQLSTATE: 39000 SQLSTATE: XXKST\n'
+        "=== Streaming Query ===\n"
+    )
+    assert reason_of(ValueError(python)) == "ValueError: no"
+    assert len(reason_of(ValueError("y" * 5000))) < 700

@@ -1,0 +1,138 @@
+"""Workers in Spark tasks: on the session of these tests (two cores), and on a standalone Spark of two workers."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiostorm import LocalCluster
+from aiostorm.cluster import WorkerError
+from aiostorm.spark import SparkWorkers, SparkWorkersError
+from aiostorm.spark.sessions import sessions
+from aiostorm.transport import ExposedError
+
+from ..cluster.spread_jobs import written
+from .worker_kills import alive, parent_of, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.blocks_loop, pytest.mark.timeout(240)]
+
+ROOT = Path(__file__).parents[2]
+JOBS = "tests.spark.worker_jobs"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "written"
+    made.mkdir()
+    return made
+
+
+async def test_a_worker_in_a_slot_and_one_on_the_driver(
+    spark: Any, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    count = 3000
+    async with LocalCluster(site=SparkWorkers(spark, slots=1)) as cluster:
+        assert cluster.workers == 1
+        running = await cluster.submit("numbers", f"{JOBS}:from_driver", arguments=(str(folder), str(count), "0.01"))
+        worker, driver = running.workers()
+        assert (worker.name, driver.name, driver.pid) == ("worker-1", "driver-1", os.getpid())
+        assert len(driver.tasks) == 1
+        assert worker.pid not in (0, os.getpid())
+        await until(lambda: len(written(folder)) > 100)
+        slot = parent_of(worker.pid)
+        for victim in (worker.pid, slot):  # the worker, then Spark's Python worker with its next life
+            victim = parent_of(running.workers()[0].pid) if victim == slot else victim
+            before = running.workers()[0]
+            os.kill(victim, signal.SIGKILL)
+            await until(lambda before=before: running.workers()[0].restarts > before.restarts)  # type: ignore[misc]
+            await until(lambda: running.workers()[0].phase == "RUNNING")
+            await until(lambda before=before: not alive(before.pid))  # type: ignore[misc]
+        await running.wait_finished(90)
+        assert set(written(folder)) == set(range(count))
+        assert (await running.results())["numbers"] == [count]
+        assert [w.restarts for w in running.workers()] == [2, 0]
+        last = running.workers()[0].pid
+    await until(lambda: not alive(last))
+    assert "worker-1 write" in caplog.text  # what it prints
+    assert spark.range(3).count() == 3  # the session is as it was
+    token = [r.getMessage() for r in caplog.records if "credentials" in r.getMessage()]
+    assert not token
+
+
+async def test_what_cannot_be_is_said_before_anything_starts(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(SparkWorkersError, match=r"3 slots need 3 cores, and local\[2\] has 2"):
+        async with LocalCluster(site=SparkWorkers(spark, slots=3)):
+            pass
+    with pytest.raises(SparkWorkersError, match=r"there is no file .*none\.py"):
+        async with LocalCluster(site=SparkWorkers(spark, py_files=[str(tmp_path / "none.py")])):
+            pass
+    with pytest.raises(ValueError, match="the site has 2 workers, not 3"):
+        LocalCluster(workers=3, site=SparkWorkers(spark, slots=2))
+    for missing, more in (("listen=HOST:PORT", {}), ("TLS and a token", {"listen": "127.0.0.1:0"})):
+        with pytest.raises(ExposedError, match=missing):
+            async with LocalCluster(site=SparkWorkers({"spark.master": "spark://far.example:7077"}, **more)):
+                pass
+    assert sessions.lease().get() is not None  # nobody has stopped it
+
+
+async def test_no_free_core_is_an_error_that_says_what_to_change(
+    spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr("aiostorm.spark.slot_spawner.WAIT_S", 0.5)
+    async with LocalCluster(site=SparkWorkers(spark, slots=2)) as first:
+        await first.submit("one", f"{JOBS}:from_driver", arguments=(str(folder), "10"))
+        async with LocalCluster(site=SparkWorkers(spark, slots=1, start_limit_s=3.0)) as second:
+            with pytest.raises(WorkerError, match=r"not ready 3 s after its start.*it may wait for a free core"):
+                await second.submit("two", f"{JOBS}:from_driver", arguments=(str(folder), "10"))
+    assert "give it more (spark.executor.instances" in caplog.text
+
+
+def run_command(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "aiostorm", "run", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, **more)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--slots", "2"], 2, "give it as well"),
+        (["--spark", "local[2]", "--workers", "2"], 2, "leave out --workers"),
+        (["--spark", "local[2]", "--spark-conf", "memory=2g"], 2, "expected spark.KEY=VALUE"),
+        (["--spark", "spark://far.example:7077"], 78, "--listen"),
+        (["--spark", "yarn", "--listen", "10.1.2.3:0"], 78, "TLS and a token"),
+    ],
+)
+def test_what_the_command_refuses(words: list[str], code: int, said: str) -> None:
+    done = run_command(*words, "examples.word_count:topology")
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+@pytest.mark.slow
+def test_the_command_and_kills_on_a_standalone_spark(java: None) -> None:
+    from .standalone import standalone
+
+    with standalone(workers=2, cores=2) as master:
+        fast = ["spark.executor.memory=512m", "spark.driver.memory=512m", "spark.log.level=ERROR"]
+        conf = [word for setting in fast for word in ("--spark-conf", setting)]
+        target = ["examples.word_count:topology", "README.md", "docs/*.md"]
+        done = run_command("--spark", master, "--slots", "4", *conf, "--json", *target)
+        assert done.returncode == 0, done.stderr
+        here = json.loads(run_command("--json", *target).stdout)
+        assert json.loads(done.stdout)["summary"] == here["summary"]
+        words = ["--master", master, "--kills", "executor", "--count", "2000"]
+        command = [sys.executable, "-m", "tests.spark.worker_kills", *words]
+        kills = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        assert kills.returncode == 0, kills.stderr
+        report = json.loads(kills.stdout.splitlines()[-1])
+    assert (report["missing"], report["left"], report["first untouched"]) == (0, [], True)
+    assert report["driver pid is ours"]

@@ -1,0 +1,1 @@
+"""Tests of the machines of windows: no loop, no clock; every stream is held against a plain, slow reference."""

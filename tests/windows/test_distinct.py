@@ -1,0 +1,38 @@
+"""Distinct: close to the truth, the same merged or not, and an error that says what to install."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from aiostorm.windows import Distinct, Session, Sliding, Tumbling, WindowError, time_windows
+
+pytest.importorskip("datasketches")
+
+
+@pytest.mark.parametrize(
+    "assigner", [Tumbling(100), Sliding(100, 10), Session(100)], ids=lambda value: type(value).__name__
+)
+def test_it_is_close_to_the_truth(assigner: object) -> None:
+    windows = time_windows(assigner, Distinct("v"))  # type: ignore[arg-type]
+    rows = [{"v": f"user {n % 3_000}"} for n in range(4_000)]
+    assert windows.add(["k"] * 4_000, [n // 40 for n in range(4_000)], rows).failed == []
+    found = {one.window.end: one.result for one in windows.advance(10_000)}
+    assert found[min(end for end in found if end >= 100)] == pytest.approx(3_000, rel=0.05)
+
+
+def test_equal_values_are_one_and_what_has_no_hash_fails_alone() -> None:
+    windows = time_windows(Tumbling(10), Distinct())
+    taken = windows.add("kkkkk", [1] * 5, [1, 1.0, True, "1", [1]])
+    assert [place for place, _ in taken.failed] == [4]
+    assert [one.result for one in windows.advance(10)] == [2]
+
+
+def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for precision in (6, 22, 1.5):
+        with pytest.raises(WindowError, match="precision"):
+            Distinct(precision=precision)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "datasketches", None)
+    with pytest.raises(WindowError, match=r"aiostorm\[sketches\]"):
+        Distinct()

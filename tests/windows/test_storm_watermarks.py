@@ -1,0 +1,182 @@
+"""Scenarios of Storm's WaterMarkEventGeneratorTest, WindowedBoltExecutorTest and of what bounds a window's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from aiostorm.windows import (
+    BufferedCounts,
+    BufferedWindows,
+    Count,
+    Counts,
+    Periodic,
+    PlainWindows,
+    Sliding,
+    TimestampError,
+    Tumbling,
+    Watermarks,
+    WindowError,
+    WindowLimitError,
+)
+
+from .scenarios import scenario
+
+LAG_MS = 5
+
+
+class Tracker:
+    """Storm's WaterMarkEventGenerator: `track` rows of a stream, `run` says the watermark if there is a new one."""
+
+    def __init__(self, *streams: str) -> None:
+        self.watermarks = Watermarks(streams)
+        self.generators = {stream: Periodic(LAG_MS, interval_ms=1) for stream in streams}
+        self.now_ms = 0
+        self.run()
+
+    def track(self, stream: str, *timestamps: int) -> None:
+        self.generators[stream].observe(timestamps, timestamps)
+
+    def run(self) -> int | None:
+        before = self.watermarks.watermark
+        self.now_ms += 1
+        for stream, generator in self.generators.items():
+            said = generator.tick(self.now_ms)
+            if said is not None:
+                self.watermarks.advance(stream, said, self.now_ms)
+        return self.watermarks.watermark if self.watermarks.watermark != before else None
+
+
+@scenario("One stream at 100, 110; lag 5", "WaterMarkEventGeneratorTest#testTrackSingleStream", "105")
+def test_one_stream() -> None:
+    tracker = Tracker("s1")
+    tracker.track("s1", 100, 110)
+    assert tracker.run() == 105
+
+
+@scenario("And 104 behind them", "WaterMarkEventGeneratorTest#testTrackSingleStreamOutOfOrder", "105")
+def test_one_stream_out_of_order() -> None:
+    tracker = Tracker("s1")
+    tracker.track("s1", 100, 110, 104)
+    assert tracker.run() == 105
+
+
+@scenario(
+    "Two streams: one at 110, then the other at 98",
+    "WaterMarkEventGeneratorTest#testTrackTwoStreams",
+    "none while one is silent; 93",
+)
+def test_two_streams() -> None:
+    tracker = Tracker("s1", "s2")
+    tracker.track("s1", 100, 110)
+    assert tracker.run() is None
+    tracker.track("s2", 95, 98)
+    assert tracker.run() == 93
+
+
+@scenario("Nothing has come", "WaterMarkEventGeneratorTest#testNoEvents", "no watermark")
+def test_nothing_has_come() -> None:
+    assert Tracker("s1").run() is None
+
+
+@scenario(
+    "Watermark 105; then 105, 106, 115 and 104",
+    "WaterMarkEventGeneratorTest#testLateEvent",
+    "104 is late, 105 is not; 110",
+    "windows of 1 ms: the same; of 10 ms: 104 is not late, 99 is; 110",
+    "A tuple is late if all its windows have fired: what is still open takes it",
+)
+def test_a_late_row() -> None:
+    tracker = Tracker("s1")
+    tracker.track("s1", 100, 110)
+    assert tracker.run() == 105
+    came = (105, 106, 115, 104, 99)
+    assert late(Tumbling(1), 105, came) == [104, 99]
+    assert late(Tumbling(10), 105, came) == [99]
+    tracker.track("s1", *came)
+    assert tracker.run() == 110
+
+
+def late(assigner: Sliding, watermark: int, timestamps: Sequence[int]) -> list[int]:
+    windows = PlainWindows(assigner, Count())
+    list(windows.advance(watermark))
+    taken = windows.add([None] * len(timestamps), timestamps, timestamps)
+    assert taken.failed == []
+    return [timestamps[place] for place in taken.late]
+
+
+@scenario(
+    "A tuple without a time",
+    "WindowedBoltExecutorTest#testExecuteWithoutTs",
+    "IllegalArgumentException: the worker ends",
+    "TimestampError: the tuple fails, the others and the task go on",
+    "One bad tuple is no reason to lose what is open",
+)
+def test_a_row_without_a_time() -> None:
+    windows = BufferedWindows(Sliding(20, 10))
+    taken = windows.add([None] * 2, [None, 603], ["bad", "good"])
+    assert [(place, type(error)) for place, error in taken.failed] == [(0, TimestampError)]
+    assert [one.get() for one in windows.advance(610)] == [("good",)]
+
+
+@scenario(
+    "603, 605, 607, 618, 626, 636; 20 ms by 10, lag 5",
+    "WindowedBoltExecutorTest#testExecuteWithTs",
+    "603–607; 603–618; 618, 626",
+)
+def test_rows_with_a_time() -> None:
+    timestamps = (603, 605, 607, 618, 626, 636)
+    tracker, windows = Tracker("s1"), BufferedWindows(Sliding(20, 10))
+    tracker.track("s1", *timestamps)
+    windows.add([None] * len(timestamps), timestamps, timestamps)
+    watermark = tracker.run()
+    assert watermark == 631
+    assert [one.get() for one in windows.advance(watermark)] == [(603, 605, 607), (603, 605, 607, 618), (618, 626)]
+
+
+@scenario(
+    "The same, a watermark after each, and then 600",
+    "WindowedBoltExecutorTest#testExecuteWithLateTupleStream",
+    "600 is late, and none of the others",
+)
+def test_a_late_row_after_the_others() -> None:
+    tracker, windows = Tracker("s1"), BufferedWindows(Sliding(20, 10))
+    late_ones = []
+    for timestamp in (603, 605, 607, 618, 626, 636, 600):
+        tracker.track("s1", timestamp)
+        late_ones += [timestamp] * len(windows.add([None], [timestamp], [timestamp]).late)
+        watermark = tracker.run()
+        if watermark is not None:
+            list(windows.advance(watermark))
+    assert late_ones == [600]
+
+
+@scenario(
+    "A cache of 0 or -1 partitions of a window",
+    "SimpleWindowPartitionCacheTest#testBuildInvalid1, testBuildInvalid2",
+    "IllegalArgumentException",
+    "no cache; a limit of 0 or -1 rows or states is a WindowError",
+    "What does not fit into memory is not put on a disk: it fails with an error that says what to do",
+)
+def test_limits_below_one() -> None:
+    for limit in (0, -1):
+        with pytest.raises(WindowError, match="max_rows"):
+            BufferedWindows(Tumbling(10), max_rows=limit)
+        with pytest.raises(WindowError, match="max_states"):
+            PlainWindows(Tumbling(10), Count(), max_states=limit)
+
+
+@scenario(
+    "Room for 2, and 3 come",
+    "SimpleWindowPartitionCacheTest#testGet",
+    "2 is put into the store, 3 is there",
+    "3 fails; 1 and 2 stay",
+    "No cache, as above",
+)
+def test_more_than_there_is_room_for() -> None:
+    buffered = BufferedCounts(Counts(5), max_rows=2)
+    incremental = PlainWindows(Tumbling(10), Count(), max_states=2)
+    for taken in (buffered.add([None] * 3, [1, 2, 3]), incremental.add([1, 2, 3], [0, 0, 0], [1, 2, 3])):
+        assert [(place, type(error)) for place, error in taken.failed] == [(2, WindowLimitError)]
+    assert buffered.rows == incremental.states == 2

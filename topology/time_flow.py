@@ -1,0 +1,173 @@
+"""Time flow: which components tell those behind them how far time has come, and which of them can be believed.
+
+    orders ──► parse ──► per minute ──► biggest          per minute, biggest: windows by event time
+      end       end       watermarks                     what each tells those behind it
+
+1. A mark travels on every edge behind which somebody has windows: at least the *end*, when no more rows will come.
+2. A component *tells* watermarks if it has windows by event time, if it says that it does (`watermarks = True`), or if
+   all that it reads tells them: then it passes on the least.
+3. Windows by count or by processing time say nothing about event time: behind them only the end is told.
+4. Nothing is told on an edge that closes a cycle.
+
+From: Flink, where sources tell; in JStorm only windowed bolts do, and what is between them swallows it (depart).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .config import Config
+    from .plan import Edge
+    from .topology import ComponentSpec, Topology
+
+
+class Windowing(Enum):
+    """What a component does with time."""
+
+    NONE = "none"
+    COUNTS = "counts"  # windows by count
+    CLOCK = "clock"  # windows by processing time
+    EVENTS = "events"  # windows by event time, or by ingestion time
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRole:
+    """What a component declares. `tells`: it emits watermarks itself. `stamped`: it asks when a row came in.
+
+    `keeps`: rows are acked when windows fire, `kept_ms` after they came (None: nobody can say). `kept_rows`: so many of
+    them must be there at once, or no window fires.
+    """
+
+    windowing: Windowing = Windowing.NONE
+    tells: bool = False
+    keeps: bool = False
+    kept_ms: int | None = None
+    kept_rows: int | None = None
+    stamped: bool = False
+
+    @property
+    def listens(self) -> bool:
+        """Does it want to hear of time, or of its end?"""
+        return self.windowing in (Windowing.CLOCK, Windowing.EVENTS) or self.keeps
+
+
+NO_ROLE: Final = TimeRole()
+"""Of a component that has nothing to do with time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFlow:
+    """Of one topology, by component.
+
+    `marks`: it sends marks. `tells`: its watermarks are told (else only its end is). `kept`: behind it rows are acked
+    when windows fire, so its end cannot wait for acks. `stamped`: rows carry the time at which they came in.
+    """
+
+    marks: frozenset[str]
+    tells: frozenset[str]
+    kept: frozenset[str]
+    stamped: bool
+    roles: Mapping[str, TimeRole]
+
+    def hears(self, component: str) -> bool:
+        """Are marks sent to it?"""
+        return component in self.marks or self.roles[component].listens
+
+
+def time_flow(topology: Topology, feedback: frozenset[Edge]) -> TimeFlow:
+    """Follow time through a topology."""
+    specs = topology.components
+    roles = {spec.id: spec.time for spec in specs.values()}
+    sources: dict[str, list[str]] = {component: [] for component in specs}
+    consumers: dict[str, list[str]] = {component: [] for component in specs}
+    for spec in specs.values():
+        for subscription in spec.inputs:
+            source = subscription.source.component
+            if source in specs and (subscription.source, spec.id) not in feedback:
+                sources[spec.id].append(source)
+                consumers[source].append(spec.id)
+    marks = _behind(sources, {component for component, role in roles.items() if role.listens})
+    kept = _behind(sources, {component for component, role in roles.items() if role.keeps})
+    tells: set[str] = set()
+    grown = True
+    while grown:
+        more = {
+            component
+            for component, role in roles.items()
+            if component not in tells and _tells(role, sources[component], tells)
+        }
+        tells |= more
+        grown = bool(more)
+    stamped = any(role.stamped for role in roles.values())
+    return TimeFlow(frozenset(marks), frozenset(tells), frozenset(kept), stamped, roles)
+
+
+def cannot_keep(topology: Topology, config: Config | None) -> list[str]:
+    """A problem for each component that keeps tuples in vain: too long, or more than there are (None: by default)."""
+    if not any(spec.time.keeps for spec in topology.components.values()):
+        return []
+    if config is None:
+        from .config import Config
+
+        config = Config()
+    return [*_kept_too_long(topology, config), *_kept_too_many(topology, config)]
+
+
+def _kept_too_many(topology: Topology, config: Config) -> list[str]:
+    """A window by count that is longer than spouts may have messages open never fires: they all time out."""
+    problems = []
+    for spec in topology.components.values():
+        sources = {subscription.source.component for subscription in spec.inputs}
+        pending = [_most_pending(topology.components[source], config) for source in sources]
+        rows, most = spec.time.kept_rows, sum(several for several in pending if several is not None)
+        if rows is not None and None not in pending and rows > most:
+            problems.append(
+                f"bolt {spec.id!r}: it keeps {rows} tuples until their windows have fired, but its spouts have {most} "
+                "messages open at most: raise topology.max.spout.pending, or use a WindowedBolt, which keeps no tuples"
+            )
+    return problems
+
+
+def _most_pending(source: ComponentSpec, config: Config) -> int | None:
+    """So many messages of a spout are open at once; None: nobody can say. (Bolts may make many rows of a message.)"""
+    from .config import component_config
+
+    most = component_config(config, source.config).max_spout_pending if source.kind == "spout" else None
+    return None if most is None else most * source.parallelism
+
+
+def _kept_too_long(topology: Topology, config: Config) -> list[str]:
+    if not config.enable_message_timeouts:
+        return []
+    specs = topology.components.values()
+    keeping = [(spec.id, kept_ms) for spec in specs if (kept_ms := spec.time.kept_ms) is not None]
+    limit_s = config.message_timeout_s
+    return [
+        f"bolt {component!r}: it keeps tuples until their windows have fired, for {kept_ms / 1000:g} s and more, but "
+        f"messages time out after {limit_s:g} s: raise topology.message.timeout.secs above that "
+        "(create_topology(config=Config(message_timeout_s=…))), or use a WindowedBolt, which keeps no tuples"
+        for component, kept_ms in keeping
+        if kept_ms >= limit_s * 1000
+    ]
+
+
+def _tells(role: TimeRole, sources: list[str], tells: set[str]) -> bool:
+    if role.tells or role.windowing is Windowing.EVENTS:
+        return True
+    return role.windowing is Windowing.NONE and bool(sources) and tells.issuperset(sources)
+
+
+def _behind(sources: Mapping[str, list[str]], asked: set[str]) -> set[str]:
+    """All that `asked` read, from whatever distance."""
+    found: set[str] = set()
+    ahead = [source for component in asked for source in sources[component]]
+    while ahead:
+        component = ahead.pop()
+        if component not in found:
+            found.add(component)
+            ahead += sources[component]
+    return found

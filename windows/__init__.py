@@ -1,0 +1,94 @@
+"""Windows: which rows belong together, when they are whole, and what they come to. Pure; the bolts are in tasks.
+
+rows ─ timestamps ─ assigners ─► slices ─ aggregates ─► states ─┐
+input tasks ─ generators ─► watermarks ─ policy ────────────────┴─► fired: window, key, result
+"""
+
+from .aggregates import Aggregate
+from .assigners import Counts, Session, Sliding, Time, Tumbling
+from .bolts import BufferedWindowBolt, WindowBolt, WindowedBolt, key_names
+from .buffered import BufferedCounts, BufferedWindows, WindowRows
+from .building import Late, LatePolicy, buffered_windows, count_windows, time_windows
+from .combined import Combined
+from .count_windows import CountWindows
+from .distinct import Distinct
+from .errors import JoinError, TimestampError, WindowError, WindowKeyError, WindowLimitError
+from .generators import ByFunction, Generator, Periodic, Punctuated
+from .joins import Joins
+from .joins_bolt import JoinBolt
+from .joins_hash import HashJoin, JoinKind
+from .plain_windows import PlainWindows
+from .problems import LATE_FIELDS
+from .ready_made import Collect, Count, Fold, Max, Mean, Min, Of, Reduce, Sum, TopK
+from .rows import RowReader
+from .session_windows import SessionWindows
+from .settings import TimeSettings
+from .shared_windows import SharedWindows
+from .time_keeper import TimeKeeper
+from .time_windows import TimeWindows
+from .timestamps import all_ms, to_ms
+from .watermarks import END_MS, WatermarkPolicy, Watermarks
+from .window import Fired, Taken, Window
+
+__all__ = [
+    "END_MS",
+    "LATE_FIELDS",
+    "Aggregate",
+    "BufferedCounts",
+    "BufferedWindowBolt",
+    "BufferedWindows",
+    "ByFunction",
+    "Collect",
+    "Combined",
+    "Count",
+    "CountWindows",
+    "Counts",
+    "Distinct",
+    "Fired",
+    "Fold",
+    "Generator",
+    "HashJoin",
+    "JoinBolt",
+    "JoinError",
+    "JoinKind",
+    "Joins",
+    "Late",
+    "LatePolicy",
+    "Max",
+    "Mean",
+    "Min",
+    "Of",
+    "Periodic",
+    "PlainWindows",
+    "Punctuated",
+    "Reduce",
+    "RowReader",
+    "Session",
+    "SessionWindows",
+    "SharedWindows",
+    "Sliding",
+    "Sum",
+    "Taken",
+    "Time",
+    "TimeKeeper",
+    "TimeSettings",
+    "TimeWindows",
+    "TimestampError",
+    "TopK",
+    "Tumbling",
+    "WatermarkPolicy",
+    "Watermarks",
+    "Window",
+    "WindowBolt",
+    "WindowError",
+    "WindowKeyError",
+    "WindowLimitError",
+    "WindowRows",
+    "WindowedBolt",
+    "all_ms",
+    "buffered_windows",
+    "count_windows",
+    "key_names",
+    "time_windows",
+    "to_ms",
+]

@@ -1,0 +1,155 @@
+"""Assigners: which windows a timestamp (or a row's number) belongs to.
+
+1. Time windows are aligned to 1970 plus `offset_ms`; [start, end), before 1970 as after it.
+2. A sliding window slides by any part of its size: `slide_ms` <= `size_ms`.
+3. A session reaches from its first tuple to `gap_ms` after its last one: tuples that are a whole gap apart are in two.
+4. Count windows count the rows of a key from 0: the first is [0, size), the next [slide, slide + size).
+
+    size 10, slide 4      0   2 4   6 8   10  12  14
+    windows               ├──────────────────┤
+                                ├─────────────────────┤
+    slices                ├───┼─┼───┼─┼───┼───┼──┤          cut where any window begins or ends
+
+*Slices* are what windows share: a row is counted in one of them, and a window is made of whole ones. There are at most
+two in a slide, whatever the numbers are. (Panes of the greatest common divisor of size and slide would be more: 7,001
+in each slide of 7,001 ms if the size is an hour.)
+
+From: JStorm, Tumbling-, Sliding- and SessionWindows, SlidingCountWindows (which forgets windows if size > 2 * slide:
+depart). Slices: S. Krishnamurthy, C. Wu, M. Franklin, "On-the-fly sharing for streamed aggregation", 2006.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .errors import WindowError
+from .window import Window
+
+
+class Time(enum.Enum):
+    """Whose clock it is: in the tuple, of the task that takes it, or of the spout task that emitted it first."""
+
+    EVENT = "event"
+    PROCESSING = "processing"
+    INGESTION = "ingestion"
+
+
+def whole(value: object, what: str, least: int | None = 1) -> int:
+    """`value`, if it is an int and not below `least`; WindowError if not."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise WindowError(f"{what} is {value!r}; give a whole number")
+    if least is not None and value < least:
+        raise WindowError(f"{what} is {value}; give {least} or more")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Windows of `size_ms`, one each `slide_ms`."""
+
+    size_ms: int
+    slide_ms: int
+    offset_ms: int = 0
+    time: Time = Time.EVENT
+    rest_ms: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        whole(self.size_ms, "the size of windows (size_ms)")
+        whole(self.slide_ms, "the slide of windows (slide_ms)")
+        whole(self.offset_ms, "the offset of windows (offset_ms)", None)
+        if self.slide_ms > self.size_ms:
+            raise WindowError(
+                f"windows of {self.size_ms} ms that slide by {self.slide_ms} ms leave out what is between them; "
+                "slide by the size or less"
+            )
+        object.__setattr__(self, "rest_ms", self.size_ms % self.slide_ms)
+
+    def windows_of(self, timestamp: int) -> list[Window]:
+        """Those that a timestamp is in, in order."""
+        last = timestamp - (timestamp - self.offset_ms) % self.slide_ms
+        count = (last + self.size_ms - timestamp - 1) // self.slide_ms + 1
+        starts = range(last - (count - 1) * self.slide_ms, last + 1, self.slide_ms)
+        return [Window(start, start + self.size_ms) for start in starts]
+
+    def slice_of(self, timestamp: int) -> Window:
+        """The slice that a timestamp is in."""
+        past = (timestamp - self.offset_ms) % self.slide_ms
+        start = timestamp - past
+        if past < self.rest_ms:
+            return Window(start, start + self.rest_ms)
+        return Window(start + self.rest_ms, start + self.slide_ms)
+
+    def numbers_of(self, timestamps: Sequence[int]) -> list[int]:
+        """The number of the slice that each is in."""
+        slide_ms, offset_ms, rest_ms = self.slide_ms, self.offset_ms, self.rest_ms
+        if not rest_ms:
+            return [(timestamp - offset_ms) // slide_ms for timestamp in timestamps]
+        return [
+            2 * ((timestamp - offset_ms) // slide_ms) + ((timestamp - offset_ms) % slide_ms >= rest_ms)
+            for timestamp in timestamps
+        ]
+
+    def first_end(self, number: int) -> int:
+        """The end of the first window that has the slice of this number in it."""
+        windows = self.size_ms // self.slide_ms + (self.rest_ms > 0 and number % 2 == 0)
+        return self.last_end(number) - (windows - 1) * self.slide_ms
+
+    def last_end(self, number: int) -> int:
+        """The end of the last window that has the slice of this number in it."""
+        slide = number // 2 if self.rest_ms else number
+        return slide * self.slide_ms + self.offset_ms + self.size_ms
+
+    def starts_over(self, slice_: Window) -> range:
+        """The starts of all windows that a slice is a part of, the first to fire first."""
+        last = slice_.start - (slice_.start - self.offset_ms) % self.slide_ms
+        first = last - (last + self.size_ms - slice_.end) // self.slide_ms * self.slide_ms
+        return range(first, last + 1, self.slide_ms)
+
+
+class Tumbling(Sliding):
+    """Windows of `size_ms`, one after the other."""
+
+    __slots__ = ()
+
+    def __init__(self, size_ms: int, offset_ms: int = 0, time: Time = Time.EVENT) -> None:
+        super().__init__(size_ms, size_ms, offset_ms, time)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Windows that end when nothing has come for `gap_ms`. Each key has its own."""
+
+    gap_ms: int
+    time: Time = Time.EVENT
+
+    def __post_init__(self) -> None:
+        whole(self.gap_ms, "the gap of sessions (gap_ms)")
+
+    def windows_of(self, timestamp: int) -> list[Window]:
+        """The session of a tuple that is alone."""
+        return [Window(timestamp, timestamp + self.gap_ms)]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Windows of `size` rows of a key, one each `slide` rows (of `size`, if None)."""
+
+    size: int
+    slide: int = 0
+
+    def __init__(self, size: int, slide: int | None = None) -> None:
+        whole(size, "the size of count windows")
+        slide = size if slide is None else whole(slide, "the slide of count windows")
+        if slide > size:
+            raise WindowError(
+                f"count windows of {size} rows that slide by {slide} leave out rows; slide by the size or less"
+            )
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "slide", slide)
+
+    def windows_of(self, number: int) -> list[Window]:
+        """Those that a row is in; rows are counted from 0."""
+        first = max(0, -(-(number - self.size + 1) // self.slide) * self.slide)
+        return [Window(start, start + self.size) for start in range(first, number + 1, self.slide)]

@@ -1,0 +1,398 @@
+"""Bolts with windows, as a user declares them. What runs them is in tasks.
+
+    WindowedBolt(Tumbling(60_000), Sum("amount"), key="user", timestamp="at")         ready made
+    class Average(WindowedBolt):      init_state, execute, merge, purge               JStorm's way: states
+    class Report(BufferedWindowBolt): execute(window)                                 Storm's way: the tuples
+
+1. Settings are class attributes or arguments; arguments come first.
+2. Everything that can be seen to be wrong is said when the topology is built, with the field that is meant.
+3. What a method returns is emitted: None is nothing, a tuple is a row, any other iterable is rows, and on a stream of
+   one field anything else is a value.
+4. Methods of a WindowedBolt are `def`: windows fire in the task's own turn, many keys at once.
+
+From: JStorm, BaseWindowedBolt (incremental) and Retractor; Storm, BaseWindowedBolt (buffered).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FunctionType
+from typing import Any, ClassVar, Final
+
+from ..topology import (
+    DEFAULT_STREAM,
+    BoltCollector,
+    Fields,
+    Outputs,
+    StreamId,
+    TimeRole,
+    TopologyContext,
+    Tuple,
+    Windowed,
+    Windowing,
+)
+from .aggregates import Aggregate
+from .assigners import Counts, Session, Sliding, Time
+from .buffered import BufferedCounts, BufferedWindows, WindowRows
+from .building import LatePolicy, buffered_windows, count_windows, time_windows
+from .count_windows import CountWindows
+from .errors import WindowError
+from .generators import Generator
+from .problems import (
+    LATE_FIELDS,
+    TUPLE,
+    Given,
+    accepts,
+    wrong_aggregate,
+    wrong_key,
+    wrong_late,
+    wrong_methods,
+    wrong_results,
+    wrong_settings,
+    wrong_states,
+    wrong_timestamp,
+    wrong_windows,
+)
+from .rows import Key, RowReader, Timestamp
+from .session_windows import SessionWindows
+from .settings import TimeSettings
+from .time_windows import TimeWindows
+from .watermarks import WatermarkPolicy
+from .window import Window
+
+Windows = Sliding | Session | Counts
+Machine = TimeWindows | SessionWindows | CountWindows
+
+FUNCTIONS: Final[Mapping[str, Given]] = {"key": TUPLE, "timestamp": TUPLE, "generator": ()}
+"""Settings that may be functions, and what they are called with."""
+
+
+class WindowBolt(Windowed):
+    """What bolts with windows share: their settings. Derive from WindowedBolt or BufferedWindowBolt.
+
+    `windows`: Tumbling, Sliding, Session (incremental only) or Counts. `key`: a field, several fields, or a function of
+    the Tuple; each key has windows of its own (None: one for the task). `timestamp`: a field or a function of the
+    Tuple that says when it happened, in milliseconds since 1970 or as a datetime with a zone (windows by event time
+    need it). Late tuples are dropped and counted, go to the stream `late_stream`, or to `retract`; all are acked.
+
+    Of time (milliseconds; None: as the config says): a watermark is `lag_ms` behind the greatest timestamp of an input
+    task, and told each `interval_ms`; `generator` makes another generator for an input task. A tuple moves it by
+    `max_advance_ms` at most. An input task that is silent for `idle_timeout_ms` is not waited for. 0 turns these two
+    off. When all are silent, windows wait until somebody speaks; with `fire_when_idle` those that are open fire, and
+    what comes for them afterwards is late. Windows fire `allowed_lateness_ms` after their end. `policy` (and `ratio`):
+    which of the input tasks counts.
+    """
+
+    # Any: a class may define a function here as a method, and what is wrong is only told when the topology is built.
+    windows: ClassVar[Any] = None
+    key: ClassVar[Any] = None
+    timestamp: ClassVar[Any] = None
+    lag_ms: ClassVar[int | None] = None
+    interval_ms: ClassVar[int | None] = None
+    max_advance_ms: ClassVar[int | None] = None
+    idle_timeout_ms: ClassVar[int | None] = None
+    allowed_lateness_ms: ClassVar[int] = 0
+    late: ClassVar[Any] = LatePolicy.DROP
+    late_stream: ClassVar[str] = "late"
+    policy: ClassVar[WatermarkPolicy] = WatermarkPolicy.TASK_MAX_GLOBAL_MIN_TIMESTAMP
+    ratio: ClassVar[float] = 0.9
+    generator: ClassVar[Any] = None
+    max_states: ClassVar[int | None] = None
+    fire_when_idle: ClassVar[bool] = False
+    takes: ClassVar[Mapping[str, Given]] = {"retract": ("tup", "windows")}
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """A function that is a setting need not take `self`: `timestamp = lambda tup: …` is what it looks like."""
+        super().__init_subclass__(**keywords)
+        for name, given in FUNCTIONS.items():
+            function = inspect.getattr_static(cls, name)
+            if isinstance(function, FunctionType) and accepts(function, given) and not _takes_self(function):
+                setattr(cls, name, staticmethod(function))
+
+    def __init__(
+        self,
+        windows: Windows | None = None,
+        *,
+        key: Key = None,
+        timestamp: Timestamp = None,
+        outputs: Outputs = None,
+        lag_ms: int | None = None,
+        interval_ms: int | None = None,
+        max_advance_ms: int | None = None,
+        idle_timeout_ms: int | None = None,
+        allowed_lateness_ms: int | None = None,
+        late: LatePolicy | None = None,
+        late_stream: str | None = None,
+        policy: WatermarkPolicy | None = None,
+        ratio: float | None = None,
+        generator: Callable[[], Generator] | None = None,
+        max_states: int | None = None,
+        fire_when_idle: bool | None = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        for name, value in given.items():
+            if value is not None:
+                setattr(self, name, value)
+
+    def prepare(self, context: TopologyContext, collector: BoltCollector) -> Any:
+        """Called once before anything else, and again after a restart. Emits of `collector` are anchored to nothing."""
+
+    def retract(self, tup: Tuple, windows: Sequence[Window]) -> Any:
+        """With LatePolicy.RETRACT: a late tuple, and the windows that have fired without it.
+
+        What is returned is emitted, anchored to the tuple. An error fails the tuple.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define retract")
+
+    def cleanup(self) -> Any:
+        """Called once at the end (not on kill -9)."""
+
+    @property
+    def time(self) -> Time:
+        """Whose clock its windows follow."""
+        return getattr(self.windows, "time", Time.PROCESSING)
+
+    @property
+    def by_count(self) -> bool:
+        """Are its windows windows of rows?"""
+        return isinstance(self.windows, Counts)
+
+    @property
+    def follows_rows(self) -> bool:
+        """Do its rows say how far time is?"""
+        return not self.by_count and self.time is not Time.PROCESSING
+
+    @property
+    def time_role(self) -> TimeRole:
+        """See Component."""
+        if self.by_count:
+            windowing = Windowing.COUNTS
+        else:
+            windowing = Windowing.CLOCK if self.time is Time.PROCESSING else Windowing.EVENTS
+        return TimeRole(windowing, stamped=windowing is Windowing.EVENTS and self.time is Time.INGESTION)
+
+    def all_outputs(self, inputs: Mapping[StreamId, Fields] | None = None) -> Outputs:
+        """With the late stream."""
+        declared = self.outputs
+        if self.late is not LatePolicy.STREAM:
+            return declared
+        streams: dict[str, Any] = {}
+        if isinstance(declared, Mapping):
+            streams.update(declared)
+        elif declared is not None:
+            streams[DEFAULT_STREAM] = declared
+        return {**streams, self.late_stream: LATE_FIELDS}
+
+    def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
+        """See Component."""
+        found = [
+            *wrong_windows(self),
+            *wrong_methods(self, self.takes),
+            *wrong_late(self),
+            *wrong_key(self.key, inputs),
+            *wrong_timestamp(self, inputs),
+        ]
+        return found + wrong_settings(self, None if found else self.check)
+
+    def defines(self, method: str) -> bool:
+        """Is a method its own, and not the one that it has from here?"""
+        owner = next(cls for cls in type(self).__mro__ if method in vars(cls))
+        return method in vars(self) or owner not in (WindowBolt, WindowedBolt, BufferedWindowBolt)
+
+    def check(self, settings: TimeSettings) -> None:
+        """WindowError if its machine cannot be made."""
+        raise WindowError(f"{type(self).__name__} is no bolt yet: derive from WindowedBolt or BufferedWindowBolt")
+
+
+class WindowedBolt(WindowBolt):
+    """Incremental windows: each row changes the state of its windows, and nothing is kept of it.
+
+    Ready made, with an aggregate: emits a row for each key and window: the fields of the key ("key", if a function
+    makes it), "result" (or a field for each name of a Combined), "start" and "end". Or derive from it, and write
+    `init_state`, `execute` and `purge`; with `merge`, sliding windows share their work, and sessions are possible.
+    """
+
+    aggregate: ClassVar[Any] = None
+    takes: ClassVar[Mapping[str, Given]] = {
+        **WindowBolt.takes,
+        "init_state": ("window",),
+        "execute": ("tup", "state", "window"),
+        "merge": ("first", "second"),
+    }
+
+    def __init__(self, windows: Windows | None = None, aggregate: Aggregate | None = None, **settings: Any) -> None:
+        super().__init__(windows, **settings)
+        if aggregate is not None:
+            self.aggregate = aggregate  # type: ignore[misc] # this one's; elsewhere declared per class
+        if isinstance(self.aggregate, Aggregate) and self.outputs is None and not wrong_key(self.key, {}):
+            names = self.result_names()
+            if not wrong_results(names, None):
+                self.outputs = Fields(*names)  # type: ignore[misc]
+
+    def init_state(self, window: Window) -> Any:
+        """The state of a window with nothing in it; never None."""
+        raise NotImplementedError(f"{type(self).__name__} must define init_state(window)")
+
+    def execute(self, tup: Tuple, state: Any, window: Window) -> Any:
+        """A row. Returns the next state, or None: it is the same object, changed."""
+        raise NotImplementedError(f"{type(self).__name__} must define execute(tup, state, window)")
+
+    def merge(self, first: Any, second: Any) -> Any:
+        """One state out of two, which stay as they are: `first` is of the earlier rows. Optional.
+
+        Sliding windows are then made of slices that they share, and `window` in `init_state` and `execute` is a slice.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no merge(first, second)")
+
+    def purge(self, *given: Any, **_: Any) -> Any:
+        """The window has fired: what is returned is emitted. Changes nothing.
+
+        To be defined as `purge(state, window)`, or as `purge(state, window, key)`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define purge(state, window)")
+
+    @property
+    def merges(self) -> bool:
+        """Does it define `merge`?"""
+        return self.defines("merge")
+
+    def machine(self, settings: TimeSettings, layout: Fields | None) -> Machine:
+        """What does the work. WindowError if it cannot be made. `layout`: the fields that rows are given with."""
+        aggregate = self.aggregate
+        if aggregate is None:
+            aggregate = OwnMethods(self)
+        elif layout is not None:
+            aggregate = aggregate.bound(layout.names).in_rows()
+        else:
+            aggregate = aggregate.in_rows()
+        if isinstance(self.windows, Counts):
+            return count_windows(self.windows, aggregate, max_states=settings.max_states)
+        if self.windows is None:
+            raise WindowError("it has no windows")
+        return time_windows(
+            self.windows,
+            aggregate,
+            allowed_lateness_ms=settings.allowed_lateness_ms,
+            max_states=settings.max_states,
+        )
+
+    def layout(self, inputs: Iterable[Fields]) -> Fields | None:
+        """The fields that its rows are given with; None: as they come."""
+        if self.aggregate is None or not self.aggregate.fields:
+            return None
+        return next(iter(inputs), None)
+
+    def reader(self, layout: Fields | None) -> RowReader:
+        """What reads its rows."""
+        return RowReader(self.key, _timestamp(self), tuples=self.aggregate is None, layout=layout)
+
+    def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
+        """See Component."""
+        found = super().problems(inputs) + wrong_states(self)
+        if isinstance(self.aggregate, Aggregate):
+            found += wrong_aggregate(self.aggregate, inputs)
+            if not wrong_key(self.key, {}):
+                found += wrong_results(self.result_names(), self.outputs)
+        return found
+
+    def result_names(self) -> tuple[str, ...]:
+        """What the values of a row are called that is made of an aggregate's result."""
+        results = () if self.aggregate is None else self.aggregate.names
+        return (*key_names(self.key), *(results or ("result",)), "start", "end")
+
+    def check(self, settings: TimeSettings) -> None:
+        """See WindowBolt."""
+        if not wrong_states(self):
+            self.machine(settings, None)
+
+
+class BufferedWindowBolt(WindowBolt):
+    """Buffered windows: `execute(window)` sees the tuples themselves: `get()`, `get_new()`, `get_expired()`.
+
+    A tuple is acked when the last window that it is in has fired; it fails if one of its windows raised. So it stays
+    pending at its spout until then: windows longer than `topology.message.timeout.secs` are refused. `execute` may be
+    `async def`. With `anchored`, what it returns is anchored to the tuples of the window.
+    """
+
+    anchored: ClassVar[bool] = False
+
+    def execute(self, window: WindowRows) -> Any:
+        """A window has fired. What is returned is emitted."""
+        raise NotImplementedError(f"{type(self).__name__} must define execute(window)")
+
+    @property
+    def time_role(self) -> TimeRole:
+        """See Component."""
+        role = super().time_role
+        kept_ms = None
+        if isinstance(self.windows, Sliding):
+            waits_ms = [ms for ms in (self.allowed_lateness_ms, self.lag_ms) if isinstance(ms, int)]
+            kept_ms = self.windows.size_ms + self.windows.slide_ms + sum(waits_ms)
+        kept_rows = self.windows.size if isinstance(self.windows, Counts) else None
+        return TimeRole(role.windowing, keeps=True, kept_ms=kept_ms, kept_rows=kept_rows, stamped=role.stamped)
+
+    def machine(self, settings: TimeSettings) -> BufferedWindows | BufferedCounts:
+        """What does the work. WindowError if it cannot be made."""
+        if self.windows is None or isinstance(self.windows, Session):
+            raise WindowError("buffered windows are Tumbling, Sliding or Counts; for sessions derive from WindowedBolt")
+        return buffered_windows(
+            self.windows, allowed_lateness_ms=settings.allowed_lateness_ms, max_rows=settings.max_states
+        )
+
+    def reader(self) -> RowReader:
+        """What reads its rows."""
+        return RowReader(self.key, _timestamp(self), tuples=True, layout=None)
+
+    def check(self, settings: TimeSettings) -> None:
+        """See WindowBolt."""
+        self.machine(settings)
+
+    def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
+        """See Component."""
+        found = super().problems(inputs)
+        if not self.defines("execute"):
+            found.append(f"{type(self).__name__} defines no execute(window)")
+        elif not accepts(self.execute, ("window",)):
+            found.append(f"{type(self).__name__}.execute must take (window)")
+        elif inspect.isasyncgenfunction(self.execute):
+            found.append(f"{type(self).__name__}.execute is async and has a yield: return rows, or emit them")
+        return found
+
+
+class OwnMethods(Aggregate):
+    """The methods of a WindowedBolt as an aggregate. `purge` is left for when the result is emitted."""
+
+    def __init__(self, bolt: WindowedBolt) -> None:
+        self._title = type(bolt).__qualname__
+        self._merges = bolt.merges
+        self.init_state = bolt.init_state  # type: ignore[method-assign]
+        self.execute = bolt.execute  # type: ignore[method-assign, assignment]
+        self.merge = bolt.merge  # type: ignore[method-assign]
+
+    @property
+    def title(self) -> str:
+        """The bolt's name."""
+        return self._title
+
+    @property
+    def merges(self) -> bool:
+        """Has the bolt a `merge`?"""
+        return self._merges
+
+
+def key_names(key: Key) -> tuple[str, ...]:
+    """What the fields of a key are called in results."""
+    if key is None:
+        return ()
+    if callable(key):
+        return ("key",)
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _takes_self(function: FunctionType) -> bool:
+    return next(iter(inspect.signature(function).parameters), None) == "self"
+
+
+def _timestamp(bolt: WindowBolt) -> Timestamp:
+    return bolt.timestamp if not bolt.by_count and bolt.time is Time.EVENT else None

@@ -1,0 +1,314 @@
+"""Buffered windows: the rows themselves, for who wants to see a window whole, in Storm's way.
+
+    boundary ends ──┬── slide ──┬── slide ──┬──►     get():         all rows of the window
+                    │           │           │        get_new():     those that were in none that fired before
+    window      ├───────────────┤           │        get_expired(): those that were in the window one slide before
+                            ├───────────────┤
+
+1. Rows are in the order in which they came. They are kept by slice: a window that fires looks at its own rows only.
+2. A row is *released* with the last window that it is in (that is when its tuple is acked). Until then it is kept;
+   after that for one slide, as one that has expired.
+3. A window without rows does not fire. What expires then is not heard of (as in Storm): all of the next one is new.
+4. There are never more than `max_rows` rows. One more fails.
+5. By count, a window fires each `slide` rows with the last `size` of them: the first are not full (as in Storm), and
+   when no more rows come, nor is the last.
+
+From: Storm, WindowManager and its eviction and trigger policies. There a window is (start, end]; here, as everywhere,
+[start, end) (depart).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import chain, islice
+from operator import itemgetter
+from typing import Any, Final
+
+from .assigners import Counts, Sliding, whole
+from .errors import WindowLimitError
+from .firing import Firing
+from .time_windows import readable_row
+from .timestamps import to_ms
+from .window import Taken, Window, in_order, in_steps, new_key
+
+MAX_ROWS: Final = 1_000_000
+"""So many rows an instance holds unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRows:
+    """A window that has fired, for one key."""
+
+    window: Window
+    key: Any
+    rows: tuple[Any, ...]
+    new: tuple[Any, ...]
+    expired: tuple[Any, ...]
+
+    def get(self) -> tuple[Any, ...]:
+        """All rows of the window."""
+        return self.rows
+
+    def get_new(self) -> tuple[Any, ...]:
+        """Those that were in no window that fired before."""
+        return self.new
+
+    def get_expired(self) -> tuple[Any, ...]:
+        """Those of the window one slide before that are not in this one."""
+        return self.expired
+
+
+class _Slice:
+    """Rows of a key in one slice, each with the number of its coming. The first `fired` have been in a window."""
+
+    __slots__ = ("fired", "rows")
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, Any]] = []
+        self.fired = 0
+
+
+class _Buffer:
+    """The slices of a key, by their numbers."""
+
+    __slots__ = ("numbers", "slices")
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.slices: dict[int, _Slice] = {}
+
+    def add(self, number: int, row: tuple[int, Any]) -> None:
+        known = self.slices.get(number)
+        if known is None:
+            known = self.slices[number] = _Slice()
+            insort(self.numbers, number)
+        known.rows.append(row)
+
+    def take_before(self, number: int) -> list[_Slice]:
+        """The slices before that one are no more."""
+        count = bisect_left(self.numbers, number)
+        taken = [self.slices.pop(old) for old in self.numbers[:count]]
+        del self.numbers[:count]
+        return taken
+
+    def up_to(self, number: int) -> list[int]:
+        return self.numbers[: bisect_right(self.numbers, number)]
+
+
+class BufferedWindows(Firing[WindowRows]):
+    """The rows of one task, by time. Keys are any values that can be hashed; per task, all are None."""
+
+    def __init__(self, assigner: Sliding, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
+        super().__init__()
+        self.watermark: int | None = None
+        self.rows = 0
+        self._assigner = assigner
+        self._lateness_ms = whole(allowed_lateness_ms, "allowed_lateness_ms", 0)
+        self._max_rows = whole(max_rows, "max_rows")
+        self._came = 0
+        self._of_key: dict[Any, _Buffer] = {}
+        self._timers: dict[int, dict[Any, None]] = {}
+        self._ends: list[int] = []  # a heap
+        self._released: list[Any] = []
+
+    @property
+    def next_fire_ms(self) -> int | None:
+        """A watermark before which nothing fires or expires; None: there is nothing."""
+        return self._ends[0] + self._lateness_ms if self._ends else None
+
+    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any]) -> Taken:
+        """Rows: key, time (milliseconds since 1970) and the row itself. What was late, and what failed."""
+        while self._fire_next():  # what is due has closed, though nobody has asked for it yet
+            pass
+        taken = Taken()
+        for place, (key, timestamp, row) in enumerate(zip(keys, timestamps, rows, strict=True)):
+            at_ms = readable_row(timestamp, place, taken)
+            if at_ms is None:
+                continue
+            try:
+                on_time = self._put(key, at_ms, row)
+            except Exception as error:  # no hash, no room: the row's, not the task's
+                taken.failed.append((place, error))
+            else:
+                if not on_time:
+                    taken.late.append(place)
+        return taken
+
+    def advance(self, watermark_ms: int) -> Iterator[WindowRows]:
+        """What fires at this watermark. What is not taken from the iterator now, the next one has first."""
+        if self.watermark is None or watermark_ms > self.watermark:
+            self.watermark = watermark_ms
+        return self._fire()
+
+    def windows_of(self, timestamp: Any) -> list[Window]:
+        """The windows that a row is (or would have been) in, fired or not."""
+        return self._assigner.windows_of(to_ms(timestamp))
+
+    def released(self) -> list[Any]:
+        """Rows whose last window has been taken from an iterator since this was asked last."""
+        released, self._released = self._released, []
+        return released
+
+    def _close_next(self) -> Iterator[list[WindowRows]] | None:
+        if not self._ends or not self._has_passed(self._ends[0]):
+            return None
+        return self._results(heappop(self._ends))
+
+    def _results(self, end: int) -> Iterator[list[WindowRows]]:
+        """A window with all its rows at a time."""
+        window = Window(end - self._assigner.size_ms, end)
+        for keys in in_steps(list(self._timers.pop(end))):
+            for key in keys:
+                fired = self._of(key, window)
+                if fired is not None:
+                    yield [fired]
+            yield []
+
+    def _has_passed(self, end: int) -> bool:
+        return self.watermark is not None and end + self._lateness_ms <= self.watermark
+
+    def _put(self, key: Any, at_ms: int, row: Any) -> bool:
+        """False: it is late."""
+        number = self._assigner.numbers_of((at_ms,))[0]
+        if self._has_passed(self._assigner.last_end(number)):
+            return False
+        buffer = self._of_key.get(key)
+        if self.rows >= self._max_rows:
+            raise no_room(self._max_rows)
+        if buffer is None:
+            new_key(key)
+            buffer = self._of_key[key] = _Buffer()
+        self._came += 1
+        buffer.add(number, (self._came, row))
+        self.rows += 1
+        end = self._assigner.first_end(number)
+        if self.watermark is not None and self._has_passed(end):  # then at the first that is still to come
+            slide_ms = self._assigner.slide_ms
+            end += ((self.watermark - self._lateness_ms - end) // slide_ms + 1) * slide_ms
+        self._set_timer(key, end)
+        return True
+
+    def _set_timer(self, key: Any, end: int) -> None:
+        keys = self._timers.get(end)
+        if keys is None:
+            keys = self._timers[end] = {}
+            heappush(self._ends, end)
+        keys[key] = None
+
+    def _of(self, key: Any, window: Window) -> WindowRows | None:
+        """What a key has in a window that fires; None: nothing."""
+        assigner, buffer = self._assigner, self._of_key[key]
+        first, last = assigner.numbers_of((window.start, window.end - 1))
+        gone = buffer.take_before(first)
+        inside = [(number, buffer.slices[number]) for number in buffer.up_to(last)]
+        fired = None
+        expired = _in_order(slice_.rows for slice_ in gone)
+        self.rows -= len(expired)
+        if inside:
+            rows = _in_order(slice_.rows for _, slice_ in inside)
+            new = _in_order(slice_.rows[slice_.fired :] for _, slice_ in inside)
+            fired = WindowRows(window, key, rows, new, expired)
+            self._released += _in_order(
+                slice_.rows for number, slice_ in inside if assigner.last_end(number) == window.end
+            )
+        for _, slice_ in inside:
+            slice_.fired = len(slice_.rows)
+        self._go_on(key, buffer, window.end + assigner.slide_ms)
+        return fired
+
+    def _go_on(self, key: Any, buffer: _Buffer, next_end: int) -> None:
+        if buffer.numbers:
+            self._set_timer(key, max(next_end, self._assigner.first_end(buffer.numbers[0])))
+        else:
+            del self._of_key[key]
+
+
+class BufferedCounts:
+    """The rows of one task, by count."""
+
+    def __init__(self, assigner: Counts, *, max_rows: int = MAX_ROWS) -> None:
+        self.rows = 0
+        self._size = assigner.size
+        self._slide = assigner.slide
+        self._max_rows = whole(max_rows, "max_rows")
+        self._of_key: dict[Any, tuple[int, deque[Any]]] = {}
+        self._ready: deque[WindowRows] = deque()
+        self._released: list[Any] = []
+
+    def add(self, keys: Sequence[Any], rows: Sequence[Any]) -> Taken:
+        """Rows: key, and the row itself. What failed; nothing is late."""
+        taken = Taken()
+        for place, (key, row) in enumerate(zip(keys, rows, strict=True)):
+            try:
+                self._put(key, row)
+            except Exception as error:  # no hash, no room: the row's, not the task's
+                taken.failed.append((place, error))
+        return taken
+
+    def end(self) -> None:
+        """No more rows will come: the next window of each key fires with what there is of it, and all are released."""
+        for key in in_order(self._of_key):
+            count, buffer = self._of_key[key]
+            missing = -count % self._slide
+            if missing:
+                self._fire(key, count, buffer, count + missing)
+            held = min(len(buffer), self._size - (missing or self._slide))
+            self._released.extend(islice(buffer, len(buffer) - held, None))
+        self._of_key.clear()
+        self.rows = 0
+
+    def fire(self) -> Iterator[WindowRows]:
+        """What has fired."""
+        return _each(self._ready)
+
+    def released(self) -> list[Any]:
+        """Rows whose last window has fired since this was asked last."""
+        released, self._released = self._released, []
+        return released
+
+    def _put(self, key: Any, row: Any) -> None:
+        count, buffer = self._of_key.get(key) or (0, deque())
+        if self.rows >= self._max_rows:
+            raise no_room(self._max_rows)
+        if not count:
+            new_key(key)
+        buffer.append(row)
+        self.rows += 1
+        self._of_key[key] = count + 1, buffer
+        if (count + 1) % self._slide == 0:
+            self._fire(key, count + 1, buffer, count + 1)
+            self._released.extend(islice(buffer, max(0, len(buffer) + self._slide - self._size)))
+
+    def _fire(self, key: Any, count: int, buffer: deque[Any], end: int) -> None:
+        """The window that ends there; so many rows have come."""
+        start = max(0, end - self._size)
+        expired = tuple(buffer.popleft() for _ in range(start - (count - len(buffer))))
+        rows, new = tuple(buffer), count - (end - self._slide)
+        self._ready.append(WindowRows(Window(start, end), key, rows, rows[-new:], expired))
+        self.rows -= len(expired)
+
+
+def no_room(max_rows: int) -> WindowLimitError:
+    """The error of a row that there is no room for."""
+    return WindowLimitError(
+        f"windows hold {max_rows} rows and may hold no more; use incremental windows, more tasks or shorter windows, "
+        "or raise max_rows (of a bolt: max_states)"
+    )
+
+
+def _each(ready: deque[WindowRows]) -> Iterator[WindowRows]:
+    while ready:
+        yield ready.popleft()
+
+
+def _in_order(slices: Iterable[list[tuple[int, Any]]]) -> tuple[Any, ...]:
+    """Their rows, in the order in which they came."""
+    return tuple(map(_row, sorted(chain.from_iterable(slices), key=_came)))
+
+
+_came = itemgetter(0)
+_row = itemgetter(1)

@@ -1,0 +1,84 @@
+"""Building: which machine does what was asked for.
+
+| assigner | state merges | machine |
+|---|---|---|
+| Tumbling; Sliding by its size | either | PlainWindows |
+| Sliding | yes | SharedWindows: a row costs the same, whatever size / slide is |
+| Sliding | no | PlainWindows: a row costs size / slide |
+| Session | yes (else an error) | SessionWindows |
+| Counts | either | CountWindows |
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from .aggregates import Aggregate
+from .assigners import Counts, Session, Sliding
+from .buffered import MAX_ROWS, BufferedCounts, BufferedWindows
+from .count_windows import CountWindows
+from .errors import WindowError
+from .plain_windows import PlainWindows
+from .session_windows import SessionWindows
+from .shared_windows import SharedWindows
+from .time_windows import MAX_STATES, TimeWindows
+from .window import Window
+
+
+class LatePolicy(enum.Enum):
+    """What becomes of late tuples; they are acked in every case."""
+
+    DROP = "drop"
+    STREAM = "stream"
+    RETRACT = "retract"
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A late tuple, for the late stream or for `retract(tuple, windows)`: it would have been in these windows."""
+
+    row: Any
+    timestamp_ms: int
+    windows: tuple[Window, ...]
+
+
+def time_windows(
+    assigner: Sliding | Session, aggregate: Aggregate, *, allowed_lateness_ms: int = 0, max_states: int = MAX_STATES
+) -> TimeWindows | SessionWindows:
+    """Incremental windows by time. WindowError if they cannot be built."""
+    _checked(aggregate)
+    if isinstance(assigner, Session):
+        return SessionWindows(assigner, aggregate, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
+    if not isinstance(assigner, Sliding):
+        raise WindowError(f"windows by time of {assigner!r}; give Tumbling, Sliding or Session")
+    shares = aggregate.merges and assigner.slide_ms < assigner.size_ms
+    kind = SharedWindows if shares else PlainWindows
+    return kind(assigner, aggregate, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
+
+
+def count_windows(assigner: Counts, aggregate: Aggregate, *, max_states: int = MAX_STATES) -> CountWindows:
+    """Incremental windows by count. WindowError if they cannot be built."""
+    _checked(aggregate)
+    if not isinstance(assigner, Counts):
+        raise WindowError(f"windows by count of {assigner!r}; give Counts")
+    return CountWindows(assigner, aggregate, max_states=max_states)
+
+
+def buffered_windows(
+    assigner: Sliding | Counts, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS
+) -> BufferedWindows | BufferedCounts:
+    """Windows that keep their rows. WindowError if they cannot be built."""
+    if isinstance(assigner, Counts):
+        return BufferedCounts(assigner, max_rows=max_rows)
+    if not isinstance(assigner, Sliding):
+        raise WindowError(f"buffered windows of {assigner!r}; give Tumbling, Sliding or Counts (sessions: Collect)")
+    return BufferedWindows(assigner, allowed_lateness_ms=allowed_lateness_ms, max_rows=max_rows)
+
+
+def _checked(aggregate: Aggregate) -> None:
+    if not isinstance(aggregate, Aggregate):
+        raise WindowError(
+            f"windows of {aggregate!r}; give an Aggregate: Count(), Sum(), Reduce(function), Fold(initial, function), …"
+        )

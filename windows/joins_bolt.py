@@ -1,0 +1,134 @@
+"""JoinBolt: the rows of several inputs that are in the same window, joined.
+
+    JoinBolt("orders", "user", windows=Tumbling(60_000), timestamp="at")
+        .left_join("clicks", "user")
+        .select("orders:user, price, url")
+
+1. A row that is given is a child of the tuples that it was made of (`anchored=False`: of none). They are acked when the
+   last window that they are in has fired, as with every BufferedWindowBolt.
+2. A tuple whose key has no hash fails by itself, as it comes.
+3. A window gives all its rows or, if they are more than `max_joined`, none: then its tuples fail.
+4. Tasks join what comes to them. With more than one, group all inputs by what they are joined by.
+
+From: Storm, JoinBolt. What is joined by what is in joins.py, the joining in joins_hash.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Self
+
+from ..topology import DEFAULT_STREAM, BoltCollector, Fields, Outputs, StreamId, TopologyContext, Tuple
+from .assigners import whole
+from .bolts import BufferedWindowBolt, Windows
+from .buffered import WindowRows
+from .errors import WindowError
+from .joins import Joins, Names
+from .joins_hash import MAX_JOINED, HashJoin, JoinKind
+
+AT_ONCE: Final = 1_000
+"""So many rows of a window are given before it is looked whether there is room for more."""
+
+
+class JoinBolt(BufferedWindowBolt):
+    """Joins inputs by equal values, window by window. `source`: a component, or `component:stream`.
+
+    `key`: the field, or the fields, by which the others are joined to it. `stream`: on which rows are given. Settings
+    are those of every bolt with windows; `timestamp` as a field must be in all inputs, else give a function of a Tuple.
+    The methods change this bolt and return it. WindowError if what they say makes no sense.
+    """
+
+    anchored: ClassVar[bool] = True
+    max_joined: ClassVar[int] = MAX_JOINED
+    stream: ClassVar[str] = DEFAULT_STREAM
+
+    def __init__(
+        self,
+        source: str,
+        key: Names,
+        windows: Windows | None = None,
+        *,
+        anchored: bool | None = None,
+        max_joined: int | None = None,
+        stream: str | None = None,
+        **settings: Any,
+    ) -> None:
+        if "outputs" in settings:
+            raise WindowError("what a join gives is said by select('user, clicks:url'), not by outputs")
+        super().__init__(windows, key=self._checked, **settings)
+        for name, value in {"anchored": anchored, "max_joined": max_joined, "stream": stream}.items():
+            if value is not None:
+                setattr(self, name, value)
+        self.joins = Joins.of(source, key)
+
+    def join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Self:
+        """Rows that have a partner in `prior` (needed if several inputs are there), by `prior_key` (None: its key)."""
+        return self._joined(JoinKind.INNER, source, key, prior, prior_key)
+
+    def left_join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Self:
+        """And those of what was joined so far that have none."""
+        return self._joined(JoinKind.LEFT, source, key, prior, prior_key)
+
+    def right_join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Self:
+        """And those of `source` that have none."""
+        return self._joined(JoinKind.RIGHT, source, key, prior, prior_key)
+
+    def full_join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Self:
+        """And those of both that have none."""
+        return self._joined(JoinKind.FULL, source, key, prior, prior_key)
+
+    def select(self, *references: str) -> Self:
+        """The fields that are given, in this order: `"user, clicks:url as page"`. Without it: all."""
+        self.joins = self.joins.select(*references)
+        return self
+
+    @property
+    def outputs_follow(self) -> bool:
+        """See Component."""
+        return not self.joins.selected
+
+    def all_outputs(self, inputs: Mapping[StreamId, Fields] | None = None) -> Outputs:
+        """See Component."""
+        known = inputs is not None and all(joined.source in inputs for joined in self.joins.inputs)
+        if self.joins.selected or known:
+            self.outputs = {self.stream: self.joins.outputs(inputs)}  # type: ignore[misc] # this one's
+        return super().all_outputs(inputs)
+
+    def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
+        """See Component."""
+        problems = [*super().problems(inputs), *self.joins.problems(inputs)]
+        try:
+            whole(self.max_joined, "max_joined")
+        except WindowError as error:
+            problems.append(str(error))
+        return problems
+
+    def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
+        """See Component."""
+        self._collector = collector
+        sources = [joined.source for joined in self.joins.inputs]
+        fields = {source: context.fields(source.component, source.stream) for source in sources}
+        self._machine: HashJoin = self.joins.machine(fields, max_rows=self.max_joined)
+        self._inputs = {(source.component, source.stream): at for at, source in enumerate(sources)}
+
+    async def execute(self, window: WindowRows) -> None:
+        """A window has fired: its rows, as fast as those behind take them. JoinError if they are too many."""
+        tuples: list[list[Tuple]] = [[] for _ in self._inputs]
+        for tup in window.rows:
+            tuples[self._inputs[tup.source_component, tup.stream]].append(tup)
+        rows = [[tup.values for tup in several] for several in tuples]
+        collector, machine, anchors = self._collector, self._machine, None
+        for count, places in enumerate(list(machine.places(rows)), 1):
+            if self.anchored:
+                anchors = [several[place] for several, place in zip(tuples, places, strict=True) if place is not None]
+            collector.emit(machine.values(rows, places), anchors, self.stream)
+            if count % AT_ONCE == 0:
+                await collector.drain()
+
+    def _checked(self, tup: Tuple) -> None:
+        """The key of windows: all tuples are in one; those that cannot be joined fail here."""
+        self._machine.check(self._inputs[tup.source_component, tup.stream], tup.values)
+
+    def _joined(self, kind: JoinKind, source: str, key: Names, prior: str | None, prior_key: Names | None) -> Self:
+        self.joins = self.joins.joined(kind, source, key, prior, prior_key)
+        return self

@@ -1,0 +1,193 @@
+"""Parts: the aggregates that windows are made of, at work: rows into states, states into results.
+
+    value ─ ready_for (all) ─► execute: those that give a new state, then those that change theirs ─► states
+    states ─ merge ─► states ─ purge ─► Fired
+
+1. A row that fails changes nothing, in whatever part and window it fails: what changes a state in place comes last,
+   when nothing can fail any more. (What the user's own has changed before it raises stays changed.)
+2. The user's own `purge` is asked once for a key and window, whatever becomes of other keys.
+3. A merge that fails breaks the state of that key, and not the task: each window that this is in fires with the error.
+4. No state is None: nobody could tell it from "it is the same object".
+5. A merge that changes what it was given spoils windows that share it. The first ones are looked at, so that it shows
+   in the first test rather than in wrong results.
+
+From: JStorm, WindowedBoltExecutor, where what the user's code raises ends the task (depart).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from reprlib import Repr
+from typing import Any, Final
+
+from .aggregates import Aggregate, States
+from .errors import WindowError
+from .window import Fired, Window
+
+Columns = list[States]
+"""The states of each part of the aggregate."""
+
+Merge = Callable[[Any, Any], Any]
+
+_FIRED: Final = partial(tuple.__new__, Fired)
+"""`Fired._make` without its Python: a window has as many results as keys."""
+
+
+LOOKED_AT: Final = 32
+"""So many merges of a part are looked at."""
+
+_SHORT: Final = Repr()
+_SHORT.maxdict = _SHORT.maxlist = _SHORT.maxset = _SHORT.maxtuple = _SHORT.maxdeque = 30
+_SHORT.maxlevel = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A state that could not be merged."""
+
+    error: Exception
+
+
+class Parts:
+    """Those of one aggregate. `merges`: of each part; what fails gives a `Broken`."""
+
+    __slots__ = ("_aggregate", "_at_once", "_broken", "_order", "_quick", "_wary", "each", "merges")
+
+    def __init__(self, aggregate: Aggregate, *, shared: bool = False) -> None:
+        """`shared`: windows share the states that are merged."""
+        self.each = aggregate.parts
+        self.merges: list[Merge] = [self._careful(part, LOOKED_AT if shared else 0) for part in self.each]
+        self._quick = [
+            part.merge if part.batches else careful for part, careful in zip(self.each, self.merges, strict=True)
+        ]
+        self._aggregate = aggregate
+        self._broken = False
+        self._wary = [part for part in self.each if part.changes_in_place] if len(self.each) > 1 else []
+        self._order = sorted(range(len(self.each)), key=lambda at: self.each[at].changes_in_place)
+        self._at_once = all(part.purges_at_once for part in self.each)
+
+    def quick_merges(self) -> list[Merge]:
+        """The same, but those of plain numbers are called as they are. Who calls them looks out for what they raise."""
+        return self.merges if self._broken else self._quick
+
+    def new_columns(self) -> Columns:
+        """States of no key yet."""
+        return [part.new_states() for part in self.each]
+
+    def init(self, window: Window) -> list[Any]:
+        """The states of a window with nothing in it."""
+        return [part.init_state(window) for part in self.each]
+
+    def known(self, columns: Columns, key: Any, window: Window) -> list[Any]:
+        """The states of a key, made if it has none; not yet stored."""
+        return [
+            states[key] if key in states else part.init_state(window)
+            for part, states in zip(self.each, columns, strict=True)
+        ]
+
+    def executed(self, value: Any, before: Sequence[tuple[Window, list[Any]]]) -> list[list[Any]]:
+        """The next states of a row's windows, from those that it finds."""
+        if len(self.each) == 1:
+            only = self.each[0]
+            return [[next_state(only, only.execute(value, state, window), state)] for window, (state,) in before]
+        for part in self._wary:
+            part.ready_for(value)
+        after = [states.copy() for _, states in before]
+        for at in self._order:
+            execute = self.each[at].execute
+            for (window, states), following in zip(before, after, strict=True):
+                following[at] = next_state(self.each[at], execute(value, states[at], window), states[at])
+        return after
+
+    def fired(self, window: Window, keys: Sequence[Any], columns: Columns) -> list[Fired]:
+        """What a window has come to, for some of its keys."""
+        if self._at_once and not self._broken:
+            try:
+                pairs = zip(self.each, columns, strict=True)
+                results = self._aggregate.together_batch(
+                    [part.purge_batch(keys, states, window) for part, states in pairs]
+                )
+                rows = zip(repeat(window, len(keys)), keys, results, repeat(None, len(keys)), strict=True)
+                return list(map(_FIRED, rows))
+            except Exception:  # those that purge at once change nothing, and can be asked again: which key was it?
+                self._at_once = False
+        return [self.fired_one(window, key, [states[key] for states in columns]) for key in keys]
+
+    def fired_one(self, window: Window, key: Any, states: Sequence[Any]) -> Fired:
+        """The same for one key."""
+        try:
+            for state in states:
+                if type(state) is Broken:
+                    return Fired(window, key, None, state.error)
+            results = [part.purge(state, window) for part, state in zip(self.each, states, strict=True)]
+            return Fired(window, key, self._aggregate.together(results))
+        except Exception as error:  # of this key's window; the others fire
+            return Fired(window, key, None, error)
+
+    def _careful(self, part: Aggregate, looked_at: int) -> Merge:
+        merge = part.merge
+
+        def careful(first: Any, second: Any) -> Any:
+            nonlocal looked_at
+            if type(first) is Broken or type(second) is Broken:
+                return first if type(first) is Broken else second
+            try:
+                if looked_at:
+                    looked_at -= 1
+                    merged = _looked_at(part, first, second)
+                else:
+                    merged = merge(first, second)
+                if merged is None:
+                    raise no_state(part, "merge")
+            except Exception as error:  # of this key; its windows fire with it
+                self._broken = True
+                return Broken(error)
+            return merged
+
+        return careful
+
+
+def _looked_at(part: Aggregate, first: Any, second: Any) -> Any:
+    before = _seen(first), _seen(second)
+    merged = part.merge(first, second)
+    if merged is not None and (_seen(first), _seen(second)) != before:
+        raise WindowError(
+            f"{part.title}.merge(first, second) changed what it was given, which other windows are made of too; return "
+            "a new state"
+        )
+    return merged
+
+
+def _seen(state: Any) -> Any:
+    """What of a state shows that it has changed, in short."""
+    try:
+        return len(state) if isinstance(state, Sized) else 0, _SHORT.repr(getattr(state, "__dict__", state))
+    except Exception:  # a repr of the user's
+        return None
+
+
+def next_state(part: Aggregate, following: Any, state: Any) -> Any:
+    """What `execute` has returned; the state as it was, if that is None."""
+    if following is not None:
+        return following
+    if state is None:
+        raise no_state(part, "execute")
+    return state
+
+
+def raised(state: Any) -> Any:
+    """A state that is whole; what broke it, if it is not."""
+    if type(state) is Broken:
+        raise state.error
+    return state
+
+
+def no_state(part: Aggregate, method: str) -> WindowError:
+    """The error of who gives None for a state."""
+    return WindowError(
+        f"{part.title}.{method} returned None, and there is no other state; return the state, and let "
+        "init_state(window) give one that is not None"
+    )

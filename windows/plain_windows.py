@@ -1,0 +1,94 @@
+"""Plain windows: each has states of its own, and a row is counted in each window that it is in.
+
+1. For tumbling windows that is one. For sliding ones it is size / slide of them: for states that do not merge.
+2. Rows of a window are counted in the order in which they come, however they are spread over batches.
+
+From: JStorm, WindowedBoltExecutor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import groupby
+
+from .aggregates import Aggregate
+from .assigners import Sliding
+from .errors import WindowError
+from .parts import Columns
+from .time_windows import MAX_STATES, Rows, TimeWindows
+from .window import Fired, Taken, Window, in_steps
+
+
+class PlainWindows(TimeWindows):
+    """Windows that share nothing."""
+
+    def __init__(
+        self, assigner: Sliding, aggregate: Aggregate, *, allowed_lateness_ms: int = 0, max_states: int = MAX_STATES
+    ) -> None:
+        super().__init__(assigner, aggregate, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
+        refuse_too_many(assigner.size_ms, assigner.slide_ms, aggregate, max_states)
+        self._overlap = assigner.slide_ms < assigner.size_ms
+        self._open: dict[int, Columns] = {}
+        self._starts: list[int] = []  # a heap
+
+    @property
+    def next_fire_ms(self) -> int | None:
+        """The watermark at which the next window fires; None: there is none open."""
+        return self._starts[0] + self._assigner.size_ms + self._lateness_ms if self._starts else None
+
+    def _targets(self, slice_: Window) -> list[tuple[Window, Columns]]:
+        if not self._overlap:  # its slice is the window, and has not passed
+            return [(slice_, self._columns(slice_.start))]
+        size_ms = self._assigner.size_ms
+        return [
+            (Window(start, start + size_ms), self._columns(start))
+            for start in self._assigner.starts_over(slice_)
+            if not self._has_passed(start + size_ms) and (self.least_start is None or start >= self.least_start)
+        ]
+
+    def _columns(self, start: int) -> Columns:
+        columns = self._open.get(start)
+        return self._parts.new_columns() if columns is None else columns
+
+    def _keep(self, slice_: Window, targets: list[tuple[Window, Columns]]) -> None:
+        for window, columns in targets:
+            if columns[0] and window.start not in self._open:
+                self._open[window.start] = columns
+                heappush(self._starts, window.start)
+
+    def _close_first(self) -> Iterator[list[Fired]] | None:
+        if not self._starts or not self._has_passed(self._starts[0] + self._assigner.size_ms):
+            return None
+        start = heappop(self._starts)
+        columns = self._open.pop(start)
+        self.states -= len(columns[0])
+        return self._results(Window(start, start + self._assigner.size_ms), columns)
+
+    def _by_slice(
+        self, timestamps: Sequence[int], rows: Rows, least_ms: int, greatest_ms: int, taken: Taken
+    ) -> Iterator[tuple[int, int, Rows]]:
+        if not self._overlap:
+            yield from super()._by_slice(timestamps, rows, least_ms, greatest_ms, taken)
+            return
+        numbers = self._assigner.numbers_of(timestamps)
+        for number, run in groupby(range(len(numbers)), numbers.__getitem__):
+            ats = list(run)
+            some = rows.at(ats)
+            if self._has_passed(self._assigner.last_end(number)):
+                taken.late.extend(some.places)
+            else:
+                yield number, timestamps[ats[0]], some
+
+    def _results(self, window: Window, columns: Columns) -> Iterator[list[Fired]]:
+        for keys in in_steps(list(columns[0])):
+            yield self._parts.fired(window, keys, columns)
+
+
+def refuse_too_many(size: int, slide: int, aggregate: Aggregate, max_states: int) -> None:
+    """WindowError if one row alone needs more states than there may be."""
+    if size > max_states * slide:
+        raise WindowError(
+            f"each row is in {-(-size // slide)} windows, with a state of {aggregate.title} in each, and "
+            f"max_states is {max_states}; slide further, or give the aggregate a merge(first, second)"
+        )

@@ -1,0 +1,215 @@
+"""Problems: what is wrong with a bolt that has windows, in words, before anything runs. The builder names the bolt.
+
+1. Each problem names the setting, the field or the method, and says what to give instead.
+2. What a user's function takes is looked at, never called: only a `generator` is called, to see what it makes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ..topology import DEFAULT_STREAM, Config, Fields, StreamId, nearest, read_outputs
+from .aggregates import Aggregate
+from .assigners import Counts, Session, Sliding, Time
+from .building import LatePolicy
+from .errors import WindowError
+from .settings import TimeSettings
+from .watermarks import Watermarks
+
+if TYPE_CHECKING:
+    from .bolts import WindowBolt, WindowedBolt
+
+LATE_FIELDS: Final = Fields("values", "timestamp_ms", "component", "stream")
+"""The fields of the stream of late tuples: the row, when it says it was, and where it came from."""
+
+Given = tuple[str, ...]
+"""What a function or a method is called with, by place."""
+
+TUPLE: Final[Given] = ("tup",)
+
+
+def wrong_windows(bolt: WindowBolt) -> list[str]:
+    """Are there windows?"""
+    windows: Any = bolt.windows
+    if windows is None:
+        return [
+            "it has no windows: give Tumbling(size_ms), Sliding(size_ms, slide_ms), Session(gap_ms) or Counts(size)"
+        ]
+    if not isinstance(windows, Sliding | Session | Counts):
+        return [f"windows are {windows!r}; give Tumbling, Sliding, Session or Counts"]
+    time: Any = getattr(windows, "time", Time.PROCESSING)
+    if not isinstance(time, Time):
+        return [f"the time of its windows is {time!r}; give Time.EVENT, Time.PROCESSING or Time.INGESTION"]
+    return []
+
+
+def wrong_key(key: Any, inputs: Mapping[StreamId, Fields]) -> list[str]:
+    """Is it None, a field, several, or a function of a Tuple?"""
+    if key is None:
+        return []
+    if callable(key):
+        return _of_function(key, "key")
+    names = (key,) if isinstance(key, str) else key
+    if not isinstance(names, tuple) or not names or not all(isinstance(name, str) for name in names):
+        return [f"key is {key!r}; give a field's name, a tuple of names, or a function of a Tuple"]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    return missing(names, inputs, "key") + [f"key names {name!r} twice" for name in twice]
+
+
+def wrong_timestamp(bolt: WindowBolt, inputs: Mapping[StreamId, Fields]) -> list[str]:
+    """Is it a field, or a function of a Tuple? Windows by event time need one."""
+    timestamp = bolt.timestamp
+    if isinstance(timestamp, str):
+        return missing([timestamp], inputs, "timestamp")
+    if callable(timestamp):
+        return _of_function(timestamp, "timestamp")
+    if timestamp is not None:
+        return [f"timestamp is {timestamp!r}; give a field's name or a function of a Tuple"]
+    if isinstance(bolt.windows, Sliding | Session) and bolt.windows.time is Time.EVENT:
+        need = 'give timestamp="field" or a function of a Tuple, or windows by Time.PROCESSING'
+        return [f"windows by event time need to know when a row happened: {need}"]
+    return []
+
+
+def wrong_late(bolt: WindowBolt) -> list[str]:
+    """What is to become of late tuples, and is there what that needs?"""
+    late: Any = bolt.late
+    name = type(bolt).__name__
+    if not isinstance(late, LatePolicy):
+        return [f"late is {late!r}; give LatePolicy.DROP, LatePolicy.STREAM or LatePolicy.RETRACT"]
+    if late is LatePolicy.RETRACT and not bolt.defines("retract"):
+        return [f"late tuples are to be retracted, but {name} defines no retract(tup, windows)"]
+    if late is LatePolicy.STREAM:
+        declared = read_outputs(bolt.outputs)[0].get(bolt.late_stream)
+        if declared is not None and declared.fields != LATE_FIELDS:
+            return [
+                f"late_stream {bolt.late_stream!r} is a stream of its outputs already: give late tuples another one"
+            ]
+    elif bolt.late_stream != "late":
+        return [f"late_stream is {bolt.late_stream!r}, but late tuples do not go there: say late=LatePolicy.STREAM"]
+    return []
+
+
+def wrong_settings(bolt: WindowBolt, check: Callable[[TimeSettings], None] | None) -> list[str]:
+    """Lag, interval, policy, generator and so on; `check` makes the machine."""
+    try:
+        settings = TimeSettings.of(bolt, Config())
+        settings.new_generator()
+        Watermarks((0,), policy=settings.policy, ratio=settings.ratio, idle_timeout_ms=settings.idle_timeout_ms)
+        if check is not None:
+            check(settings)
+    except WindowError as error:
+        return [str(error)]
+    return []
+
+
+def wrong_methods(bolt: WindowBolt, takes: Mapping[str, Given]) -> list[str]:
+    """Methods that windows call in the middle of a turn: `takes` has what each is given."""
+    name = type(bolt).__name__
+    problems = []
+    if bolt.blocking:
+        problems.append(f"{name} is blocking, which bolts with windows cannot be: let a bolt behind it block")
+    for method, given in takes.items():
+        if not bolt.defines(method):
+            continue
+        called = getattr(bolt, method)
+        if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+            problems.append(f"{name}.{method} is async, but windows call it in the middle of a turn: make it def")
+        elif not accepts(called, given):
+            problems.append(f"{name}.{method} must take ({', '.join(given)})")
+    return problems
+
+
+def wrong_states(bolt: WindowedBolt) -> list[str]:
+    """Has it an aggregate, or the methods that stand for one?"""
+    name, aggregate = type(bolt).__name__, bolt.aggregate
+    own = [method for method in ("init_state", "execute", "purge") if bolt.defines(method)]
+    if aggregate is not None:
+        if not isinstance(aggregate, Aggregate):
+            return [f"its aggregate is {aggregate!r}; give an Aggregate: Count(), Sum(field), …"]
+        return [f"{name} has an aggregate and defines {', '.join(own)} too: leave one of them out"] if own else []
+    lacking = [method for method in ("init_state", "execute", "purge") if method not in own]
+    if lacking:
+        return [f"{name} defines no {', no '.join(lacking)}; or give it an aggregate: Count(), Sum(field)"]
+    found = [
+        f"{name}.{method} has a yield in it, but what it returns is a state; only purge and retract give rows"
+        for method in ("init_state", "execute", "merge")
+        if inspect.isgeneratorfunction(getattr(bolt, method))
+    ]
+    if isinstance(bolt.windows, Session) and not bolt.defines("merge"):
+        found.append(f"sessions come to overlap: {name} must define merge(first, second), which makes one state of two")
+    if inspect.iscoroutinefunction(bolt.purge) or inspect.isasyncgenfunction(bolt.purge):
+        found.append(f"{name}.purge is async, but windows call it in the middle of a turn: make it def")
+    elif not (accepts(bolt.purge, ("state", "window", "key")) or accepts(bolt.purge, ("state", "window"))):
+        found.append(f"{name}.purge must take (state, window), or (state, window, key)")
+    return found
+
+
+def wrong_results(names: Sequence[str], outputs: Any) -> list[str]:
+    """Do the rows of a ready-made aggregate, with fields of these names, fit into the outputs?"""
+    if outputs is None:
+        twice = sorted({name for name in names if names.count(name) > 1})
+        return [
+            f"its rows would have two fields {name!r} (they are {', '.join(names)}): name them yourself, "
+            "outputs=Fields(…)"
+            for name in twice
+        ]
+    declared = read_outputs(outputs)[0].get(DEFAULT_STREAM)
+    if declared is None:
+        return ["outputs has no default stream, but that is where its rows go"]
+    if len(declared.fields) != len(names):
+        has = f"outputs has {len(declared.fields)} fields ({', '.join(declared.fields)})"
+        return [f"{has}, but its rows have {len(names)}: {', '.join(names)}"]
+    return []
+
+
+def wrong_aggregate(aggregate: Aggregate, inputs: Mapping[StreamId, Fields]) -> list[str]:
+    """Do the inputs have the fields that it looks at?"""
+    problems = missing(aggregate.fields, inputs, "its aggregate")
+    if aggregate.fields and aggregate.whole and len({fields.names for fields in inputs.values()}) > 1:
+        problems.append(
+            "its inputs have different fields, and its aggregate looks at whole rows too: name the fields (of=…)"
+        )
+    lost = [part.title for part in aggregate.parts if part.wants_a_field]
+    wide = next((source for source, fields in inputs.items() if len(fields) > 1), None)
+    if lost and wide is not None:
+        problems.append(
+            f"its aggregate: {lost[0]}() of a row of {wide}, which has several fields: name one, {lost[0]}(field)"
+        )
+    return problems
+
+
+def missing(names: Sequence[str], inputs: Mapping[StreamId, Fields], what: str) -> list[str]:
+    """A problem for each name that an input does not have."""
+    return [
+        f"{what}: {source} has no field {name!r}{_hint(name, fields)}"
+        for source, fields in inputs.items()
+        for name in dict.fromkeys(names)
+        if name not in fields.names
+    ]
+
+
+def accepts(called: Callable[..., Any], given: Given) -> bool:
+    """Can it be called with these arguments, by place? True if it does not say."""
+    try:
+        inspect.signature(called).bind(*given)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin
+        return True
+    return True
+
+
+def _of_function(function: Callable[..., Any], what: str) -> list[str]:
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return [f"{what} is an async function, but it is called for each tuple in the middle of a turn: make it def"]
+    if not accepts(function, TUPLE):
+        return [f"{what} is a function that does not take one argument, the Tuple"]
+    return []
+
+
+def _hint(name: str, fields: Fields) -> str:
+    like = nearest(name, fields.names)
+    return f"; there are: {', '.join(fields)}" if like is None else f"; did you mean {like!r}?"

@@ -1,0 +1,353 @@
+"""Ready-made aggregates, and those that are made of plain functions.
+
+1. All of them merge, but a Fold that was given no `merge`: they do for sessions, and sliding windows share their work.
+2. `of` says what of a row is meant. Those of numbers take a batch at once if all of it is int, float or bool.
+
+What counts distinct values in little memory is in distinct.py: it needs a library.
+"""
+
+from __future__ import annotations
+
+import copy
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from heapq import nlargest
+from operator import itemgetter
+from typing import Any, Final
+
+from .aggregates import Aggregate, States
+from .assigners import whole
+from .errors import WindowError
+from .window import Window, in_order
+
+Of = Callable[[Any], Any] | str | int | tuple[str, ...] | None
+"""What of a row is meant: a field, by its name or place; several by name; what a function makes of it; None: all of it.
+
+A row is a tuple of values; of a stream of one field it is the value itself.
+"""
+
+PLAIN: Final = frozenset({int, float, bool})
+"""Types of values that can be added and compared whatever the others are."""
+
+_INT: Final = {int}
+
+WIDE: Final = 2**256
+"""Whole numbers below this one can be added to floats, however many they are."""
+
+
+class OfRows(Aggregate):
+    """Looks at a part of each row."""
+
+    of_numbers = False
+    """Is that part to be a number? Then it is no whole row of several fields."""
+
+    def __init__(self, of: Of = None) -> None:
+        self._of: Callable[[Any], Any] | None
+        self._names: tuple[str, ...] = ()
+        self._several = isinstance(of, tuple)
+        if of is None or callable(of):
+            self._of = of
+        elif isinstance(of, bool) or not _means_something(of):
+            raise WindowError(f"{type(self).__qualname__} of {of!r}: give a field's name or place, or a function")
+        elif isinstance(of, int):
+            self._of = itemgetter(of)
+        else:
+            self._names = of if isinstance(of, tuple) else (of,)
+            self._of = itemgetter(*self._names)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return self._names
+
+    @property
+    def whole(self) -> bool:
+        return not self._names
+
+    @property
+    def wants_a_field(self) -> bool:
+        return self.of_numbers and self._of is None
+
+    def bound(self, fields: Sequence[str]) -> Aggregate:
+        if not self._names:
+            return self
+        bound = copy.copy(self)
+        places = [list(fields).index(name) for name in self._names]
+        if len(fields) > 1:
+            bound._of = itemgetter(*places)
+            if self._several and len(places) == 1:
+                bound._of = lambda row: (row[places[0]],)
+        else:
+            bound._of = (lambda value: (value,)) if self._several else None
+        return bound
+
+    def _value(self, row: Any) -> Any:
+        return row if self._of is None else self._of(row)
+
+    def column(self, values: Sequence[Any]) -> Sequence[Any]:
+        if self._of is None:
+            return values
+        column = list(map(self._of, values))
+        if len(column) < len(values):  # a StopIteration of the function's looks like the end of the column
+            raise RuntimeError(f"{self._of!r} raised StopIteration")
+        return column
+
+    def takes(self, values: Sequence[Any]) -> bool:
+        kinds = set(map(type, values))
+        if kinds == _INT:
+            try:
+                array("q", values)  # the quickest way to see that none is wide
+            except OverflowError:
+                return bool(min(values) > -WIDE and max(values) < WIDE)
+            return True
+        return kinds <= PLAIN and (int not in kinds or (min(values) > -WIDE and max(values) < WIDE))
+
+
+def _means_something(of: object) -> bool:
+    return isinstance(of, str | int) or (isinstance(of, tuple) and bool(of) and all(isinstance(n, str) for n in of))
+
+
+class Count(Aggregate):
+    """How many rows."""
+
+    @property
+    def whole(self) -> bool:
+        return False
+
+    def init_state(self, window: Window) -> int:
+        return 0
+
+    def execute(self, value: Any, state: int, window: Window) -> int:
+        return state + 1
+
+    def merge(self, first: int, second: int) -> int:
+        return first + second
+
+    def takes(self, values: Sequence[Any]) -> bool:
+        return True
+
+    def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
+        states.update(keys)
+
+    def new_states(self) -> States:
+        return Counter()
+
+
+class Sum(OfRows):
+    """The sum of what rows have; 0 to begin with."""
+
+    of_numbers = True
+
+    def init_state(self, window: Window) -> Any:
+        return 0
+
+    def execute(self, value: Any, state: Any, window: Window) -> Any:
+        return state + self._value(value)
+
+    def merge(self, first: Any, second: Any) -> Any:
+        return first + second
+
+    def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
+        for key, value in zip(keys, values, strict=True):
+            states[key] += value
+
+    def new_states(self) -> States:
+        return defaultdict(int)
+
+
+class Mean(OfRows):
+    """The arithmetic mean, a float."""
+
+    of_numbers = True
+
+    def init_state(self, window: Window) -> tuple[Any, int]:
+        return 0, 0
+
+    def execute(self, value: Any, state: tuple[Any, int], window: Window) -> tuple[Any, int]:
+        return state[0] + self._value(value), state[1] + 1
+
+    def merge(self, first: tuple[Any, int], second: tuple[Any, int]) -> tuple[Any, int]:
+        return first[0] + second[0], first[1] + second[1]
+
+    def purge(self, state: tuple[Any, int], window: Window) -> Any:
+        return state[0] / state[1]
+
+    def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
+        get = states.get
+        for key, value in zip(keys, values, strict=True):
+            total, count = get(key, (0, 0))
+            states[key] = total + value, count + 1
+
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING: Final = _Nothing()
+"""The state of what has no first value to begin with."""
+
+
+class Reduce(OfRows):
+    """Two values made one by `function`, over and over: `function(a, b)` must not mind how they are put in brackets."""
+
+    def __init__(self, function: Callable[[Any, Any], Any], of: Of = None) -> None:
+        super().__init__(of)
+        if not callable(function):
+            raise WindowError(f"Reduce by {function!r}: give a function of two values")
+        self._function = function
+
+    def init_state(self, window: Window) -> Any:
+        return NOTHING
+
+    def execute(self, value: Any, state: Any, window: Window) -> Any:
+        value = self._value(value)
+        return value if state is NOTHING else self._function(state, value)
+
+    def merge(self, first: Any, second: Any) -> Any:
+        if first is NOTHING or second is NOTHING:
+            return second if first is NOTHING else first
+        return self._function(first, second)
+
+    def takes(self, values: Sequence[Any]) -> bool:
+        return False  # the function is the user's
+
+
+class Min(Reduce):
+    """The least value; NaN only if there is nothing else, in whatever order they come."""
+
+    def __init__(self, of: Of = None) -> None:
+        super().__init__(_least, of)
+
+    def takes(self, values: Sequence[Any]) -> bool:
+        return PLAIN.issuperset(map(type, values))
+
+    def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
+        get = states.get
+        for key, value in zip(keys, values, strict=True):
+            least = get(key)
+            if least is None or value < least or least != least:
+                states[key] = value
+
+
+class Max(Reduce):
+    """The greatest value; NaN only if there is nothing else, in whatever order they come."""
+
+    def __init__(self, of: Of = None) -> None:
+        super().__init__(_greatest, of)
+
+    def takes(self, values: Sequence[Any]) -> bool:
+        return PLAIN.issuperset(map(type, values))
+
+    def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
+        get = states.get
+        for key, value in zip(keys, values, strict=True):
+            greatest = get(key)
+            if greatest is None or value > greatest or greatest != greatest:
+                states[key] = value
+
+
+def _least(first: Any, second: Any) -> Any:
+    if second != second:  # NaN, which is not to be compared
+        return first
+    return second if first != first or second < first else first
+
+
+def _greatest(first: Any, second: Any) -> Any:
+    if second != second:
+        return first
+    return second if first != first or second > first else first
+
+
+class Fold(OfRows):
+    """`function(state, value)` over and over, from what `initial()` makes anew for each window.
+
+    With `merge(first, second)` it can be used for sessions, and sliding windows share their work.
+    """
+
+    def __init__(
+        self,
+        initial: Callable[[], Any],
+        function: Callable[[Any, Any], Any],
+        merge: Callable[[Any, Any], Any] | None = None,
+        result: Callable[[Any], Any] | None = None,
+        of: Of = None,
+    ) -> None:
+        super().__init__(of)
+        if not callable(initial):
+            raise WindowError(f"Fold from {initial!r}: give a function that makes it, such as list or lambda: 0")
+        if not callable(function):
+            raise WindowError(f"Fold by {function!r}: give a function of a state and a row")
+        self._initial = initial
+        self._function = function
+        self._merge = merge
+        self._result = result
+
+    @property
+    def merges(self) -> bool:
+        return self._merge is not None
+
+    def init_state(self, window: Window) -> Any:
+        return self._initial()
+
+    def execute(self, value: Any, state: Any, window: Window) -> Any:
+        return self._function(state, self._value(value))
+
+    def merge(self, first: Any, second: Any) -> Any:
+        return super().merge(first, second) if self._merge is None else self._merge(first, second)
+
+    def purge(self, state: Any, window: Window) -> Any:
+        return state if self._result is None else self._result(state)
+
+
+class Collect(OfRows):
+    """All values, as a list. What a window holds then grows with its rows."""
+
+    def init_state(self, window: Window) -> list[Any]:
+        return []
+
+    def execute(self, value: Any, state: list[Any], window: Window) -> None:
+        state.append(self._value(value))
+
+    def ready_for(self, value: Any) -> None:
+        self._value(value)
+
+    def merge(self, first: list[Any], second: list[Any]) -> list[Any]:
+        return first + second
+
+    def purge(self, state: list[Any], window: Window) -> list[Any]:
+        return list(state)
+
+
+class TopK(OfRows):
+    """The `k` values that come most often, as (value, count), the most frequent first; equals by value.
+
+    It counts exactly: a window holds each value that came, once.
+    """
+
+    def __init__(self, k: int, of: Of = None) -> None:
+        super().__init__(of)
+        self._k = whole(k, "how many TopK gives (k)")
+
+    def init_state(self, window: Window) -> dict[Any, int]:
+        return {}
+
+    def execute(self, value: Any, state: dict[Any, int], window: Window) -> None:
+        value = self._value(value)
+        state[value] = state.get(value, 0) + 1
+
+    def ready_for(self, value: Any) -> None:
+        hash(self._value(value))
+
+    def merge(self, first: dict[Any, int], second: dict[Any, int]) -> dict[Any, int]:
+        merged = dict(first)
+        for value, count in second.items():
+            merged[value] = merged.get(value, 0) + count
+        return merged
+
+    def purge(self, state: dict[Any, int], window: Window) -> list[tuple[Any, int]]:
+        if len(state) > self._k:  # only those that come often enough are put in order
+            least = nlargest(self._k, state.values())[-1]
+            state = {value: count for value, count in state.items() if count >= least}
+        by_value = in_order(state)
+        return sorted(((value, state[value]) for value in by_value), key=lambda pair: -pair[1])[: self._k]

@@ -1,0 +1,73 @@
+"""Settings of bolts with windows: what is said in the bolt, and what its config says if that says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..topology import Config
+from .assigners import whole
+from .errors import WindowError
+from .generators import Generator, Periodic
+from .watermarks import WatermarkPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSettings:
+    """Of one component. Durations in milliseconds; `idle_timeout_ms` and `max_advance_ms` None: no such thing."""
+
+    lag_ms: int
+    interval_ms: int
+    max_advance_ms: int | None
+    idle_timeout_ms: int | None
+    allowed_lateness_ms: int
+    policy: WatermarkPolicy
+    ratio: float
+    max_states: int
+    generator: Callable[[], Generator] | None
+
+    @classmethod
+    def of(cls, bolt: Any, config: Config) -> TimeSettings:
+        """Those of a bolt. WindowError if one of them is wrong."""
+        lag_ms = _given(bolt.lag_ms, config.watermark_lag_ms)
+        return cls(
+            lag_ms=whole(lag_ms, "lag_ms", 0),
+            interval_ms=whole(_given(bolt.interval_ms, config.watermark_interval_ms), "interval_ms"),
+            max_advance_ms=_optional(_given(bolt.max_advance_ms, config.watermark_max_advance_ms), "max_advance_ms"),
+            idle_timeout_ms=_optional(
+                _given(bolt.idle_timeout_ms, config.watermark_idle_timeout_ms), "idle_timeout_ms"
+            ),
+            allowed_lateness_ms=whole(bolt.allowed_lateness_ms, "allowed_lateness_ms", 0),
+            policy=bolt.policy,
+            ratio=bolt.ratio,
+            max_states=whole(_given(bolt.max_states, config.window_max_states), "max_states"),
+            generator=bolt.generator,
+        )
+
+    def without_lag(self) -> TimeSettings:
+        """For who only passes on what it hears."""
+        return replace(self, lag_ms=0)
+
+    def new_generator(self) -> Generator:
+        """For one input task."""
+        if self.generator is None:
+            return Periodic(self.lag_ms, self.interval_ms, self.max_advance_ms)
+        if not callable(self.generator):
+            raise WindowError(f"generator is {self.generator!r}; give a function that makes one: lambda: Periodic(…)")
+        try:
+            made = self.generator()
+        except Exception as error:
+            raise WindowError(f"generator() raised {type(error).__name__}: {error}") from error
+        if not isinstance(made, Generator):
+            raise WindowError(f"generator() made {made!r}; give a function that makes a Generator: lambda: Periodic(…)")
+        return made
+
+
+def _given(own: Any, config: Any) -> Any:
+    return config if own is None else own
+
+
+def _optional(value: Any, what: str) -> int | None:
+    """0 means that there is none."""
+    return None if value is None or value == 0 else whole(value, what)

@@ -1,0 +1,112 @@
+"""Shared windows: a row is counted in one slice, and windows are put together from slices.
+
+    row ─► slice ─┐
+    row ─► slice ─┼─► two stacks ─► window, window, …
+    row ─► slice ─┘
+
+1. The cost of a row does not grow with size / slide, nor does that of a result: the slices are joined in stacks.py.
+   (That of a row that comes behind a window that has fired does: all that it is in is joined anew, for its key.)
+2. A slice is dropped with the last window that it is in.
+
+From: JStorm, WindowedBoltExecutor, which counts each row in each of its windows (depart).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .aggregates import Aggregate
+from .assigners import Sliding
+from .parts import Columns
+from .stacks import Slices, Stacks
+from .time_windows import MAX_STATES, Rows, TimeWindows, limit_reached
+from .window import Fired, Taken, Window, in_steps, new_key
+
+
+class SharedWindows(TimeWindows):
+    """Sliding windows whose states merge."""
+
+    shares = True
+
+    def __init__(
+        self, assigner: Sliding, aggregate: Aggregate, *, allowed_lateness_ms: int = 0, max_states: int = MAX_STATES
+    ) -> None:
+        super().__init__(assigner, aggregate, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
+        self._slices = Slices()
+        self._stacks = Stacks(self._slices, self._parts)
+        self._gone_until: int | None = None
+
+    @property
+    def next_fire_ms(self) -> int | None:
+        """The watermark at which the next window fires; None: there is none open."""
+        end = self._next_end()
+        return None if end is None else end + self._lateness_ms
+
+    def _targets(self, slice_: Window) -> list[tuple[Window, Columns]]:
+        columns = self._slices.columns.get(slice_.start)
+        return [(slice_, self._parts.new_columns() if columns is None else columns)]
+
+    def _keep(self, slice_: Window, targets: list[tuple[Window, Columns]]) -> None:
+        columns = targets[0][1]
+        if columns[0]:
+            self._slices.keep(slice_, columns)
+
+    def _put(self, slice_: Window, rows: Rows, taken: Taken) -> None:
+        if self._stacks.until is None or slice_.start >= self._stacks.until:
+            super()._put(slice_, rows, taken)
+            return
+        for place, key, value in zip(rows.places, rows.keys, rows.values, strict=True):
+            try:
+                self._put_behind(slice_, key, value)
+                self._counted(value)
+            except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
+                taken.failed.append((place, error))
+
+    def _put_behind(self, slice_: Window, key: Any, value: Any) -> None:
+        """A row of a slice that has been pulled in."""
+        known = self._slices.columns.get(slice_.start)
+        if known is None or key not in known[0]:
+            if self.states >= self._max_states:
+                raise limit_reached(self._max_states)
+            new_key(key)
+        states = self._parts.executed(value, [(slice_, self._parts.init(slice_))])[0]
+        self.states += self._stacks.put_behind(slice_, key, states)
+
+    def _next_end(self) -> int | None:
+        """The end of the window that fires next."""
+        if not self._slices.starts:
+            return None
+        slice_ = self._slices.windows[self._slices.starts[0]]
+        end = self._assigner.starts_over(slice_)[0] + self._assigner.size_ms
+        if self.least_start is not None:
+            end = max(end, self.least_start + self._assigner.size_ms)
+        # Slices whose windows have all fired are gone: the first that is left is in the next window that has rows.
+        return end if self._gone_until is None else max(end, self._gone_until + self._assigner.slide_ms)
+
+    def _close_first(self) -> Iterator[list[Fired]] | None:
+        end = self._next_end()
+        if end is not None and self._has_passed(end):
+            window = Window(end - self._assigner.size_ms, end)
+            self._gone_until = end
+            return self._results(window)
+        if self.watermark is not None:  # those that nothing was in have gone by as well
+            passed = self.watermark - self._lateness_ms
+            assigner = self._assigner
+            self._gone_until = passed - (passed - assigner.offset_ms - assigner.size_ms) % assigner.slide_ms
+        return None
+
+    def _results(self, window: Window) -> Iterator[list[Fired]]:
+        for _ in self._stacks.move_to(window):
+            yield []
+        self._drop(window.end)
+        for keys in in_steps(self._stacks.keys()):
+            yield self._parts.fired(window, keys, self._stacks.of(keys))
+
+    def _drop(self, end: int) -> None:
+        count = 0
+        for start in self._slices.starts:
+            if self._assigner.starts_over(self._slices.windows[start])[-1] + self._assigner.size_ms > end:
+                break
+            count += 1
+        self.states -= self._slices.drop(count)

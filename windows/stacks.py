@@ -1,0 +1,224 @@
+"""Stacks: the states of sliding windows, put together from slices at a cost that does not grow with size / slide.
+
+    oldest                                            newest
+    slice  slice  slice │ slice  slice  slice │ slice …
+    ◄──── front ────────┼──── back ───────────► not in a window that has fired
+    all of it joined, and   one state: what
+    for each slice: what    has been pulled in
+    is joined without it
+
+1. A window is the front's state and the back's, merged: one merge for a key, however many slices there are.
+2. When a slice leaves the front, its keys get back what is joined without it. What is kept for that is one state for
+   each key that the slice has, so that all of it is no more than the slices themselves.
+3. When the front is used up, it is made anew from the slices of the back: each slice once.
+4. A slice that has been pulled in is not changed in place, since its states are shared. A row that comes for it after
+   that is merged into it, and all that it is in is joined anew for that key: always slice by slice, the oldest first.
+
+From: two stacks, as in K. Tangwongsan, M. Hirzel, S. Schneider, "Low-latency sliding-window aggregation in worst-case
+constant time", 2017; there for one key, and with all of the front's states kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from .aggregates import States
+from .parts import Columns, Merge, Parts, raised
+from .window import STEP, Window
+
+NOTHING: Final = object()
+
+
+class Slices:
+    """The slices that are held, by their start."""
+
+    __slots__ = ("columns", "starts", "windows")
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.windows: dict[int, Window] = {}
+        self.columns: dict[int, Columns] = {}
+
+    def keep(self, slice_: Window, columns: Columns) -> None:
+        """A slice that has rows now."""
+        if slice_.start not in self.columns:
+            insort(self.starts, slice_.start)
+            self.windows[slice_.start] = slice_
+            self.columns[slice_.start] = columns
+
+    def drop(self, count: int) -> int:
+        """The first ones are in no window any more. How many states they had."""
+        states = 0
+        for start in self.starts[:count]:
+            del self.windows[start]
+            states += len(self.columns.pop(start)[0])
+        del self.starts[:count]
+        return states
+
+    def between(self, start: int | None, end: int | None) -> list[int]:
+        """The starts of those that begin in [start, end)."""
+        low = 0 if start is None else bisect_left(self.starts, start)
+        return self.starts[low : None if end is None else bisect_left(self.starts, end)]
+
+
+class _Front:
+    """A slice of the front: its states, and what of its keys is joined behind it."""
+
+    __slots__ = ("behind", "columns", "start")
+
+    def __init__(self, start: int, columns: Columns, behind: Columns) -> None:
+        self.start = start
+        self.columns = columns
+        self.behind = behind
+
+
+class Stacks:
+    """Of all keys, for each part. `until`: slices that begin before it have been pulled in."""
+
+    __slots__ = ("_back", "_back_from", "_front", "_front_until", "_fronts", "_merges", "_parts", "_slices", "until")
+
+    def __init__(self, slices: Slices, parts: Parts) -> None:
+        self.until: int | None = None
+        self._slices = slices
+        self._parts = parts
+        self._merges = merges = parts.merges
+        self._fronts: list[_Front] = []  # the newest first, so that the oldest is popped
+        self._front: Columns = [{} for _ in merges]
+        self._front_until: int | None = None
+        self._back: Columns = [{} for _ in merges]
+        self._back_from: int | None = None
+
+    def move_to(self, window: Window) -> Iterator[None]:
+        """Windows come in order: now to this one. Gives way from time to time; until its end all is in between."""
+        for start in self._slices.between(self.until, window.end):
+            self._back_from = start if self._back_from is None else self._back_from
+            for merge, states, more in zip(self._merges, self._back, self._slices.columns[start], strict=True):
+                for some in _some(more):
+                    for key, state in some:
+                        states[key] = merge(states[key], state) if key in states else state
+                    yield
+        self.until = window.end
+        while self._fronts and self._fronts[-1].start < window.start:
+            yield from self._without(self._fronts.pop())
+        if not self._fronts and self._back_from is not None and self._back_from < window.start:
+            yield from self._turn_over(window.start)
+
+    def keys(self) -> list[Any]:
+        """All of the window."""
+        return list({**self._front[0], **self._back[0]})
+
+    def of(self, keys: Sequence[Any]) -> Columns:
+        """The states of some of them, put together."""
+        columns: Columns = []
+        for careful, quick, front, back in zip(
+            self._merges, self._parts.quick_merges(), self._front, self._back, strict=True
+        ):
+            try:
+                columns.append(_both(quick, front, back, keys))
+            except Exception:  # which key it was is seen when care is taken; merges change nothing
+                columns.append(_both(careful, front, back, keys))
+        return columns
+
+    def put_behind(self, slice_: Window, key: Any, states: list[Any]) -> bool:
+        """States of a key for a slice that has been pulled in. Is the key new there?"""
+        columns = self._slices.columns.get(slice_.start)
+        is_new = columns is None or key not in columns[0]
+        if columns is None:
+            columns = [{} for _ in self._merges]
+        if not is_new:
+            known = [by_key[key] for by_key in columns]
+            states = [raised(merge(*pair)) for merge, *pair in zip(self._merges, known, states, strict=True)]
+        if self._front_until is not None and slice_.start < self._front_until:
+            self._join_front(slice_.start, key, columns, states)
+        else:
+            self._join_back(slice_.start, key, states)
+        for by_key, state in zip(columns, states, strict=True):
+            by_key[key] = state
+        self._slices.keep(slice_, columns)
+        return is_new
+
+    def _without(self, oldest: _Front) -> Iterator[None]:
+        for front, states, behind in zip(self._front, oldest.columns, oldest.behind, strict=True):
+            for some in _some(states):
+                for key, _ in some:
+                    if key in behind:
+                        front[key] = behind[key]
+                    else:
+                        del front[key]
+                yield
+
+    def _turn_over(self, start: int) -> Iterator[None]:
+        self._front = [{} for _ in self._merges]
+        for at in reversed(self._slices.between(start, self.until)):
+            columns = self._slices.columns[at]
+            behind: Columns = [{} for _ in self._merges]
+            for merge, front, states, beyond in zip(self._merges, self._front, columns, behind, strict=True):
+                for some in _some(states):
+                    for key, state in some:
+                        if key in front:
+                            beyond[key] = later = front[key]
+                            front[key] = merge(state, later)
+                        else:
+                            front[key] = state
+                    yield
+            self._fronts.append(_Front(at, columns, behind))
+        self._front_until = self.until
+        self._back = [{} for _ in self._merges]
+        self._back_from = None
+
+    def _join_front(self, start: int, key: Any, columns: Columns, states: list[Any]) -> None:
+        at = next((at for at, front in enumerate(self._fronts) if front.start <= start), len(self._fronts))
+        missing = at == len(self._fronts) or self._fronts[at].start != start
+        own = _Front(start, columns, [{} for _ in self._merges]) if missing else self._fronts[at]
+        fronts = [*self._fronts[:at], own, *self._fronts[at + (not missing) :]]
+        changes: list[tuple[dict[Any, Any], Any]] = []
+        for part, merge in enumerate(self._merges):
+            joined = NOTHING
+            for front in fronts:
+                state = states[part] if front is own else front.columns[part].get(key, NOTHING)
+                if state is not NOTHING:
+                    changes.append((front.behind[part], joined))
+                    joined = state if joined is NOTHING else raised(merge(state, joined))
+            changes.append((self._front[part], joined))
+        for by_key, joined in changes:  # nothing fails any more
+            if joined is NOTHING:
+                by_key.pop(key, None)
+            else:
+                by_key[key] = joined
+        self._fronts = fronts
+
+    def _join_back(self, start: int, key: Any, states: list[Any]) -> None:
+        joined: list[Any] = []
+        starts = self._slices.between(self._front_until, self.until)
+        if start not in self._slices.columns:
+            insort(starts, start)
+        for part, merge in enumerate(self._merges):
+            whole = NOTHING
+            for at in starts:
+                state = states[part] if at == start else self._slices.columns[at][part].get(key, NOTHING)
+                if state is not NOTHING:
+                    whole = state if whole is NOTHING else raised(merge(whole, state))
+            joined.append(whole)
+        for by_key, whole in zip(self._back, joined, strict=True):
+            by_key[key] = whole
+        self._back_from = start if self._back_from is None else min(self._back_from, start)
+
+
+def _both(merge: Merge, front: States, back: States, keys: Sequence[Any]) -> States:
+    if not front or not back:
+        states = front or back
+        return {key: states[key] for key in keys}
+    return {
+        key: back[key] if key not in front else merge(front[key], back[key]) if key in back else front[key]
+        for key in keys
+    }
+
+
+def _some(states: States) -> Iterator[Iterator[tuple[Any, Any]]]:
+    """All of it, but some at a time."""
+    items = iter(states.items())
+    for _ in range(0, len(states), STEP):
+        yield islice(items, STEP)

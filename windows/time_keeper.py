@@ -1,0 +1,125 @@
+"""Time keeper: how far time has come for one task, by what its input tasks send.
+
+    rows of task 3 ─► its generator ─┐
+    marks of task 4 ─────────────────┼─► Watermarks ─► watermark
+    the clock ─► intervals, idleness ┘
+
+1. What an input task *tells* counts; only of one that tells nothing are the timestamps of its rows looked at.
+2. Told watermarks are taken back by `lag_ms` too: rows may be so far behind them.
+3. The end of an input task (END_MS) counts from whomever it comes.
+4. It wakes up for nothing: `next_ms` is None when no time that passes changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .generators import Generator
+from .guarded import Guarded
+from .settings import TimeSettings
+from .watermarks import END_MS, Watermarks
+
+
+class TimeKeeper:
+    """Of one task. `inputs`: input task → does it tell watermarks? Times are milliseconds of this task's clock.
+
+    `failed` hears what generators of the user's own raise.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[int, bool],
+        settings: TimeSettings,
+        now_ms: int,
+        failed: Callable[[Exception], None],
+        *,
+        generators: bool = True,
+    ) -> None:
+        self._marks = Watermarks(
+            inputs,
+            policy=settings.policy,
+            ratio=settings.ratio,
+            idle_timeout_ms=settings.idle_timeout_ms,
+            now_ms=now_ms,
+        )
+        self.skipped_ms = 0  # what is not counted of the time that has passed: the task could not hear
+        self._begun = 0
+        self._tells = dict(inputs)
+        self._lag_ms = settings.lag_ms
+        self._generators: dict[int, Generator] = {}
+        if generators:
+            self._generators = {task: settings.new_generator() for task, tells in inputs.items() if not tells}
+        if settings.generator is not None:  # the user's
+            self._generators = {task: Guarded(made, failed) for task, made in self._generators.items()}
+
+    @property
+    def watermark(self) -> int | None:
+        """Of all input tasks; None: not known yet. END_MS: all have ended."""
+        return self._marks.watermark
+
+    @property
+    def changes(self) -> int:
+        """Another number as soon as the watermark has moved, or there may be something to do before `next_ms`."""
+        return self._marks.decisions + self._begun
+
+    @property
+    def next_ms(self) -> int | None:
+        """When `tick` will have something to do."""
+        known = [at_ms for generator in self._generators.values() if (at_ms := generator.next_tick_ms) is not None]
+        idle_ms = self._marks.next_idle_ms
+        if idle_ms is not None:
+            known.append(idle_ms)
+        return min(known, default=None)
+
+    @property
+    def idle(self) -> frozenset[Any]:
+        """The input tasks that are not waited for."""
+        return self._marks.idle
+
+    @property
+    def all_idle(self) -> bool:
+        """Is nobody waited for, though somebody may still speak?"""
+        return self._marks.all_idle
+
+    def by_input(self) -> dict[int, int | None]:
+        """Input task → how far it has come."""
+        return {task: self._marks.of(task) for task in self._tells}
+
+    def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Any], now_ms: int) -> None:
+        """Rows have come from an input task; `timestamps` of those that can be read."""
+        tells = self._tells.get(task)
+        if tells is None:  # it closes a cycle: its rows say nothing about what is still to come
+            return
+        self._marks.heard(task, now_ms)
+        generator = self._generators.get(task)
+        if generator is not None and timestamps:
+            before_ms = generator.next_tick_ms
+            self._say(task, generator.observe(timestamps, rows))
+            if generator.next_tick_ms is None:  # its interval begins with its first row
+                self._say(task, generator.tick(now_ms))
+            self._begun += generator.next_tick_ms != before_ms
+
+    def told(self, task: int, watermark_ms: int, now_ms: int) -> None:
+        """An input task says how far it is, or that it has ended."""
+        tells = self._tells.get(task)
+        if tells is None:
+            return
+        if watermark_ms >= END_MS:
+            self._marks.end(task, now_ms)
+        elif tells:
+            self._marks.advance(task, watermark_ms - self._lag_ms, now_ms)
+        else:
+            self._marks.heard(task, now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """It is so late."""
+        for task, generator in self._generators.items():
+            at_ms = generator.next_tick_ms
+            if at_ms is not None and at_ms <= now_ms:
+                self._say(task, generator.tick(now_ms))
+        self._marks.tick(now_ms)
+
+    def _say(self, task: int, watermark_ms: int | None) -> None:
+        if watermark_ms is not None:
+            self._marks.moved(task, watermark_ms)

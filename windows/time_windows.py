@@ -1,0 +1,313 @@
+"""Open windows by time: rows in, batch by batch; what has fired out. Base of those that share and those that do not.
+
+    add(keys, timestamps, values) ─► slices ─► states ─ advance(watermark) ─► Fired, Fired, …
+                                       └─► late, failed: told, not counted
+
+1. A window fires once: when the watermark is at its end plus `allowed_lateness_ms`, or beyond. Then its state is gone.
+2. A row is late if all windows that it would be in have fired. Of a row that is not late, those that have fired are
+   left out. A row at the watermark is on time.
+3. They fire by end, then by key. A window that no row is in does not exist: a gap fires nothing.
+4. The watermark does not go back.
+5. A row that fails leaves all states as they were (as long as the user's `execute` does), and the others alone.
+6. There are never more than `max_states` states, one for a key and window (or slice). A row that needs one more fails.
+7. Rows are counted in the order in which they come; where windows share slices, in that of the slices first.
+
+From: JStorm, WindowedBoltExecutor. There a window is late by its tuple's time alone, and fires in another thread.
+Flink fires a window again for each tuple within the allowed lateness; here it waits for them: one result is simpler
+to use than several of which the last holds.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
+from operator import itemgetter
+from typing import Any, ClassVar, Final
+
+from .aggregates import Aggregate
+from .assigners import Sliding, whole
+from .errors import WindowLimitError
+from .firing import Firing
+from .parts import Columns, Parts, next_state
+from .timestamps import bounds_ms, to_ms
+from .window import Fired, Taken, Window, is_nan, new_key
+
+MAX_STATES: Final = 1_000_000
+"""So many states an instance holds unless told otherwise."""
+
+FEW: Final = 8
+"""If less than one row in so many is in another slice, those are taken out, and the rest stays in its lists."""
+
+REMEMBERED: Final = 64
+"""So many slices are not made anew for each batch."""
+
+_PLAIN_KEYS: Final = frozenset({str, int, bytes, bool, type(None)})
+
+
+class Rows:
+    """Rows of a batch that are in one slice. `places`: where they are in the batch."""
+
+    __slots__ = ("keys", "places", "values")
+
+    def __init__(self, places: Sequence[int], keys: Sequence[Any], values: Sequence[Any]) -> None:
+        self.places = places
+        self.keys = keys
+        self.values = values
+
+    def at(self, ats: Sequence[int]) -> Rows:
+        """Some of them."""
+        places, keys, values = self.places, self.keys, self.values
+        return Rows([places[at] for at in ats], [keys[at] for at in ats], [values[at] for at in ats])
+
+    def without(self, ats: Sequence[int]) -> Rows:
+        """All but some, which are few, in order."""
+        places, keys, values = list(self.places), list(self.keys), list(self.values)
+        for at in reversed(ats):
+            del places[at], keys[at], values[at]
+        return Rows(places, keys, values)
+
+
+class TimeWindows(Firing[Fired]):
+    """The windows of one task. Keys are any values that can be hashed; per task, all are None.
+
+    `states`: how many are held; `least_start`: windows that start before it are left out, if it is set.
+    """
+
+    shares: ClassVar[bool] = False
+    """Are windows put together from states that others are made of too?"""
+
+    def __init__(
+        self, assigner: Sliding, aggregate: Aggregate, *, allowed_lateness_ms: int = 0, max_states: int = MAX_STATES
+    ) -> None:
+        super().__init__()
+        self.watermark: int | None = None
+        self.states = 0
+        self.least_start: int | None = None
+        self._assigner = assigner
+        self._parts = Parts(aggregate, shared=self.shares)
+        self._lateness_ms = whole(allowed_lateness_ms, "allowed_lateness_ms", 0)
+        self._max_states = whole(max_states, "max_states")
+        self._all_fired = False
+        # Are all states such that `execute_batch` cannot fail on them?
+        self._plain = all(part.batches for part in self._parts.each)
+        self._slices_seen: dict[int, Window] = {}
+        self._usual = Window(0, 1)  # the slice that most rows of the last batch were in,
+        self._usual_end: int | None = None  # and the end of its last window
+
+    @property
+    @abstractmethod
+    def next_fire_ms(self) -> int | None:
+        """The watermark at which the next window fires; None: there is none open."""
+
+    @abstractmethod
+    def _targets(self, slice_: Window) -> list[tuple[Window, Columns]]:
+        """Where the rows of a slice are counted, as far as it has not fired."""
+
+    @abstractmethod
+    def _keep(self, slice_: Window, targets: list[tuple[Window, Columns]]) -> None:
+        """Rows have been put there; those that have none (they failed) are forgotten again."""
+
+    @abstractmethod
+    def _close_first(self) -> Iterator[list[Fired]] | None:
+        """The window that fires first, if one does: its results, some at a time. No row gets into it any more."""
+
+    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> Taken:
+        """Rows: key, time (milliseconds since 1970) and value of each. What was late, and what failed."""
+        taken = Taken()
+        if not timestamps:
+            return taken
+        while not self._all_fired:  # what is due has closed, though nobody has asked for it yet
+            self._fire_next()
+        places: Sequence[int] = range(len(timestamps))
+        bounds = bounds_ms(timestamps)
+        taken.plain = bounds is not None
+        if bounds is None:
+            places, timestamps = _readable(timestamps, taken)
+            if not places:
+                return taken
+            keys, values = [keys[place] for place in places], [values[place] for place in places]
+            bounds = min(timestamps), max(timestamps)
+        rows = Rows(places, keys, values)
+        usual = self._usual
+        if bounds[0] < usual.start or bounds[1] >= usual.end or self._usual_end is None:
+            for number, at_ms, some in self._by_slice(timestamps, rows, *bounds, taken):
+                self._put(self._slice(number, at_ms), some, taken)
+        elif self._has_passed(self._usual_end):
+            taken.late.extend(places)
+        else:
+            self._put(usual, rows, taken)
+        taken.late.sort()
+        taken.failed.sort(key=itemgetter(0))
+        return taken
+
+    def add_one(self, key: Any, timestamp: Any, value: Any) -> Taken:
+        """A single row."""
+        return self.add((key,), (timestamp,), (value,))
+
+    def advance(self, watermark_ms: int) -> Iterator[Fired]:
+        """What fires at this watermark. What is not taken from the iterator now, the next one has first."""
+        if self.watermark is None or watermark_ms > self.watermark:
+            self.watermark = watermark_ms
+            self._all_fired = False
+        return self._fire()
+
+    def windows_of(self, timestamp: Any) -> list[Window]:
+        """The windows that a row is (or would have been) in, fired or not."""
+        return self._assigner.windows_of(to_ms(timestamp))
+
+    def limit(self, max_states: int) -> None:
+        """From now on there are never more states than this, but for those that there are."""
+        self._max_states = max_states
+
+    def _has_passed(self, end: int) -> bool:
+        return self.watermark is not None and end + self._lateness_ms <= self.watermark
+
+    def _close_next(self) -> Iterator[list[Fired]] | None:
+        closed = None if self._all_fired else self._close_first()
+        self._all_fired = closed is None
+        return closed
+
+    def _slice(self, number: int, at_ms: int) -> Window:
+        slice_ = self._slices_seen.get(number)
+        if slice_ is None:
+            if len(self._slices_seen) >= REMEMBERED:
+                self._slices_seen.clear()
+            slice_ = self._slices_seen[number] = self._assigner.slice_of(at_ms)
+        return slice_
+
+    def _by_slice(
+        self, timestamps: Sequence[int], rows: Rows, least_ms: int, greatest_ms: int, taken: Taken
+    ) -> Iterator[tuple[int, int, Rows]]:
+        """Rows that are not late, apart by slice: its number, a time that is in it. Nearly all are in one or two."""
+        assigner = self._assigner
+        first, last = assigner.numbers_of((least_ms, greatest_ms))
+        numbers = [first] if first == last else assigner.numbers_of(timestamps)
+        usual, at_ms = numbers[len(numbers) // 2], timestamps[len(timestamps) // 2]
+        others = [] if first == last else [at for at, number in enumerate(numbers) if number != usual]
+        if others:
+            if len(others) * FEW <= len(numbers):
+                usually = rows.without(others)
+            else:
+                usually = rows.at([at for at, number in enumerate(numbers) if number == usual])
+        else:
+            usually = rows
+        self._usual, self._usual_end = self._slice(usual, at_ms), assigner.last_end(usual)
+        if self._has_passed(self._usual_end):
+            taken.late.extend(usually.places)
+        else:
+            yield usual, at_ms, usually
+        apart: dict[int, list[int]] = {}
+        for at in others:
+            apart.setdefault(numbers[at], []).append(at)
+        for number, ats in apart.items():
+            if self._has_passed(assigner.last_end(number)):
+                taken.late.extend([rows.places[at] for at in ats])
+            else:
+                yield number, timestamps[ats[0]], rows.at(ats)
+
+    def _put(self, slice_: Window, rows: Rows, taken: Taken) -> None:
+        targets = self._targets(slice_)
+        batch = self._as_columns(rows, targets)
+        if batch is not None:
+            for _, columns in targets:
+                before = len(columns[0])
+                for part, values, states in zip(self._parts.each, batch, columns, strict=True):
+                    part.execute_batch(rows.keys, values, states)
+                self.states += len(columns[0]) - before
+        elif len(targets) == len(self._parts.each) == 1 and not self._plain:
+            self._put_simply(*targets[0], rows, taken)
+        else:
+            self._put_each(targets, rows, taken)
+        self._keep(slice_, targets)
+
+    def _as_columns(self, rows: Rows, targets: list[tuple[Window, Columns]]) -> list[Sequence[Any]] | None:
+        """What each part is given of rows; None: a row could fail, so that they are taken one by one."""
+        if not self._plain:
+            return None
+        batch: list[Sequence[Any]] = []
+        try:
+            room = self._max_states - self.states
+            if len(rows.keys) * len(targets) > room or not _PLAIN_KEYS.issuperset(map(type, rows.keys)):
+                keys = set(rows.keys)  # hashed and compared with those that there are: what raises does so here
+                new = [keys.difference(columns[0]) for _, columns in targets]
+                if sum(map(len, new)) > room or any(map(is_nan, chain.from_iterable(new))):
+                    return None
+            for part in self._parts.each:
+                column = part.column(rows.values)
+                if not part.takes(column):
+                    return None
+                batch.append(column)
+        except Exception:  # no hash, or what a function of the user's raises: which row it was is seen one by one
+            return None
+        return batch
+
+    def _counted(self, value: Any) -> None:
+        """A row was counted by itself: can batches still be?"""
+        if self._plain:
+            try:
+                self._plain = all(part.takes(part.column((value,))) for part in self._parts.each)
+            except Exception:  # a function of the user's that raises the second time: the row has been counted
+                self._plain = False
+
+    def _put_each(self, targets: list[tuple[Window, Columns]], rows: Rows, taken: Taken) -> None:
+        for place, key, value in zip(rows.places, rows.keys, rows.values, strict=True):
+            try:
+                self._put_row(targets, key, value)
+                self._counted(value)
+            except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
+                taken.failed.append((place, error))
+
+    def _put_simply(self, window: Window, columns: Columns, rows: Rows, taken: Taken) -> None:
+        """One window (or slice), and one aggregate, the user's own: `_put_each` without what only several need."""
+        states, part = columns[0], self._parts.each[0]
+        init_state, execute = part.init_state, part.execute
+        for place, key, value in zip(rows.places, rows.keys, rows.values, strict=True):
+            try:
+                known = states.get(key)
+                if known is None and self.states >= self._max_states:
+                    raise limit_reached(self._max_states)
+                if known is None:
+                    new_key(key)
+                state = init_state(window) if known is None else known
+                following = execute(value, state, window)
+                states[key] = next_state(part, following, state) if following is None else following
+            except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
+                taken.failed.append((place, error))
+                continue
+            self.states += known is None
+
+    def _put_row(self, targets: list[tuple[Window, Columns]], key: Any, value: Any) -> None:
+        new = sum(key not in columns[0] for _, columns in targets)
+        if self.states + new > self._max_states:
+            raise limit_reached(self._max_states)
+        if new:
+            new_key(key)
+        before = [(window, self._parts.known(columns, key, window)) for window, columns in targets]
+        for (_, columns), after in zip(targets, self._parts.executed(value, before), strict=True):
+            for states, state in zip(columns, after, strict=True):
+                states[key] = state
+        self.states += new
+
+
+def limit_reached(max_states: int) -> WindowLimitError:
+    """The error of a row that there is no room for."""
+    return WindowLimitError(
+        f"windows hold {max_states} states (one for a key and window) and may hold no more; use more tasks, shorter "
+        "windows or fewer keys, or raise max_states"
+    )
+
+
+def readable_row(timestamp: Any, place: int, taken: Taken) -> int | None:
+    """Milliseconds, or None: the row has failed."""
+    try:
+        return to_ms(timestamp)
+    except Exception as error:  # TimestampError, or what a type of the user's raises
+        taken.failed.append((place, error))
+        return None
+
+
+def _readable(timestamps: Sequence[Any], taken: Taken) -> tuple[list[int], list[int]]:
+    read = map(readable_row, timestamps, range(len(timestamps)), repeat(taken))
+    pairs = [(place, timestamp) for place, timestamp in enumerate(read) if timestamp is not None]
+    return [place for place, _ in pairs], [timestamp for _, timestamp in pairs]

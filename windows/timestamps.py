@@ -1,0 +1,75 @@
+"""Timestamps: whatever says when something happened → whole milliseconds since 1970, or an error that says what to do.
+
+1. Inside, a timestamp is an int. Before 1970 it is negative.
+2. Nothing is guessed: no text, no bool, no time without a zone, no NaN.
+3. What is further from 1970 than RANGE_MS is refused: it is a wrong unit (nanoseconds), not a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from operator import index
+from typing import Any, Final
+
+from .errors import TimestampError
+
+RANGE_MS: Final = 250_000_000_000_000
+"""About 7,900 years before and after 1970: all that a datetime can say, and no nanoseconds of today."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - as the standard library calls it
+_MS: Final = timedelta(milliseconds=1)
+_INT: Final = frozenset({int})
+
+
+def to_ms(value: Any) -> int:
+    """Milliseconds since 1970 of an int or a float (milliseconds, rounded down) or a datetime with a zone.
+
+    TimestampError if it is anything else.
+    """
+    if type(value) is int:
+        at_ms = value
+    elif isinstance(value, bool) or value is None:
+        raise TimestampError(f"the timestamp is {value!r}; give milliseconds since 1970, or a datetime with a zone")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise TimestampError(
+                f"the timestamp is {value}; leave such tuples out, or give them a time, before windows"
+            )
+        at_ms = math.floor(value)
+    elif isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise TimestampError(
+                f"the timestamp {value} has no zone; say which it is: value.replace(tzinfo=timezone.utc)"
+            )
+        at_ms = (value - _EPOCH) // _MS
+    else:
+        try:
+            at_ms = index(value)  # NumPy's integers
+        except TypeError:
+            kind = type(value).__qualname__
+            raise TimestampError(
+                f"the timestamp is a {kind}; give milliseconds since 1970, or a datetime with a zone"
+            ) from None
+    if not -RANGE_MS <= at_ms <= RANGE_MS:
+        raise TimestampError(
+            f"the timestamp {at_ms} is thousands of years away; is it in nanoseconds? give milliseconds"
+        )
+    return at_ms
+
+
+def bounds_ms(values: Sequence[Any]) -> tuple[int, int] | None:
+    """Least and greatest of a column of ints that are timestamps as they are; None if anything else is in it.
+
+    Not of an empty one. There is no loop in Python.
+    """
+    if not _INT.issuperset(map(type, values)):
+        return None
+    least, greatest = min(values), max(values)
+    return (least, greatest) if least >= -RANGE_MS and greatest <= RANGE_MS else None
+
+
+def all_ms(values: Sequence[Any]) -> Sequence[int]:
+    """A column as whole milliseconds: itself if it is ints. TimestampError as `to_ms`."""
+    return values if _INT.issuperset(map(type, values)) else [to_ms(value) for value in values]

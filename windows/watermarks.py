@@ -1,0 +1,166 @@
+"""Watermarks: of all input tasks one, by a policy. Windows that end at or before it will get no more rows, it says.
+
+    task 3 ─ 40 ─┐                        GLOBAL_MAX_TIMESTAMP            50: the furthest
+    task 4 ─ 50 ─┼─► Watermarks ─► 40     MAX_TIMESTAMP_WITH_RATIO (0.6)  40: 2 of 3 have come that far
+    task 5 ─ 20 ─┘ (idle: left out)       TASK_MAX_GLOBAL_MIN_TIMESTAMP   40: the last one that is not idle
+
+1. Neither the watermark of an input task nor that of all goes back.
+2. An input task that has said nothing for `idle_timeout_ms` of processing time is idle: it is not counted until it
+   speaks. It has spoken when the topology began, so that one that never says anything is left out as well.
+3. When all are idle, the furthest counts: in whatever order they have fallen silent, the answer is the same.
+4. An input task that is not idle and has no watermark yet holds the others up as one that is infinitely far behind.
+5. An input task that has ended is left out too, until it speaks again. When all have, the watermark is END_MS: nothing
+   more will come.
+6. The share of MAX_TIMESTAMP_WITH_RATIO is counted anew for each window: the watermark that enough of the input tasks
+   have reached is, for every window at once, whether enough of them have passed its end.
+
+From: JStorm, WatermarkTriggerPolicy and WindowedBoltExecutor.checkEventTimeWindows, which carries the count from one
+window to the next (depart), and knows no idle inputs (depart); Flink, StatusWatermarkValve (FLINK-8001, FLINK-38454).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable, Iterable
+from fractions import Fraction
+from typing import Any, Final
+
+from .assigners import whole
+from .errors import WindowError
+
+END_MS: Final = 2**62
+"""The watermark after the last row: beyond every time that there is."""
+
+
+class WatermarkPolicy(enum.Enum):
+    """Which of the input tasks' watermarks is that of all."""
+
+    GLOBAL_MAX_TIMESTAMP = "global max"
+    MAX_TIMESTAMP_WITH_RATIO = "max with ratio"
+    TASK_MAX_GLOBAL_MIN_TIMESTAMP = "task max, global min"
+
+
+class _Input:
+    __slots__ = ("ended", "heard_ms", "idle", "watermark")
+
+    def __init__(self, heard_ms: int) -> None:
+        self.heard_ms = heard_ms
+        self.ended = False
+        self.idle = False
+        self.watermark: int | None = None
+
+
+class Watermarks:
+    """Of one task. `watermark` is None until enough is known. `decisions`: how often it may have changed."""
+
+    def __init__(
+        self,
+        inputs: Iterable[Hashable],
+        *,
+        policy: WatermarkPolicy = WatermarkPolicy.TASK_MAX_GLOBAL_MIN_TIMESTAMP,
+        ratio: float = 0.9,
+        idle_timeout_ms: int | None = None,
+        now_ms: int = 0,
+    ) -> None:
+        if not isinstance(policy, WatermarkPolicy):
+            raise WindowError(f"the policy of watermarks is {policy!r}; give a WatermarkPolicy")
+        share: Any = ratio
+        if not isinstance(share, int | float) or not 0 < share <= 1:
+            raise WindowError(f"the ratio of input tasks is {ratio!r}; give a share above 0 and up to 1")
+        self.watermark: int | None = None
+        self.decisions = 0
+        self._policy = policy
+        self._ratio = Fraction(str(ratio))  # 0.9 of ten is nine, and not one more for the last bit of a float
+        self._idle_timeout_ms = None if idle_timeout_ms is None else whole(idle_timeout_ms, "idle_timeout_ms")
+        self._inputs = {name: _Input(now_ms) for name in inputs}
+        if not self._inputs:
+            raise WindowError("watermarks of no input tasks; name those that the windows are fed by")
+
+    @property
+    def idle(self) -> frozenset[Hashable]:
+        """The input tasks that are left out."""
+        return frozenset(name for name, known in self._inputs.items() if known.idle)
+
+    @property
+    def all_idle(self) -> bool:
+        """Are all left out, and have not all ended?"""
+        inputs = self._inputs.values()
+        return all(known.idle or known.ended for known in inputs) and not all(known.ended for known in inputs)
+
+    @property
+    def next_idle_ms(self) -> int | None:
+        """When the next input task will be idle, if it says nothing until then; None: none will."""
+        if self._idle_timeout_ms is None:
+            return None
+        heard = [known.heard_ms for known in self._inputs.values() if not (known.idle or known.ended)]
+        return min(heard) + self._idle_timeout_ms if heard else None
+
+    def of(self, name: Hashable) -> int | None:
+        """How far an input task has come."""
+        return self._inputs[name].watermark
+
+    def heard(self, name: Hashable, now_ms: int) -> int | None:
+        """An input task speaks: rows have come. The watermark of all."""
+        known = self._inputs.get(name)
+        if known is None:  # one that was added by a rebalance
+            known = self._inputs[name] = _Input(now_ms)
+        known.heard_ms = max(known.heard_ms, now_ms)
+        if known.idle or known.ended:
+            known.idle = known.ended = False
+            self._decide()
+        return self.tick(now_ms)
+
+    def end(self, name: Hashable, now_ms: int) -> int | None:
+        """An input task has nothing more to say. The watermark of all."""
+        self.heard(name, now_ms)
+        self._inputs[name].ended = True
+        self._decide()
+        return self.watermark
+
+    def advance(self, name: Hashable, watermark_ms: int, now_ms: int) -> int | None:
+        """An input task has come so far. The watermark of all."""
+        self.heard(name, now_ms)
+        return self.moved(name, watermark_ms)
+
+    def moved(self, name: Hashable, watermark_ms: int) -> int | None:
+        """What an input task has said before means that it has come so far: it does not speak now. As `advance`."""
+        known = self._inputs[name]
+        if known.watermark is None or watermark_ms > known.watermark:
+            known.watermark = watermark_ms
+            self._decide()
+        return self.watermark
+
+    def tick(self, now_ms: int) -> int | None:
+        """It is so late, by the clock of this task: who is idle? The watermark of all."""
+        if self._idle_timeout_ms is not None:
+            fell_silent = False
+            for known in self._inputs.values():
+                if not (known.idle or known.ended) and now_ms - known.heard_ms >= self._idle_timeout_ms:
+                    known.idle = fell_silent = True
+            if fell_silent:
+                self._decide()
+        return self.watermark
+
+    def _decide(self) -> None:
+        self.decisions += 1
+        active = [known.watermark for known in self._inputs.values() if not (known.idle or known.ended)]
+        decided: int | None
+        if all(known.ended for known in self._inputs.values()):
+            decided = END_MS
+        elif active:
+            decided = self._among(active)
+        else:
+            told = [known.watermark for known in self._inputs.values() if known.watermark is not None]
+            decided = max(told, default=None)
+        if decided is not None and (self.watermark is None or decided > self.watermark):
+            self.watermark = decided
+
+    def _among(self, active: list[int | None]) -> int | None:
+        known = sorted((watermark for watermark in active if watermark is not None), reverse=True)
+        if self._policy is WatermarkPolicy.GLOBAL_MAX_TIMESTAMP:
+            enough = 1
+        elif self._policy is WatermarkPolicy.TASK_MAX_GLOBAL_MIN_TIMESTAMP:
+            enough = len(active)
+        else:
+            enough = max(1, -(-self._ratio.numerator * len(active) // self._ratio.denominator))
+        return known[enough - 1] if len(known) >= enough else None

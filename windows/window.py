@@ -1,0 +1,149 @@
+"""Window: from `start`, which is inside, to `end`, which is not.
+
+1. `start` < `end`. Milliseconds since 1970 (before: negative), or counts of rows.
+2. Windows are ordered by end, then by start: the order in which they fire.
+
+From: JStorm and Flink, TimeWindow. Two windows that only touch do not overlap here; there they intersect (depart).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeVar
+
+from .errors import WindowKeyError
+
+K = TypeVar("K")
+
+STEP: Final = 1_000
+"""So many results are made at a time: about a millisecond."""
+
+AT_ONCE: Final = 4_000
+"""So many keys are sorted in one go: about as long."""
+
+_NUMBERS: Final = frozenset({int, float, bool})
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """[start, end)."""
+
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """In milliseconds, or in rows."""
+        return self.end - self.start
+
+    def __contains__(self, timestamp: object) -> bool:
+        return isinstance(timestamp, int) and self.start <= timestamp < self.end
+
+    def __lt__(self, other: Window) -> bool:
+        return (self.end, self.start) < (other.end, other.start)
+
+    def __le__(self, other: Window) -> bool:
+        return (self.end, self.start) <= (other.end, other.start)
+
+    def __gt__(self, other: Window) -> bool:
+        return other < self
+
+    def __ge__(self, other: Window) -> bool:
+        return other <= self
+
+    def overlaps(self, other: Window) -> bool:
+        """Is there a moment that is in both?"""
+        return self.start < other.end and other.start < self.end
+
+    def cover(self, other: Window) -> Window:
+        """The least window that has both in it."""
+        return Window(min(self.start, other.start), max(self.end, other.end))
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.end})"
+
+
+class Fired(NamedTuple):
+    """A window that has fired, for one key: what `purge` made of its state, or the error that it raised instead."""
+
+    window: Window
+    key: Any
+    result: Any
+    error: Exception | None = None
+
+
+class Taken:
+    """What became of rows that were not simply counted. `late` and `failed` name rows by their place in the batch.
+
+    `plain`: all timestamps are known to be whole milliseconds as they are.
+    """
+
+    __slots__ = ("failed", "late", "plain")
+
+    def __init__(self) -> None:
+        self.plain = False
+        self.late: list[int] = []
+        self.failed: list[tuple[int, Exception]] = []
+
+    def __repr__(self) -> str:
+        return f"Taken(late={self.late}, failed={self.failed})"
+
+
+def is_nan(key: Any) -> bool:
+    """Is it NaN, or is that among several?"""
+    return bool(key != key) or (type(key) is tuple and any(part != part for part in key))
+
+
+def new_key(key: Any) -> None:
+    """A key that has not been there before. WindowKeyError for NaN: it equals nothing, and would never come again."""
+    if is_nan(key):
+        raise WindowKeyError(f"the key {key!r:.100} has NaN in it, which equals nothing; give such rows another key")
+
+
+def in_order(keys: Iterable[K]) -> list[K]:
+    """Keys as they fire: sorted; if they cannot all be compared, then type by type, numbers being one."""
+    keys = list(keys)
+    try:
+        return sorted(keys)  # type: ignore[type-var]
+    except Exception:  # TypeError, or what a type of the user's raises
+        return sorted(keys, key=_rank)
+
+
+def in_steps(keys: list[K], step: int = STEP) -> Iterator[list[K]]:
+    """The same, some at a time, or none: a million keys are not sorted in one go, since nothing else runs meanwhile."""
+    runs: list[list[Any]] = []
+    kinds: set[Any] = set()
+    if len(keys) > AT_ONCE:
+        for start in range(0, len(keys), AT_ONCE):
+            run = keys[start : start + AT_ONCE]
+            kinds.add(_kind(run))
+            if None in kinds or len(kinds) > 1:
+                break
+            runs.append(sorted(run))
+            yield []
+    ordered = merge(*runs) if len(kinds) == 1 and None not in kinds else iter(in_order(keys))
+    while some := list(islice(ordered, step)):
+        yield some
+
+
+def _kind(keys: Sequence[Any]) -> Any:
+    """What they all are: keys of one kind can be compared. None: who knows."""
+    types = set(map(type, keys))
+    if types == {tuple} and len(lengths := set(map(len, keys))) == 1:
+        kinds = tuple(_kind([key[place] for key in keys]) for place in range(lengths.pop()))
+        return None if None in kinds else kinds
+    if types <= _NUMBERS:
+        return "numbers"
+    return types.pop() if types in ({str}, {bytes}) else None
+
+
+def _rank(key: Any) -> Any:
+    if type(key) in _NUMBERS:
+        return "int", key
+    name = type(key).__qualname__
+    if type(key) is tuple:
+        return name, tuple(map(_rank, key))
+    return (name, key) if type(key) in {str, bytes} else (name, repr(key))
