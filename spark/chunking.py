@@ -6,7 +6,8 @@
 2. A digest follows from the number of the chunk and the values of its rows: not from batches, offsets or metadata.
 3. Not more than a chunk and a batch is held.
 
-This file also runs in Spark's Python workers, where aiostorm need not be installed: it imports nothing of it.
+This file and digests.py also run in Spark's Python workers, where aiostorm need not be installed: they import nothing
+else of it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from typing import Any
+
+from .digests import digest_of as digest_of_rows
 
 
 class Chunker:
@@ -49,7 +52,7 @@ class Chunker:
 def digest_of(number: int, chunk: Any) -> int:
     """64 bits that say what is in a chunk."""
     found = hashlib.blake2b(b"%d:" % number, digest_size=8)
-    found.update(chunk.replace_schema_metadata(None).serialize())  # Arrow's IPC: offsets are gone, padding is zero
+    found.update(digest_of_rows(chunk))
     return int.from_bytes(found.digest(), "big")
 
 

@@ -20,8 +20,9 @@ from ..actors import SystemRng
 from .datasource import FORMAT, Reading, Writing, reading, writing
 from .datasource_chunks import batch_of, cut, empty_of
 from .datasource_client import Caller, ChunkReader, ChunkWriter, Where
-from .datasource_schemas import cast, digest_of
+from .datasource_schemas import cast
 from .datasource_wire import ROLE_EGRESS, ROLE_INGRESS, Kept, Offer
+from .digests import digest_of
 from .errors import SparkSourceError
 from .needs import load
 

@@ -25,6 +25,7 @@ from . import datasource_schemas as schemas
 from . import datasource_wire as wire
 from .datasource_chunks import batch_of
 from .datasource_server import DataServer, Line, Place
+from .digests import digest_of
 from .errors import SparkSourceError
 from .ingress_ledger import Asked, IngressLedger, Step, What
 
@@ -159,7 +160,7 @@ class SparkIngressSpout(Spout):
 
     def _read(self, offer: wire.Offer, data: bytes) -> Any:
         batch = batch_of(data)
-        if schemas.digest_of(batch) != offer.digest:
+        if digest_of(batch) != offer.digest:
             raise ProtocolError(f"chunk {offer.chunk} has another digest than was said")
         return schemas.named(schemas.fitted(batch, self._names, self._schema), offer.chunk, offer.batch)
 

@@ -77,9 +77,9 @@ class PushServer:
     def function(self, schema: Any, chunk_rows: int) -> Any:
         """For `mapInArrow`."""
         cloudpickle = load("pyspark.cloudpickle")
-        from . import chunking, pushing
+        from . import chunking, digests, pushing
 
-        for module in (chunking, pushing):  # so that aiostorm need not be installed where executors run
+        for module in (chunking, digests, pushing):  # so that aiostorm need not be installed where executors run
             cloudpickle.register_pickle_by_value(module)
         return pusher(self.address, self._token, self._authority, schema.serialize().to_pybytes(), chunk_rows)
 

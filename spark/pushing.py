@@ -9,8 +9,8 @@
 2. A chunk that is acked already is computed but not sent: its digest is.
 3. The task ends well only after the other side has read all of it: else Spark runs it again.
 
-This file and chunking.py travel to the executors as they are (aiostorm need not be installed there): they import
-nothing of it.
+This file, chunking.py and digests.py travel to the executors as they are (aiostorm need not be installed there): they
+import nothing else of it.
 """
 
 from __future__ import annotations

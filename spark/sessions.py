@@ -64,11 +64,13 @@ def make_session(
     builder = sql.SparkSession.builder.master(where)
     for key, value in settings.items():
         builder = builder.config(key, value)
+    before = _active()
     try:
         return builder.getOrCreate()
     except Exception as error:
         why = brief(error)  # it is asked of the JVM
-        forget_dead()
+        if before is None:  # a session that was there before us is not ours to end
+            forget_dead()
         raise SparkUnavailableError(f"Spark does not start on {where}: {why}") from error
 
 
@@ -242,8 +244,7 @@ def _made(source: SessionSource) -> Any:
 def _check_same(session: Any, source: Mapping[str, Any]) -> None:
     """Settings that the running session does not have, and can no longer take."""
     conf = session.sparkContext.getConf()
-    # Spark puts options of its own before those given (extraJavaOptions).
-    other = {k: conf.get(k) for k, v in source.items() if not (conf.get(k) or "").endswith(_text(v))}
+    other = {key: conf.get(key) for key, value in source.items() if not _has(key, conf.get(key), _text(value))}
     for key in list(other):
         if session.conf.isModifiable(key):
             session.conf.set(key, _text(source[key]))
@@ -254,6 +255,11 @@ def _check_same(session: Any, source: Mapping[str, Any]) -> None:
             f"this process has a Spark session already, with other settings than {told}: a process has one; give both "
             "the same settings, or run them in processes of their own"
         )
+
+
+def _has(key: str, there: str | None, asked: str) -> bool:
+    # Spark puts options of its own before those given.
+    return there is not None and (there == asked or (key.endswith("JavaOptions") and there.endswith(asked)))
 
 
 def _text(value: Any) -> str:

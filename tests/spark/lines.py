@@ -15,7 +15,7 @@ from aiostorm.spark import SparkEgressBolt, SparkIngressSpout
 from aiostorm.spark import datasource_wire as wire
 from aiostorm.spark.datasource_chunks import cut, empty_of
 from aiostorm.spark.datasource_client import Caller, ChunkWriter, Where
-from aiostorm.spark.datasource_schemas import digest_of
+from aiostorm.spark.digests import digest_of
 
 FIELDS = ("n", "s")
 

@@ -53,6 +53,10 @@ def test_a_session_is_shared_replaced_when_it_dies_and_ends_with_its_last_user(j
         in_thread(sessions.lease({**conf, "spark.driver.memory": "2g"}).get)
     except SparkUnavailableError as refused:
         print(refused)
+    try:
+        in_thread(sessions.lease({**conf, "spark.master": "cal[1]"}).get)
+    except SparkUnavailableError as refused:
+        print(refused)
     os.kill(session._sc._gateway.proc.pid, signal.SIGKILL)
     session._sc._gateway.proc.wait()
     try:
@@ -90,6 +94,7 @@ def test_a_session_is_shared_replaced_when_it_dies_and_ends_with_its_last_user(j
         raise AssertionError("made in the main thread")
     """)
     assert "spark.driver.memory=2g (it has 1g)" in out
+    assert "spark.master=cal[1] (it has local[1])" in out
     assert "TABLE_OR_VIEW_NOT_FOUND" in out
     assert "\tat " not in out
 
