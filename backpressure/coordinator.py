@@ -131,7 +131,7 @@ class Coordinator:
             orders += [order for order in self._paces(component) if order[0] not in told]
         return orders
 
-    def update(self, settings: Settings, wall_s: float) -> None:
+    def update(self, settings: Settings, now_s: float, wall_s: float) -> None:
         """Other settings. Switched off, it forgets all: the spouts release themselves, for they are told too."""
         if settings == self.settings:
             return
@@ -144,6 +144,11 @@ class Coordinator:
             self._spouts.clear()
             if self.state == THROTTLED:
                 self._become(NORMAL, wall_s, "switched off: no spout waits")
+        # A lease that is shorter now begins now: nobody was silent for longer than he might be.
+        for bolt in self._bolts.values():
+            bolt.heard_s = now_s
+        for spout in self._spouts.values():
+            spout.heard_s = now_s
         if settings.samples != self.settings.samples:
             self._flows = Flows(settings.samples, self._graph.inputs)
             self._capacity = Capacity(self._graph, self._tasks, self._flows, self._bolts, self._spouts)
@@ -264,6 +269,8 @@ class Coordinator:
         passed_s = now_s - (-math.inf if pacing is None else pacing.at_s)
         causes = [c for c in sorted(triggered) if spout in self._sources[c]]
         if causes:
+            if pacing is not None and not pacing.why:  # it was found waiting
+                pacing.why = tuple(causes)
             is_new = any(Verdict.BLOCKED in self._fresh.get(c, ()) for c in causes)
             if not is_new or passed_s < SPACING * self.settings.period_s:
                 return False

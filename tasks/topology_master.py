@@ -53,7 +53,7 @@ class TopologyMaster(Actor):
         """Other settings, at once."""
         self._settings = settings
         clock, told = self._env.clock, self._coordinator.event_count
-        self._coordinator.update(settings, clock.now())
+        self._coordinator.update(settings, clock.monotonic(), clock.now())
         if self._timer is not None and self._timer.active:
             self._timer.cancel()
             self._timer = self.after(settings.interval_s, _TICK)

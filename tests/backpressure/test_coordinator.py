@@ -238,6 +238,7 @@ def test_another_coordinator_finds_who_waits_and_goes_on() -> None:
     told.restart()
     orders = told.second()
     assert told.coordinator.state == THROTTLED
+    assert {spout.why for spout in told.coordinator.view().spouts} == {("left",)}
     assert {order.epoch for _, order in orders if isinstance(order, Pace)} == {2}
     told.obey(orders)
     told.relieved(4)
@@ -291,11 +292,24 @@ def test_who_reports_from_elsewhere_or_what_it_is_not_is_not_heard() -> None:
 
 def test_switched_off_it_forgets_all_and_says_nothing() -> None:
     told = throttled()
-    told.coordinator.update(Settings(enable=False), told.now_s)
+    told.coordinator.update(Settings(enable=False), told.now_s, told.now_s)
     view = told.coordinator.view()
     assert (view.enabled, view.state, view.spouts) == (False, NORMAL, ())
     assert told.second(3) == []
     assert [event.kind for event in view.events][-2:] == ["UPDATED", "NORMAL"]
+
+
+def test_a_shorter_lease_begins_when_it_is_told() -> None:
+    """What was said less than a lease of before ago still holds: nobody is gone, nobody waits no more."""
+    told = throttled()
+    before = told.coordinator.event_count
+    told.now_s += 0.9
+    told.coordinator.update(Settings(interval_s=0.1), told.now_s, told.now_s)
+    told.now_s += 0.4
+    assert told.coordinator.tick(told.now_s, told.now_s) != []
+    view = told.coordinator.view()
+    assert [event.kind for event in list(view.events)[before:]] == ["UPDATED"]
+    assert (view.state, {spout.why for spout in view.spouts}) == (THROTTLED, {("left",)})
 
 
 def test_a_view_says_who_and_why() -> None:
