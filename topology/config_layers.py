@@ -35,6 +35,11 @@ class Layer:
     @classmethod
     def of(cls, values: Mapping[str, Any], source: str) -> Layer:
         """A layer whose values all come from one source."""
+        given: Any = values
+        if not isinstance(given, Mapping):
+            return cls(
+                problems=[f"settings ({source}) are {given!r:.100}; give a Config, or a mapping of keys to values"]
+            )
         return cls(dict(values), dict.fromkeys(values, source))
 
     def place(self, key: str) -> str:

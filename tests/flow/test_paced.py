@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pytest
 
@@ -200,6 +200,8 @@ async def test_only_what_is_about_backpressure_can_be_changed(local_cluster: Loc
         await running.update({"workers": 3})
     with pytest.raises(ConfigError, match="less than or equal to 1"):
         await running.update({"backpressure_sample_rate": 3})
+    with pytest.raises(ConfigError, match=r"settings \(update\) are None; give a Config, or a mapping"):
+        await running.update(cast(Any, None))
     assert running.config == before
     await running.kill(0)
 
