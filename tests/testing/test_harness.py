@@ -22,6 +22,7 @@ from aiostorm.topology import (
     bolt,
     direct,
 )
+from aiostorm.windows import Sum, Time, Tumbling, WindowedBolt
 
 
 class Count(BasicBolt):
@@ -91,6 +92,21 @@ async def test_a_function_bolt() -> None:
 
     async with bolt_harness(swap, fields=("a", "b")) as h:
         assert await h.execute(1, 2) == [(2, 1)]
+
+
+@pytest.mark.parametrize("time", Time)
+async def test_a_bolt_with_windows(time: Time, sim_clock: SimClock) -> None:
+    """By any time; windows fire as time goes on."""
+    begun_ms = int(sim_clock.now() * 1000) if time is not Time.EVENT else 0
+    windows = WindowedBolt(Tumbling(1_000, offset_ms=begun_ms, time=time), Sum("n"), timestamp="at")
+    async with bolt_harness(windows, fields=("at", "n")) as harness:
+        await harness.execute(100, 1)
+        await harness.execute(200, 2)
+        await sim_clock.advance(1)
+        await harness.execute(1_100, 5)
+        await sim_clock.advance(2)
+        assert harness.emitted[0] == (3, begun_ms, begun_ms + 1_000)
+        assert harness.acked == [(100, 1), (200, 2), (1_100, 5)]
 
 
 async def test_a_bolt_that_holds_its_tuples_until_a_tick(sim_clock: SimClock) -> None:
