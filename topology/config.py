@@ -166,6 +166,7 @@ class Config(BaseModel):
         "Milliseconds that rows of windows by event time may be behind the latest one.",
         "topology.bolts.tuple.timestamp.max.lag.ms",
         ge=0,
+        le=10**18,
     )
     watermark_interval_ms: Count = _setting(
         1000,

@@ -23,9 +23,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from .errors import WindowError
 from .window import Window
+
+MOST_MS: Final = 10**18
+"""No duration is longer: the end of all rows (END_MS) must be beyond every window, however late it may fire."""
 
 
 class Time(enum.Enum):
@@ -45,6 +49,14 @@ def whole(value: object, what: str, least: int | None = 1) -> int:
     return value
 
 
+def duration(value: object, what: str, least: int = 1) -> int:
+    """As `whole`, and not beyond MOST_MS."""
+    ms = whole(value, what, least)
+    if ms > MOST_MS:
+        raise WindowError(f"{what} is {ms}; give {MOST_MS} or less")
+    return ms
+
+
 @dataclass(frozen=True, slots=True)
 class Sliding:
     """Windows of `size_ms`, one each `slide_ms`."""
@@ -56,8 +68,8 @@ class Sliding:
     rest_ms: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
-        whole(self.size_ms, "the size of windows (size_ms)")
-        whole(self.slide_ms, "the slide of windows (slide_ms)")
+        duration(self.size_ms, "the size of windows (size_ms)")
+        duration(self.slide_ms, "the slide of windows (slide_ms)")
         whole(self.offset_ms, "the offset of windows (offset_ms)", None)
         if self.slide_ms > self.size_ms:
             raise WindowError(
@@ -125,7 +137,7 @@ class Session:
     time: Time = Time.EVENT
 
     def __post_init__(self) -> None:
-        whole(self.gap_ms, "the gap of sessions (gap_ms)")
+        duration(self.gap_ms, "the gap of sessions (gap_ms)")
 
     def windows_of(self, timestamp: int) -> list[Window]:
         """The session of a tuple that is alone."""

@@ -28,7 +28,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Final
 
-from .assigners import Counts, Sliding, whole
+from .assigners import Counts, Sliding, duration, whole
 from .errors import WindowLimitError
 from .firing import Firing
 from .time_windows import readable_row
@@ -107,7 +107,7 @@ class BufferedWindows(Firing[WindowRows]):
         self.watermark: int | None = None
         self.rows = 0
         self._assigner = assigner
-        self._lateness_ms = whole(allowed_lateness_ms, "allowed_lateness_ms", 0)
+        self._lateness_ms = duration(allowed_lateness_ms, "allowed_lateness_ms", 0)
         self._max_rows = whole(max_rows, "max_rows")
         self._came = 0
         self._of_key: dict[Any, _Buffer] = {}

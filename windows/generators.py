@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from .assigners import whole
+from .assigners import duration, whole
 from .errors import WindowError
 from .timestamps import to_ms
 
@@ -80,7 +80,7 @@ class Periodic(Generator):
     """Tells how far its input has come, each `interval_ms` of processing time."""
 
     def __init__(self, lag_ms: int = 0, interval_ms: int = INTERVAL_MS, max_advance_ms: int | None = None) -> None:
-        self._lag_ms = whole(lag_ms, "the lag of watermarks (lag_ms)", 0)
+        self._lag_ms = duration(lag_ms, "the lag of watermarks (lag_ms)", 0)
         self._interval_ms = whole(interval_ms, "the interval of watermarks (interval_ms)")
         self._far = HowFar(max_advance_ms)
         self._next_ms: int | None = None
@@ -116,7 +116,7 @@ class Punctuated(Generator):
         if not callable(marks):
             raise WindowError(f"Punctuated by {marks!r}: give a function of a row that says whether it is a mark")
         self._marks = marks
-        self._lag_ms = whole(lag_ms, "the lag of watermarks (lag_ms)", 0)
+        self._lag_ms = duration(lag_ms, "the lag of watermarks (lag_ms)", 0)
         self._far = HowFar(max_advance_ms)
 
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:

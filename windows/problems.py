@@ -52,7 +52,7 @@ def wrong_key(key: Any, inputs: Mapping[StreamId, Fields]) -> list[str]:
     if callable(key):
         return _of_function(key, "key")
     names = (key,) if isinstance(key, str) else key
-    if not isinstance(names, tuple) or not names or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, tuple) or not names or not all(isinstance(name, str) and name for name in names):
         return [f"key is {key!r}; give a field's name, a tuple of names, or a function of a Tuple"]
     twice = sorted({name for name in names if names.count(name) > 1})
     return missing(names, inputs, "key") + [f"key names {name!r} twice" for name in twice]
@@ -94,6 +94,9 @@ def wrong_late(bolt: WindowBolt) -> list[str]:
 
 def wrong_settings(bolt: WindowBolt, check: Callable[[TimeSettings], None] | None) -> list[str]:
     """Lag, interval, policy, generator and so on; `check` makes the machine."""
+    flags = [name for name in ("fire_when_idle", "anchored") if not isinstance(getattr(bolt, name, False), bool)]
+    if flags:
+        return [f"{name} is {getattr(bolt, name)!r}; give True or False" for name in flags]
     try:
         settings = TimeSettings.of(bolt, Config())
         settings.new_generator()

@@ -25,7 +25,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from .aggregates import Aggregate
-from .assigners import Session, whole
+from .assigners import Session, duration, whole
 from .errors import WindowError
 from .firing import Firing
 from .parts import Parts, raised
@@ -66,7 +66,7 @@ class SessionWindows(Firing[Fired]):
         self.states = 0
         self._gap_ms = assigner.gap_ms
         self._parts = Parts(aggregate)
-        self._lateness_ms = whole(allowed_lateness_ms, "allowed_lateness_ms", 0)
+        self._lateness_ms = duration(allowed_lateness_ms, "allowed_lateness_ms", 0)
         self._max_states = whole(max_states, "max_states")
         self._open: dict[Any, list[_Open]] = {}  # by start, which is also by end
         self._closed: dict[Any, int] = {}  # so many of a key's first ones have closed: lists are not shifted for each

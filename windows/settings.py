@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..topology import Config
-from .assigners import whole
+from .assigners import duration, whole
 from .errors import WindowError
 from .generators import Generator, Periodic
 from .watermarks import WatermarkPolicy
@@ -32,13 +32,13 @@ class TimeSettings:
         """Those of a bolt. WindowError if one of them is wrong."""
         lag_ms = _given(bolt.lag_ms, config.watermark_lag_ms)
         return cls(
-            lag_ms=whole(lag_ms, "lag_ms", 0),
+            lag_ms=duration(lag_ms, "lag_ms", 0),
             interval_ms=whole(_given(bolt.interval_ms, config.watermark_interval_ms), "interval_ms"),
             max_advance_ms=_optional(_given(bolt.max_advance_ms, config.watermark_max_advance_ms), "max_advance_ms"),
             idle_timeout_ms=_optional(
                 _given(bolt.idle_timeout_ms, config.watermark_idle_timeout_ms), "idle_timeout_ms"
             ),
-            allowed_lateness_ms=whole(bolt.allowed_lateness_ms, "allowed_lateness_ms", 0),
+            allowed_lateness_ms=duration(bolt.allowed_lateness_ms, "allowed_lateness_ms", 0),
             policy=bolt.policy,
             ratio=bolt.ratio,
             max_states=whole(_given(bolt.max_states, config.window_max_states), "max_states"),

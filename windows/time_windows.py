@@ -26,7 +26,7 @@ from operator import itemgetter
 from typing import Any, ClassVar, Final
 
 from .aggregates import Aggregate
-from .assigners import Sliding, whole
+from .assigners import Sliding, duration, whole
 from .errors import WindowLimitError
 from .firing import Firing
 from .parts import Columns, Parts, next_state
@@ -86,7 +86,7 @@ class TimeWindows(Firing[Fired]):
         self.least_start: int | None = None
         self._assigner = assigner
         self._parts = Parts(aggregate, shared=self.shares)
-        self._lateness_ms = whole(allowed_lateness_ms, "allowed_lateness_ms", 0)
+        self._lateness_ms = duration(allowed_lateness_ms, "allowed_lateness_ms", 0)
         self._max_states = whole(max_states, "max_states")
         self._all_fired = False
         # Are all states such that `execute_batch` cannot fail on them?

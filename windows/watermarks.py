@@ -65,7 +65,7 @@ class Watermarks:
         if not isinstance(policy, WatermarkPolicy):
             raise WindowError(f"the policy of watermarks is {policy!r}; give a WatermarkPolicy")
         share: Any = ratio
-        if not isinstance(share, int | float) or not 0 < share <= 1:
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
             raise WindowError(f"the ratio of input tasks is {ratio!r}; give a share above 0 and up to 1")
         self.watermark: int | None = None
         self.decisions = 0

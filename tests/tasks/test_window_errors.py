@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -121,6 +122,7 @@ WRONG: tuple[tuple[Any, str], ...] = (
     (ready(key=["user"]), "key is ['user']; give a field's name, a tuple of names, or a function"),
     (ready(key=()), "key is (); give a field's name"),
     (ready(key=3), "key is 3; give a field's name"),
+    (ready(key=""), "key is ''; give a field's name"),
     (ready(key=lambda: 3), "key is a function that does not take one argument, the Tuple"),
     (ready(key=later), "key is an async function, but"),
     # aggregates and states
@@ -180,6 +182,10 @@ WRONG: tuple[tuple[Any, str], ...] = (
     (ready(policy="min"), "the policy of watermarks is 'min'; give a WatermarkPolicy"),
     (ready(policy=WatermarkPolicy.MAX_TIMESTAMP_WITH_RATIO, ratio=2), "the ratio of input tasks is 2; give a share"),
     (ready(ratio="all"), "the ratio of input tasks is 'all'; give a share"),
+    (ready(ratio=True), "the ratio of input tasks is True; give a share"),
+    (ready(fire_when_idle="no"), "fire_when_idle is 'no'; give True or False"),
+    (kept(anchored="no"), "anchored is 'no'; give True or False"),
+    (ready(allowed_lateness_ms=sys.maxsize), f"allowed_lateness_ms is {sys.maxsize}; give {10**18} or less"),
     (ready(generator=Periodic()), GENERATOR),
     (ready(generator=lambda: None), f"generator() made None; {GENERATOR}"),
     (ready(generator=lambda: Periodic(-1)), "generator() raised WindowError: the lag of watermarks (lag_ms) is -1"),
@@ -208,6 +214,8 @@ def test_it_is_said_when_the_topology_is_built(component: Any, said: str) -> Non
         (lambda: Sliding(10, -1), "the slide of windows (slide_ms) is -1; give 1 or more"),
         (lambda: Sliding(10, 20), "slide by the size or less"),
         (lambda: Session(0), "the gap of sessions (gap_ms) is 0; give 1 or more"),
+        (lambda: Tumbling(2**62), f"the size of windows (size_ms) is {2**62}; give {10**18} or less"),
+        (lambda: Session(sys.maxsize), f"the gap of sessions (gap_ms) is {sys.maxsize}; give {10**18} or less"),
         (lambda: Counts(0), "the size of count windows is 0; give 1 or more"),
         (lambda: Counts(5, 10), "leave out rows; slide by the size or less"),
     ],
