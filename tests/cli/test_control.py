@@ -74,6 +74,7 @@ def test_a_run_of_another_process_is_asked_and_updated(
     assert list(runtime.rglob("*")) == [runtime / "aiostorm"]
 
 
+@pytest.mark.slow
 @pytest.mark.sockets
 def test_pressure_is_watched_until_the_end(aiostorm: Command, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiostorm.cli_control.WATCH_S", 0.3)

@@ -84,6 +84,7 @@ def test_second_stops_now(start: Start, loop: str, job: str):
     assert not [noise for noise in NOISE if noise in outcome.err]
 
 
+@pytest.mark.slow
 @loops
 def test_user_code_that_does_not_end_is_left_behind(start: Start, loop: str):
     process = start("run", f"{JOBS}:stuck_thread", "--loop", loop, "-q")
@@ -106,6 +107,7 @@ def test_interrupt_while_it_starts(start: Start):
     assert not [noise for noise in NOISE if noise in outcome.err]
 
 
+@pytest.mark.slow
 def test_exit_codes_of_a_process(start: Start):
     assert start("run", JOBS, "-q").end().code == 0
     assert start("run", f"{JOBS}:dead_letters", "-q").end().code == 1

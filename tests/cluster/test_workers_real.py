@@ -56,6 +56,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_and_one_that_is_frozen_are_replaced_and_nothing_is_lost(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -99,6 +100,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
 
 
+@pytest.mark.slow
 def test_starts_and_stops_leave_nothing(folder: Path, temporary: Path) -> None:
     asyncio.run(starts_and_stops(folder, temporary))
 
@@ -135,6 +137,7 @@ def test_the_command_counts_exactly_on_two_workers() -> None:
     assert [count for _, count in summary["most frequent words"]] == [count for _, count in counts.most_common(20)]
 
 
+@pytest.mark.slow
 def test_windows_hear_the_end_on_two_workers() -> None:
     words = [sys.executable, "-m", "aiostorm", "run", "--workers", "2", f"{JOBS}:windows", "--json"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)

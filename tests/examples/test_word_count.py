@@ -128,6 +128,7 @@ def test_what_matches_nothing_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         word_count.topology("good.py", pattern)
 
 
+@pytest.mark.slow
 def test_the_standard_library():
     """Every word of the modules at the top of the running Python's library, in real time. All of it is the default."""
     library = sysconfig.get_path("stdlib")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
+from functools import cache
 
-from .source import FRONT_DOOR, Fault, Source, door_names, rooms
+from .source import FRONT_DOOR, Fault, Source, door_names, nodes, rooms
 from .tables import (
     LOOP_OWNERS,
     MACHINE_BANS,
@@ -64,7 +65,7 @@ def no_bare_task(source: Source) -> Iterator[Fault]:
     started += [called for called in calls(source) if called[0] == "asyncio.Task"]
     for _, line in started:
         yield Fault(source.name, line, message)
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -120,7 +121,7 @@ def no_code_loading(source: Source) -> Iterator[Fault]:
             yield Fault(source.name, line, f"{module} can make any object: use yaml.safe_load")
         elif module in _SHELLS:
             yield Fault(source.name, line, f"{module} goes through a shell: start a program with a list of arguments")
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec"):
             yield Fault(
                 source.name, node.lineno, f"{node.func.id} runs text as code: parse it (ast.literal_eval at most)"
@@ -133,7 +134,7 @@ def no_print(source: Source) -> Iterator[Fault]:
     """A library logs; only programs print."""
     if any(fnmatch(source.name, pattern) for pattern in LOOP_OWNERS):
         return
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             yield Fault(
                 source.name, node.lineno, "print in library code: use logging, the standard output is the user's"
@@ -142,7 +143,7 @@ def no_print(source: Source) -> Iterator[Fault]:
 
 def no_swallowing(source: Source) -> Iterator[Fault]:
     """An exception is handled, passed on or logged."""
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         if isinstance(node, ast.ExceptHandler):
             if node.type is None:
                 yield Fault(source.name, node.lineno, "bare `except:` catches cancellation too: name the exceptions")
@@ -161,7 +162,7 @@ def short_enough(source: Source) -> Iterator[Fault]:
     lines = source.text.count("\n")
     if lines > MAX_FILE_LINES:
         yield Fault(source.name, lines, f"{lines} lines: a file near 400 is two concepts, split it by concept")
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             size = _code_lines(node)
             if size > MAX_FUNCTION_LINES:
@@ -176,7 +177,7 @@ def short_enough(source: Source) -> Iterator[Fault]:
 def doors_inside(source: Source) -> Iterator[Fault]:
     """In a room: other rooms relatively and by their doors. An inner room is part of the room around it."""
     depth = source.name.count("/")
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] in (FRONT_DOOR, *rooms()):
@@ -219,7 +220,7 @@ def _through_door(source: Source, node: ast.ImportFrom, module: str, depth: int)
 
 def doors_at_front(source: Source) -> Iterator[Fault]:
     """The front door, too, takes rooms by their doors."""
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         if isinstance(node, ast.ImportFrom):
             module = node.module or ""
             parts = module.split(".") if node.level == 1 else module.split(".")[1:]
@@ -251,7 +252,7 @@ def doors_outside(source: Source, *, past_doors: bool) -> Iterator[Fault]:
 
 
 def _absolute_imports(source: Source) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -264,7 +265,7 @@ def _absolute_imports(source: Source) -> Iterator[tuple[str, int]]:
 def calls(source: Source) -> Iterator[tuple[str, int]]:
     """(dotted name, line) of every call of an imported thing."""
     known = _imported_names(source)
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         if isinstance(node, ast.Call) and (dotted := _dotted(node.func)) and (origin := _origin(dotted, known)):
             yield origin, node.lineno
 
@@ -277,12 +278,11 @@ def runtime_imports(source: Source) -> Iterator[tuple[str, int]]:
             yield module, line
 
 
-def uses(source: Source) -> Iterator[tuple[str, int]]:
+@cache
+def uses(source: Source) -> tuple[tuple[str, int], ...]:
     """(dotted name, line) of every use of an imported thing: `asyncio.run`, also as `from asyncio import run as r`."""
     known = _imported_names(source)
-    for dotted, line in _chains(source.tree):
-        if origin := _origin(dotted, known):
-            yield origin, line
+    return tuple((origin, line) for dotted, line in _chains(source.tree) if (origin := _origin(dotted, known)))
 
 
 def _origin(dotted: str, known: dict[str, str]) -> str | None:
@@ -290,18 +290,21 @@ def _origin(dotted: str, known: dict[str, str]) -> str | None:
     return known[head] + ("." + rest if rest else "") if head in known else None
 
 
-def _chains(node: ast.AST) -> Iterator[tuple[str, int]]:
-    for child in ast.iter_child_nodes(node):
-        dotted = _dotted(child)
-        if dotted is not None:
-            yield dotted, child.lineno  # type: ignore[attr-defined]
-        else:
-            yield from _chains(child)
+def _chains(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    left = [tree]
+    while left:
+        for child in ast.iter_child_nodes(left.pop()):
+            dotted = _dotted(child)
+            if dotted is not None:
+                yield dotted, child.lineno  # type: ignore[attr-defined]
+            else:
+                left.append(child)
 
 
+@cache
 def _imported_names(source: Source) -> dict[str, str]:
     known: dict[str, str] = {}
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 known[alias.asname or alias.name.split(".")[0]] = (
@@ -332,10 +335,11 @@ def last_name(node: ast.expr) -> str:
     return ""
 
 
+@cache
 def type_checking_lines(source: Source) -> set[int]:
     """Lines that are never run: words for the type checkers."""
     lines: set[int] = set()
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         if isinstance(node, ast.If) and last_name(node.test) == "TYPE_CHECKING":
             for step in node.body:
                 lines.update(range(step.lineno, (step.end_lineno or step.lineno) + 1))

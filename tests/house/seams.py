@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 
 from .rules import calls, last_name, runtime_imports, type_checking_lines, uses
-from .source import Fault, Source
+from .source import Fault, Source, nodes
 from .tables import HARMLESS, PATH_METHODS, SEAM_METHODS, SEAM_TYPES, SEAMS
 
 _INSTEAD = (
@@ -53,7 +53,7 @@ def _imported(source: Source) -> Iterator[Fault]:
 
 def _methods(source: Source) -> Iterator[Fault]:
     has_paths = any(module == "pathlib" for module, _ in runtime_imports(source))
-    for node in ast.walk(source.tree):
+    for node in nodes(source):
         match node:
             case ast.Call(func=ast.Name(id="open")):
                 yield from _method(source, node, "open()", "the disk")

@@ -60,9 +60,10 @@ def folders() -> list[str]:
     return sorted({name.split("/")[0] for name in files() if "/" in name and not name.startswith(".")})
 
 
-def rooms() -> list[str]:
+@cache
+def rooms() -> tuple[str, ...]:
     """The room folders at the top."""
-    return [name for name in folders() if name not in NO_ROOMS]
+    return tuple(name for name in folders() if name not in NO_ROOMS)
 
 
 def python_files(*tops: str) -> list[str]:
@@ -91,9 +92,9 @@ def pyproject() -> dict[str, Any]:
     return tomllib.loads(read("pyproject.toml"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A Python file: where it stands, its text, its tree. Equality is by name, so that it can be parametrized."""
+    """A Python file: where it stands, its text, its tree."""
 
     name: str
     text: str
@@ -108,6 +109,12 @@ class Source:
     def of(text: str, name: str = "acker/sample.py") -> Source:
         """A source that stands nowhere: rules are tried on these."""
         return Source(name, text, ast.parse(text))
+
+
+@cache
+def nodes(of: Source) -> tuple[ast.AST, ...]:
+    """Every node of its tree: each rule looks at them again."""
+    return tuple(ast.walk(of.tree))
 
 
 @cache

@@ -15,7 +15,11 @@ from aiostorm import LocalCluster
 from .data_jobs import written
 from .lines import batch, into, until, write
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a worker of ours listens at a unix socket")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.sockets,
+    pytest.mark.skipif(sys.platform == "win32", reason="a worker of ours listens at a unix socket"),
+]
 
 
 def test_a_worker_that_is_killed_is_found_again_and_nothing_is_lost(tmp_path: Path) -> None:
