@@ -20,7 +20,7 @@ debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of er
 def security_options(command: Any) -> Any:
     """Of what speaks to other machines."""
     path = click.Path(path_type=str, exists=True, dir_okay=False)
-    for option in (
+    options = (
         click.option(
             "--credentials",
             "directory",
@@ -35,7 +35,8 @@ def security_options(command: Any) -> Any:
         click.option(
             "--insecure", is_flag=True, help="Other machines without TLS and token: in a private network only."
         ),
-    ):
+    )
+    for option in reversed(options):  # as decorators are applied: the help has them in the order above
         command = option(command)
     return command
 

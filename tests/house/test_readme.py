@@ -9,7 +9,7 @@ import re
 import pytest
 
 from .rules import doors_outside
-from .source import FRONT_DOOR, ROOT, Fault, Source, files, no_faults, read
+from .source import FRONT_DOOR, ROOT, Fault, Source, files, no_faults, pyproject, read, rooms
 
 FIRST = "python3 -m pip install uv && python3 -m uv run aiostorm run examples.word_count:topology"
 TESTS = "python3 -m uv run pytest"
@@ -49,6 +49,17 @@ def test_gate_runs_every_command_of_the_readme():
     gate = read(".ci/run")
     missing = [command for command in commands("README.md") if command not in gate]
     assert not missing, f"{missing}: .ci/run must run what the README says, word for word"
+
+
+def test_readme_leads_everywhere():
+    """Rooms, pages, examples and extras: what the README leaves out, newcomers do not find."""
+    readme = read("README.md")
+    pages = [name for name in files() if name.startswith("docs/") and name.endswith(".md") and name != "docs/README.md"]
+    examples = [name for name in files() if name.startswith("examples/") and not name.endswith("__init__.py")]
+    links = [*(f"{room}/__init__.py" for room in rooms()), *pages, *examples]
+    missing = [name for name in links if f"]({name}" not in readme]
+    missing += [extra for extra in pyproject()["project"]["optional-dependencies"] if f"| `{extra}` |" not in readme]
+    assert not missing, f"{missing}: the README does not say that they are there"
 
 
 @pytest.mark.parametrize("name", documents())
