@@ -20,47 +20,37 @@ from typing import Any
 from ..actors import EMPTY, Question, Stop, Timer
 from ..backpressure import BoltReading, Clear, Sample, Sampler, Settings
 from ..topology import (
-    SYSTEM_COMPONENT,
     TICK_STREAM,
     WATERMARK_STREAM,
     BasicBolt,
     Bolt,
-    ColumnRows,
     ColumnsError,
     ComponentSpec,
     Config,
-    Fields,
-    Origin,
     Segment,
     TaskSpec,
     TupleBatch,
 )
-from ..windows import WindowBolt
+from ..windows import WindowBolt, WindowedBolt
 from .choice import Tools, choose_executor
-from .collectors import BoltTaskCollector, TaskCollector, settle
+from .collectors import BoltTaskCollector, TaskCollector, WindowCollector
 from .drive import USER_ERRORS, blamed, is_cancelled
 from .environment import Environment
 from .executors import BatchExecutor, Executor, RowFailedError, without_waiting
-from .held import Held
-from .reports import describe
+from .failing import FailingTask
 from .time_messages import AskTime
-from .timed_task import ALARM, TimedTask
-
-TICK_FIELDS = Fields("rate_secs")
+from .timed_task import ALARM
 
 
-class BoltTask(TimedTask):
+class BoltTask(FailingTask):
     """One task of a bolt."""
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
-        self._start = 0  # rows of the first segment that are executed already
         self._stopwatch = env.clock.stopwatch
         self._turn_s = config.turn_max_ms / 1000
         self._turn_tuples = config.turn_max_tuples
         self._slice = 1  # rows between two looks at the clock; follows the time a row takes
-        self._held = Held()
-        self._executor: Executor
         self._batches: BatchExecutor | None
         self._collectors: list[TaskCollector] = []
         self._working = False
@@ -70,7 +60,6 @@ class BoltTask(TimedTask):
         self._suspended = False
         self._flush_soon: asyncio.Handle | None = None
         self.sampler = Sampler(Settings.of(env.config))
-        self._tick_origin = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, TICK_FIELDS)
 
     @property
     def is_quiet(self) -> bool:
@@ -109,7 +98,8 @@ class BoltTask(TimedTask):
         component = await self.make_component()
         context, report = self.context(), partial(self.report, "report_error")
         fails = (self._fail_row, self._fail_segment)
-        collector = BoltTaskCollector(self.emitter, self.outbox, report, *fails, self._wake)
+        kind = WindowCollector if isinstance(component, WindowedBolt) else BoltTaskCollector
+        collector = kind(self.emitter, self.outbox, report, *fails, self._wake)
         self._collectors = [collector]
         if isinstance(component, Bolt | WindowBolt):
             await self.open_component(component.prepare, context, collector)
@@ -363,70 +353,7 @@ class BoltTask(TimedTask):
             self._working = False
             self.emitter.flush()
 
-    # -- failures ----------------------------------------------------------------------------------------------------
-
-    def _fail_row(self, segment: Segment, offset: int, error: BaseException | str | None) -> None:
-        """A row failed: its messages fail at their spouts."""
-        if segment.origin is not self._tick_origin:
-            self.counters.failed += 1
-        tup = segment.tuple_at(offset)
-        if isinstance(error, BaseException):
-            self.report("execute", error, tup)
-        if segment.root or segment.lineage is not None:
-            failure = self.failure(error)
-            self.emitter.failures += [(root, index, failure) for root, index in segment.pairs_of(offset)]
-        if self.hook_calls is not None and self._executor.hold_open:
-            self.hook_calls.call("bolt_fail", tup, self.task.task_id)
-
-    def _fail_segment(self, segment: Segment, error: BaseException | str | None) -> None:
-        """All rows of a segment failed. A batch of columns is one message: one report, one failure."""
-        if not isinstance(segment.items, ColumnRows):
-            for offset in range(len(segment.items)):
-                self._fail_row(segment, offset, error)
-            return
-        self.counters.failed += len(segment.items)
-        if not isinstance(error, str | None):
-            self.report("execute", error, TupleBatch([segment]))
-        self.emitter.failures += [(*message, self.failure(error)) for message in segment.messages]
-
-    def _unreadable(self, executor: Executor, segment: Segment, error: ColumnsError) -> int:
-        """A bolt that takes rows got columns that cannot be made rows: all fail. How many."""
-        self._fail_segment(segment, error)
-        if executor.hold_open:
-            segment.open = 0
-            self.emitter.done(segment)
-        return len(segment.items)
-
-    def _rich_failed(self, segment: Segment, start: int, stop: int, error: RowFailedError) -> None:
-        """A rich bolt raised: put back what it did not get to, fail what it had, let the guardian decide."""
-        cause = error.__cause__ or error
-        done = error.offset + 1
-        if done < stop:
-            if stop == len(segment.items):
-                self._inbox.appendleft(segment)
-            self._start = done
-        self.counters.executed += done - start
-        if settle(segment, error.offset):
-            self._fail_row(segment, error.offset, cause)
-            if not segment.open:
-                self.emitter.done(segment)
-        else:
-            self.report("execute", cause, segment.tuple_at(error.offset))
-        self._fail_held(cause, keep=segment if done < len(segment.items) else None, below=error.offset)
-        raise cause from None
-
-    def _fail_held(self, error: BaseException, keep: Segment | None = None, below: int = 0) -> None:
-        """The instance is gone, and with it every tuple that it held: fail them now rather than by timeout."""
-        failure = f"held by an instance that failed: {describe(error)}"
-        for segment in self._held.take():  # only open ones: an edge that is done once more would be undone
-            for offset in range(below if segment is keep else len(segment.items)):
-                if settle(segment, offset):
-                    self._fail_row(segment, offset, failure)
-            if not segment.open:
-                self.emitter.done(segment)
-        if keep is not None:
-            self._held.add((keep,))
-            self.emitter.hold(keep)
+    # -- collectors --------------------------------------------------------------------------------------------------
 
     def _close_collectors(self) -> None:
         """The instance is gone: what it still emits, from asyncio tasks of its own, is an error."""

@@ -20,10 +20,10 @@ from ..topology import (
     TupleBatch,
 )
 from ..windows import to_ms
-from .emitter import MANY, UNTRACKED, Branch, Emitter, OutStream
+from .branches import UNTRACKED, Branch, OutStream
+from .emitter import Emitter
+from .lineage import Anchors, branch_of, joined, lineage_of, settle, settle_all
 from .outbox import Outbox
-
-Anchors = Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None
 
 
 class _Closed:
@@ -284,6 +284,22 @@ class BoltTaskCollector(TaskCollector):
         self._wake()
 
 
+class WindowCollector(BoltTaskCollector):
+    """For incremental windows, which ack a tuple when it is in its windows: nobody else may count it."""
+
+    __slots__ = ()
+
+    def ack(self, tup: Tuple | TupleBatch) -> None:
+        """It is acked anyway."""
+
+    def fail(self, tup: Tuple | TupleBatch, error: BaseException | str | None = None) -> None:
+        """EmitError: it may be in windows already."""
+        raise EmitError(
+            f"{self._emitter.name} fails a tuple, but windows ack and fail their tuples themselves: "
+            "raise an exception in execute, and the tuple fails and is in no window"
+        )
+
+
 _THE_BATCH: Any = object()
 
 
@@ -380,57 +396,3 @@ class BasicBatchCollector(TaskCollector):
         if self._lineage is None:
             self._lineage = joined(chain.from_iterable([segment.messages for segment in self._batch]))
         return self._lineage
-
-
-def branch_of(emitter: Emitter, segment: Segment) -> Branch:
-    """The branch for children of a segment's rows."""
-    if segment.lineage is not None:
-        return emitter.branch(MANY)
-    return emitter.branch(segment.root)
-
-
-def settle(segment: Segment, offset: int) -> bool:
-    """Mark a row as done. False if it was: acking twice must not count twice."""
-    done = segment.done
-    if done is None:
-        done = segment.done = bytearray(len(segment.items))
-    if done[offset]:
-        return False
-    done[offset] = 1
-    segment.open -= 1
-    return True
-
-
-def settle_all(segment: Segment) -> int:
-    """Mark every row of a segment of which none was settled as done; how many."""
-    count = len(segment.items)
-    segment.done = bytearray(b"\1") * count
-    segment.open = 0
-    return count
-
-
-def lineage_of(anchors: Anchors) -> tuple[int, Any]:
-    """The branch's root and the row's mark for these anchors. The same message named twice counts once."""
-    if anchors is None:
-        return UNTRACKED, None
-    if isinstance(anchors, Tuple):
-        segment = anchors.segment
-        if segment.lineage is None:
-            return (segment.root, segment.indices[anchors.offset]) if segment.indices is not None else (UNTRACKED, None)
-        anchors = (anchors,)
-    elif isinstance(anchors, TupleBatch):
-        return joined(chain.from_iterable([segment.messages for segment in anchors.segments]))
-    for anchor in anchors:
-        if not isinstance(anchor, Tuple):
-            raise EmitError(f"an anchor is a Tuple (or a list of them), not {anchor!r:.200}")
-    return joined(pair for anchor in anchors for pair in anchor.segment.pairs_of(anchor.offset))
-
-
-def joined(pairs: Iterable[tuple[int, int]]) -> tuple[int, Any]:
-    """The branch's root and the row's mark for these (root, index) pairs."""
-    distinct = dict.fromkeys(pairs)
-    if not distinct:
-        return UNTRACKED, None
-    if len(distinct) == 1:
-        return next(iter(distinct))
-    return MANY, tuple(distinct)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Any, Final
+from typing import Any
 
 from ..acker import IdSource
 from ..actors import Inbox
@@ -29,7 +29,6 @@ from ..metrics import TaskCounters
 from ..topology import (
     ColumnRows,
     EmitError,
-    Grouping,
     Lineage,
     Origin,
     Row,
@@ -39,106 +38,13 @@ from ..topology import (
     column_rows,
     has_identity,
     pieces_of,
-    split_columns,
 )
 from ..transport import WHOLE_BYTES, UnsendableError
 from .account import Account
+from .branches import MANY, UNTRACKED, Branch, OutStream, Route
 from .drive import USER_ERRORS, blamed
 from .outbox import Outlet
 from .telling import Telling
-
-UNTRACKED: Final = 0
-MANY: Final = -1
-
-Split = Callable[[Sequence[Any], Sequence[Any] | None], list[Share]]
-
-
-class Route:
-    """One consumer of a stream: how rows are split over its tasks, and an outlet to each."""
-
-    __slots__ = ("grouping", "outlets", "split")
-
-    def __init__(self, grouping: Grouping, bare: bool, outlets: dict[int, Outlet]) -> None:
-        self.grouping = grouping
-        self.split: Split = grouping.split_values if bare else grouping.split
-        self.outlets = outlets
-
-    def split_columns(self, rows: Any, marks: Any) -> list[Share]:
-        """The same for a batch of columns (ColumnRows), whose rows have one mark (Same)."""
-        shares = split_columns(self.grouping, rows)
-        return [(to, share, None if marks is None else Same(marks.mark, len(share))) for to, share in shares]
-
-
-class OutStream:
-    """A declared stream of this task."""
-
-    __slots__ = ("arity", "bare", "direct", "origin", "outlets", "routes")
-
-    def __init__(
-        self, origin: Origin, direct: bool, routes: Sequence[Route], outlets: dict[int, Outlet] | None = None
-    ) -> None:
-        self.origin = origin
-        self.arity = len(origin.fields)
-        self.bare = origin.bare
-        self.direct = direct
-        self.routes = tuple(routes)
-        self.outlets = outlets or {}
-
-    @property
-    def consumed(self) -> bool:
-        """Does anybody listen?"""
-        return bool(self.routes or self.outlets)
-
-    def item(self, row: Row) -> Any:
-        """How a row travels on this stream."""
-        return row[0] if self.bare else row
-
-    def row(self, item: Any) -> Row:
-        """The row that travels as this item."""
-        return (item,) if self.bare else item
-
-
-class Branch:
-    """Rows of one root, by stream (and target task, when direct).
-
-    Each has its mark: its message index, or with several anchors its lineage pairs. Nearly always all rows go to one
-    stream: `items` and `marks` are its, `others` has further ones.
-    """
-
-    __slots__ = ("_lent", "items", "marks", "others", "root", "stream")
-
-    def __init__(
-        self, root: int, stream: OutStream | None = None, items: Any = (), marks: Sequence[Any] | None = None
-    ) -> None:
-        self.root = root
-        self.stream = stream
-        self.items: list[Any] = items
-        self.marks: Any = marks
-        self.others: dict[tuple[OutStream, int | None], tuple[Any, Any]] = {}
-        self._lent = stream is not None  # the marks are somebody else's: copied before anything is added
-
-    @classmethod
-    def of_columns(cls, root: int, stream: OutStream, target: int | None, rows: ColumnRows, mark: Any) -> Branch:
-        """A batch of columns, and the mark of all its rows. An empty one is nothing to send."""
-        branch = cls(root)
-        if len(rows):
-            branch.others[stream, target] = (rows, Same(mark, len(rows)))
-        return branch
-
-    def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
-        """The items (see OutStream.item) and marks to append to; always both."""
-        if target is None:
-            if self.stream is None:
-                self.stream, self.items, self.marks = stream, [], []
-            if self.stream is stream:
-                if self._lent:
-                    self._lent = False
-                    self.marks = list(self.marks) if self.marks is not None else [None] * len(self.items)
-                return self.items, self.marks
-        found = self.others.get((stream, target))
-        if found is None:
-            found = self.others[stream, target] = ([], [])
-        return found
 
 
 class Emitter(Account):

@@ -25,7 +25,7 @@ from ..topology import (
     Topology,
     TopologyError,
 )
-from .emitter import OutStream, Route
+from .branches import OutStream, Route
 from .outbox import Outbox, Outlet
 from .reports import ErrorLog, describe
 

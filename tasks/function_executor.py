@@ -13,10 +13,12 @@ from operator import length_hint
 from typing import Any, Final, cast
 
 from ..topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
-from .collectors import BasicTaskCollector, branch_of
+from .branches import MANY, OutStream
+from .collectors import BasicTaskCollector
 from .drive import USER_ERRORS, blamed, drive, ran_out
-from .emitter import MANY, Emitter, OutStream
+from .emitter import Emitter
 from .executors import Executor, Fail
+from .lineage import branch_of
 from .outbox import Outbox
 
 RESULTS_CHUNK: Final = 4096

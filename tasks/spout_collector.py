@@ -17,8 +17,9 @@ from typing import Any
 from ..acker import Emission, Forget, IdSource, Init, Pending, Retries, Settled, Tree
 from ..actors import Inbox
 from ..topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, ColumnRows, Failure, Row, is_batch
+from .branches import UNTRACKED, Branch, OutStream
 from .collectors import TaskCollector
-from .emitter import UNTRACKED, Branch, Emitter, OutStream
+from .emitter import Emitter
 from .kept_values import KeptValues
 from .outbox import Outbox
 

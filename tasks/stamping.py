@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..topology import Origin, Segment
-from .emitter import Branch, Emitter, OutStream
+from .branches import Branch, OutStream
+from .emitter import Emitter
 
 _NONE = -2
 """The root of no branch."""

@@ -29,11 +29,12 @@ from ..windows import (
     all_ms,
     to_ms,
 )
+from .branches import UNTRACKED
 from .choice import Tools
-from .collectors import branch_of
 from .drive import USER_ERRORS, blamed
-from .emitter import UNTRACKED, Emitter
+from .emitter import Emitter
 from .executors import Executor
+from .lineage import branch_of
 from .time_side import TimeTools, WindowSide
 from .window_results import rows_of
 

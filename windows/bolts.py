@@ -136,7 +136,10 @@ class WindowBolt(Windowed):
                 setattr(self, name, value)
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> Any:
-        """Called once before anything else, and again after a restart. Emits of `collector` are anchored to nothing."""
+        """Called once before anything else, and again after a restart. Emits of `collector` are anchored to nothing.
+
+        Tuples of incremental windows are acked for you: raise in `execute`, and one fails.
+        """
 
     def retract(self, tup: Tuple, windows: Sequence[Window]) -> Any:
         """With LatePolicy.RETRACT: a late tuple, and the windows that have fired without it.

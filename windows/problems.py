@@ -114,6 +114,11 @@ def wrong_methods(bolt: WindowBolt, takes: Mapping[str, Given]) -> list[str]:
     problems = []
     if bolt.blocking:
         problems.append(f"{name} is blocking, which bolts with windows cannot be: let a bolt behind it block")
+    problems += [
+        f"{name} defines {method}, which is never called of a bolt with windows: let another bolt do that"
+        for method in ("execute_batch", "execute_arrow", "on_tick")
+        if hasattr(bolt, method)
+    ]
     for method, given in takes.items():
         if not bolt.defines(method):
             continue

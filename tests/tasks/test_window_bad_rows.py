@@ -155,6 +155,38 @@ async def test_a_clock_in_the_far_future_closes_no_window_of_the_others() -> Non
     assert done.metrics["sums"].late == 0
 
 
+class Acks(Own):
+    """Acks its tuples by itself, though that is done for it: when they come, and again when their window fires."""
+
+    def prepare(self, context: Any, collector: Any) -> None:
+        self.collector = collector
+
+    def init_state(self, window: Any) -> Any:
+        return []
+
+    def execute(self, tup: Any, state: Any, window: Any) -> Any:
+        self.collector.ack(tup)
+        return [*state, tup]
+
+    def purge(self, state: Any, window: Any) -> Any:
+        for tup in state:
+            self.collector.ack(tup)
+        return (sum(tup["amount"] for tup in state),)
+
+
+async def test_who_acks_the_tuples_of_a_window_changes_nothing() -> None:
+    done = await run(Acks, [*GOOD, ("a", 3, None), ("b", 4, 5), ("a", 1_500, 6)])
+    assert done["sums"] == [(5,), (6,)], "a window with None in it is lost"
+    assert (done.acked, done.failed, done.metrics["sums"].acked) == (5, 0, 5)
+
+
+async def test_who_fails_them_is_told_to_raise() -> None:
+    failing = type("Mine", (Acks,), {"execute": lambda self, tup, state, window: self.collector.fail(tup)})
+    done = await run(failing, GOOD)
+    assert (done.acked, done.failed, done["sums"]) == (0, 2, [])
+    assert "raise an exception in execute, and the tuple fails" in done.errors[0].error
+
+
 # -- user code when windows fire ---------------------------------------------------------------------------------------
 
 PURGES = [

@@ -148,6 +148,9 @@ WRONG: tuple[tuple[Any, str], ...] = (
     ),
     # methods
     (own(blocking=True), "Mine is blocking, which bolts with windows cannot be: let a bolt behind it block"),
+    (own(execute_batch=rows), "Mine defines execute_batch, which is never called of a bolt with windows"),
+    (own(execute_arrow=rows), "Mine defines execute_arrow, which"),
+    (kept(on_tick=rows), "Mine defines on_tick, which"),
     (own(execute=later), "Mine.execute is async, but windows call it in the middle of a turn: make it def"),
     (own(purge=later), "Mine.purge is async, but"),
     (own(purge=later_rows), "Mine.purge is async, but"),
