@@ -12,7 +12,7 @@ from typing import Any
 from aiostorm.acker import Acks, IdSource, Ledger, Pending, Verdict
 from aiostorm.actors import Lanes, LoopClock
 from aiostorm.cluster import RunningTopology
-from aiostorm.tasks import collectors
+from aiostorm.tasks import lineage
 from aiostorm.tasks.account import Account
 from aiostorm.tasks.emitter import Emitter
 from aiostorm.tasks.fates import Fates
@@ -147,7 +147,7 @@ def edges_of_an_open_segment_are_told(original: Any) -> Any:
     return lambda self: None
 
 
-@bug(collectors, "joined")
+@bug(lineage, "joined")
 def an_anchor_that_is_named_twice_cancels_itself(original: Any) -> Any:
     """The XOR of an edge with itself."""
 
