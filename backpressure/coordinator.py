@@ -205,7 +205,7 @@ class Coordinator:
         if bolt.blocked != was:
             bolt.since_s = wall_s
             kind, how = ("BLOCKED", "cannot keep up") if bolt.blocked else ("RELIEVED", "can again")
-            shown = f"task {reading.task} {how}: {reading.fill:,} of {reading.capacity:,} tuples wait"
+            shown = f"task {reading.task} {how}: {reading.fill:,} tuples wait (mailbox: {reading.capacity:,})"
             self._event(wall_s, kind, component, shown)
 
     def _heard_spout(self, reading: SpoutReading, told: Readings, now_s: float, wall_s: float) -> None:

@@ -109,15 +109,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the record of all runs goes")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="where the plots go")
     parser.add_argument("--page", type=Path, metavar="FILE", help="a page whose tables are replaced")
-    parser.add_argument("--again", type=Path, metavar="JSON", help="measure nothing: of a run that was saved")
+    parser.add_argument("--again", type=_file, metavar="JSON", help="measure nothing: of a run that was saved")
     return parser
 
 
 def _seconds(text: str) -> float:
     seconds = float(text)
-    if seconds < LEAST_S:
+    if not LEAST_S <= seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"a run takes at least {LEAST_S:g} s, not {text}")
     return seconds
+
+
+def _file(text: str) -> Path:
+    if not (path := Path(text)).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text}")
+    return path
 
 
 def _runs(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -66,7 +67,7 @@ def _cells(record: Mapping[str, Any]) -> list[str]:
     found = figures(record)
     return [
         WAYS[record["way"]].title,
-        f"**{found.emit_cv:.2f}**",
+        "–" if math.isnan(found.emit_cv) else f"**{found.emit_cv:.2f}**",
         f"{found.done_cv:.2f}",
         f"**{found.share:.3f}**",
         _time(found.p50_s),
@@ -81,6 +82,8 @@ def _cells(record: Mapping[str, Any]) -> list[str]:
 
 
 def _time(seconds: float) -> str:
+    if math.isnan(seconds):
+        return "–"
     return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
