@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,8 +10,6 @@ from aiostorm.topology import (
     DEAD_LETTER_FIELDS,
     DEAD_LETTER_STREAM,
     AllGrouping,
-    BasicBolt,
-    Bolt,
     Config,
     CustomGrouping,
     DirectGrouping,
@@ -24,42 +21,13 @@ from aiostorm.topology import (
     LocalOrShuffleGrouping,
     NoneGrouping,
     PartialKeyGrouping,
-    Row,
     ShuffleGrouping,
-    Spout,
     StreamDecl,
     StreamId,
     TopologyBuilder,
-    direct,
 )
 
-
-class Lines(Spout):
-    outputs = {"default": Fields("line"), "errors": ["path", "error"], "asked": direct("q")}  # noqa: RUF012
-
-    def next_tuple(self) -> None: ...
-
-
-class Split(BasicBolt):
-    outputs = "word"
-
-    def execute(self, tup: Any, collector: Any) -> None: ...
-
-
-class Count(Bolt):
-    def __init__(self, start: int = 0) -> None:
-        self.start = start
-        self.counts: dict[str, int] = {}
-
-    def execute(self, tup: Any) -> None: ...
-
-
-class Mine(Grouping):
-    def __init__(self, at: int = 0) -> None:
-        self.at = at
-
-    def choose(self, values: Row) -> Sequence[int]:
-        return [self.targets[self.at]]
+from .parts import Count, Lines, Mine, Split
 
 
 def test_a_topology_is_what_was_declared() -> None:

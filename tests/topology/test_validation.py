@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,44 +14,14 @@ from aiostorm.topology import (
     Bolt,
     Component,
     Config,
-    Fields,
-    Grouping,
-    Row,
     Spout,
     TopologyBuilder,
     TopologyError,
     bolt,
-    direct,
     spout,
 )
 
-
-class Lines(Spout):
-    outputs = {"default": Fields("line"), "errors": ["path", "error"], "asked": direct("q")}  # noqa: RUF012
-
-    def next_tuple(self) -> None: ...
-
-
-class Split(BasicBolt):
-    outputs = "word"
-
-    def execute(self, tup: Any, collector: Any) -> None: ...
-
-
-class Count(Bolt):
-    def __init__(self, start: int = 0) -> None:
-        self.start = start
-        self.counts: dict[str, int] = {}
-
-    def execute(self, tup: Any) -> None: ...
-
-
-class Mine(Grouping):
-    def __init__(self, at: int = 0) -> None:
-        self.at = at
-
-    def choose(self, values: Row) -> Sequence[int]:
-        return [self.targets[self.at]]
+from .parts import Count, Lines, Mine, Split
 
 
 def problems(declare: Callable[[TopologyBuilder], Any], config: Config | None = None) -> tuple[str, ...]:
