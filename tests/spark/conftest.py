@@ -15,12 +15,15 @@ REQUIRED = "AIOSTORM_SPARK"
 """Set (to `required`) where Spark has to be there: then its absence is a failure, not a skip."""
 
 FAST = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
     "spark.log.level": "ERROR",
 }
 """Settings that make a session start soon."""
+
+LIGHT = {**FAST, "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""And soon bring its first rows, which are few: for sessions that are there to be killed."""
 
 
 def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -19,7 +19,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +68,7 @@ def run(
     kind: str,
     folder: Path,
     *,
-    kills: int,
+    victims: Sequence[str],
     seed: int,
     workers: int = 0,
     spark: str = "",
@@ -74,17 +76,14 @@ def run(
     pause_s: float = 0.1,
     say: Any = print,
 ) -> Outcome:
-    """Make the input, run the job to its end through so many kills, and look at what came out."""
+    """Make the input, run the job to its end while these are killed, in any order, and look at what came out."""
     chance = random.Random(seed)
     rows = make_input(folder / "input", files, 3 * CHUNK_ROWS + 7)
     expected = files * 4 * 3 * 2  # chunks of each file, folders of each chunk, about two shares of each
-    victims = ["driver", "jvm", *(["worker"] if workers else []), *(["executor"] if spark else [])]
-    marks = sorted(chance.randrange(1, int(expected * 0.7)) for _ in range(kills))
-    planned = [Kill(mark, victims[at % len(victims)]) for at, mark in enumerate(marks)]
-    order = [kill.victim for kill in planned]
+    marks = sorted(chance.randrange(1, int(expected * 0.7)) for _ in victims)
+    order = list(victims)
     chance.shuffle(order)
-    for kill, victim in zip(planned, order, strict=True):
-        kill.victim = victim
+    planned = [Kill(mark, victim) for mark, victim in zip(marks, order, strict=True)]
     begun_s = time.monotonic()
     how = (kind, folder, workers, spark, pause_s)
     process, starts = start(*how), 1
@@ -112,7 +111,7 @@ def run(
             kill.resumed_s = time.monotonic() - at_s
         while process.wait(600):
             say(f"  it ended with {process.returncode}: started again")
-            if starts > kills + 10:
+            if starts > len(victims) + 10:
                 break
             process, starts = start(*how), starts + 1
         exit_code = process.returncode
@@ -297,11 +296,12 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=40, help="of the input, 3,007 rows each")
     parser.add_argument("--folder", help="where to work (a temporary folder)")
     asked = parser.parse_args()
+    kinds = ["driver", "jvm", *(["worker"] if asked.workers else []), *(["executor"] if asked.spark else [])]
     with tempfile.TemporaryDirectory(prefix="aiostorm-kills-") if not asked.folder else Kept(asked.folder) as folder:
         outcome = run(
             asked.job,
             Path(folder),
-            kills=asked.kills,
+            victims=list(islice(cycle(kinds), asked.kills)),
             seed=asked.seed,
             workers=asked.workers,
             spark=asked.spark,

@@ -9,20 +9,19 @@ from typing import Any
 from aiostorm import BasicBolt, Config, Fields, Topology, TopologyBuilder
 from aiostorm.spark import ParquetSinkBolt, SparkStreamSpout
 
+from .conftest import LIGHT
+
 COLUMNS = ("id", "bucket", "word", "amount")
 CHUNK_ROWS = 1000
 SETTINGS = {
+    **LIGHT,
     "spark.master": "local[2]",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.driver.memory": "1g",
-    "spark.log.level": "ERROR",
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.files.openCostInBytes": str(1 << 27),  # a partition for each file
 }
 
 EXECUTORS = {
     **{key: value for key, value in SETTINGS.items() if key != "spark.master"},
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": LIGHT["spark.driver.extraJavaOptions"],
     "spark.executor.memory": "512m",
 }
 """Of the session that `aiostorm run --spark` makes, whose executors have the workers."""

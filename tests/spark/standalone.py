@@ -20,7 +20,7 @@ from pathlib import Path
 from aiostorm.spark import find_java
 from aiostorm.spark.needs import load
 
-FAST = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+FAST = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:MetaspaceSize=128m")
 READY_S = 60.0
 
 

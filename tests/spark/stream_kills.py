@@ -25,16 +25,12 @@ from typing import Any
 from aiostorm import BasicBolt, LocalCluster, TopologyBuilder, TopologyFailedError
 from aiostorm.spark import SparkStreamSpout
 
-from .conftest import FAST, in_thread
+from .conftest import LIGHT, in_thread
 from .stream_parts import ROWS, Place
 
 ROOT = str(Path(__file__).resolve().parents[2])
 LIMIT_S = 120.0
-SETTINGS = {
-    **FAST,
-    "spark.master": "local[2]",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
+SETTINGS = {**LIGHT, "spark.master": "local[2]"}
 
 
 def say(**words: Any) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
-import textwrap
 import threading
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,6 @@ from tests.spark.test_batch_spout import Chunks, counting, eventually, finished,
 
 pytestmark = [pytest.mark.spark, pytest.mark.sockets]
 
-ROOT = Path(__file__).resolve().parents[2]
 OFF = {"spark.sql.adaptive.enabled": "false", "spark.sql.execution.arrow.maxRecordsPerBatch": 100}
 
 
@@ -127,53 +123,3 @@ async def test_a_topology_that_is_killed_leaves_no_job_and_no_thread(spark: Any)
     else:
         raise AssertionError("jobs are left")
     await eventually(lambda: not [t for t in threading.enumerate() if t.name.startswith("spark-numbers")])
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-async def test_a_jvm_that_dies_is_started_again_and_a_dataframe_that_cannot_be_says_so(java: None) -> None:
-    program = """
-    import asyncio, os, signal, sys
-    from tests.spark.conftest import FAST, in_thread
-    from tests.spark.test_batch_spout import Chunks, counting, finished, made
-    from aiostorm import TopologyFailedError
-    from aiostorm.spark import SparkBatchSpout, make_session
-    from aiostorm.spark.sessions import sessions, stop_session
-
-    conf = {**FAST, "spark.master": "local[2]"}
-
-    class Kill(Chunks):
-        async def execute_arrow(self, batch, collector):
-            await super().execute_arrow(batch, collector)
-            if len(self.ids) == 1000:
-                session = sessions._shared.session
-                os.kill(session._sc._gateway.proc.pid, signal.SIGKILL)
-
-    bolt = Kill()
-    make = lambda session: made(session, 8000, 16)
-    spout = SparkBatchSpout(make, fields=("id", "text", "double"), session=conf, chunk_rows=100)
-    metrics = asyncio.run(finished(counting(spout, bolt), timeout_s=150))
-    assert sorted(bolt.ids) == list(range(8000)), len(bolt.ids)
-    assert metrics["numbers"].progress.done == 16
-    print("went on", metrics["numbers"].errors)
-    session = in_thread(lambda: make_session(conf))
-    frame = in_thread(lambda: made(session, 100, 2))
-    spout = SparkBatchSpout(frame)
-    in_thread(stop_session, session)
-    try:
-        asyncio.run(finished(counting(spout, Chunks())))
-    except TopologyFailedError as error:
-        print(error)
-    """
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-c", textwrap.dedent(program)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert "went on" in done.stdout
-    assert "the session of this DataFrame has been stopped: give a function" in done.stdout

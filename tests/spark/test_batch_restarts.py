@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,23 +43,35 @@ def delivered(folder: Path) -> Counter[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_a_process_that_is_killed_is_gone_on_from(java: None, tmp_path: Path) -> None:
+def test_a_process_that_is_killed_is_gone_on_from_and_then_its_jvm_is_killed(java: None, tmp_path: Path) -> None:
     job = started(tmp_path, 0.004)
-    until = time.monotonic() + 100
-    while sum(delivered(tmp_path).values()) < 250 and time.monotonic() < until and job.poll() is None:
-        time.sleep(0.02)
-    time.sleep(1.2)  # something was kept
-    job.send_signal(signal.SIGKILL)
+    wait_until(lambda: sum(delivered(tmp_path).values()) >= 250, job)
+    kept_ns = saved_ns(tmp_path)
+    wait_until(lambda: saved_ns(tmp_path) > kept_ns, job)
+    job.kill()
     job.communicate()
     before = sum(delivered(tmp_path).values())
-    out, err = started(tmp_path, TASKS="2").communicate(timeout=200)
-    assert f"progress {PARTITIONS} of {PARTITIONS} partitions, {PARTITIONS * ROWS:,} rows" in out, err[-3000:]
+    out, err = started(tmp_path, TASKS="2", KILL_JVM="50").communicate(timeout=200)
+    assert f"progress {PARTITIONS} of {PARTITIONS} partitions, {PARTITIONS * ROWS:,} rows errors " in out, err[-3000:]
+    assert " errors 0" not in out  # the JVM was lost, and said so
+    assert "the session of this DataFrame has been stopped: give a function" in out
     assert "threads []" in out
     chunks = delivered(tmp_path)
     assert set(chunks) == {f"numbers/{p}/{n}" for p in range(PARTITIONS) for n in range(ROWS // CHUNK)}
     again = sum(chunks.values()) - len(chunks)
     assert again < before / 2  # what was finished was not run again
+
+
+def saved_ns(folder: Path) -> int:
+    """When the job has last kept what was acked."""
+    file = folder / "progress" / "task-0" / "progress.blob"
+    return file.stat().st_mtime_ns if file.exists() else 0
+
+
+def wait_until(ready: Callable[[], bool], job: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 100
+    while not ready() and time.monotonic() < until and job.poll() is None:
+        time.sleep(0.02)
 
 
 async def test_what_was_kept_is_gone_on_from_and_compared(spark: Any, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.slow, pytest.m
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
-@pytest.mark.parametrize("kind", ["stream"])
-def test_every_row_is_there_once(java: None, tmp_path: Path, kind: str) -> None:
-    outcome = kills.run(kind, tmp_path / "job", kills=2, seed=4, workers=1, files=6, pause_s=0.05)
-    assert outcome.good, f"{outcome}\n{(tmp_path / 'job' / 'log').read_text(errors='replace')[-3000:]}"
-    assert {kill.victim for kill in outcome.kills} == {"driver", "jvm"}
+def test_every_row_is_there_once(java: None, tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    outcome = kills.run("stream", folder, victims=("driver", "worker"), seed=4, workers=1, files=6, pause_s=0.05)
+    assert outcome.good, f"{outcome}\n{(folder / 'log').read_text(errors='replace')[-3000:]}"
+    assert {kill.victim for kill in outcome.kills} == {"driver", "worker"}

@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.slow]
 HEAD = """
 import os, signal, sys, threading
 sys.path.insert(0, {tests!r})
-from tests.spark.conftest import FAST, in_thread
+from tests.spark.conftest import LIGHT, in_thread
 from aiostorm.spark import SparkUnavailableError, make_session
 from aiostorm.spark.sessions import alive, brief, is_lost, sessions
-conf = {{**FAST, "spark.master": "local[1]"}}
+conf = {{**LIGHT, "spark.master": "local[1]"}}
 """
 
 
@@ -43,6 +43,20 @@ def run(program: str) -> str:
 def test_a_session_is_shared_replaced_when_it_dies_and_ends_with_its_last_user(java: None):
     out = run("""
     handler = signal.getsignal(signal.SIGINT)
+    try:
+        make_session(conf)
+    except RuntimeError as refused:
+        assert "in a thread" in str(refused)
+    else:
+        raise AssertionError("made in the main thread")
+    theirs = in_thread(lambda: make_session(conf))
+    lease = sessions.lease()
+    assert in_thread(lease.get) is theirs
+    in_thread(lease.release)
+    assert alive(theirs)
+    in_thread(theirs.stop)  # which leaves its JVM for the next session
+    assert not alive(theirs)
+
     first, second = sessions.lease(conf), sessions.lease(dict(conf))
     session = in_thread(first.get)
     assert in_thread(second.get) is session and in_thread(first.get) is session
@@ -78,20 +92,6 @@ def test_a_session_is_shared_replaced_when_it_dies_and_ends_with_its_last_user(j
     in_thread(second.release)
     assert process.poll() is not None
     in_thread(second.release)
-
-    theirs = in_thread(lambda: make_session(conf))
-    lease = sessions.lease()
-    assert in_thread(lease.get) is theirs
-    in_thread(lease.release)
-    assert alive(theirs)
-    in_thread(theirs.stop)
-    assert not alive(theirs)
-    try:
-        make_session(conf)
-    except RuntimeError as refused:
-        assert "in a thread" in str(refused)
-    else:
-        raise AssertionError("made in the main thread")
     """)
     assert "spark.driver.memory=2g (it has 1g)" in out
     assert "spark.master=cal[1] (it has local[1])" in out

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiostorm import LocalCluster
+from aiostorm import LocalCluster, RunningTopology
 from aiostorm.cluster import WorkerError
 from aiostorm.spark import SparkWorkers, SparkWorkersError
 from aiostorm.spark.sessions import sessions
 from aiostorm.transport import ExposedError
 
 from ..cluster.spread_jobs import written
-from .worker_kills import alive, parent_of, until
+from ..examples import load
+from .conftest import LIGHT
+from .standalone import standalone
+from .worker_kills import STEPS_UP, alive, parent_of, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.blocks_loop, pytest.mark.timeout(240)]
 
@@ -90,16 +95,25 @@ async def test_no_free_core_is_an_error_that_says_what_to_change(
     caplog.set_level(logging.INFO)
     monkeypatch.setattr("aiostorm.spark.slot_spawner.WAIT_S", 0.5)
     async with LocalCluster(site=SparkWorkers(spark, slots=2)) as first:
-        await first.submit("one", f"{JOBS}:from_driver", arguments=(str(folder), "10"))
+        words = await first.submit("one", "examples.word_count:topology", arguments=("README.md",))
+        there = await counted(words)
         async with LocalCluster(site=SparkWorkers(spark, slots=1, start_limit_s=3.0)) as second:
             with pytest.raises(WorkerError, match=r"not ready 3 s after its start.*it may wait for a free core"):
                 await second.submit("two", f"{JOBS}:from_driver", arguments=(str(folder), "10"))
     assert "give it more (spark.executor.instances" in caplog.text
+    async with LocalCluster() as here:
+        assert there == await counted(await here.submit("one", load("word_count").topology("README.md")))
 
 
-def run_command(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+async def counted(running: RunningTopology) -> Counter[str]:
+    """All words of the word count, at its end."""
+    await running.wait_finished(60)
+    return sum(map(Counter, (await running.results())["count"]), Counter())
+
+
+def run_command(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "aiostorm", "run", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, **more)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize(
@@ -118,21 +132,33 @@ def test_what_the_command_refuses(words: list[str], code: int, said: str) -> Non
 
 
 @pytest.mark.slow
-def test_the_command_and_kills_on_a_standalone_spark(java: None) -> None:
-    from .standalone import standalone
+def test_the_command_on_a_standalone_spark_whose_executor_is_killed(java: None, folder: Path) -> None:
+    count = 1500
+    settings = {**LIGHT, "spark.executor.memory": "512m", "spark.driver.memory": "512m"}
+    settings["spark.executor.extraJavaOptions"] = settings["spark.driver.extraJavaOptions"]
+    conf = [word for key, value in settings.items() for word in ("--spark-conf", f"{key}={value}")]
+    job = ["--json", f"{JOBS}:from_driver", str(folder), str(count), "0.04"]
+    with standalone(workers=2, cores=1) as master:  # one slot on each executor: what carries the other one lives
+        words = [sys.executable, "-m", "aiostorm", "run", "--spark", master, "--slots", "2", *conf, *job]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(words, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
+            try:
+                asyncio.run(until(lambda: len(writers(folder)) == 2 or process.poll() is not None))
+                first = writers(folder)
+                assert len(first) == 2, process.communicate()[1]
+                os.kill(parent_of(min(first), STEPS_UP["executor"]), signal.SIGKILL)
+                asyncio.run(until(lambda: len(writers(folder)) == 3 or process.poll() is not None))
+                out, err = process.communicate(timeout=60)
+            finally:
+                process.kill()
+    assert process.returncode == 0, err
+    assert set(written(folder)) == set(range(count))
+    assert json.loads(out)["results"]["numbers"] == [count]
+    assert (len(writers(folder)), writers(folder) > first) == (3, True)  # the other slot was not touched
+    assert f"reads in {process.pid}" in err
+    assert not any(map(alive, writers(folder)))
 
-    with standalone(workers=2, cores=2) as master:
-        fast = ["spark.executor.memory=512m", "spark.driver.memory=512m", "spark.log.level=ERROR"]
-        conf = [word for setting in fast for word in ("--spark-conf", setting)]
-        target = ["examples.word_count:topology", "README.md", "docs/*.md"]
-        done = run_command("--spark", master, "--slots", "4", *conf, "--json", *target)
-        assert done.returncode == 0, done.stderr
-        here = json.loads(run_command("--json", *target).stdout)
-        assert json.loads(done.stdout)["summary"] == here["summary"]
-        words = ["--master", master, "--kills", "executor", "--count", "2000"]
-        command = [sys.executable, "-m", "tests.spark.worker_kills", *words]
-        kills = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-        assert kills.returncode == 0, kills.stderr
-        report = json.loads(kills.stdout.splitlines()[-1])
-    assert (report["missing"], report["left"], report["first untouched"]) == (0, [], True)
-    assert report["driver pid is ours"]
+
+def writers(folder: Path) -> set[int]:
+    """The processes that have written."""
+    return {int(path.suffix[1:]) for path in folder.iterdir() if path.stat().st_size}

@@ -27,7 +27,7 @@ from aiostorm import LocalCluster
 from aiostorm.spark import SparkWorkers
 
 from ..cluster.spread_jobs import written
-from .conftest import FAST
+from .conftest import LIGHT
 from .standalone import standalone
 
 ROOT = Path(__file__).parents[2]
@@ -38,10 +38,10 @@ STEPS_UP = {"worker": 0, "slot": 1, "executor": 3}
 """From `aiostorm worker` up: the slot, Spark's daemon, the executor's JVM."""
 
 SETTINGS = {
-    **FAST,
+    **LIGHT,
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": FAST["spark.driver.extraJavaOptions"],
+    "spark.executor.extraJavaOptions": LIGHT["spark.driver.extraJavaOptions"],
     "spark.ui.enabled": "false",
 }
 
