@@ -28,10 +28,9 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Final
 
-from .assigners import Counts, Sliding, duration, whole
+from .assigners import Counts, Sliding, whole
 from .errors import WindowLimitError
 from .firing import Firing
-from .time_windows import readable_row
 from .timestamps import to_ms
 from .window import Taken, Window, in_order, in_steps, new_key
 
@@ -103,11 +102,9 @@ class BufferedWindows(Firing[WindowRows]):
     """The rows of one task, by time. Keys are any values that can be hashed; per task, all are None."""
 
     def __init__(self, assigner: Sliding, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
-        super().__init__()
-        self.watermark: int | None = None
+        super().__init__(allowed_lateness_ms)
         self.rows = 0
         self._assigner = assigner
-        self._lateness_ms = duration(allowed_lateness_ms, "allowed_lateness_ms", 0)
         self._max_rows = whole(max_rows, "max_rows")
         self._came = 0
         self._of_key: dict[Any, _Buffer] = {}
@@ -122,27 +119,7 @@ class BufferedWindows(Firing[WindowRows]):
 
     def add(self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any]) -> Taken:
         """Rows: key, time (milliseconds since 1970) and the row itself. What was late, and what failed."""
-        while self._fire_next():  # what is due has closed, though nobody has asked for it yet
-            pass
-        taken = Taken()
-        for place, (key, timestamp, row) in enumerate(zip(keys, timestamps, rows, strict=True)):
-            at_ms = readable_row(timestamp, place, taken)
-            if at_ms is None:
-                continue
-            try:
-                on_time = self._put(key, at_ms, row)
-            except Exception as error:  # no hash, no room: the row's, not the task's
-                taken.failed.append((place, error))
-            else:
-                if not on_time:
-                    taken.late.append(place)
-        return taken
-
-    def advance(self, watermark_ms: int) -> Iterator[WindowRows]:
-        """What fires at this watermark. What is not taken from the iterator now, the next one has first."""
-        if self.watermark is None or watermark_ms > self.watermark:
-            self.watermark = watermark_ms
-        return self._fire()
+        return self._add_each(keys, timestamps, rows, self._put)
 
     def windows_of(self, timestamp: Any) -> list[Window]:
         """The windows that a row is (or would have been) in, fired or not."""
@@ -167,9 +144,6 @@ class BufferedWindows(Firing[WindowRows]):
                 if fired is not None:
                     yield [fired]
             yield []
-
-    def _has_passed(self, end: int) -> bool:
-        return self.watermark is not None and end + self._lateness_ms <= self.watermark
 
     def _put(self, key: Any, at_ms: int, row: Any) -> bool:
         """False: it is late."""

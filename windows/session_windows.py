@@ -25,11 +25,11 @@ from operator import attrgetter
 from typing import Any, Final
 
 from .aggregates import Aggregate
-from .assigners import Session, duration, whole
+from .assigners import Session, whole
 from .errors import WindowError
 from .firing import Firing
 from .parts import Parts, raised
-from .time_windows import MAX_STATES, limit_reached, readable_row
+from .time_windows import MAX_STATES, limit_reached
 from .timestamps import to_ms
 from .window import STEP, Fired, Taken, Window, in_steps, new_key
 
@@ -61,12 +61,10 @@ class SessionWindows(Firing[Fired]):
                 f"sessions come to overlap, and {aggregate.title} cannot make one state of two; give it a "
                 "merge(first, second)"
             )
-        super().__init__()
-        self.watermark: int | None = None
+        super().__init__(allowed_lateness_ms)
         self.states = 0
         self._gap_ms = assigner.gap_ms
         self._parts = Parts(aggregate)
-        self._lateness_ms = duration(allowed_lateness_ms, "allowed_lateness_ms", 0)
         self._max_states = whole(max_states, "max_states")
         self._open: dict[Any, list[_Open]] = {}  # by start, which is also by end
         self._closed: dict[Any, int] = {}  # so many of a key's first ones have closed: lists are not shifted for each
@@ -82,31 +80,11 @@ class SessionWindows(Firing[Fired]):
 
     def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> Taken:
         """Rows: key, time (milliseconds since 1970) and value of each. What was late, and what failed."""
-        while self._fire_next():  # what is due has closed, though nobody has asked for it yet
-            pass
-        taken = Taken()
-        for place, (key, timestamp, value) in enumerate(zip(keys, timestamps, values, strict=True)):
-            at_ms = readable_row(timestamp, place, taken)
-            if at_ms is None:
-                continue
-            try:
-                on_time = self._put(key, at_ms, value)
-            except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
-                taken.failed.append((place, error))
-            else:
-                if not on_time:
-                    taken.late.append(place)
-        return taken
+        return self._add_each(keys, timestamps, values, self._put)
 
     def add_one(self, key: Any, timestamp: Any, value: Any) -> Taken:
         """A single row."""
         return self.add((key,), (timestamp,), (value,))
-
-    def advance(self, watermark_ms: int) -> Iterator[Fired]:
-        """What fires at this watermark. What is not taken from the iterator now, the next one has first."""
-        if self.watermark is None or watermark_ms > self.watermark:
-            self.watermark = watermark_ms
-        return self._fire()
 
     def windows_of(self, timestamp: Any) -> list[Window]:
         """The session of a tuple that is alone."""
@@ -131,9 +109,6 @@ class SessionWindows(Firing[Fired]):
         for keys in in_steps(list(closed)):
             sessions = [closed[key] for key in keys]
             yield [self._parts.fired_one(Window(one.start, one.end), one.key, one.states) for one in sessions]
-
-    def _has_passed(self, end: int) -> bool:
-        return self.watermark is not None and end + self._lateness_ms <= self.watermark
 
     def _put(self, key: Any, at_ms: int, value: Any) -> bool:
         """False: it is late."""

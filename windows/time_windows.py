@@ -26,9 +26,9 @@ from operator import itemgetter
 from typing import Any, ClassVar, Final
 
 from .aggregates import Aggregate
-from .assigners import Sliding, duration, whole
+from .assigners import Sliding, whole
 from .errors import WindowLimitError
-from .firing import Firing
+from .firing import Firing, readable_row
 from .parts import Columns, Parts, next_state
 from .timestamps import bounds_ms, to_ms
 from .window import Fired, Taken, Window, is_nan, new_key
@@ -80,13 +80,11 @@ class TimeWindows(Firing[Fired]):
     def __init__(
         self, assigner: Sliding, aggregate: Aggregate, *, allowed_lateness_ms: int = 0, max_states: int = MAX_STATES
     ) -> None:
-        super().__init__()
-        self.watermark: int | None = None
+        super().__init__(allowed_lateness_ms)
         self.states = 0
         self.least_start: int | None = None
         self._assigner = assigner
         self._parts = Parts(aggregate, shared=self.shares)
-        self._lateness_ms = duration(allowed_lateness_ms, "allowed_lateness_ms", 0)
         self._max_states = whole(max_states, "max_states")
         self._all_fired = False
         # Are all states such that `execute_batch` cannot fail on them?
@@ -146,11 +144,10 @@ class TimeWindows(Firing[Fired]):
         return self.add((key,), (timestamp,), (value,))
 
     def advance(self, watermark_ms: int) -> Iterator[Fired]:
-        """What fires at this watermark. What is not taken from the iterator now, the next one has first."""
+        """See Firing."""
         if self.watermark is None or watermark_ms > self.watermark:
-            self.watermark = watermark_ms
             self._all_fired = False
-        return self._fire()
+        return super().advance(watermark_ms)
 
     def windows_of(self, timestamp: Any) -> list[Window]:
         """The windows that a row is (or would have been) in, fired or not."""
@@ -159,9 +156,6 @@ class TimeWindows(Firing[Fired]):
     def limit(self, max_states: int) -> None:
         """From now on there are never more states than this, but for those that there are."""
         self._max_states = max_states
-
-    def _has_passed(self, end: int) -> bool:
-        return self.watermark is not None and end + self._lateness_ms <= self.watermark
 
     def _close_next(self) -> Iterator[list[Fired]] | None:
         closed = None if self._all_fired else self._close_first()
@@ -296,15 +290,6 @@ def limit_reached(max_states: int) -> WindowLimitError:
         f"windows hold {max_states} states (one for a key and window) and may hold no more; use more tasks, shorter "
         "windows or fewer keys, or raise max_states"
     )
-
-
-def readable_row(timestamp: Any, place: int, taken: Taken) -> int | None:
-    """Milliseconds, or None: the row has failed."""
-    try:
-        return to_ms(timestamp)
-    except Exception as error:  # TimestampError, or what a type of the user's raises
-        taken.failed.append((place, error))
-        return None
 
 
 def _readable(timestamps: Sequence[Any], taken: Taken) -> tuple[list[int], list[int]]:

@@ -12,58 +12,15 @@ from typing import Any
 
 import pytest
 
-from aiostorm import BufferedWindowBolt, Fields, Sliding, Spout, TopologyBuilder, Tumbling, WindowedBolt
+from aiostorm import Fields, Sliding, TopologyBuilder, WindowedBolt
 from aiostorm.testing import CompletedTopology, complete_topology
 from aiostorm.windows import ByFunction, Generator, Max, Punctuated, Reduce, Sum
 from aiostorm.windows.guarded import Guarded
 
-SECOND = Tumbling(1_000)
+from .window_parts import SECOND, Orders, Own, kept, own
+
 GOOD = (("a", 1, 1), ("a", 2, 2))
 Rows = Sequence[tuple[Any, ...]]
-
-
-class Orders(Spout):
-    outputs = Fields("user", "at", "amount")
-
-    def next_tuple(self) -> None: ...
-
-
-class Own(WindowedBolt):
-    """In JStorm's way."""
-
-    windows = SECOND
-    key = "user"
-    timestamp = "at"
-    outputs = "sum"
-
-    def init_state(self, window: Any) -> Any:
-        return 0
-
-    def execute(self, tup: Any, state: Any, window: Any) -> Any:
-        return state + tup["amount"]
-
-    def purge(self, state: Any, window: Any) -> Any:
-        return (state,)
-
-
-class Kept(BufferedWindowBolt):
-    """In Storm's way."""
-
-    windows = SECOND
-    key = "user"
-    timestamp = "at"
-    outputs = "sum"
-
-    def execute(self, window: Any) -> Any:
-        return (sum(tup["amount"] for tup in window.get()),)
-
-
-def own(**changed: Any) -> type[Any]:
-    return type("Mine", (Own,), changed)
-
-
-def kept(**changed: Any) -> type[Any]:
-    return type("Mine", (Kept,), changed)
 
 
 def sums(**settings: Any) -> WindowedBolt:

@@ -12,11 +12,9 @@ import pytest
 from aiostorm import (
     BufferedWindowBolt,
     Counts,
-    Fields,
     LatePolicy,
     Session,
     Sliding,
-    Spout,
     Time,
     TopologyBuilder,
     TopologyError,
@@ -25,49 +23,7 @@ from aiostorm import (
 )
 from aiostorm.windows import Combined, Count, Fold, Periodic, Sum, WatermarkPolicy, WindowBolt, WindowError
 
-SECOND = Tumbling(1_000)
-
-
-class Orders(Spout):
-    outputs = Fields("user", "at", "amount")
-
-    def next_tuple(self) -> None: ...
-
-
-class Own(WindowedBolt):
-    """In JStorm's way."""
-
-    windows = SECOND
-    timestamp = "at"
-    outputs = "sum"
-
-    def init_state(self, window: Any) -> Any:
-        return 0
-
-    def execute(self, tup: Any, state: Any, window: Any) -> Any:
-        return state + tup["amount"]
-
-    def purge(self, state: Any, window: Any) -> Any:
-        return (state,)
-
-
-class Kept(BufferedWindowBolt):
-    """In Storm's way."""
-
-    windows = SECOND
-    timestamp = "at"
-    outputs = "rows"
-
-    def execute(self, window: Any) -> Any:
-        return (len(window.get()),)
-
-
-def own(**changed: Any) -> type[Any]:
-    return type("Mine", (Own,), changed)
-
-
-def kept(**changed: Any) -> type[Any]:
-    return type("Mine", (Kept,), changed)
+from .window_parts import SECOND, Kept, Orders, Own, kept, own
 
 
 def ready(windows: Any = SECOND, aggregate: Any = None, **settings: Any) -> WindowedBolt:
