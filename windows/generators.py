@@ -7,7 +7,9 @@
 2. With `max_advance_ms` one row moves it by that much at most, and one row alone does not begin it: of the first two
    the earlier one counts, and the later one as a step. So one bad clock does not close every window, while a stream
    that really has jumped gets there in steps.
-3. A batch is as its rows one by one.
+3. It may have begun with a clock that is behind (1970, say): as long as no other row is near that one, AGREED rows that
+   are near each other are believed, and it goes where they are. Else it would take years of steps.
+4. A batch is as its rows one by one.
 
 From: JStorm, WatermarkGenerator and PeriodicWatermarkGenerator (interval 1 s, no bound: depart).
 """
@@ -26,14 +28,20 @@ INTERVAL_MS: Final = 1_000
 """How often a periodic generator says something, unless told otherwise."""
 
 
+AGREED: Final = 8
+"""So many rows in a row, all within `max_advance_ms`, are not all wrong about when it is."""
+
+
 class HowFar:
     """The greatest timestamp, as far as it is believed. None: it is not known yet."""
 
-    __slots__ = ("_first", "_max_advance_ms", "ms")
+    __slots__ = ("_agreed", "_alone", "_first", "_max_advance_ms", "ms")
 
     def __init__(self, max_advance_ms: int | None = None) -> None:
         self.ms: int | None = None
         self._first: int | None = None
+        self._alone: int | None = None  # the row that it began with, while no other is near it,
+        self._agreed: list[int] = []  # and the last ones that are far beyond that, near each other
         self._max_advance_ms = None if max_advance_ms is None else whole(max_advance_ms, "max_advance_ms")
 
     def see(self, timestamps: Sequence[int]) -> None:
@@ -42,11 +50,13 @@ class HowFar:
             return
         bound_ms = self._max_advance_ms
         greatest = max(timestamps)
-        if self.ms is not None and greatest <= self.ms:
-            return
-        if bound_ms is None or (self.ms is not None and greatest <= self.ms + bound_ms):
-            self.ms = greatest
-            return
+        if self._alone is None:
+            if self.ms is not None and greatest <= self.ms:
+                return
+            if bound_ms is None or (self.ms is not None and greatest <= self.ms + bound_ms):
+                self.ms = greatest
+                return
+        assert bound_ms is not None  # noqa: S101 - for the type checker: without one nothing is alone
         for timestamp in timestamps:
             self._step(timestamp, bound_ms)
 
@@ -56,7 +66,22 @@ class HowFar:
                 self._first = timestamp
                 return
             self.ms, timestamp = min(self._first, timestamp), max(self._first, timestamp)
+            self._alone = self.ms
+        if self._alone is not None:
+            self.ms = max(self.ms, self._believed(self._alone, timestamp, bound_ms))
         self.ms = max(self.ms, min(timestamp, self.ms + bound_ms))
+
+    def _believed(self, alone: int, timestamp: int, bound_ms: int) -> int:
+        """Where it is at the least: where it began, or where enough rows say that it is."""
+        if abs(timestamp - alone) <= bound_ms:
+            self._alone = None
+        elif timestamp > alone:
+            agreed = [*self._agreed, timestamp]
+            self._agreed = agreed if max(agreed) - min(agreed) <= bound_ms else [timestamp]
+            if len(self._agreed) >= AGREED:
+                self._alone = None
+                return min(self._agreed)
+        return alone
 
 
 class Generator(ABC):

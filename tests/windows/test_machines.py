@@ -44,6 +44,7 @@ from aiostorm.windows import (
     time_windows,
     to_ms,
 )
+from aiostorm.windows.generators import HowFar
 
 
 class Own(Aggregate):
@@ -337,6 +338,26 @@ def test_one_bad_clock_does_not_move_time_far() -> None:
     assert generator.tick(9) is None
     assert generator.tick(10) == 2
     assert generator.tick(20) is None  # nothing new
+
+
+NOW = 1_800_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("clocks", "reached"),
+    [
+        ([0, *range(NOW, NOW + 20)], NOW + 19),
+        ([NOW, 0, *range(NOW, NOW + 20)], NOW + 19),
+        ([0, *[NOW, 2 * NOW, NOW] * 20], 61 * 1_000),  # they do not agree
+        ([0, *range(NOW, NOW + 6), 900, *range(NOW, NOW + 20)], 900 + 26 * 1_000),  # somebody agrees with the first
+        ([NOW, *[2 * NOW] * 7, NOW + 1, *[2 * NOW] * 20], NOW + 27 * 1_000),
+    ],
+)
+def test_who_begins_with_a_clock_that_is_behind_is_not_years_behind(clocks: list[int], reached: int) -> None:
+    far = HowFar(1_000)
+    far.see(clocks)
+    assert far.ms is not None
+    assert abs(far.ms - reached) <= 1_000
 
 
 def test_marks_and_functions() -> None:
