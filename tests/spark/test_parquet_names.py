@@ -254,7 +254,9 @@ def test_any_order_of_chunks_replays_and_crashes_is_exactly_once(
         for folder, name, data in puts[:stop]:
             store.put(f"{folder}/{name}" if folder else name, data)
         if end == "crash between":
-            (Path(store.root) / ".aiostorm-tmp" / f"token{at}-99.tmp").write_bytes(b"half a fi")
+            temporary = Path(store.root) / ".aiostorm-tmp"
+            temporary.mkdir(exist_ok=True)
+            (temporary / f"token{at}-99.tmp").write_bytes(b"half a fi")
     copies = 2 if way == "two outputs" else 1
     assert read(path) == sorted(rows_of(0, 1, 2, 3) * copies, key=lambda row: row["k"])
 
