@@ -195,7 +195,6 @@ def run(
 
             given = (master, slots or 1, spark_conf, py_files, listen, loop, log_level)
             spread = spark_spread_of(target, args, *given, ship=ship, **security)
-            logging.getLogger("py4j").setLevel(logging.WARNING)
         job = Job(title, topology, config, timeout_s, spread, control=not no_control)
         code = _run(job, display, Interrupts(), loop, log_level, as_json=as_json)
     sys.exit(code)
@@ -383,6 +382,7 @@ def _log_to(handler: logging.Handler, level: str) -> None:
     setattr(handler, "aiostorm_cli", True)  # noqa: B010 - ours, to be found again
     root.addHandler(handler)
     root.setLevel(level.upper())
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of each connection that is closed
 
 
 def main() -> None:

@@ -16,12 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .errors import SparkLostError, SparkSourceError
+from .errors import SparkJobError, SparkLostError, SparkSourceError
 from .fetching import Fetching, GoneError, planned
 from .needs import load
 from .sessions import SessionLease, SessionSource, alive, brief, sessions, use_here
 from .types import arrow_schema, check_fields
 
+_USERS: Final = "SQLSTATE: 42"  # the SQL standard's class of what is written wrong, or names what is not there
 _SETTINGS: Final = {"spark.sql.execution.arrow.maxBytesPerBatch": 16 * 1024 * 1024}
 
 
@@ -190,6 +191,9 @@ class BatchSource:
             return SparkSourceError(f"{self} cannot be read: {brief(error)}")
         if self.frame is None and not alive(session):
             return SparkLostError(f"the session ended while {self} was opened: {brief(error)}")
+        if hasattr(error, "java_exception"):  # without Java's stack
+            told = f"{self} cannot be read: {brief(error)}"
+            return SparkSourceError(told) if _USERS in told else SparkJobError(told)
         return error
 
 

@@ -7,7 +7,9 @@
 
 1. Nobody reads ahead: a socket that is full stops the executor, and what stands before it.
 2. A chunk that is acked already is computed but not sent: its digest is.
-3. The task ends well only after the other side has read all of it: else Spark runs it again.
+3. Of a partition that nobody wants only the first batches are computed: a small one is read to its end all the same,
+   since a Python worker that has not read its input is not used again, and the next one loads all anew (0.5 s).
+4. The task ends well only after the other side has read all of it: else Spark runs it again.
 
 This file, chunking.py and digests.py travel to the executors as they are (aiostorm need not be installed there): they
 import nothing else of it.
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import socket
 import ssl
 import struct
@@ -33,6 +36,7 @@ CHUNK, CHUNK_BYTES = ">qqQq", 32
 WANTED, NOT_WANTED, BUSY = 1, 0, 2
 LEFT_OUT = -1
 CONNECT_S = 60.0
+UNWANTED_BATCHES = 4
 
 
 def pusher(
@@ -71,6 +75,8 @@ def send_partition(
     with _connected(address, authority) as sock:
         skipped = _opened(sock, partition, token)
         if skipped is None:
+            for _ in itertools.islice(batches, UNWANTED_BATCHES):
+                pass
             return 0
         chunker, number = Chunker(chunk_rows), 0
         for batch in batches:

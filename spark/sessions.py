@@ -38,6 +38,7 @@ _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
 }
+_TRACEBACK: Final = "Traceback (most recent call last):"
 _ALWAYS: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
@@ -65,6 +66,8 @@ def make_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     before = _active()
+    if before is None:
+        log.info("Spark is started on %s", where)
     try:
         return builder.getOrCreate()
     except Exception as error:
@@ -125,6 +128,8 @@ class Sessions:
                 shared.session = None
             if shared.session is None:
                 active = _active()
+                if active is not None and isinstance(source, Mapping):
+                    _check_same(active, source)
                 shared.session = active if active is not None and not callable(source) else _made(source)
                 shared.ours = shared.session is not active
             elif isinstance(source, Mapping):
@@ -132,6 +137,15 @@ class Sessions:
             if not again:
                 shared.leases += 1
             return shared.session
+
+    def kill(self) -> bool:
+        """End the JVM of a session that does not answer, if it is ours: what waits for it fails. Does not block."""
+        gateway = load("pyspark.core.context").SparkContext._gateway
+        process = getattr(gateway, "proc", None)
+        if not self._shared.ours or process is None:
+            return False
+        process.kill()
+        return True
 
     def release(self) -> None:
         """One has gone."""
@@ -208,13 +222,24 @@ def brief(error: BaseException) -> str:
     if java is not None:
         with _quiet():
             text = str(java.toString())
-    text = text or str(error) or type(error).__name__
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in _without_frames(text or str(error) or type(error).__name__)]
     kept = [
         line for line in lines if line and not line.startswith(("at ", "JVM stacktrace", "...")) and "\tat " not in line
     ]
     short = "; ".join(kept[:3])
     return short if len(short) <= 600 else short[:600] + " …"
+
+
+def _without_frames(text: str) -> list[str]:
+    """Of a traceback of Python's that stands in it: what was raised, and where."""
+    lines = text.splitlines()
+    begins = [at for at, line in enumerate(lines) if line.endswith(_TRACEBACK)]
+    if not begins:
+        return lines
+    after = begins[-1] + 1
+    end = next((at for at in range(after, len(lines)) if lines[at][:1].strip()), len(lines))
+    where = [line for line in lines[after:end] if line.lstrip().startswith("File ")]
+    return [*lines[: begins[0]], lines[begins[0]].removesuffix(_TRACEBACK), *lines[end : end + 1], *where[-1:]]
 
 
 def use_here(session: Any) -> None:

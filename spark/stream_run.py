@@ -174,7 +174,8 @@ class StreamRun:
             async with asyncio.timeout(ANSWER_S):
                 look = await self._calls.run(self._query.look)
         except TimeoutError:
-            look = Look(Life.LOST, f"Spark has not answered for {ANSWER_S:g} s")
+            await self._query_is_gone(Look(Life.LOST, f"Spark has not answered for {ANSWER_S:g} s"), answers=False)
+            return
         if look.life is Life.RUNNING:
             return
         held = self._batches.current
@@ -185,8 +186,8 @@ class StreamRun:
             return
         await self._query_is_gone(look)
 
-    async def _query_is_gone(self, look: Look) -> None:
-        """What is left of it is removed, and next_tuple raises."""
+    async def _query_is_gone(self, look: Look, *, answers: bool = True) -> None:
+        """What is left of it is removed, and next_tuple raises. A JVM that does not answer is asked nothing more."""
         why = look.why or "somebody else has stopped it"
         batch, query = self._batches.current, self._query
         if batch is not None:
@@ -196,11 +197,12 @@ class StreamRun:
             self._settle(batch)
         self._query = self._brought = None
         await self._drop_chunks()
-        if query is not None:
+        answers = answers or self._session.kill()
+        if query is not None and answers:
             await self._calls.run(query.stop, why)
         kind = SparkSourceError if look.life is Life.FAILED else SparkLostError
         error = kind(f"the query of {self._spec.name!r} has ended: {why}")
-        error.final = False  # it goes on from the checkpoint
+        error.final = not answers  # else it goes on from the checkpoint
         raise self._gave_up(error)
 
     def _gave_up(self, error: AiostormError) -> AiostormError:

@@ -40,6 +40,10 @@ class StreamSession:
             raise error
         return self._given
 
+    def kill(self) -> bool:
+        """It does not answer. False: it was given, and is not ours to end. Does not block."""
+        return self._given is None and sessions.kill()
+
     def release(self) -> None:
         """No longer needed: a session that is ours ends with the last who has it."""
         with self._lock:

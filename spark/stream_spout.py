@@ -66,6 +66,8 @@ class SparkStreamSpout(Spout):
                 raise ValueError(f"{what} is 1 or more, not {value}")
         if not checkpoint or not isinstance(checkpoint, str):
             raise ValueError(f"checkpoint is the folder where Spark keeps how far the query is, not {checkpoint!r}")
+        if trigger is not None and not isinstance(trigger, Mapping):
+            raise ValueError(f'trigger is a mapping, as {{"processingTime": "10 seconds"}}, not {trigger!r}')
         if not callable(source):
             if not hasattr(source, "isStreaming"):
                 raise TypeError(f"source is a streaming DataFrame or a function that makes one, not {source!r:.200}")

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from aiostorm import BasicBolt, LocalCluster, TopologyBuilder, TopologyFailedError
+from aiostorm import BasicBolt, LocalCluster, RunningTopology, TopologyBuilder, TopologyFailedError
 from aiostorm.spark import SparkStreamSpout
 
 from .conftest import LIGHT, in_thread
@@ -112,6 +112,7 @@ async def job(folder: Path, holds: list[str], *, frame: bool) -> None:
         say(result=results["clicks"][0], errors=[report.error for report in running.errors()])
         if frame:
             await stopped_session(place, cluster)
+            await silent_session(place, cluster)
     say(threads=[t.name for t in threading.enumerate() if t.name.startswith("spark-")])
 
 
@@ -120,10 +121,41 @@ async def stopped_session(place: Place, cluster: LocalCluster) -> None:
     from pyspark.sql import SparkSession
 
     session = await asyncio.to_thread(SparkSession.builder.getOrCreate)
-    given = await asyncio.to_thread(lambda: place.read(session))
-    spout = SparkStreamSpout(given, str(place.folder / "other"))
-    running = await cluster.submit("frame", line(spout, FilesBolt(place.folder / "out", "", None)))
+    running = await framed(place, cluster, session, "stopped")
     await asyncio.to_thread(in_thread, session.stop)
+    await failing(running)
+
+
+async def silent_session(place: Place, cluster: LocalCluster) -> None:
+    """A JVM that hangs, and is not ours to kill: the topology fails, and waits for nothing."""
+    from pyspark.sql import SparkSession
+
+    from aiostorm.spark import stream_run
+
+    stream_run.ANSWER_S = 1.0  # type: ignore[misc]
+    session = await asyncio.to_thread(SparkSession.builder.getOrCreate)
+    running = await framed(place, cluster, session, "silent")
+    async with asyncio.timeout(LIMIT_S):
+        while not any((place.folder / "out-silent").iterdir()):  # noqa: ASYNC110 - a file
+            await asyncio.sleep(0.05)
+    jvm = session.sparkContext._gateway.proc
+    jvm.send_signal(signal.SIGSTOP)
+    await failing(running)
+    await running.kill(0)
+    jvm.kill()
+
+
+async def framed(place: Place, cluster: LocalCluster, session: Any, name: str) -> RunningTopology:
+    """A topology that reads the stream as a DataFrame of this session."""
+    given = await asyncio.to_thread(lambda: place.read(session))
+    spout = SparkStreamSpout(given, str(place.folder / name))
+    out = place.folder / f"out-{name}"
+    out.mkdir()
+    return await cluster.submit(name, line(spout, FilesBolt(out, "", None)))
+
+
+async def failing(running: RunningTopology) -> None:
+    """Say why it fails."""
     try:
         async with asyncio.timeout(LIMIT_S):
             await running.wait_ended()

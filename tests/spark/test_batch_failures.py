@@ -7,12 +7,18 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from aiostorm import LocalCluster, TopologyFailedError
+from aiostorm.actors import SystemRng
 from aiostorm.spark import SparkBatchSpout
 from aiostorm.spark.fetching import Fetching, TooLargeError, planned
 from aiostorm.spark.group_size import GROUP_BYTES, MAX_GROUP, GroupSize
+from aiostorm.spark.partitions import Partitions
+from aiostorm.spark.push_server import PushedLoad, PushOpener, PushServer
+from aiostorm.spark.pushing import send_partition
+from aiostorm.spark.sessions import brief
 from aiostorm.spark.types import arrow_schema
 from tests.spark.conftest import in_thread
 from tests.spark.test_batch_spout import Chunks, counting, eventually, finished, ids, made, off_loop
@@ -24,7 +30,6 @@ OFF = {"spark.sql.adaptive.enabled": "false", "spark.sql.execution.arrow.maxReco
 
 def test_the_installed_spark_gives_partitions_by_number(spark: Any) -> None:
     """What fetching.py relies on."""
-    import pyarrow as pa
 
     def work() -> None:
         frame = planned(made(spark, 1_000, 4), OFF)
@@ -82,6 +87,40 @@ async def test_a_partition_that_the_driver_does_not_take_is_pushed(spark: Any) -
         await asyncio.to_thread(conf.set, "spark.driver.maxResultSize", before)
     assert sorted(bolt.ids) == list(range(40_000))
     assert metrics["numbers"].errors == 0
+
+
+def test_an_error_in_python_is_told_with_what_was_raised_and_where() -> None:
+    frames = '  File "/jobs.py", line 7, in parse\n    return int(text)\n'
+    said = f"An exception was thrown from the Python worker:\nTraceback (most recent call last):\n{frames}"
+    assert brief(ValueError(f"{said}ValueError: 'x'\n\n")) == (
+        "An exception was thrown from the Python worker:; ValueError: 'x'; File \"/jobs.py\", line 7, in parse"
+    )
+    assert brief(
+        ValueError(f"Job aborted: E: Traceback (most recent call last):\n{frames}KeyError: 3\n\tat a.B\n")
+    ) == ('Job aborted: E:; KeyError: 3; File "/jobs.py", line 7, in parse')
+    assert brief(ValueError("plain\n\tat a.B(C.scala:1)")) == "plain"
+
+
+def test_a_small_partition_that_nobody_wants_is_read_to_its_end() -> None:
+    """Else Spark would not use that Python worker again. Of a large one only the first batches are computed."""
+    schema = pa.schema([("id", pa.int64())])
+    server = PushServer("127.0.0.1", None, SystemRng().token_bytes)
+    machine = Partitions(0)  # it wants none
+
+    def answer() -> None:
+        load = PushedLoad(*server.accept(), schema)
+        opener = PushOpener(machine, server, schema, readers=1, job=print, cancel=print)
+        assert opener.came(load)
+        assert load.read(1) == ([], False)
+
+    for batches, left in ((1, 0), (9, 5)):
+        given = iter([pa.record_batch([[1]], schema=schema)] * batches)
+        answering = threading.Thread(target=answer)
+        answering.start()
+        assert send_partition(given, 0, server.address, server._token, None, schema.serialize().to_pybytes(), 10) == 0
+        answering.join()
+        assert len(list(given)) == left
+    server.close()
 
 
 def test_what_is_too_large_says_so(spark: Any) -> None:

@@ -185,6 +185,8 @@ async def test_a_function_sql_and_a_path_are_sources_as_well(spark: Any, tmp_pat
         ({"sql": "selec 1", "fields": "a"}, "SYNTAX"),
         ({"sql": "select * from nowhere", "fields": "a"}, "nowhere"),
         ({"path": "/nowhere/at/all", "fields": "a"}, "PATH_NOT_FOUND"),
+        ({"path": "/nowhere/at/all", "format": "foo", "fields": "a"}, "Failed to find the data source: foo"),
+        ({"sql": "select 1 a", "fields": "a", "session": {"spark.master": "local[7]"}}, r"(it has local[2])"),
         ({"sql": "select 1 as a, 2 as b", "fields": "a"}, "has the columns a, b, but fields= declares a"),
         ({"sql": "select 1 as a, 2 as a", "fields": ("a", "b")}, "has the columns a, a"),
         ({"sql": "select interval '1' year as a", "fields": "a"}, "column 'a' is interval year"),
@@ -202,6 +204,7 @@ async def test_what_must_be_mended_fails_at_once(spark: Any, given: dict[str, An
         errors.append(str(cause))
         cause = cause.__cause__
     assert says in "\n".join(errors), errors
+    assert "\tat " not in str(caught.value)  # Java's stack
 
 
 def test_what_is_wrong_is_said_without_spark() -> None:

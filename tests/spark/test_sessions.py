@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -26,9 +25,71 @@ conf = {{**LIGHT, "spark.master": "local[1]"}}
 """
 
 
+LIVES = """
+handler = signal.getsignal(signal.SIGINT)
+try:
+    make_session(conf)
+except RuntimeError as refused:
+    assert "in a thread" in str(refused)
+else:
+    raise AssertionError("made in the main thread")
+theirs = in_thread(lambda: make_session(conf))
+lease = sessions.lease()
+assert in_thread(lease.get) is theirs
+in_thread(lease.release)
+assert alive(theirs)
+in_thread(theirs.stop)  # which leaves its JVM for the next session
+assert not alive(theirs)
+
+first, second = sessions.lease(conf), sessions.lease(dict(conf))
+session = in_thread(first.get)
+assert in_thread(second.get) is session and in_thread(first.get) is session
+assert signal.getsignal(signal.SIGINT) is handler
+assert session.conf.get("spark.ui.enabled") == "false"
+assert session.conf.get("spark.driver.bindAddress") == "127.0.0.1"
+try:
+    in_thread(sessions.lease({**conf, "spark.driver.memory": "2g"}).get)
+except SparkUnavailableError as refused:
+    print(refused)
+try:
+    in_thread(sessions.lease({**conf, "spark.master": "cal[1]"}).get)
+except SparkUnavailableError as refused:
+    print(refused)
+os.kill(session._sc._gateway.proc.pid, signal.SIGKILL)
+session._sc._gateway.proc.wait()
+try:
+    in_thread(session.range(3).count)
+except Exception as error:
+    assert is_lost(error, session), repr(error)
+assert not alive(session)
+new = in_thread(first.get)
+assert new is not session and in_thread(second.get) is new
+assert in_thread(new.range(3).count) == 3
+try:
+    in_thread(lambda: new.sql("select nothing from nowhere").count())
+except Exception as error:
+    assert not is_lost(error, new)
+    print("SQL:", brief(error))
+process = new._sc._gateway.proc
+in_thread(first.release)
+assert process.poll() is None
+os.kill(process.pid, signal.SIGSTOP)
+asking = threading.Thread(target=alive, args=(new,), daemon=True)
+asking.start()
+asking.join(0.2)
+assert asking.is_alive()
+assert sessions.kill()  # one that does not answer
+asking.join(20)
+assert not asking.is_alive()
+in_thread(second.release)
+assert process.poll() is not None
+in_thread(second.release)
+"""
+
+
 def run(program: str) -> str:
     root = str(Path(__file__).resolve().parents[2])
-    text = HEAD.format(tests=root) + textwrap.dedent(program)
+    text = HEAD.format(tests=root) + program
     done = subprocess.run(
         [sys.executable, "-c", text],
         capture_output=True,
@@ -41,58 +102,7 @@ def run(program: str) -> str:
 
 
 def test_a_session_is_shared_replaced_when_it_dies_and_ends_with_its_last_user(java: None):
-    out = run("""
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        make_session(conf)
-    except RuntimeError as refused:
-        assert "in a thread" in str(refused)
-    else:
-        raise AssertionError("made in the main thread")
-    theirs = in_thread(lambda: make_session(conf))
-    lease = sessions.lease()
-    assert in_thread(lease.get) is theirs
-    in_thread(lease.release)
-    assert alive(theirs)
-    in_thread(theirs.stop)  # which leaves its JVM for the next session
-    assert not alive(theirs)
-
-    first, second = sessions.lease(conf), sessions.lease(dict(conf))
-    session = in_thread(first.get)
-    assert in_thread(second.get) is session and in_thread(first.get) is session
-    assert signal.getsignal(signal.SIGINT) is handler
-    assert session.conf.get("spark.ui.enabled") == "false"
-    assert session.conf.get("spark.driver.bindAddress") == "127.0.0.1"
-    try:
-        in_thread(sessions.lease({**conf, "spark.driver.memory": "2g"}).get)
-    except SparkUnavailableError as refused:
-        print(refused)
-    try:
-        in_thread(sessions.lease({**conf, "spark.master": "cal[1]"}).get)
-    except SparkUnavailableError as refused:
-        print(refused)
-    os.kill(session._sc._gateway.proc.pid, signal.SIGKILL)
-    session._sc._gateway.proc.wait()
-    try:
-        in_thread(session.range(3).count)
-    except Exception as error:
-        assert is_lost(error, session), repr(error)
-    assert not alive(session)
-    new = in_thread(first.get)
-    assert new is not session and in_thread(second.get) is new
-    assert in_thread(new.range(3).count) == 3
-    try:
-        in_thread(lambda: new.sql("select nothing from nowhere").count())
-    except Exception as error:
-        assert not is_lost(error, new)
-        print("SQL:", brief(error))
-    process = new._sc._gateway.proc
-    in_thread(first.release)
-    assert process.poll() is None
-    in_thread(second.release)
-    assert process.poll() is not None
-    in_thread(second.release)
-    """)
+    out = run(LIVES)
     assert "spark.driver.memory=2g (it has 1g)" in out
     assert "spark.master=cal[1] (it has local[1])" in out
     assert "TABLE_OR_VIEW_NOT_FOUND" in out

@@ -242,6 +242,7 @@ def test_settings_are_checked(place: Place) -> None:
         ({"chunk_rows": 0}, "chunk_rows is 1 or more"),
         ({"max_batch_attempts": 0}, "max_batch_attempts is 1 or more"),
         ({"checkpoint": ""}, "checkpoint is the folder"),
+        ({"trigger": "1 second"}, "trigger is a mapping"),
         ({"fields": None}, "name the columns"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -29,5 +29,6 @@ def test_a_killed_jvm_loses_nothing(java: None, tmp_path: Path) -> None:
     assert kept(folder) == list(range(4 * ROWS))
     assert job.all("differs") == []
     assert job.all("threads") == [[]]
-    [failed] = job.all("failed")
-    assert "a DataFrame cannot be made anew: give a function as source= (it is called again)" in failed
+    stopped, silent = job.all("failed")
+    assert "a DataFrame cannot be made anew: give a function as source= (it is called again)" in stopped
+    assert "the query of 'clicks' has ended: Spark has not answered for 1 s" in silent
