@@ -213,10 +213,12 @@ def _read(frame: bytes, kind: bytes) -> tuple[bytes, tuple[str, ...], bytes]:
         raise AuthenticationError(f"the peer speaks version {version}, this is version {AUTHENTICATION_VERSION}")
     words, rest = [], frame[_START.size :]
     for pattern in (_CLUSTER, _ROLE, _NAME)[kind == CHALLENGE :]:
-        word, rest = rest[1 : 1 + rest[0]] if rest else b"", rest[1 + rest[0] :] if rest else b""
-        words.append(word.decode("ascii", "replace"))
-        if not pattern.fullmatch(words[-1]):
+        end = 1 + rest[0] if rest else 1
+        word, beyond = rest[1:end].decode("ascii", "replace"), end > len(rest)
+        if beyond or not pattern.fullmatch(word):
             raise AuthenticationError("a frame that is cut short, or says what is no name, came")
+        words.append(word)
+        rest = rest[end:]
     if len(rest) != (PROOF_BYTES if kind == CHALLENGE else 0):
         raise AuthenticationError("a frame that is cut short, or too long, came")
     return nonce, tuple(words), rest

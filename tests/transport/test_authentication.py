@@ -177,6 +177,14 @@ def test_another_version_is_refused(version: int) -> None:
     assert AUTHENTICATION_VERSION == 1
 
 
+def test_a_length_beyond_the_frame_is_no_length() -> None:
+    def altered(frame: bytes) -> bytes:
+        assert frame[-2:] == b"\1a"
+        return frame[:-2] + b"\3a"
+
+    assert shake(*ends(), hello=altered) == "acceptor"
+
+
 @given(step=st.sampled_from(["hello", "challenge", "proof", "welcome"]), data=st.data())
 def test_no_altered_frame_is_believed(step: str, data: st.DataObject) -> None:
     def altered(frame: bytes) -> bytes:
