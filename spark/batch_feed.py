@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from .batch_loads import End, Load, Piece
 from .calls import SparkCalls
 from .errors import SparkJobError
+from .load_order import LoadOrder
 from .partitions import Partitions
 
 log = logging.getLogger("aiostorm.spark")
@@ -65,6 +66,7 @@ class Feed:
         *,
         ahead: int,
         max_pending: int,
+        in_order: bool,
         changed: Callable[[], None],
     ) -> None:
         self.ready: deque[Piece] = deque()
@@ -76,8 +78,8 @@ class Feed:
         self._max_pending = max_pending
         self._changed = changed
         self._main: asyncio.Future[None] | None = None
-        self._opening: set[asyncio.Future[Load]] = set()
-        self._loads: list[Load] = []
+        self._opening: dict[asyncio.Future[Load], int] = {}
+        self._loads = LoadOrder[Load](in_order=in_order)
         self._reading: dict[asyncio.Future[tuple[list[Piece | End], bool]], tuple[Load, int]] = {}
         self._closed = False
 
@@ -98,15 +100,15 @@ class Feed:
         """Begin what can be begun: called whenever something has changed."""
         if self._closed or self.error is not None:
             return
-        while len(self._opening) + len(self._loads) < self._ahead:
+        while self._loads.under_way < self._ahead:
             begin = self._opener.next()
             if begin is None:
                 break
             opening = self._calls.begin(self._open, begin)
-            self._opening.add(opening)
+            self._opening[opening] = self._loads.begin()
             opening.add_done_callback(self._opened)
         busy = {id(load) for load, _ in self._reading.values()}
-        for load in self._loads[: self._opener.readers]:
+        for load in self._loads.readable(self._opener.readers):
             room = self._max_pending - self._machine.open - sum(most for _, most in self._reading.values())
             if room <= 0:
                 return
@@ -125,7 +127,7 @@ class Feed:
         try:
             self._opener.cancel()
         finally:
-            for load in [*self._loads, *(load for load, _ in self._reading.values())]:
+            for load in [*self._loads.here, *(load for load, _ in self._reading.values())]:
                 load.close()
 
     async def ended(self) -> None:
@@ -153,17 +155,19 @@ class Feed:
             self._failed(SparkJobError("Spark's job has ended, but not all of its partitions came"))
 
     def _opened(self, opening: asyncio.Future[Load]) -> None:
-        self._opening.discard(opening)
+        ticket = self._opening.pop(opening)
         error = None if opening.cancelled() else opening.exception()
-        if error is not None:
-            if not (isinstance(error, EOFError) and self._machine.is_read):  # it waited for more, and there is none
+        if error is not None or opening.cancelled():
+            self._loads.gone(ticket)
+            if error is not None and not (isinstance(error, EOFError) and self._machine.is_read):
                 self._failed(error)
-        elif not opening.cancelled():
+        else:
             load = opening.result()
             if self._closed or self.error is not None or not self._opener.came(load):
+                self._loads.gone(ticket)
                 load.close()
             else:
-                self._loads.append(load)
+                self._loads.came(ticket, load)
         self.pump()
 
     def _read(self, reading: asyncio.Future[tuple[list[Piece | End], bool]]) -> None:
@@ -178,7 +182,7 @@ class Feed:
             except Exception as wrong:  # a partition came out different
                 self._failed(wrong)
             if not more:
-                self._loads.remove(load)
+                self._loads.ended(load)
                 self._opener.ended(load)
             if items:
                 self._changed()

@@ -14,7 +14,7 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from .errors import SparkJobError, SparkLostError, SparkSourceError
 from .fetching import Fetching, GoneError, planned
@@ -24,6 +24,8 @@ from .types import arrow_schema, check_fields
 
 _USERS: Final = "SQLSTATE: 42"  # the SQL standard's class of what is written wrong, or names what is not there
 _SETTINGS: Final = {"spark.sql.execution.arrow.maxBytesPerBatch": 16 * 1024 * 1024}
+
+Way = Literal["auto", "fetch", "push"]
 
 
 @dataclass(slots=True)
@@ -195,6 +197,15 @@ class BatchSource:
             told = f"{self} cannot be read: {brief(error)}"
             return SparkSourceError(told) if _USERS in told else SparkJobError(told)
         return error
+
+
+def chosen_way(way: Way, *, in_order: bool) -> Way:
+    """How partitions come: in order by the driver only."""
+    if way not in ("auto", "fetch", "push"):
+        raise SparkSourceError(f'way is "auto", "fetch" or "push", not {way!r}')
+    if in_order and way == "push":
+        raise SparkSourceError('partitions that executors push come as they like: leave out in_order or way="push"')
+    return "fetch" if in_order else way
 
 
 def takes_session(make: Callable[..., Any]) -> bool:

@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 from ..actors import LoopClock, SystemRng
 from ..topology import Failure, Outputs, Progress, Spout, SpoutCollector, TopologyContext
@@ -25,8 +25,8 @@ from ..transport import TlsFiles
 from .batch_feed import Feed, FetchOpener, Opener
 from .batch_loads import FetchedLoad, Load, Piece
 from .batch_progress import BatchProgress
-from .batch_source import BatchSource, Opened
-from .calls import SparkCalls
+from .batch_source import BatchSource, Opened, Way, chosen_way
+from .calls import SparkCalls, heard
 from .errors import SparkJobError, SparkLostError, SparkSourceError
 from .fetching import TooLargeError, cancel
 from .group_size import GroupSize
@@ -41,8 +41,6 @@ SAVE_S: Final = 1.0
 END_S: Final = 15.0
 AGAIN_S: Final = 0.5
 
-Way = Literal["auto", "fetch", "push"]
-
 
 class SparkBatchSpout(Spout):
     """Brings a DataFrame in: record batches of `chunk_rows` rows for `execute_arrow` bolts, tuples for all others.
@@ -54,9 +52,10 @@ class SparkBatchSpout(Spout):
 
     `session`: a function that makes the SparkSession, or settings of Spark's; default: the one of this process, else a
     local one. `name`: what chunks are called (`flights/7/3`); default: the component's id. `ahead`: partitions that
-    Spark computes at a time. `max_pending`: chunks in this process that are not acked yet. `progress`: a folder from
-    which the next run goes on. `adaptive`: let Spark choose the number of partitions as it runs (then a run that goes
-    on from `progress` may find another number, and is refused).
+    Spark computes at a time. `max_pending`: chunks in this process that are not acked yet. `in_order`: each task emits
+    its partitions in their order (never pushed). `progress`: a folder from which the next run goes on. `adaptive`: let
+    Spark choose the number of partitions as it runs (then a run that goes on from `progress` may find another number,
+    and is refused).
 
     `way`: "fetch" (partitions come through the driver), "push" (executors send them; for partitions larger than
     `spark.driver.maxResultSize`), or "auto": fetch, and push where that cannot be. `push_host`: where executors reach
@@ -84,6 +83,7 @@ class SparkBatchSpout(Spout):
         chunk_rows: int = 10_000,
         ahead: int = 2,
         max_pending: int = 8,
+        in_order: bool = False,
         progress: str | None = None,
         way: Way = "auto",
         adaptive: bool = False,
@@ -104,8 +104,6 @@ class SparkBatchSpout(Spout):
         for number, what in ((chunk_rows, "chunk_rows"), (ahead, "ahead"), (max_pending, "max_pending")):
             if type(number) is not int or number < 1:
                 raise SparkSourceError(f"{what} is a whole number from 1 on, not {number!r}")
-        if way not in ("auto", "fetch", "push"):
-            raise SparkSourceError(f'way is "auto", "fetch" or "push", not {way!r}')
         self._source = BatchSource(
             frame=source if is_frame else None,
             make=None if is_frame else source,
@@ -125,7 +123,8 @@ class SparkBatchSpout(Spout):
         self._ahead = ahead
         self._max_pending = max_pending
         self._folder = progress
-        self._way: Way = way
+        self._in_order = in_order
+        self._way: Way = chosen_way(way, in_order=in_order)
         self._push_host = push_host
         self._push_tls = push_tls
 
@@ -193,9 +192,9 @@ class SparkBatchSpout(Spout):
                 await self._kept.save(self._machine.state())
         finally:  # also if it is interrupted: threads do what they were asked before they end
             if self._feed is not None:
-                self._calls.begin(self._feed.close).add_done_callback(_settled)
+                self._calls.begin(self._feed.close).add_done_callback(heard)
             closing = self._calls.begin(self._source.close if self._opened is not None else bool)
-            closing.add_done_callback(_settled)
+            closing.add_done_callback(heard)
             self._calls.close()
             if self._kept is not None:
                 await self._kept.close()
@@ -298,6 +297,7 @@ class SparkBatchSpout(Spout):
             self._calls,
             ahead=self._ahead,
             max_pending=self._max_pending,
+            in_order=self._in_order,
             changed=self._changed,
         )
         if self._feed is not None:
@@ -385,7 +385,7 @@ class SparkBatchSpout(Spout):
                 return
             error = SparkSourceError(
                 f"{self._title}: a partition is larger than spark.driver.maxResultSize: use more partitions "
-                '(df.repartition), or way="auto"'
+                '(df.repartition), or way="auto" without in_order'
             )
         self._failures += 1
         if self._failures > RETRIES and not getattr(error, "final", False):
@@ -438,10 +438,3 @@ class SparkBatchSpout(Spout):
         self._feed = self._new_feed(opened)
         self._feed.begin()
         self._collector.wake()
-
-
-def _settled(future: asyncio.Future[Any]) -> None:
-    """Whoever asked has gone: an error is for who looks for it."""
-    error = None if future.cancelled() else future.exception()
-    if error is not None:
-        log.debug("while a batch ended", exc_info=error)

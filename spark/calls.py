@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 MAX_THREADS: Final = 8
 END_S: Final = 2.0
+
+log = logging.getLogger("aiostorm.spark")
 
 _Call = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
@@ -81,6 +84,13 @@ class SparkCalls:
                 self._busy -= 1
             _tell(loop, future, outcome, failure)
             del call, function, future, outcome, failure
+
+
+def heard(future: asyncio.Future[Any]) -> None:
+    """Whoever asked has gone: what went wrong is for who looks for it. Spark may have gone, too."""
+    error = None if future.cancelled() else future.exception()
+    if error is not None:
+        log.debug("nobody waited for this", exc_info=error)
 
 
 def _tell(

@@ -51,8 +51,9 @@ def plain_type(kind: Any) -> str:
 
 def _add(made: Any, column: Any) -> None:
     import pyarrow as pa
-    import pyarrow.compute as pc
+    import pyarrow.compute
 
+    pc: Any = pyarrow.compute  # whose functions are made at run time
     is_ = pa.types
     kind = column.type
     if is_.is_null(kind):

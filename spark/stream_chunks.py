@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 from .batch_loads import FetchedLoad, Piece
-from .calls import SparkCalls
+from .calls import SparkCalls, heard
 from .errors import SparkSourceError
 from .fetching import Fetching, TooLargeError, cancel, planned
 from .group_size import GroupSize
@@ -80,7 +80,7 @@ class StreamChunks:
             for left in opening:
                 left.add_done_callback(_close)
             if begun:
-                self._calls.begin(cancel, session, jobs).add_done_callback(_heard)
+                self._calls.begin(cancel, session, jobs).add_done_callback(heard)
 
     def _plan(self, frame: Any) -> tuple[Fetching, Any]:
         settings = {
@@ -100,9 +100,3 @@ def _close(opening: asyncio.Future[FetchedLoad]) -> None:
     """One that nobody waits for any more."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
-
-
-def _heard(ended: asyncio.Future[None]) -> None:
-    """Spark may have gone: then there is nothing to cancel."""
-    if not ended.cancelled():
-        ended.exception()

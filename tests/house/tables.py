@@ -24,6 +24,7 @@ MACHINES: Final = (
     "spark/digests.py",
     "spark/egress_log.py",
     "spark/ingress_ledger.py",
+    "spark/load_order.py",
     "spark/parquet_buffer.py",
     "spark/parquet_files.py",
     "spark/parquet_names.py",

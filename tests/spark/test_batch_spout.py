@@ -160,6 +160,26 @@ async def test_a_slow_topology_holds_spark_back(spark: Any) -> None:
     assert sorted(bolt.ids) == list(range(20_000))
 
 
+async def test_partitions_come_in_order_while_the_next_ones_are_computed(spark: Any) -> None:
+    """Those with an even number take longer, and the job of the next one ends before theirs."""
+
+    def source() -> Any:
+        from pyspark.sql.functions import udf
+
+        def late(n):  # without hints: PySpark would read them
+            import time
+
+            time.sleep(0.2 if n % 200 == 0 else 0)
+            return n
+
+        return spark.range(0, 600, 1, 6).select(udf(late, "long")("id").alias("id"))
+
+    bolt = Chunks()
+    spout = SparkBatchSpout(await off_loop(source), chunk_rows=40, ahead=3, in_order=True)
+    await finished(counting(spout, bolt))
+    assert bolt.ids == list(range(600))
+
+
 async def test_a_function_sql_and_a_path_are_sources_as_well(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "numbers")
     await asyncio.to_thread(lambda: made(spark, 500, 2).write.parquet(path))
@@ -215,6 +235,7 @@ def test_what_is_wrong_is_said_without_spark() -> None:
         {"source": 3, "fields": "a"},
         {"sql": "select 1", "fields": "a", "chunk_rows": 0},
         {"sql": "select 1", "fields": "a", "way": "fast"},
+        {"sql": "select 1", "fields": "a", "way": "push", "in_order": True},
     ):
         with pytest.raises(SparkSourceError):
             SparkBatchSpout(**given)
