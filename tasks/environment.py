@@ -124,6 +124,7 @@ class Environment:
                     fields=declared.fields,
                     rng=self.rng.generator(),
                     is_high=self.is_high,
+                    may_wait=outbox.may_wait,
                     local=frozenset(target for target in targets if target not in self.far),
                     same_node=frozenset(targets if self.near is None else self.near.intersection(targets)),
                     cache_keys=config.routing_cache_keys,

@@ -48,6 +48,11 @@ class Outlet:
         elif not self._mailbox.offer(segment, self._weight(segment)):
             self._send_later(segment)
 
+    @property
+    def may_wait(self) -> int:
+        """How many more tuples may be parked here so that the target takes all of them when it has room."""
+        return max(0, self.max_piece - sum(map(self._weight, self._ready)))
+
     def next_piece(self) -> tuple[Any, int] | None:
         """Parked: the mailbox has room."""
         if not self._ready:
@@ -110,6 +115,11 @@ class Outbox:
         if found is None:
             found = self._outlets[target, never_waits] = Outlet(self, mailbox, never_waits)
         return found
+
+    def may_wait(self, target: int) -> int:
+        """See Outlet. 0 on a feedback edge: there nothing waits."""
+        outlet = self._outlets.get((target, False))
+        return 0 if outlet is None else outlet.may_wait
 
     def released(self) -> None:
         """An outlet is empty again."""

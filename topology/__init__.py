@@ -34,6 +34,7 @@ from .groupings import (
     GroupingContext,
     Share,
     never,
+    nothing,
     share_each,
     share_out,
 )
@@ -143,6 +144,7 @@ __all__ = [
     "metadata_of",
     "nearest",
     "never",
+    "nothing",
     "part_of",
     "pieces_of",
     "read_outputs",

@@ -41,11 +41,17 @@ def never(task: int) -> bool:
     return False
 
 
+def nothing(task: int) -> int:
+    """No target is better to wait for than another."""
+    return 0
+
+
 @dataclass(slots=True)
 class GroupingContext:
     """What a grouping can know: who emits to whom, and where and how full the targets are.
 
-    `is_high(task)` says whether that target is over its high mark. `local` are targets in the same worker, `same_node`
+    `is_high(task)` says whether that target is over its high mark, `may_wait(task)` how many more tuples may wait for
+    it at this emitter: it takes them in one go when it has room. `local` are targets in the same worker, `same_node`
     targets on the same node. `cache_keys` is how many keys a grouping by fields remembers before it forgets them all;
     `shared` is where groupings of several tasks in one process may keep what they can share.
     """
@@ -56,6 +62,7 @@ class GroupingContext:
     fields: Fields
     rng: random.Random
     is_high: Callable[[int], bool] = never
+    may_wait: Callable[[int], int] = nothing
     local: frozenset[int] = frozenset()
     same_node: frozenset[int] = frozenset()
     cache_keys: int = ROUTING_CACHE_KEYS

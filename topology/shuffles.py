@@ -9,8 +9,11 @@ round of which one target was left):
 
 1. Over k·n rows from one emitter every one of n targets gets exactly k, however the rows were cut into batches, as long
    as no target was over its high mark.
-2. A target that is over its high mark loses its turns while another target is not. If all are, nobody is skipped.
-3. Orders come from a table drawn once by `prepare`; each round draws its entry.
+2. A target that is over its high mark loses its turns while another target is not.
+3. If all are, those who took most while others were skipped go first, each with as much as it takes in one go: the
+   emitter has to wait, and with a row for a slow target it would wait for that one, while the others run out of work.
+   What is left then is dealt to all.
+4. Orders come from a table drawn once by `prepare`; each round draws its entry.
 
 Storm: ShuffleGrouping (round robin over a shuffled list), LocalOrShuffleGrouping; JStorm: LocalFirstGrouper. The high
 marks are ours; Storm's LoadAwareShuffleGrouping learns of load by messages once a second (depart).
@@ -28,6 +31,7 @@ from .tuples import Row
 
 _ORDERS = 64
 _FEW = 32
+_LATELY = 4_096
 _NOBODY: frozenset[int] = frozenset()
 
 
@@ -40,6 +44,7 @@ class ShuffleGrouping(Grouping):
         self._rng = context.rng
         self._watched = context.is_high is not never
         self._left: list[int] = []
+        self._taken = dict.fromkeys(self.targets, 0)  # so many lately, while others were skipped
         count = len(self.targets)
         places = list(range(count))
         orders = [sorted(places, key=lambda _: context.rng.random()) for _ in range(_ORDERS)] if count > 1 else []
@@ -63,7 +68,7 @@ class ShuffleGrouping(Grouping):
             return [(self._one(), rows, marks)]
         high = self._high()
         if high:
-            return share_each([self._next(high) for _ in rows], rows, marks)
+            return share_each(self._around(high, len(rows)), rows, marks)
         if len(rows) < _FEW:
             return share_each(self._picks(len(rows)), rows, marks)
         return self._deal(rows, marks)
@@ -71,20 +76,36 @@ class ShuffleGrouping(Grouping):
     split_values = split  # nobody looks into what is dealt
 
     def _high(self) -> frozenset[int]:
-        """The targets to skip: those over their high mark, unless all are."""
+        """The targets over their high mark."""
         if not self._watched:
             return _NOBODY
         is_high = self.context.is_high
-        high = frozenset([target for target in self.targets if is_high(target)])
-        return high if len(high) < len(self.targets) else _NOBODY
+        return frozenset([target for target in self.targets if is_high(target)])
 
     def _one(self) -> int:
         target = self._next(_NOBODY)
         if self._watched and self.context.is_high(target):
-            high = self._high()
-            if high:
-                return self._next(high)
+            return self._around(self._high(), 1)[0]
         return target
+
+    def _around(self, high: frozenset[int], count: int) -> list[int]:
+        """The targets of the next rows, when some are over their high mark, or all."""
+        if len(high) == len(self.targets):
+            return self._waiting(count)
+        picks, taken = [self._next(high) for _ in range(count)], self._taken
+        for target in picks:
+            taken[target] += 1
+        if max(taken.values()) > _LATELY:
+            for target in taken:
+                taken[target] //= 2
+        return picks
+
+    def _waiting(self, count: int) -> list[int]:
+        picks: list[int] = []
+        order = self._orders[self._rng.getrandbits(8)]
+        for target in sorted(order, key=self._taken.__getitem__, reverse=True):
+            picks += [target] * min(self.context.may_wait(target), count - len(picks))
+        return picks + self._picks(count - len(picks))
 
     def _next(self, high: frozenset[int]) -> int:
         left = self._left

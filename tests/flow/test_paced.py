@@ -193,6 +193,25 @@ async def test_switched_off_every_spout_is_free_at_once_and_on_again_it_is_paced
     await running.kill(0)
 
 
+async def test_one_slow_task_does_not_starve_the_others(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    """Hop by hop alone: when all mailboxes are full, who emits waits for a fast task, and not for the slow one."""
+    shop = Shop(takes_s=0.005)
+
+    class OneIsSlow(Slow):
+        def prepare(self, context: Any) -> None:
+            self.takes_s = self.shop.takes_s * (20 if context.task_index == 0 else 1)
+
+        async def execute(self, tup: Any, collector: Any) -> None:
+            await asyncio.sleep(self.takes_s)
+            self.shop.counts["done"] += 1
+
+    config = Config(backpressure_enable=False, mailbox_capacity_tuples=100)
+    running = await tell(local_cluster, ManyACall(shop), OneIsSlow(shop), config, tasks=5)
+    await sim_clock.advance(3)
+    assert all(done > 0.9 * 810 for _, done in await rates(sim_clock, shop, 20))
+    await running.kill(0)
+
+
 async def test_only_what_is_about_backpressure_can_be_changed(local_cluster: LocalCluster) -> None:
     running = await tell(local_cluster, Endless(Shop()), Slow(Shop()))
     before = running.config

@@ -79,6 +79,21 @@ def test_a_target_that_has_room_again_takes_part_again() -> None:
     assert min(counts[task] for task in (1, 2, 3)) >= 9
 
 
+def test_when_all_are_full_the_fast_ones_are_waited_for() -> None:
+    """Those that had room while others had none; with as much as they take in one go, and the rest is for all."""
+    full = {2}
+    grouping = prepare(ShuffleGrouping(), [1, 2, 3], is_high=lambda task: task in full, may_wait=lambda task: 20)
+    split_all(grouping, [100])
+    full.update((1, 3))
+    for size in (1, 10, 30, 40):
+        counts = split_all(grouping, [size])
+        assert set(counts) <= {1, 3}
+        assert max(counts.values()) <= 20
+    assert split_all(grouping, [60]) == {1: 20, 2: 20, 3: 20}
+    assert min(split_all(grouping, [90]).values()) >= 29
+    assert grouping.choose(("a", 1))[0] in (1, 3)
+
+
 @pytest.mark.parametrize("size", [1, 2, 200])
 def test_local_or_shuffle_stays_in_the_worker_if_it_can(size: int) -> None:
     near = prepare(LocalOrShuffleGrouping(), [1, 2, 3, 4], local=[2, 4, 9], is_high=lambda task: task in (2, 4))
