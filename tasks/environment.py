@@ -24,6 +24,7 @@ from ..topology import (
     TaskSpec,
     Topology,
     TopologyError,
+    nothing,
 )
 from .branches import OutStream, Route
 from .outbox import Outbox, Outlet
@@ -124,7 +125,8 @@ class Environment:
                     fields=declared.fields,
                     rng=self.rng.generator(),
                     is_high=self.is_high,
-                    may_wait=outbox.may_wait,
+                    # What waits on its way to another worker is seen by nobody: it would spoil how spouts are paced.
+                    may_wait=nothing if any(target in self.far for target in targets) else outbox.may_wait,
                     local=frozenset(target for target in targets if target not in self.far),
                     same_node=frozenset(targets if self.near is None else self.near.intersection(targets)),
                     cache_keys=config.routing_cache_keys,
