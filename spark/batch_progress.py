@@ -46,7 +46,9 @@ class BatchProgress:
                     f"progress={self._folder} is in use by another run: wait until it has ended, or give this one a "
                     "folder of its own"
                 ) from error
-            raise
+            raise SparkSourceError(
+                f"progress={self._folder} cannot be used ({error}): give a folder that can be made and written here"
+            ) from error
         blobs = await self._calls.run(_read_all, self._folder)
         states = {name: self._checked(name, blob) for name, blob in blobs.items()}
         mine = [self._checked(self._own, own)] if own is not None else []

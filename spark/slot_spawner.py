@@ -167,7 +167,8 @@ class SlotSpawner:
                 except Exception as error:  # of the JVM
                     log.debug("no answer from Spark: %s", error)
                     continue
-                text = f"no word of its slot for {WAIT_S:g} s, it may wait for a free core: {room}"
+                why = "it may wait for a free core, or its Python is slow to start"
+                text = f"no word of its slot for {WAIT_S:g} s, {why}: {room}"
                 self._on_line(ChildLine(child.name, 0, "stderr", text))
 
 

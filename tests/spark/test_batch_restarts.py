@@ -126,5 +126,9 @@ async def test_progress_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SparkSourceError, match="cannot be read"):
         await progress.open()
     await progress.close()
+    within_a_file = BatchProgress(str(tmp_path / "task-0" / "progress.blob" / "x"), 0, {}, calls)
+    with pytest.raises(SparkSourceError, match="cannot be used"):
+        await within_a_file.open()
+    await within_a_file.close()
     calls.close()
     assert await asyncio.to_thread(calls.join)
