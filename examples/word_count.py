@@ -117,7 +117,8 @@ def summary(results: dict[str, list[Any]]) -> dict[str, Any]:
     for part in results["count"]:
         counts.update(part)
     totals = {**results["lines"][0], "words": counts.total(), "distinct words": len(counts)}
-    return {**totals, "most frequent words": counts.most_common(20)}
+    frequent = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))  # ties by the alphabet
+    return {**totals, "most frequent words": frequent[:20]}
 
 
 def find_files(patterns: tuple[str, ...]) -> list[str]:
