@@ -67,8 +67,9 @@ class ShuffleGrouping(Grouping):
         if len(rows) == 1:
             return [(self._one(), rows, marks)]
         high = self._high()
-        if high:
-            return share_each(self._around(high, len(rows)), rows, marks)
+        picks = self._around(high, len(rows)) if high else []
+        if picks:
+            return share_each(picks + self._picks(len(rows) - len(picks)), rows, marks)
         if len(rows) < _FEW:
             return share_each(self._picks(len(rows)), rows, marks)
         return self._deal(rows, marks)
@@ -85,11 +86,11 @@ class ShuffleGrouping(Grouping):
     def _one(self) -> int:
         target = self._next(_NOBODY)
         if self._watched and self.context.is_high(target):
-            return self._around(self._high(), 1)[0]
+            return next(iter(self._around(self._high(), 1)), target)
         return target
 
     def _around(self, high: frozenset[int], count: int) -> list[int]:
-        """The targets of the next rows, when some are over their high mark, or all."""
+        """The targets of the next rows, when some are over their high mark. When all are: of as many as are worth it."""
         if len(high) == len(self.targets):
             return self._waiting(count)
         picks, taken = [self._next(high) for _ in range(count)], self._taken
@@ -101,11 +102,12 @@ class ShuffleGrouping(Grouping):
         return picks
 
     def _waiting(self, count: int) -> list[int]:
+        """For the first of the next rows, the targets that are best to wait for."""
         picks: list[int] = []
         order = self._orders[self._rng.getrandbits(8)]
         for target in sorted(order, key=self._taken.__getitem__, reverse=True):
             picks += [target] * min(self.context.may_wait(target), count - len(picks))
-        return picks + self._picks(count - len(picks))
+        return picks
 
     def _next(self, high: frozenset[int]) -> int:
         left = self._left
