@@ -90,7 +90,7 @@ class ShuffleGrouping(Grouping):
         return target
 
     def _around(self, high: frozenset[int], count: int) -> list[int]:
-        """The targets of the next rows, when some are over their high mark. When all are: of as many as are worth it."""
+        """The targets of the next rows when some are over their high mark. When all are: of those that may wait."""
         if len(high) == len(self.targets):
             return self._waiting(count)
         picks, taken = [self._next(high) for _ in range(count)], self._taken
