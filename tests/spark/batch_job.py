@@ -10,7 +10,6 @@ import asyncio
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from aiostorm import BasicBolt, BasicCollector, LocalCluster, TopologyBuilder, T
 from aiostorm.spark import SparkBatchSpout
 from aiostorm.spark.sessions import sessions, stop_session
 from tests.spark.conftest import LIGHT
+from tests.spark.leftovers import threads_left
 
 PARTITIONS, ROWS, CHUNK = 64, 1_000, 100
 SETTINGS = {**LIGHT, "spark.master": "local[2]"}
@@ -75,10 +75,7 @@ async def main(folder: Path, pause_s: float) -> None:
     if "KILL_JVM" in os.environ:
         await stopped_session(await asyncio.to_thread(lease.get))
     await asyncio.to_thread(lease.release)
-    left = [thread for thread in threading.enumerate() if thread.name.startswith("spark-")]
-    for thread in left:
-        await asyncio.to_thread(thread.join, 5)
-    print("threads", [thread.name for thread in left if thread.is_alive()])
+    print("threads", await threads_left())
 
 
 async def stopped_session(session: Any) -> None:

@@ -26,6 +26,7 @@ from aiostorm import BasicBolt, LocalCluster, RunningTopology, TopologyBuilder, 
 from aiostorm.spark import SparkStreamSpout
 
 from .conftest import LIGHT, in_thread
+from .leftovers import threads_left
 from .stream_parts import ROWS, Place
 
 ROOT = str(Path(__file__).resolve().parents[2])
@@ -113,7 +114,7 @@ async def job(folder: Path, holds: list[str], *, frame: bool) -> None:
         if frame:
             await stopped_session(place, cluster)
             await silent_session(place, cluster)
-    say(threads=[t.name for t in threading.enumerate() if t.name.startswith("spark-")])
+    say(threads=await threads_left())
 
 
 async def stopped_session(place: Place, cluster: LocalCluster) -> None:
