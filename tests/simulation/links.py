@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiostorm.actors import StoreError
-from aiostorm.testing import TimeLimitError
-from aiostorm.testing.simulation import Fault, InvariantError, World, world_loop
+from aiostorm.testing.simulation import World, world_loop
 from aiostorm.testing.simulation.fleet import Fleet, FleetOutcome
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import (
@@ -36,6 +35,7 @@ from aiostorm.transport import (
 
 from .journal import Journal
 from .links_model import Life, Model
+from .living import WorldResult, live
 
 LOAD_AFTER_S = 2.0
 """So long everybody goes on sending when all is healed."""
@@ -45,19 +45,12 @@ WATCH_S = 0.5
 LARGEST_BYTES = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class LinksResult:
-    seed: int
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinksResult(WorldResult):
     processes: int
     messages: int
     frames: int
     faults: int
-    simulated_s: float
-    digest: str
-    problems: tuple[str, ...]
-    script: tuple[Fault, ...]
-    outcome: FleetOutcome | None
-    trace: str
 
 
 def run(
@@ -74,28 +67,13 @@ def run(
     loop = world_loop(seed, max_turns=max_turns, **options)
     world = loop.world
     work = LinksWorkload(world, faults, only)
-    outcome: FleetOutcome | None = None
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        try:
-            outcome = runner.run(work.run(faults_s))
-        except InvariantError:
-            pass  # world.problems has them
-        except TimeLimitError as error:
-            world.problem(str(error))
-        trace = world.trace.text(last) if last else ""
-        digest = world.trace.digest
+    seen = live(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     return LinksResult(
-        seed=seed,
+        **seen,
         processes=len(work.fleet.processes),
         messages=work.model.messages,
         frames=world.switch.counts["sent"],
         faults=len(work.fleet.script),
-        simulated_s=world.now_s,
-        digest=digest,
-        problems=tuple(world.problems),
-        script=tuple(work.fleet.script),
-        outcome=outcome,
-        trace=trace,
     )
 
 

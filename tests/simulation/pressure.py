@@ -10,22 +10,21 @@ The shapes are in pressure_shapes.py, what must be so in pressure_watch.py.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
-import traceback
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 from aiostorm import Config, LocalCluster, RunningTopology
 from aiostorm.backpressure import Settings
-from aiostorm.testing.simulation import Fault, InvariantError, World, world_loop
+from aiostorm.testing.simulation import Fault, World, world_loop
 from aiostorm.testing.simulation.faults import kinds_of
 from aiostorm.testing.simulation.harm import Windows, draw_machine
 from aiostorm.testing.simulation.invariants import leftovers
 from aiostorm.testing.simulation.process import Process
 from aiostorm.topology import make_plan
 
+from .living import WorldResult, live
 from .pressure_scene import Scene
 from .pressure_shapes import draw, marks
 from .pressure_watch import LOOKS, Watch
@@ -40,22 +39,16 @@ INTERVALS = 0.25
 """Check intervals for each second of faults that is asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class PressureResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PressureResult(WorldResult):
     """`settled`: check intervals from the end of the faults until nobody waited; `bound` of them were allowed."""
 
-    seed: int
     kind: str
     executed: int
     messages: int
-    simulated_s: float
     throttled: bool
     settled: float
     bound: float
-    digest: str
-    problems: tuple[str, ...]
-    script: tuple[Fault, ...]
-    trace: str
 
 
 def run(
@@ -73,33 +66,15 @@ def run(
     loop = world_loop(seed, max_turns=max_turns, **options)
     world = loop.world
     work = PressureWorkload(world, faults, only, faults_s, kind)
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # tasks fail on purpose
-    try:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            try:
-                runner.run(work.run())
-            except InvariantError:
-                pass  # world.problems has them
-            except Exception as error:  # a world that stands still, or polls for ever, is a finding too
-                world.problem("".join(traceback.format_exception(error)[-3:]))
-            trace = world.trace.text(last) if last else ""
-            digest = world.trace.digest
-    finally:
-        logging.disable(disabled)
+    seen = live(seed, loop, work.run, lambda: work.script, last)
     return PressureResult(
-        seed=seed,
+        **seen,
         kind=work.shape.kind,
         executed=work.scene.executed,
         messages=work.wires.counts.total() if work.wires is not None else 0,
-        simulated_s=world.now_s,
         throttled=work.watch is not None and work.watch.throttled,
         settled=work.settled_s / work.interval_s,
         bound=work.watch.release_s / work.interval_s if work.watch is not None else 0.0,
-        digest=digest,
-        problems=tuple(world.problems),
-        script=tuple(work.script),
-        trace=trace,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from aiostorm.testing.simulation import Fault
 
 from . import links, pressure, storm, windows, workers
+from .living import WorldResult
 
 
 @dataclass
@@ -49,65 +50,32 @@ def see_storm(seed: int, only: Collection[int] | None, faults_s: float, last: in
 def see_links(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> Seen:
     """Several processes and the links between them. (A tenth of a storm's time holds as much.)"""
     run = links.run(seed, only=only, faults_s=faults_s / 10, last=last)
-    return Seen(
-        "links",
-        seed,
-        run.simulated_s,
-        list(run.script),
-        list(run.problems),
-        run.outcome.lives if run.outcome is not None else 0,
-        frames=run.frames,
-        trace=run.trace,
-    )
+    return _seen("links", run, frames=run.frames)
 
 
 def see_workers(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> Seen:
     """A topology on several workers. (A twentieth of a storm's time holds as much.)"""
     run = workers.run(seed, only=only, faults_s=faults_s / 20, last=last)
-    return Seen(
-        "workers",
-        seed,
-        run.simulated_s,
-        list(run.script),
-        list(run.problems),
-        run.outcome.lives if run.outcome is not None else 0,
-        run.segments,
-        run.frames,
-        run.executed,
-        run.trace,
-    )
+    return _seen("workers", run, messages=run.segments, frames=run.frames, executed=run.executed)
 
 
 def see_pressure(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> Seen:
     """A topology that cannot keep up. (Its time is counted in check intervals.)"""
     run = pressure.run(seed, only=only, faults_s=faults_s, last=last)
-    return Seen(
-        "pressure",
-        seed,
-        run.simulated_s,
-        list(run.script),
-        list(run.problems),
-        1,
-        run.messages,
-        executed=run.executed,
-        trace=run.trace,
-    )
+    return _seen("pressure", run, lives=1, messages=run.messages, executed=run.executed)
 
 
 def see_windows(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> Seen:
     """Windows on several workers. (A thirtieth of a storm's time holds as much.)"""
     run = windows.run(seed, only=only, faults_s=faults_s / 30, last=last)
-    return Seen(
-        "windows",
-        seed,
-        run.simulated_s,
-        list(run.script),
-        list(run.problems),
-        run.outcome.lives if run.outcome is not None else 0,
-        frames=run.frames,
-        executed=run.rows,
-        trace=run.trace,
-    )
+    return _seen("windows", run, frames=run.frames, executed=run.rows)
+
+
+def _seen(world: str, run: WorldResult, lives: int = 0, **counts: int) -> Seen:
+    if run.outcome is not None:
+        lives = run.outcome.lives
+    script, problems = list(run.script), list(run.problems)
+    return Seen(world, run.seed, run.simulated_s, script, problems, lives, trace=run.trace, **counts)
 
 
 WORLDS: dict[str, Run] = {

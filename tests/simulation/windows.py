@@ -14,9 +14,6 @@ The shapes are in windows_shapes.py, what is always true in windows_ledger.py.
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import traceback
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -26,13 +23,14 @@ from typing import Any
 from aiostorm.actors import ActorSystem
 from aiostorm.cluster.scheduler import WorkerInfo, place
 from aiostorm.tasks import BoltTask, windowing
-from aiostorm.testing.simulation import Fault, InvariantError, World, world_loop
+from aiostorm.testing.simulation import Fault, World, world_loop
 from aiostorm.testing.simulation.fleet import Fleet, FleetOutcome
 from aiostorm.topology import make_plan
 from aiostorm.transport import Node, SequenceLimits
 from aiostorm.windows import END_MS
 
 from .links import described
+from .living import WorldResult, live
 from .planting import replaced
 from .pressure import Nonsense
 from .windows_ledger import Kept, Ledger, Watched
@@ -49,10 +47,8 @@ DUE_S = 2.0
 LOOK_S = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class WindowsResult:
-    seed: int
-    simulated_s: float
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowsResult(WorldResult):
     frames: int
     rows: int
     fired: int
@@ -60,11 +56,6 @@ class WindowsResult:
     lost: int
     deaths: int
     tidy: bool
-    digest: str
-    problems: tuple[str, ...]
-    script: tuple[Fault, ...]
-    outcome: FleetOutcome | None
-    trace: str
 
 
 def run(
@@ -81,27 +72,12 @@ def run(
     loop = world_loop(seed, max_turns=max_turns, **options)
     world = loop.world
     work = WindowsWorkload(world, faults, only, faults_s)
-    outcome: FleetOutcome | None = None
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # links are cut, tasks fail on purpose
     keeper = type("KeptHere", (Kept,), {"ledger": work.ledger})
-    try:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            try:
-                with replaced(windowing, "TimeKeeper", keeper):
-                    outcome = runner.run(work.run(faults_s))
-            except InvariantError:
-                pass  # world.problems has them
-            except Exception as error:  # a world that stands still, or polls for ever, is a finding too
-                world.problem("".join(traceback.format_exception(error)[-3:]))
-            trace = world.trace.text(last) if last else ""
-            digest = world.trace.digest
-    finally:
-        logging.disable(disabled)
+    with replaced(windowing, "TimeKeeper", keeper):
+        seen = live(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     ledger = work.ledger
     return WindowsResult(
-        seed=seed,
-        simulated_s=world.now_s,
+        **seen,
         frames=world.switch.counts["sent"],
         rows=ledger.came.total(),
         fired=ledger.fired.total(),
@@ -109,11 +85,6 @@ def run(
         lost=ledger.lost,
         deaths=ledger.deaths,
         tidy=work.shape.tidy,
-        digest=digest,
-        problems=tuple(world.problems),
-        script=tuple(work.fleet.script),
-        outcome=outcome,
-        trace=trace,
     )
 
 

@@ -16,16 +16,13 @@ The ghost (workers_ghost.py) keeps every tuple tree; Desk and Tap (workers_progr
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import traceback
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from aiostorm import Config
 from aiostorm.cluster.scheduler import WorkerInfo, place
-from aiostorm.testing.simulation import Fault, InvariantError, Source, World, world_loop
+from aiostorm.testing.simulation import Fault, Source, World, world_loop
 from aiostorm.testing.simulation.faults import kinds_of
 from aiostorm.testing.simulation.fleet import Fleet, FleetOutcome
 from aiostorm.testing.simulation.harm import say
@@ -35,6 +32,7 @@ from aiostorm.topology import make_plan
 from aiostorm.transport import SequenceLimits, courier
 
 from .links import described
+from .living import WorldResult, live
 from .planting import replaced
 from .storm import draw
 from .workers_ghost import Life, WorkersGhost
@@ -61,22 +59,15 @@ WELL_S = 10.0
 """Nothing is wrong when nothing was for so long."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkersResult:
-    seed: int
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersResult(WorldResult):
     processes: int
     executed: int
     segments: int
     frames: int
-    simulated_s: float
     slowest_pong_s: float
     pongs: int
     superseded: int
-    digest: str
-    problems: tuple[str, ...]
-    script: tuple[Fault, ...]
-    outcome: FleetOutcome | None
-    trace: str
 
 
 def run(
@@ -97,37 +88,17 @@ def run(
     loop = world_loop(seed, max_turns=max_turns, **options)
     world = loop.world
     work = WorkersWorkload(world, faults, only, hired)
-    outcome: FleetOutcome | None = None
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # bolts fail on purpose, links are cut
-    try:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            try:
-                with seen_crews(work), replaced(courier, "BUNDLE_BYTES", work.bundle_bytes):
-                    outcome = runner.run(work.run(faults_s))
-            except InvariantError:
-                pass  # world.problems has them
-            except Exception as error:  # a world that stands still, or polls for ever, is a finding too
-                world.problem("".join(traceback.format_exception(error)[-3:]))
-            trace = world.trace.text(last) if last else ""
-            digest = world.trace.digest
-    finally:
-        logging.disable(disabled)
+    with seen_crews(work), replaced(courier, "BUNDLE_BYTES", work.bundle_bytes):
+        seen = live(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     return WorkersResult(
-        seed=seed,
+        **seen,
         processes=len(work.fleet.processes),
         executed=work.ghost.executed,
         segments=work.segments,
         frames=world.switch.counts["sent"],
-        simulated_s=world.now_s,
         slowest_pong_s=work.slowest_pong_s,
         pongs=work.pongs,
         superseded=work.superseded,
-        digest=digest,
-        problems=tuple(world.problems),
-        script=tuple(work.fleet.script),
-        outcome=outcome,
-        trace=trace,
     )
 
 
