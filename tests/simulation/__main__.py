@@ -1,6 +1,7 @@
 """Simulations from the command line: the long run, the replay of a seed, the table of planted bugs.
 
     python -m tests.simulation --seeds 2000                  many seeds; ends with 1 if a promise was broken
+    python -m tests.simulation --seeds 50 --fresh 150        50 fixed ones, and 150 that only this commit has
     python -m tests.simulation --seed 17 --trace 200         one seed, with the end of its trace
     python -m tests.simulation --seed 17 --shrink            … with as few faults as still break it
     python -m tests.simulation --planted                     every planted bug, and the seed that finds it
@@ -26,6 +27,7 @@ import click
 
 from aiostorm.testing.simulation.shrink import shrink as smallest
 
+from . import fresh as fresh_seeds
 from . import planted_pressure, planted_windows, planted_workers, storm
 from .planted import BUGS
 from .planted_links import PLANTED, found_by
@@ -50,6 +52,13 @@ def _numbers(context: click.Context, option: click.Parameter, text: str | None) 
     "--seeds", type=click.IntRange(min=1), default=200, show_default=True, help="How many seeds, of each world."
 )
 @click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="The first of them.")
+@click.option(
+    "--fresh",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="So many more, in a range that the checked out commit decides.",
+)
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default=True, help="Processes.")
 @click.option("--world", type=click.Choice([*WORLDS]), help="This world only.")
 @click.option(
@@ -73,6 +82,7 @@ def _numbers(context: click.Context, option: click.Parameter, text: str | None) 
 def main(
     seeds: int,
     first: int,
+    fresh: int,
     jobs: int,
     world: str | None,
     faults_s: float,
@@ -103,16 +113,29 @@ def main(
                 tally.add(WORLDS[name](number, None, faults_s, 0))
         click.echo(json.dumps(asdict(tally)))
         return
-    sys.exit(_many(worlds, first, seeds, jobs, faults_s, plant))
+    ranges = [range(first, first + seeds)]
+    if fresh:
+        ranges.append(_fresh(fresh, worlds, faults_s))
+    sys.exit(_many(worlds, ranges, jobs, faults_s, plant))
 
 
-def _many(worlds: Sequence[str], first: int, seeds: int, jobs: int, faults_s: float, plant: str | None) -> int:
+def _fresh(count: int, worlds: Sequence[str], faults_s: float) -> range:
+    name = fresh_seeds.name_of()
+    first = fresh_seeds.first_of(name)
+    one_world = f" --world {worlds[0]}" if len(worlds) == 1 else ""
+    click.echo(f"fresh seeds of {name}: {first} to {first + count - 1}; these alone:")
+    click.echo(f"  python -m tests.simulation --first {first} --seeds {count} --faults-s {faults_s:g}{one_world}")
+    return range(first, first + count)
+
+
+def _many(worlds: Sequence[str], ranges: Sequence[range], jobs: int, faults_s: float, plant: str | None) -> int:
     began = time.monotonic()
-    stop, total = first + seeds, Tally()
+    total, seeds = Tally(), sum(map(len, ranges))
     one_world = ["--world", worlds[0]] if len(worlds) == 1 else []
     planted = ["--plant", plant] if plant is not None else []
     program = [sys.executable, "-m", str(__package__), *one_world, "--faults-s", str(faults_s), *planted]
-    shares = (f"{start}:{min(start + SHARE, stop)}" for start in range(first, stop, SHARE))
+    parts = (numbers[at : at + SHARE] for numbers in ranges for at in range(0, len(numbers), SHARE))
+    shares = (f"{part.start}:{part.stop}" for part in parts)
     commands = [[*program, "--share", share] for share in shares]
     with ThreadPoolExecutor(jobs) as pool:
         for text in pool.map(_output, commands):
