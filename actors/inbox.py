@@ -26,6 +26,11 @@ class Inbox(Protocol):
         ...
 
     @property
+    def row_s(self) -> float:
+        """Seconds that its reader works for a row, lately; 0.0 before anything was measured."""
+        ...
+
+    @property
     def gate_open(self) -> bool:
         """Does it take data?"""
         ...

@@ -13,6 +13,7 @@ deadlock rule).
 2. Senders are parked only while the gate is closed, so nobody overtakes one that is parked.
 3. Parked senders are served in turn, one piece each; pieces of one sender stay in order.
 4. Nothing accepted is lost: it is taken, or handed out by `remove_all`. What is posted after the end goes to `late`.
+5. `row_s` is written by the reader and read by senders; nothing in here depends on it.
 
 Storm has one disruptor queue per executor with an overflow list; the marks are its backpressure high and low water
 marks. Pulling from parked senders in turn is ours: no sender can starve another, and none wakes up in vain.
@@ -69,6 +70,7 @@ class Lanes:
         "late",
         "low",
         "max_piece",
+        "row_s",
     )
 
     def __init__(self, capacity: int, high_mark: float = 0.8, low_mark: float = 0.2) -> None:
@@ -81,6 +83,7 @@ class Lanes:
         self.low = min(int(capacity * low_mark), self.high)
         self.max_piece = capacity - self.high
         self.fill = 0
+        self.row_s = 0.0  # seconds that the reader works for a row, as it has measured; 0: not yet
         self.gate_open = True
         self.closed = False
         self.close_reason = "the mailbox is closed"

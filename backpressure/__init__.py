@@ -7,6 +7,7 @@ from .coordinator import Coordinator, Order
 from .graph import Graph, sources_of
 from .messages import BoltReading, Change, Clear, Pace, Readings, SpoutReading
 from .sampler import Level, Sample, Sampler, Verdict, level_of
+from .service import ServiceTime
 from .settings import Settings
 from .spout_pace import SpoutPace
 from .throttle import Throttle
@@ -39,6 +40,7 @@ __all__ = [
     "Readings",
     "Sample",
     "Sampler",
+    "ServiceTime",
     "Settings",
     "SpoutPace",
     "SpoutPacing",

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from ..actors import EMPTY, Question, Stop, Timer
-from ..backpressure import BoltReading, Clear, Sample, Sampler, Settings
+from ..backpressure import BoltReading, Clear, Sample, Sampler, ServiceTime, Settings
 from ..topology import (
     TICK_STREAM,
     WATERMARK_STREAM,
@@ -60,6 +60,7 @@ class BoltTask(FailingTask):
         self._suspended = False
         self._flush_soon: asyncio.Handle | None = None
         self.sampler = Sampler(Settings.of(env.config))
+        self._service = ServiceTime()
 
     @property
     def is_quiet(self) -> bool:
@@ -162,6 +163,8 @@ class BoltTask(FailingTask):
         if not self.env.awake:  # the spouts may be in other processes
             self.env.wake()
         self._working, self._begun_s = True, self._stopwatch()
+        counters = self.counters
+        executed, execute_s = counters.executed, counters.execute_s
         try:
             if time is not None and time.firing:
                 await self.fire(time, self._turn_tuples)
@@ -169,6 +172,7 @@ class BoltTask(FailingTask):
                 await self._run_batch(self._batches)
             else:
                 await self._run_slices(self._executor)
+            self._box.row_s = self._service.measured(counters.executed - executed, counters.execute_s - execute_s)
             if time is not None:
                 self.after_turn(time, begun_ms)
         finally:

@@ -34,6 +34,11 @@ class Arrivals:
         self._parked = False
 
     @property
+    def row_s(self) -> float:
+        """What a row takes the task: see Inbox."""
+        return self._mailbox.row_s
+
+    @property
     def is_empty(self) -> bool:
         """Has the mailbox taken all that has come?"""
         return not self._waiting

@@ -51,6 +51,7 @@ class FarInbox:
         "closed",
         "gate_open",
         "max_piece",
+        "row_s",
         "task_id",
     )
 
@@ -68,6 +69,7 @@ class FarInbox:
         self.max_piece = max_piece
         self._posted = posted
         self.allowance = Allowance()
+        self.row_s = 0.0  # see Inbox; told with the credit
         self.gate_open = True
         self.closed = False
         self._courier = courier
@@ -138,8 +140,9 @@ class FarInbox:
         """Segments that wait to be sent."""
         return len(self._queue)
 
-    def grant(self, limit: int) -> None:
-        """The receiver has told a limit."""
+    def grant(self, limit: int, row_s: float) -> None:
+        """The receiver has told a limit, and what a row takes it."""
+        self.row_s = row_s
         self.allowance.grant(limit)
         if self._queue and self.allowance.has_room:
             self._courier.ready(self)

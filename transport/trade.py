@@ -27,6 +27,9 @@ from .values import pack_value
 TASK_BYTES: Final = 48 * 1024
 """A payload of messages is closed when it has so much: it is larger by less than one message."""
 
+MOST_ROW_NS: Final = 10**15
+"""No row is said to take longer: eleven days."""
+
 
 @dataclass(frozen=True, slots=True)
 class FarTask:
@@ -193,17 +196,19 @@ class Trade:
         self._courier.urge(self._credits)
 
     def told(self, limits: Any) -> None:
-        """The peer tells limits: (does it ask for ours?, task, limit, task, limit …)."""
-        if not isinstance(limits, tuple) or len(limits) % 2 == 0 or any(type(number) is not int for number in limits):
-            raise ProtocolError("a CREDIT is an array of whole numbers: 0 or 1, then task and limit in turn")
+        """The peer tells limits: (does it ask for ours?, task, limit, nanoseconds a row, task, limit, …)."""
+        if not isinstance(limits, tuple) or len(limits) % 3 != 1 or any(type(number) is not int for number in limits):
+            raise ProtocolError("a CREDIT is an array of whole numbers: 0 or 1, then task, limit and row time in turn")
         if self._down:
             return  # a late word of one that has died
-        asks, *pairs = limits
-        for task_id, limit in zip(pairs[::2], pairs[1::2], strict=True):
+        asks, *rest = limits
+        for task_id, limit, row_ns in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
             inbox = self._inboxes.get(task_id)
             if inbox is None:
                 raise ProtocolError(f"{self.peer} tells what task {task_id} takes, which is not one of its own")
-            inbox.grant(limit)
+            if not 0 <= row_ns <= MOST_ROW_NS:
+                raise ProtocolError(f"{self.peer} says that a row takes task {task_id} {row_ns} ns")
+            inbox.grant(limit, row_ns / 1e9)
         if not self._open:
             self._open = True
             if self._messages:
@@ -218,7 +223,8 @@ class Trade:
             return None
         told: list[int] = [0 if self._open else 1]
         for task_id in gathered.due:
-            told += (task_id, self.arrivals[task_id].quota.tell())
+            arrivals = self.arrivals[task_id]
+            told += (task_id, arrivals.quota.tell(), _row_ns(arrivals.row_s))
         gathered.due.clear()
         gathered.must = False
         return pack_payload(PayloadKind.CREDIT, 0, pack_value(tuple(told)))
@@ -260,6 +266,11 @@ class Trade:
         for arrivals in self.arrivals.values():
             arrivals.quota.restart()
         self.tell_all()
+
+
+def _row_ns(row_s: float) -> int:
+    """Whole nanoseconds; 0 only for what has not been measured."""
+    return min(max(1, round(row_s * 1e9)), MOST_ROW_NS) if row_s > 0 else 0
 
 
 class _Credits:

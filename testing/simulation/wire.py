@@ -84,6 +84,10 @@ class _Wire:
         return self._box.fill
 
     @property
+    def row_s(self) -> float:
+        return self._box.row_s
+
+    @property
     def gate_open(self) -> bool:
         return self._box.gate_open
 

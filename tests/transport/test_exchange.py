@@ -168,6 +168,22 @@ async def test_a_full_task_holds_up_no_other_of_the_same_worker() -> None:
     assert not slow.inbox.is_high
 
 
+@pytest.mark.parametrize(("row_s", "told_s"), [(0.0, 0.0), (0.05, 0.05), (1.5e-6, 1.5e-6), (1e-12, 1e-9), (1e9, 1e6)])
+async def test_what_a_row_takes_is_told_with_the_credit(row_s: float, told_s: float) -> None:
+    a, b = pair()
+    a.exchange.begin(), b.exchange.begin()
+    run_all(a, b)
+    assert a.exchange.inboxes[3].row_s == 0.0
+    sender = Sender(a, 1, 3)
+    for _ in range(CAPACITY):
+        sender.send(1)
+        b.mailboxes[3].row_s = row_s
+        run_all(a, b)
+        numbers_of(b.mailboxes[3])
+    assert a.exchange.inboxes[3].row_s == told_s
+    assert a.exchange.inboxes[4].row_s == 0.0
+
+
 def _arrivals(worker: Worker, task: int) -> list[Any]:
     return [trade.arrivals[task] for trade in worker.exchange._trades.values()]
 
@@ -368,7 +384,11 @@ async def test_the_end_refuses_those_that_wait() -> None:
         b"\x01\x00\x00\x00\x63\x90",  # segments for a task that is not there
         b"\x01\x00\x00\x00\x03\xc0",  # no segments
         b"\x02\x00\x00\x00\x00\x90",  # credit without a word
-        b"\x02\x00\x00\x00\x00\x93\x00\x03\x05",  # what task 3 takes is not for a to say
+        b"\x02\x00\x00\x00\x00\x94\x00\x03\x05\x00",  # what task 3 takes is not for a to say
+        b"\x02\x00\x00\x00\x00\x93\x00\x02\x05",
+        b"\x02\x00\x00\x00\x00\x94\x00\x02\x05\xff",  # no row takes less than no time
+        b"\x02\x00\x00\x00\x00\x94\x00\x02\x05\xcf\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"\x02\x00\x00\x00\x00\x94\x00\x02\x05\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00",
         b"\x02\x00\x00\x00\x00\x92\x00\x01",
         b"\x03\x00\x00\x00\x00\x01",
         b"\x03\x00\x00\x00\x00\x91\x93\x03\x01\x01",
