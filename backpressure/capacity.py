@@ -50,6 +50,11 @@ class KnownBolt:
         """Was its last verdict BLOCKED?"""
         return self.reading.flagged and self.reading.verdict is Verdict.BLOCKED
 
+    @property
+    def stays_blocked(self) -> bool:
+        """Has it been BLOCKED for two periods or more?"""
+        return self.blocked and self.reading.blocks > 1
+
 
 @dataclass(slots=True)
 class KnownSpout:

@@ -19,7 +19,8 @@ class BoltReading:
     """How a bolt task is. `fill` and `capacity` in tuples, `executed` tuples in this life of its process.
 
     `step` counts the verdicts. `busy` (0 to 1) in the time that the last one is about; `load` in the last interval: 1
-    if it had something to do all the time. `starved`: it ran out of work within the last period.
+    if it had something to do all the time. `starved`: it ran out of work within the last period. `blocks`: how many
+    verdicts in a row were BLOCKED.
     """
 
     task: int
@@ -32,6 +33,7 @@ class BoltReading:
     busy: float = 0.0
     load: float = 0.0
     starved: bool = False
+    blocks: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@
 
 1. A task is flagged from its first BLOCKED on, and is asked again each period, until it is told that all is over
    (`clear`) or its component is another instance (`forget`).
-2. `step` counts verdicts: whoever hears the same one twice takes it once.
+2. `step` counts verdicts: whoever hears the same one twice takes it once. `blocks` counts those that were BLOCKED since
+   it was relieved the last time (or since the first): who has more than one stays blocked.
 3. A flagged task that is low and was idle for most of an interval is RELIEVED at once: no later sample can say more.
 4. A mailbox whose gate is closed counts as high, whatever its fill: it lets in nothing until it is down at its low
    mark, and meanwhile those who have something for it wait.
@@ -90,6 +91,7 @@ class Sampler:
         self.flagged = False
         self.verdict = Verdict.NONE
         self.step = 0
+        self.blocks = 0
         self.busy = 0.0
         self._looks: deque[_Look] = deque(maxlen=settings.samples + 1)
         self._begun: _Look | None = None
@@ -135,6 +137,7 @@ class Sampler:
         """All is over: the task is as any other."""
         self.flagged = False
         self.verdict = Verdict.NONE
+        self.blocks = 0
 
     def forget(self) -> None:
         """Begin anew."""
@@ -161,6 +164,7 @@ class Sampler:
             self.flagged = True
             self.verdict = verdict
             self.step += 1
+            self.blocks = self.blocks + 1 if verdict is Verdict.BLOCKED else 0
         self._begin_period(self._looks[-1])
         return verdict
 

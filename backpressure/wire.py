@@ -48,6 +48,7 @@ def _pack(task_id: int, message: Any) -> bytes:
                 b.busy,
                 b.load,
                 b.starved,
+                b.blocks,
             )
             for b in message.bolts
         )
@@ -133,13 +134,12 @@ def _pace(order: Sequence[Any]) -> Pace:
 def _bolt(found: Any) -> BoltReading:
     match found:
         case (int(task), int(fill), int(capacity), int(executed), bool(flagged), int(verdict), int(step), float(busy),
-              float(load), bool(starved)):  # fmt: skip
+              float(load), bool(starved), int(blocks)):  # fmt: skip
             if not 0 <= verdict < len(_VERDICTS):
                 raise ProtocolError(f"no verdict: {verdict}")
             counts = _count(task), _count(fill), _count(capacity), _count(executed)
-            return BoltReading(
-                *counts, flagged, _VERDICTS[verdict], _count(step), _real(busy, 0, 1), _real(load, 0, 1), starved
-            )
+            shares = _real(busy, 0, 1), _real(load, 0, 1)
+            return BoltReading(*counts, flagged, _VERDICTS[verdict], _count(step), *shares, starved, _count(blocks))
     raise ProtocolError(f"no reading of a bolt: {found!r:.100}")
 
 

@@ -88,8 +88,9 @@ class BoltTask(FailingTask):
         )
         self._dry = not (self._working or seen.fill)
         sampler.sample(seen, now_s)
-        judged = (sampler.flagged, sampler.verdict, sampler.step, sampler.busy, sampler.load, sampler.starved)
-        return BoltReading(self.task.task_id, seen.fill, seen.capacity, seen.executed, *judged)
+        judged = (sampler.flagged, sampler.verdict, sampler.step, sampler.busy)
+        since = (sampler.load, sampler.starved, sampler.blocks)
+        return BoltReading(self.task.task_id, seen.fill, seen.capacity, seen.executed, *judged, *since)
 
     async def started(self) -> None:
         """Make, prepare and wire a component: the first, or the next after a failure."""

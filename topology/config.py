@@ -211,7 +211,7 @@ class Config(BaseModel):
     )
     backpressure_trigger_ratio: Number = _setting(
         0.1,
-        "Share of a component's tasks that must be blocked before its spouts are paced.",
+        "More than this share of a component's tasks must be blocked for it to trigger; 1: all.",
         "topology.backpressure.coordinator.trigger.ratio",
         gt=0,
         le=1,

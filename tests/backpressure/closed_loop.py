@@ -64,8 +64,9 @@ class _Bolt:
         sampler, fill = self.sampler, int(self.fill)
         sampler.sample(Sample(fill, CAPACITY, not self.open, int(self.done), self.spent_s, self.dry), now_s)
         self.dry = False
-        judged = sampler.flagged, sampler.verdict, sampler.step, sampler.busy, sampler.load, sampler.starved
-        return BoltReading(self.task, fill, CAPACITY, int(self.done), *judged)
+        judged = sampler.flagged, sampler.verdict, sampler.step, sampler.busy
+        since = sampler.load, sampler.starved, sampler.blocks
+        return BoltReading(self.task, fill, CAPACITY, int(self.done), *judged, *since)
 
 
 class _Spout:

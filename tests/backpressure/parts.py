@@ -68,13 +68,17 @@ class Told:
     def blocked(self, *tasks: int, fill: int = 90) -> None:
         """A period of theirs has ended BLOCKED."""
         for task in tasks:
-            self.bolt(task, flagged=True, verdict=Verdict.BLOCKED, step=self.bolts[task].step + 1, fill=fill)
+            before = self.bolts[task]
+            step, blocks = before.step + 1, before.blocks + 1
+            self.bolt(task, flagged=True, verdict=Verdict.BLOCKED, step=step, blocks=blocks, fill=fill)
 
     def relieved(self, *tasks: int, busy: float = 0.5) -> None:
         """A period of theirs has ended RELIEVED."""
         for task in tasks:
             step = self.bolts[task].step + 1
-            self.bolt(task, flagged=True, verdict=Verdict.RELIEVED, step=step, fill=0, busy=busy, starved=True)
+            self.bolt(
+                task, flagged=True, verdict=Verdict.RELIEVED, step=step, blocks=0, fill=0, busy=busy, starved=True
+            )
 
     def flow(self, task: int, rate: int) -> None:
         """A task executes (or emits) so many more in this second."""
@@ -102,7 +106,7 @@ class Told:
                 wait = self.spouts[task].wait_us if wait_us is None else wait_us
                 self.spout(task, epoch=order.epoch, step=order.step, wait_us=wait)
             else:
-                self.bolt(task, flagged=False, verdict=Verdict.NONE)
+                self.bolt(task, flagged=False, verdict=Verdict.NONE, blocks=0)
 
 
 def changes(orders: Iterable[Order]) -> dict[int, Change]:

@@ -38,9 +38,20 @@ def test_the_walk_goes_up_to_the_source_spouts_and_round_a_cycle_once() -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "blocked", "paced"),
-    [(0.1, 1, True), (0.25, 1, True), (0.26, 1, False), (0.5, 1, False), (0.5, 2, True), (1, 3, False), (1, 4, True)],
+    [
+        (0, 0, False),
+        (0, 1, True),
+        (0.1, 1, True),
+        (0.24, 1, True),
+        (0.25, 1, False),
+        (0.25, 2, True),
+        (0.5, 2, False),
+        (0.5, 3, True),
+        (1, 3, False),
+        (1, 4, True),
+    ],
 )
-def test_a_component_triggers_when_the_share_of_its_blocked_tasks_reaches_the_ratio(
+def test_a_component_triggers_when_more_than_a_share_of_its_tasks_is_blocked_and_1_means_all(
     ratio: float, blocked: int, paced: bool
 ) -> None:
     told = Told(Settings(ratio=ratio))
@@ -50,12 +61,41 @@ def test_a_component_triggers_when_the_share_of_its_blocked_tasks_reaches_the_ra
 
 
 @pytest.mark.parametrize("count", range(1, 11))
-def test_a_ratio_that_no_float_is_exactly_is_reached_all_the_same(count: int) -> None:
+def test_a_ratio_that_no_float_is_exactly_is_not_passed_by_so_many(count: int) -> None:
     tasks = {"spout": (1,), "bolt": tuple(range(2, 12))}
-    for blocked, paced in ((count - 1, False), (count, True)):
+    for blocked, paced in ((count, count == 10), (min(count + 1, 10), True)):
         told = Told(Settings(ratio=count / 10), sources={"bolt": frozenset({"spout"})}, tasks=tasks)
         told.blocked(*range(2, 2 + blocked))
         assert bool(told.second()) is paced
+
+
+@pytest.mark.parametrize("count", [2, 10, 11, 100])
+def test_one_task_that_stays_blocked_for_two_periods_triggers_whatever_the_share(count: int) -> None:
+    tasks = {"spout": (1,), "bolt": tuple(range(2, 2 + count))}
+    told = Told(Settings(ratio=1.0), sources={"bolt": frozenset({"spout"})}, tasks=tasks)
+    told.blocked(2)
+    assert told.second(4) == []
+    told.blocked(2)
+    assert changes(told.second()) == {1: Change.SLOW}
+    assert told.coordinator.state == THROTTLED
+
+
+def test_blocked_twice_with_a_relief_in_between_is_not_stay_blocked() -> None:
+    told = Told(Settings(ratio=0.5))
+    for _ in range(5):
+        told.blocked(4)
+        assert changes(told.second(4)) == {}
+        told.relieved(4)
+        assert changes(told.second(4)) == {}
+
+
+def test_a_new_coordinator_need_not_wait_for_two_periods_more() -> None:
+    told = Told(Settings(ratio=1.0))
+    told.blocked(4)
+    told.second(4)
+    told.restart()
+    told.blocked(4)
+    assert changes(told.second()) == ALL_OF_A
 
 
 def test_only_the_spouts_that_feed_it_are_paced() -> None:

@@ -72,6 +72,17 @@ def test_it_judges_each_period_anew_and_stays_flagged_until_it_is_told() -> None
     assert (sampler.flagged, sampler.verdict) == (False, Verdict.NONE)
 
 
+def test_blocks_counts_the_periods_that_were_blocked_until_one_is_relieved() -> None:
+    sampler = Sampler(SETTINGS)
+    counted = []
+    for second, fill in enumerate([90] * 9 + [50] * 4 + [90] * 4 + [3] * 4 + [90] * 4):
+        if sampler.sample(sample(fill, execute_s=float(second)), float(second)) is not Verdict.NONE:
+            counted.append((second, sampler.blocks))
+    assert counted == [(4, 1), (8, 2), (16, 3), (20, 0), (24, 1)]
+    sampler.clear()
+    assert sampler.blocks == 0
+
+
 def test_a_task_that_is_not_flagged_is_not_relieved() -> None:
     assert set(verdicts(Sampler(SETTINGS), [0] * 30, busy=0.0)) == {Verdict.NONE}
 

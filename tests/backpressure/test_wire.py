@@ -17,7 +17,18 @@ count = st.integers(0, 2**63 - 1)
 share = st.floats(0, 1)
 wait = st.integers(0, MAX_WAIT)
 bolts = st.builds(
-    BoltReading, count, count, count, count, st.booleans(), st.sampled_from(Verdict), count, share, share, st.booleans()
+    BoltReading,
+    count,
+    count,
+    count,
+    count,
+    st.booleans(),
+    st.sampled_from(Verdict),
+    count,
+    share,
+    share,
+    st.booleans(),
+    count,
 )
 spouts = st.builds(SpoutReading, count, count, wait, count, count, st.booleans())
 readings = st.builds(
@@ -50,8 +61,9 @@ def test_what_is_packed_is_what_comes(task: int, message: Any) -> None:
         (1, 4, 1, 0.0, ((1, 2, 3),), ()),
         (1, 4, -1, 0.0, (), ()),
         (1, 4, 1, float("nan"), (), ()),
-        (1, 4, 1, 0.0, ((1, 2, 3, 4, False, 3, 0, 0.0, 0.0, False),), ()),
-        (1, 4, 1, 0.0, ((1, 2, 3, 4, False, 1, 0, 1.5, 0.0, False),), ()),
+        (1, 4, 1, 0.0, ((1, 2, 3, 4, False, 3, 0, 0.0, 0.0, False, 0),), ()),
+        (1, 4, 1, 0.0, ((1, 2, 3, 4, False, 1, 0, 1.5, 0.0, False, 0),), ()),
+        (1, 4, 1, 0.0, ((1, 2, 3, 4, False, 1, 0, 0.5, 0.0, False, -1),), ()),
         (1, 4, 1, 0.0, (), ((1, 2, MAX_WAIT + 1, 0, 0, True),)),
         (1, 5, 1, 1, 3, 5.0, 0, 0.0, 0.0, 0.0, 0, 0),
         (1, 5, 1, 1, 1, 1e9, 0, 0.0, 0.0, 0.0, 0, 0),

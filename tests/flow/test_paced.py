@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
@@ -209,6 +210,33 @@ async def test_one_slow_task_does_not_starve_the_others(local_cluster: LocalClus
     running = await tell(local_cluster, ManyACall(shop), OneIsSlow(shop), config, tasks=5)
     await sim_clock.advance(3)
     assert all(done > 0.9 * 810 for _, done in await rates(sim_clock, shop, 20))
+    await running.kill(0)
+
+
+@pytest.mark.parametrize("tasks", [10, 11, 30])
+async def test_one_slow_task_of_many_to_which_rows_go_by_key_paces_its_spout(
+    local_cluster: LocalCluster, sim_clock: SimClock, tasks: int
+) -> None:
+    """However small its share of the tasks is: all the others wait for it. Alone, its mailbox makes it stop and go."""
+    shop = Shop(takes_s=0.001)
+
+    class OneIsSlow(Slow):
+        def prepare(self, context: Any) -> None:
+            self.takes_s = self.shop.takes_s * (50 if context.task_index == 0 else 1)
+
+        async def execute(self, tup: Any, collector: Any) -> None:
+            await asyncio.sleep(self.takes_s)
+            self.shop.counts["done"] += 1
+
+    builder = TopologyBuilder()
+    builder.set_spout("source", Endless(shop))
+    builder.set_bolt("slow", OneIsSlow(shop), parallelism=tasks).fields_grouping("source", Fields("n"))
+    running = await local_cluster.submit("paced", builder.create_topology(), Config(mailbox_capacity_tuples=20))
+    await sim_clock.advance(60)
+    assert running.backpressure().state == "THROTTLED"
+    emits = [emitted for emitted, _ in await rates(sim_clock, shop, 30)]
+    assert statistics.fmean(emits) == pytest.approx(20 * tasks, rel=0.2)  # by chance: of each hundred rows it gets some
+    assert statistics.pstdev(emits) < 0.25 * statistics.fmean(emits)
     await running.kill(0)
 
 

@@ -39,8 +39,8 @@ def a_lease_has_no_end() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def the_ratio_must_be_passed() -> Iterator[None]:
-    """Off by one: a component triggers when more than its share of tasks is blocked."""
+def who_stays_blocked_is_one_of_many() -> Iterator[None]:
+    """A component triggers when more than a share of its tasks is blocked, and by nothing else: of 1, never."""
 
     def is_triggered(self: Coordinator, component: str) -> bool:
         tasks = self._tasks[component]
@@ -125,7 +125,7 @@ PLANTED: dict[str, Plant] = {
     for planted in (
         a_clear_is_said_once,
         a_lease_has_no_end,
-        the_ratio_must_be_passed,
+        who_stays_blocked_is_one_of_many,
         a_new_master_adopts_nobody,
         a_throttle_never_goes_to_zero,
         a_wait_is_bent_the_wrong_way,
@@ -139,7 +139,7 @@ FIRST_LOOK = {
     # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
     "a_clear_is_said_once": 18,
     "a_lease_has_no_end": 18,
-    "the_ratio_must_be_passed": 24,
+    "who_stays_blocked_is_one_of_many": 24,
     "a_new_master_adopts_nobody": 18,
     "a_throttle_never_goes_to_zero": 23,
     "a_wait_is_bent_the_wrong_way": 30,

@@ -171,7 +171,9 @@ class Watch:
             free = [s for s in self.spouts if s.task.component in spouts and s.active and not s.pace.wait_us]
             judged = sum(bolt.sampler.step for bolt in tasks if bolt.sampler.verdict is Verdict.BLOCKED)
             before, times = self.blocked[component]
-            if not blocked or blocked / len(tasks) < self.settings.ratio or not unharmed or not free:
+            stays = any(bolt.sampler.flagged and bolt.sampler.blocks > 1 for bolt in tasks)
+            enough = stays or blocked == len(tasks) or blocked / len(tasks) > self.settings.ratio
+            if not blocked or not enough or not unharmed or not free:
                 self.well_s[component] = now_s
                 self.blocked[component] = judged, 0
             elif judged != before:
