@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from ..topology import DEFAULT_STREAM, Segment, Tuple
-from ..windows import END_MS, BufferedCounts, BufferedWindowBolt, BufferedWindows, TimeSettings, WindowRows, all_ms
+from ..windows import END_MS, BufferedCounts, BufferedWindowBolt, TimeSettings, WindowRows, all_ms
 from .choice import Tools
 from .collectors import BoltTaskCollector
 from .drive import USER_ERRORS, blamed, finish
@@ -127,7 +127,7 @@ class BufferedExecutor(Executor, WindowSide):
 
     async def fire(self, most: int) -> None:
         """See TimeSide."""
-        if isinstance(self.machine, BufferedWindows) and self.machine.work():
+        if not isinstance(self.machine, BufferedCounts) and self.machine.work():
             return  # many keys are put in order first, some of them a turn
         rows = 0
         for window in islice(self._due, most):

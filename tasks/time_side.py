@@ -178,7 +178,7 @@ class WindowSide(TimeSide):
         if self.bolt.fire_when_idle and passed_ms is not None and not self.by_clock:
             watermark = passed_ms if watermark is None else max(passed_ms, watermark)
         if watermark is not None and watermark < END_MS:
-            watermark -= self.bolt.allowed_lateness_ms  # a window that ends after that may still fire
+            watermark -= self.bolt.fires_after_ms  # a window that ends after that may still fire
         self.pass_on(watermark)
 
     def wall_ms(self) -> int:

@@ -8,6 +8,7 @@ from .aggregates import Aggregate
 from .assigners import Counts, Session, Sliding, Time, Tumbling
 from .bolts import BufferedWindowBolt, WindowBolt, WindowedBolt, key_names
 from .buffered import BufferedCounts, BufferedWindows, WindowRows
+from .buffered_sessions import BufferedSessions
 from .building import Late, LatePolicy, buffered_windows, count_windows, time_windows
 from .combined import Combined
 from .count_windows import CountWindows
@@ -35,6 +36,7 @@ __all__ = [
     "LATE_FIELDS",
     "Aggregate",
     "BufferedCounts",
+    "BufferedSessions",
     "BufferedWindowBolt",
     "BufferedWindows",
     "ByFunction",

@@ -35,6 +35,7 @@ from ..topology import (
 from .aggregates import Aggregate
 from .assigners import Counts, Session, Sliding, Time
 from .buffered import BufferedCounts, BufferedWindows, WindowRows
+from .buffered_sessions import BufferedSessions
 from .building import LatePolicy, buffered_windows, count_windows, time_windows
 from .count_windows import CountWindows
 from .errors import WindowError
@@ -63,6 +64,7 @@ from .window import Window
 
 Windows = Sliding | Session | Counts
 Machine = TimeWindows | SessionWindows | CountWindows
+KeepingMachine = BufferedWindows | BufferedSessions | BufferedCounts
 
 FUNCTIONS: Final[Mapping[str, Given]] = {"key": TUPLE, "timestamp": TUPLE, "generator": ()}
 """Settings that may be functions, and what they are called with."""
@@ -71,10 +73,10 @@ FUNCTIONS: Final[Mapping[str, Given]] = {"key": TUPLE, "timestamp": TUPLE, "gene
 class WindowBolt(Windowed):
     """What bolts with windows share: their settings. Derive from WindowedBolt or BufferedWindowBolt.
 
-    `windows`: Tumbling, Sliding, Session (incremental only) or Counts. `key`: a field, several fields, or a function of
-    the Tuple; each key has windows of its own (None: one for the task). `timestamp`: a field or a function of the
-    Tuple that says when it happened, in milliseconds since 1970 or as a datetime with a zone (windows by event time
-    need it). Late tuples are dropped and counted, go to the stream `late_stream`, or to `retract`; all are acked.
+    `windows`: Tumbling, Sliding, Session or Counts. `key`: a field, several fields, or a function of the Tuple; each
+    key has windows of its own (None: one for the task). `timestamp`: a field or a function of the Tuple that says when
+    it happened, in milliseconds since 1970 or as a datetime with a zone (windows by event time need it). Late tuples
+    are dropped and counted, go to the stream `late_stream`, or to `retract`; all are acked.
 
     Of time (milliseconds; None: as the config says): a watermark is `lag_ms` behind the greatest timestamp of an input
     task, and told each `interval_ms`; `generator` makes another generator for an input task. A tuple moves it by
@@ -160,6 +162,11 @@ class WindowBolt(Windowed):
     def by_count(self) -> bool:
         """Are its windows windows of rows?"""
         return isinstance(self.windows, Counts)
+
+    @property
+    def fires_after_ms(self) -> int:
+        """So far beyond the end of a window it fires: sessions wait for what touches them."""
+        return self.allowed_lateness_ms + isinstance(self.windows, Session)
 
     @property
     def follows_rows(self) -> bool:
@@ -329,16 +336,18 @@ class BufferedWindowBolt(WindowBolt):
         """See Component."""
         role = super().time_role
         kept_ms = None
+        waits_ms = sum(ms for ms in (self.allowed_lateness_ms, self.lag_ms) if isinstance(ms, int))
         if isinstance(self.windows, Sliding):
-            waits_ms = [ms for ms in (self.allowed_lateness_ms, self.lag_ms) if isinstance(ms, int)]
-            kept_ms = self.windows.size_ms + self.windows.slide_ms + sum(waits_ms)
+            kept_ms = self.windows.size_ms + self.windows.slide_ms + waits_ms
+        elif isinstance(self.windows, Session):
+            kept_ms = self.windows.gap_ms + waits_ms  # the least: nobody knows how long a session will go on
         kept_rows = self.windows.size if isinstance(self.windows, Counts) else None
         return TimeRole(role.windowing, keeps=True, kept_ms=kept_ms, kept_rows=kept_rows, stamped=role.stamped)
 
-    def machine(self, settings: TimeSettings) -> BufferedWindows | BufferedCounts:
+    def machine(self, settings: TimeSettings) -> KeepingMachine:
         """What does the work. WindowError if it cannot be made."""
-        if self.windows is None or isinstance(self.windows, Session):
-            raise WindowError("buffered windows are Tumbling, Sliding or Counts; for sessions derive from WindowedBolt")
+        if self.windows is None:
+            raise WindowError("it has no windows")
         return buffered_windows(
             self.windows, allowed_lateness_ms=settings.allowed_lateness_ms, max_rows=settings.max_states
         )

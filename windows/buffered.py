@@ -37,6 +37,9 @@ from .window import Taken, Window, in_order, in_steps, new_key
 MAX_ROWS: Final = 1_000_000
 """So many rows an instance holds unless told otherwise."""
 
+Came = tuple[int, Any]
+"""The number of a row's coming, and the row."""
+
 
 @dataclass(frozen=True, slots=True)
 class WindowRows:
@@ -67,7 +70,7 @@ class _Slice:
     __slots__ = ("fired", "rows")
 
     def __init__(self) -> None:
-        self.rows: list[tuple[int, Any]] = []
+        self.rows: list[Came] = []
         self.fired = 0
 
 
@@ -80,7 +83,7 @@ class _Buffer:
         self.numbers: list[int] = []
         self.slices: dict[int, _Slice] = {}
 
-    def add(self, number: int, row: tuple[int, Any]) -> None:
+    def add(self, number: int, row: Came) -> None:
         known = self.slices.get(number)
         if known is None:
             known = self.slices[number] = _Slice()
@@ -180,13 +183,13 @@ class BufferedWindows(Firing[WindowRows]):
         gone = buffer.take_before(first)
         inside = [(number, buffer.slices[number]) for number in buffer.up_to(last)]
         fired = None
-        expired = _in_order(slice_.rows for slice_ in gone)
+        expired = in_order_of_coming(slice_.rows for slice_ in gone)
         self.rows -= len(expired)
         if inside:
-            rows = _in_order(slice_.rows for _, slice_ in inside)
-            new = _in_order(slice_.rows[slice_.fired :] for _, slice_ in inside)
+            rows = in_order_of_coming(slice_.rows for _, slice_ in inside)
+            new = in_order_of_coming(slice_.rows[slice_.fired :] for _, slice_ in inside)
             fired = WindowRows(window, key, rows, new, expired)
-            self._released += _in_order(
+            self._released += in_order_of_coming(
                 slice_.rows for number, slice_ in inside if assigner.last_end(number) == window.end
             )
         for _, slice_ in inside:
@@ -279,8 +282,8 @@ def _each(ready: deque[WindowRows]) -> Iterator[WindowRows]:
         yield ready.popleft()
 
 
-def _in_order(slices: Iterable[list[tuple[int, Any]]]) -> tuple[Any, ...]:
-    """Their rows, in the order in which they came."""
+def in_order_of_coming(slices: Iterable[list[Came]]) -> tuple[Any, ...]:
+    """Their rows."""
     return tuple(map(_row, sorted(chain.from_iterable(slices), key=_came)))
 
 

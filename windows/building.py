@@ -18,6 +18,7 @@ from typing import Any
 from .aggregates import Aggregate
 from .assigners import Counts, Session, Sliding
 from .buffered import MAX_ROWS, BufferedCounts, BufferedWindows
+from .buffered_sessions import BufferedSessions
 from .count_windows import CountWindows
 from .errors import WindowError
 from .plain_windows import PlainWindows
@@ -67,13 +68,15 @@ def count_windows(assigner: Counts, aggregate: Aggregate, *, max_states: int = M
 
 
 def buffered_windows(
-    assigner: Sliding | Counts, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS
-) -> BufferedWindows | BufferedCounts:
+    assigner: Sliding | Session | Counts, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS
+) -> BufferedWindows | BufferedSessions | BufferedCounts:
     """Windows that keep their rows. WindowError if they cannot be built."""
     if isinstance(assigner, Counts):
         return BufferedCounts(assigner, max_rows=max_rows)
+    if isinstance(assigner, Session):
+        return BufferedSessions(assigner, allowed_lateness_ms=allowed_lateness_ms, max_rows=max_rows)
     if not isinstance(assigner, Sliding):
-        raise WindowError(f"buffered windows of {assigner!r}; give Tumbling, Sliding or Counts (sessions: Collect)")
+        raise WindowError(f"buffered windows of {assigner!r}; give Tumbling, Sliding, Session or Counts")
     return BufferedWindows(assigner, allowed_lateness_ms=allowed_lateness_ms, max_rows=max_rows)
 
 

@@ -151,6 +151,15 @@ class Joins:
         columns = [column for _, column in self._given(fields) if isinstance(column, Column)]
         return HashJoin(steps, columns, max_rows=max_rows)
 
+    @property
+    def by_one_key(self) -> bool:
+        """Are all inputs joined by one and the same key?"""
+        return all(joined.prior_key in ((), self.inputs[joined.prior].key) for joined in self.inputs)
+
+    def keys(self, fields: FieldsOf) -> list[tuple[Column, ...]]:
+        """For each input the fields by which it is joined."""
+        return [self._key(at, joined.key, fields) for at, joined in enumerate(self.inputs)]
+
     def _looked_up(self, fields: FieldsOf) -> Iterator[Column | str]:
         """All fields that are named, found or not."""
         for at, joined in enumerate(self.inputs):

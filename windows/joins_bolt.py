@@ -9,6 +9,8 @@
 2. A tuple whose key has no hash fails by itself, as it comes.
 3. A window gives all its rows or, if they are more than `max_joined`, none: then its tuples fail.
 4. Tasks join what comes to them. With more than one, group all inputs by what they are joined by.
+5. Sessions are of a key: that by which all inputs are joined. Rows whose key equals nothing (None, NaN) are in sessions
+   with each other.
 
 From: Storm, JoinBolt. What is joined by what is in joins.py, the joining in joins_hash.py.
 """
@@ -19,12 +21,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Self
 
 from ..topology import DEFAULT_STREAM, BoltCollector, Fields, Outputs, StreamId, TopologyContext, Tuple
-from .assigners import whole
+from .assigners import Session, whole
 from .bolts import BufferedWindowBolt, Windows
 from .buffered import WindowRows
 from .errors import WindowError
 from .joins import Joins, Names
 from .joins_hash import MAX_JOINED, HashJoin, JoinKind
+from .window import is_nan
 
 AT_ONCE: Final = 1_000
 """So many rows of a window are given before it is looked whether there is room for more."""
@@ -101,6 +104,11 @@ class JoinBolt(BufferedWindowBolt):
             whole(self.max_joined, "max_joined")
         except WindowError as error:
             problems.append(str(error))
+        if isinstance(self.windows, Session) and not self.joins.by_one_key:
+            problems.append(
+                "join: sessions are of one key, but its inputs are joined by several: join each input by the key that "
+                "its prior is joined by, in several bolts, or use Tumbling or Sliding"
+            )
         return problems
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
@@ -110,6 +118,7 @@ class JoinBolt(BufferedWindowBolt):
         fields = {source: context.fields(source.component, source.stream) for source in sources}
         self._machine: HashJoin = self.joins.machine(fields, max_rows=self.max_joined)
         self._inputs = {(source.component, source.stream): at for at, source in enumerate(sources)}
+        self._keys = self.joins.keys(fields) if isinstance(self.windows, Session) else []
 
     async def execute(self, window: WindowRows) -> None:
         """A window has fired: its rows, as fast as those behind take them. JoinError if they are too many."""
@@ -125,9 +134,14 @@ class JoinBolt(BufferedWindowBolt):
             if count % AT_ONCE == 0:
                 await collector.drain()
 
-    def _checked(self, tup: Tuple) -> None:
-        """The key of windows: all tuples are in one; those that cannot be joined fail here."""
-        self._machine.check(self._inputs[tup.source_component, tup.stream], tup.values)
+    def _checked(self, tup: Tuple) -> tuple[Any, ...] | None:
+        """The key of windows: all tuples are in one, but for sessions. Those that cannot be joined fail here."""
+        number = self._inputs[tup.source_component, tup.stream]
+        self._machine.check(number, tup.values)
+        if not self._keys:
+            return None
+        key = tuple(column.of(tup.values) for column in self._keys[number])
+        return None if is_nan(key) or None in key else key
 
     def _joined(self, kind: JoinKind, source: str, key: Names, prior: str | None, prior_key: Names | None) -> Self:
         self.joins = self.joins.joined(kind, source, key, prior, prior_key)

@@ -3,7 +3,7 @@
 1. `start` < `end`. Milliseconds since 1970 (before: negative), or counts of rows.
 2. Windows are ordered by end, then by start: the order in which they fire.
 
-From: JStorm and Flink, TimeWindow. Two windows that only touch do not overlap here; there they intersect (depart).
+From: JStorm and Flink, TimeWindow. Sessions that touch do not overlap, and are one all the same (open_sessions.py).
 """
 
 from __future__ import annotations

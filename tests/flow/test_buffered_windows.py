@@ -10,7 +10,7 @@ import pytest
 
 from aiostorm import Config, Fields, LocalCluster, TopologyBuilder, TopologyError
 from aiostorm.testing import FeederSpout, Recorder
-from aiostorm.windows import BufferedWindowBolt, Counts, LatePolicy, Sliding, Time, Tumbling, WindowRows
+from aiostorm.windows import BufferedWindowBolt, Counts, LatePolicy, Session, Sliding, Time, Tumbling, WindowRows
 
 FIELDS = Fields("at", "name")
 
@@ -95,6 +95,55 @@ async def test_windows_by_count_and_by_the_clock(cluster: LocalCluster) -> None:
     await asyncio.sleep(1.01)
     assert [row[0] for row in rig.sink.values] == ["ab"]
     assert rig.names == "ab"
+
+
+async def test_a_session_is_shown_whole_and_its_tuples_are_acked_then(cluster: LocalCluster) -> None:
+    rig = Rig(Shown(Session(100), key="name"))
+    running = await cluster.submit("t", rig.topology, Config(acker_tree_max_messages=1))
+    await rig.feed((0, "a"), (100, "a"), (40, "b"), (200, "a"), (90, "b"), (250, "c"))
+    await asyncio.sleep(3)
+    assert (rig.sink.values, rig.names) == ([("bb", "bb", "", 40)], "ce")
+    assert running.metrics()["windows"].live_windows == 4
+    await rig.feed((50, "b"), (301, "c"))
+    await asyncio.sleep(3)
+    assert rig.sink.values[1:] == [("aaa", "aaa", "", 0)]
+    assert rig.names == "abcdeg"  # the second session of b had gone by: g was late
+    assert running.metrics()["windows"].late == 1
+    rig.feeder.finish()
+    await running.wait_idle()
+    assert rig.sink.values[2:] == [("cc", "cc", "", 250)]
+    assert rig.names == "abcdefgh"
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+async def test_tuples_of_a_session_that_raises_fail(cluster: LocalCluster, anchored: bool) -> None:
+    class Raises(Shown):
+        def execute(self, window: WindowRows) -> Any:
+            if window.window.start == 0:
+                raise ValueError("a bad session")
+            return super().execute(window)
+
+    bolt = Raises(Session(10))
+    bolt.anchored = anchored  # type: ignore[misc]
+    rig = Rig(bolt)
+    running = await cluster.submit("t", rig.topology)
+    await rig.feed((0, "a"), (10, "b"), (21, "c"))
+    rig.feeder.finish()
+    await running.wait_idle()
+    assert (rig.names, sorted(rig.feeder.failed)) == ("c", [0, 1])
+    assert "a bad session" in str(rig.feeder.failed[0].error)
+
+
+async def test_sessions_by_the_clock_end_when_nothing_has_come(cluster: LocalCluster) -> None:
+    rig = Rig(Shown(Session(1_000, time=Time.PROCESSING)))
+    running = await cluster.submit("t", rig.topology)
+    for name in "abc":
+        await rig.feed((0, name))
+        await asyncio.sleep(0.9)
+    assert (rig.sink.values, rig.names) == ([], "")
+    await asyncio.sleep(0.2)
+    assert ([row[0] for row in rig.sink.values], rig.names) == (["abc"], "abc")
+    await running.wait_idle()
 
 
 async def test_tuples_of_a_window_that_raises_fail_with_their_last_window(cluster: LocalCluster) -> None:

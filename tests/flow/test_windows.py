@@ -246,7 +246,7 @@ async def test_windows_by_count(cluster: LocalCluster) -> None:
 async def test_sessions_merge(cluster: LocalCluster) -> None:
     rig = Rig(sums(Session(100)))
     running = await cluster.submit("t", rig.topology)
-    await rig.feed(("ann", 0, 1), ("ann", 150, 2), ("ann", 75, 4), ("ann", 250, 8), ("bob", 60, 16))
+    await rig.feed(("ann", 0, 1), ("ann", 150, 2), ("ann", 75, 4), ("ann", 251, 8), ("bob", 60, 16), ("bob", 160, 32))
     rig.finish()
     await running.wait_idle()
-    assert sorted(rig.sink.values) == [("ann", 7, 0, 250), ("ann", 8, 250, 350), ("bob", 16, 60, 160)]
+    assert sorted(rig.sink.values) == [("ann", 7, 0, 250), ("ann", 8, 251, 351), ("bob", 48, 60, 260)]

@@ -15,8 +15,8 @@ from aiostorm.tasks.time_side import TimeSide
 from aiostorm.tasks.timed_task import TimedTask
 from aiostorm.tasks.window_executor import WindowExecutor
 from aiostorm.topology import Segment
-from aiostorm.windows import TimeKeeper, Watermarks
-from aiostorm.windows import session_windows as sessions
+from aiostorm.windows import TimeKeeper, Watermarks, Window
+from aiostorm.windows.open_sessions import OpenSessions, Place
 
 from .planting import SEEDS, Plant, first_that_finds, replaced
 from .windows import WindowsResult, run
@@ -71,12 +71,17 @@ def late_tuples_are_not_acked() -> Iterator[None]:
 @contextlib.contextmanager
 def sessions_merge_with_one_other() -> Iterator[None]:
     """JStorm's: a tuple between two sessions joins the first."""
-    real = sessions.bisect_left
+    real = OpenSessions.place_of
 
-    def one_at_most(found: list[Any], at_ms: int, low: int = 0, **options: Any) -> int:
-        return min(real(found, at_ms, low, **options), low + 1)
+    def one_at_most(self: OpenSessions[Any], key: Any, at_ms: int) -> Place[Any]:
+        place = real(self, key, at_ms)
+        if len(place.touched) < 2:
+            return place
+        first = place.touched[0]
+        window = Window(min(first.start, at_ms), max(first.end, at_ms + self._gap_ms))
+        return Place(place.of_key, place.at, [first], window)
 
-    with replaced(sessions, "bisect_left", one_at_most):
+    with replaced(OpenSessions, "place_of", one_at_most):
         yield
 
 

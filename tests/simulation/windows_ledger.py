@@ -359,4 +359,6 @@ def reference_of(windows: Any, lateness_ms: int) -> Any:
 
 def buffer_of(windows: Any, lateness_ms: int) -> Any:
     """The reference of buffered windows."""
+    if hasattr(windows, "gap_ms"):
+        return reference.KeptSessions(windows.gap_ms, lateness_ms)
     return reference.Buffered(windows.size_ms, windows.slide_ms, windows.offset_ms, lateness_ms)

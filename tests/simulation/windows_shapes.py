@@ -338,8 +338,6 @@ class Drawing:
 
     def buffered(self, windows: Any, inputs: list[str]) -> None:
         """Windows that keep their tuples."""
-        if isinstance(windows, Session):
-            windows = Tumbling(windows.gap_ms * 2, time=self.time)
         bolt = Buffered(windows, late=LatePolicy.STREAM, **self.settings)
         self.add("buffered", bolt, self.rng.choice((1, 2)), inputs, tidy=self.tidy)
         self.ledger.readers["buffered"] = Reader(late_stream=True, keeps=True)

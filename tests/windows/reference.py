@@ -57,7 +57,7 @@ class Aligned:
 
 @dataclass
 class Sessions:
-    """Sessions: all open rows of a key are put together anew at each question."""
+    """Sessions: all open rows of a key are put together anew at each question. What touches is one."""
 
     gap: int
     lateness: int = 0
@@ -68,14 +68,14 @@ class Sessions:
     def together(self, key: object) -> list[list[Row]]:
         groups: list[list[Row]] = []
         for row in sorted((row for row in self.rows if row[0] == key), key=lambda row: row[1]):
-            if groups and row[1] < groups[-1][-1][1] + self.gap:
+            if groups and row[1] <= groups[-1][-1][1] + self.gap:
                 groups[-1].append(row)
             else:
                 groups.append([row])
         return groups
 
     def has_passed(self, group: list[Row]) -> bool:
-        return group[-1][1] + self.gap + self.lateness <= self.watermark
+        return group[-1][1] + self.gap + self.lateness < self.watermark  # at its end it still takes rows
 
     def add(self, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -93,6 +93,40 @@ class Sessions:
                     fired.append(((group[0][1], group[-1][1] + self.gap), key, sorted(row[2] for row in group)))
                     self.rows = [row for row in self.rows if row not in group]
         return sorted(fired, key=lambda result: (result[0][1], result[1]))
+
+
+@dataclass
+class KeptSessions:
+    """Sessions whose rows are kept, each with the number of its coming. Values must differ from one another."""
+
+    gap: int
+    lateness: int = 0
+    came: dict[object, int] = field(default_factory=dict)
+    released: set[object] = field(default_factory=set)
+    sessions: Sessions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sessions = Sessions(self.gap, self.lateness)
+
+    @property
+    def late(self) -> list[Row]:
+        return self.sessions.late
+
+    def add(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self.came[row[2]] = len(self.came)
+            self.sessions.add([row])
+
+    def advance(
+        self, watermark: int
+    ) -> tuple[list[tuple[Span, object, list[object], list[object], list[object]]], set]:
+        """(window, key, all, new, expired) of each session; what is released."""
+        fired = []
+        for span, key, values in self.sessions.advance(watermark):
+            values = sorted(values, key=self.came.__getitem__)
+            self.released.update(values)
+            fired.append((span, key, values, values, []))
+        return fired, self.released
 
 
 def counted(rows: Iterable[tuple[object, object]], size: int, slide: int) -> list[Result]:

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 
 from aiostorm.windows import (
+    BufferedSessions,
     BufferedWindows,
     Collect,
     Combined,
@@ -130,11 +131,18 @@ def assert_counts(rng: random.Random) -> None:
         assert windows.states == 0
 
 
-def assert_buffered(rng: random.Random) -> None:
+def assert_buffered(rng: random.Random, kind: str) -> None:
+    """Windows that keep their rows: each batch and each watermark against the reference."""
     size, slide, offset = sizes(rng)
     lateness = rng.choice((0, 0, 3, 15))
-    windows = BufferedWindows(Sliding(size, slide, offset), allowed_lateness_ms=lateness)
-    expected = reference.Buffered(size, slide, offset, lateness)
+    windows: BufferedWindows | BufferedSessions
+    expected: reference.Buffered | reference.KeptSessions
+    if kind == "session":
+        windows = BufferedSessions(Session(size), allowed_lateness_ms=lateness)
+        expected = reference.KeptSessions(size, lateness)
+    else:
+        windows = BufferedWindows(Sliding(size, slide, offset), allowed_lateness_ms=lateness)
+        expected = reference.Buffered(size, slide, offset, lateness)
     released: list[object] = []
     for rows, watermark in [*batches(rng), ([], 10**12 * 2)]:
         expected.late.clear()
@@ -229,7 +237,8 @@ CHECKS = {
     "plain": lambda rng: assert_incremental(rng, "plain"),
     "session": lambda rng: assert_incremental(rng, "session"),
     "counts": assert_counts,
-    "buffered": assert_buffered,
+    "buffered": lambda rng: assert_buffered(rng, "time"),
+    "buffered session": lambda rng: assert_buffered(rng, "session"),
     "watermarks": assert_watermarks,
     "whole": assert_whole,
 }

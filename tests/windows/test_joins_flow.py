@@ -113,6 +113,47 @@ async def test_any_streams_in_any_windows(seed: int) -> None:
     assert (done.acked, done.failed) == (40, 0)
 
 
+@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize("seed", range(6))
+async def test_sessions_of_a_key_are_joined(seed: int, tasks: int) -> None:
+    """Rows of a key that are no more than the gap apart, whichever input they are of, are one session."""
+    rng = random.Random(seed)
+    gap, kind = rng.choice((3, 10)), rng.choice(("join", "left_join", "right_join", "full_join"))
+    users = ("ann", "bob", 1, 1.0, True, 2)
+    orders = [(number, rng.choice(users), rng.randrange(100)) for number in range(20)]
+    clicks = [(rng.choice(users), f"/{number}", rng.randrange(100)) for number in range(20)]
+    bolt = getattr(JoinBolt("orders", "user", Session(gap), timestamp="at", lag_ms=100), kind)("clicks", "user")
+    done = await run(build(bolt.select("id, url"), tasks), orders=orders, clicks=clicks)
+    expected: list[tuple[Any, Any]] = []
+    for key in {user for _, user, _ in orders} | {user for user, _, _ in clicks}:
+        events = sorted([at for _, user, at in orders if user == key] + [at for user, _, at in clicks if user == key])
+        sessions: list[list[int]] = []
+        for at in events:
+            if sessions and at <= sessions[-1][-1] + gap:
+                sessions[-1].append(at)
+            else:
+                sessions.append([at])
+        for session in sessions:
+            mine = [number for number, user, at in orders if user == key and session[0] <= at <= session[-1]]
+            theirs = [url for user, url, at in clicks if user == key and session[0] <= at <= session[-1]]
+            expected += [(number, url) for number in mine for url in theirs]
+            if kind in ("left_join", "full_join") and not theirs:
+                expected += [(number, None) for number in mine]
+            if kind in ("right_join", "full_join") and not mine:
+                expected += [(None, url) for url in theirs]
+    assert sorted(done["join"], key=repr) == sorted(expected, key=repr)
+    assert (done.acked, done.failed) == (40, 0)
+
+
+async def test_rows_whose_key_equals_nothing_are_in_sessions_too() -> None:
+    bolt = JoinBolt("orders", "user", Session(MINUTE), timestamp="at").full_join("clicks", "user").select("id, url")
+    orders = [(1, None, 1_000), (2, float("nan"), 2_000), (3, "ann", 3_000)]
+    clicks = [(None, "/a", 1_000), ("ann", "/b", 63_000), (float("nan"), "/c", 500_000)]
+    done = await run(build(bolt), orders=orders, clicks=clicks)
+    assert sorted(done["join"], key=repr) == [(1, None), (2, None), (3, "/b"), (None, "/a"), (None, "/c")]
+    assert (done.acked, done.failed) == (6, 0)
+
+
 async def test_all_fields_and_a_join_of_what_was_joined() -> None:
     """Without a select the fields are those of the inputs; those behind see them when the topology is built."""
     first = JoinBolt("orders", "user", Tumbling(MINUTE), timestamp="at").join("clicks", "user")
@@ -245,8 +286,9 @@ def test_mistakes_are_told_when_the_topology_is_built() -> None:
         "join: several inputs have a field 'user'; which is meant: orders:user or clicks:user?",
         "join: several inputs have a field 'at'; which is meant: orders:at or clicks:at?",
     ]
-    (problem,) = problems(JoinBolt("orders", "user", Session(MINUTE), timestamp="at").join("clicks", "user"))
-    assert "Tumbling, Sliding or Counts" in problem
+    bolt = JoinBolt("orders", "user", Session(MINUTE), timestamp="at")
+    (problem,) = problems(bolt.join("clicks", "url", prior_key="id"))
+    assert "join: sessions are of one key, but its inputs are joined by several" in problem
     assert problems(JoinBolt("orders", "user", Tumbling(MINUTE), timestamp="at").join("views", "user")) == [
         "join: it does not read views, which is joined; call a grouping on it",
         "join: it reads clicks, which is joined to nothing",
