@@ -143,8 +143,7 @@ class Station:
     @property
     def status(self) -> WorkerStatus:
         """For people."""
-        life = self.life
-        return WorkerStatus(self.name, self.pid, life.phase, self.tasks, life.restarts, life.degraded)
+        return WorkerStatus(self.name, self.pid, self.life.phase, self.tasks, self.life.restarts, self.life.degraded)
 
     def begin(self) -> None:
         """Start it, and keep it alive from then on."""
@@ -162,7 +161,7 @@ class Station:
         """Tell it how its spouts are to be, if it works; else it is told when it does."""
         if self.works and mode != self._mode:
             self._mode = mode
-            self._tell(Steer(mode))
+            self._headquarters.system.guard(self._steered(), name=f"{self.name} is steered")
 
     async def hear(self, news: PeerGone | PeerDied | Update) -> None:
         """Tell it that another has ended, or of other settings; returns when it knows, or cannot."""
@@ -172,7 +171,7 @@ class Station:
     def peer_back(self, peer: str, address: str) -> None:
         """Tell it that another is there again."""
         if self._child is not None:
-            self._tell(PeerBack(peer, address))
+            self._headquarters.system.guard(self._told(PeerBack(peer, address)), name=f"{self.name} is told")
 
     async def finish(self, limit_s: float, *, at_once: bool) -> None:
         """End it; returns when it has ended."""
@@ -409,8 +408,9 @@ class Station:
             elif isinstance(decision, Recovered):
                 log.info("%s is degraded no longer", self.name)
 
-    def _tell(self, message: object) -> None:
-        self._headquarters.system.guard(self._told(message), name=f"{self.name} is told")
+    async def _steered(self) -> None:
+        if self.works:  # two of these may begin in either order: each says what holds when it is sent
+            await self._told(Steer(self._mode))
 
     async def _told(self, message: object) -> None:
         try:

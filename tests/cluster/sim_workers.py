@@ -93,9 +93,15 @@ Story = Callable[[World, LocalCluster, SimSite], Coroutine[Any, Any, None]]
 
 
 def with_workers(
-    story: Story, *, workers: int = 2, remote: int = 0, seed: int = 0, timings: LifeTimings | None = None
+    story: Story,
+    *,
+    workers: int = 2,
+    remote: int = 0,
+    seed: int = 0,
+    order: str | None = None,
+    timings: LifeTimings | None = None,
 ) -> SimSite:
-    """Tell a story in the parent of so many workers, and of so many that are started by hand."""
+    """Tell a story in the parent of so many workers, and of so many that are started by hand. `order`: see World."""
     sites: list[SimSite] = []
 
     async def run(world: World) -> None:
@@ -123,5 +129,5 @@ def with_workers(
         if errors:
             raise errors[0]
 
-    in_world(run, seed)
+    in_world(run, seed, order=order)
     return sites[0]

@@ -176,6 +176,20 @@ def test_it_is_idle_only_when_all_is_done_and_goes_on_when_it_is_told_to() -> No
     with_workers(story)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_of_two_steers_at_once_the_last_one_counts_in_whatever_order_they_are_sent(seed: int) -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        for _ in range(5):
+            await running.deactivate()
+            await running.activate()
+        # (Whether it is idle is not asked: that would steer it again.)
+        await world.until(lambda: len(Numbers.acked) == COUNT, 20, "the last ack")
+        await running.kill()
+
+    with_workers(story, seed=seed, order="shuffle")
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(victim: int) -> None:
     async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
