@@ -30,14 +30,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Literal, overload
 
 from .components import Component, Outputs
 from .errors import TopologyError
 from .fields import Fields
 from .streams import StreamDecl
-from .time_flow import TimeRole
 
 Style = Literal["function", "generator"]
 
@@ -86,11 +84,6 @@ class FunctionBolt(_FunctionComponent):
         if arrow and not self.accepts(1):
             problem = f"@bolt(arrow=True) function {self.name!r} must take one argument, the pyarrow.RecordBatch"
             raise TopologyError([problem])
-
-    @property
-    def time_role(self) -> TimeRole:
-        """See Component."""
-        return replace(super().time_role, anchors=True)
 
     def accepts(self, count: int) -> bool:
         """True if the function can be called with `count` values."""

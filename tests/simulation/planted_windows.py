@@ -16,6 +16,7 @@ from aiostorm.tasks.timed_task import TimedTask
 from aiostorm.tasks.window_executor import WindowExecutor
 from aiostorm.topology import Segment
 from aiostorm.windows import TimeKeeper, Watermarks, Window
+from aiostorm.windows.firing import Firing
 from aiostorm.windows.open_sessions import OpenSessions, Place
 
 from .planting import SEEDS, Plant, first_that_finds, replaced
@@ -82,6 +83,17 @@ def sessions_merge_with_one_other() -> Iterator[None]:
         return Place(place.of_key, place.at, [first], window)
 
     with replaced(OpenSessions, "place_of", one_at_most):
+        yield
+
+
+@contextlib.contextmanager
+def windows_fire_a_millisecond_late() -> Iterator[None]:
+    """`<` for `<=`: a watermark that is exactly at a window's end does not fire it."""
+
+    def has_passed(self: Firing[Any], end: int) -> bool:
+        return self.watermark is not None and end + self._lateness_ms < self.watermark
+
+    with replaced(Firing, "_has_passed", has_passed):
         yield
 
 
@@ -193,6 +205,7 @@ PLANTED: dict[str, Plant] = {
         alarms_are_forgotten,
         late_tuples_are_not_acked,
         sessions_merge_with_one_other,
+        windows_fire_a_millisecond_late,
         nothing_is_told_again,
         an_end_is_told_once,
         results_come_behind_the_mark,
@@ -208,6 +221,7 @@ PLANTED: dict[str, Plant] = {
 FIRST_LOOK = {
     # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
     "sessions_merge_with_one_other": 8,
+    "windows_fire_a_millisecond_late": 11,
     "nothing_is_told_again": 2,
     "marks_overtake_rows": 17,
     "an_interval_that_is_over_speaks_for_its_input": 8,

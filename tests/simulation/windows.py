@@ -65,11 +65,11 @@ def run(
     only: Collection[int] | None = None,
     faults_s: float = FAULTS_S,
     last: int = 0,
-    max_turns: int = 2_000_000,
+    max_turns: int | None = None,
     **options: Any,
 ) -> WindowsResult:
     """One seed; problems are told, not raised. `last`: so many events of the trace are in the result."""
-    loop = world_loop(seed, max_turns=max_turns, **options)
+    loop = world_loop(seed, max_turns=max_turns or int(20_000 + 2_000 * faults_s), **options)  # it takes 5,000
     world = loop.world
     work = WindowsWorkload(world, faults, only, faults_s)
     keeper = type("KeptHere", (Kept,), {"ledger": work.ledger})

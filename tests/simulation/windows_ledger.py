@@ -6,8 +6,8 @@
 
 1. A watermark does not go back: of each input task, and of all, in one life of a task. By the least of all, it is no
    further than what each input task has said that has not ended.
-2. What fires, and what is late, is what the reference says of the same rows and watermarks, in its order; no key's
-   window fires twice in one life.
+2. What fires, and what is late, is what the reference says of the same rows and watermarks, in its order, and at the
+   watermark at which it says so: not at the next. No key's window fires twice in one life.
 3. A message is acked only when its row has come to every bolt with windows. If it was late there, and never on time,
    the late stream has it. Where rows are kept, it was late, or in a window that has fired.
 4. While nobody died and nothing was restarted: nothing fails, each row comes once, the sink has each result once.
@@ -206,6 +206,9 @@ class Watched:
                     self.problem(f"fires {got}, and should fire {wanted}")
                 self.ledger.has_fired((self.component, key, *span, self.content(one)))
             yield one
+        if self.due and self.lives:
+            self.problem(f"at {self.watermark} nothing fires any more, and should fire {self.due.popleft()}")
+            self.due.clear()
 
     def problem(self, text: str) -> None:
         self.ledger.world.problem(f"{self.component} on {self.process.name}: {text}")

@@ -6,7 +6,8 @@
 
 1. A shape is *tidy* if nothing may be late, whatever the network and the processes do: no row is further behind than
    the lag, all input tasks are waited for, and what they say of time is their own.
-2. Rows of one spout task come from one clock: it may be minutes ahead of the others, or one row's may be years ahead.
+2. In half of the seeds rows and windows are on a grid: time comes to be exactly where a window ends.
+3. Rows of one spout task come from one clock: it may be minutes ahead of the others, or one row's may be years ahead.
 """
 
 from __future__ import annotations
@@ -195,7 +196,9 @@ class Drawing:
         neat = rng.random() < 0.45
         self.tells = rng.random() < 0.4
         self.through = rng.random() < 0.45 and (self.tells or not neat)
-        self.disorder_ms = rng.choice((0, self.span_ms // 50, self.span_ms // 10))
+        # Rows on a grid, of which windows begin and end: now and then a watermark is exactly where one ends.
+        self.grid_ms = world.chance.stream("grid").choice((1, max(1, self.span_ms // 120)))
+        self.disorder_ms = self.even(rng.choice((0, self.span_ms // 50, self.span_ms // 10)))
         self.behind = not neat and rng.random() < 0.4  # some rows are late
         self.bad = not neat and rng.random() < 0.3
         self.time = Time.EVENT if neat else rng.choice((Time.EVENT,) * 6 + (Time.PROCESSING, Time.INGESTION))
@@ -269,11 +272,16 @@ class Drawing:
                 at_ms -= int(self.span_ms * rng.random())
             if n == bad:
                 at_ms += 10**9
+            at_ms = self.even(at_ms)
             offered = moment if at_once is None else (int(moment * at_once) + 1) / at_once
             offered_s = self.begin_s + offered * self.load_s
             drops.append(Drop(len(self.drops) + n, rng.choice(KEYS), at_ms, offered_s, bad=n == bad))
         self.drops += drops
         return Well(drops, self.ends or rng.random() < 0.5)
+
+    def even(self, ms: int) -> int:
+        """On the grid."""
+        return ms - ms % self.grid_ms
 
     def passing(self, inputs: list[str]) -> list[str]:
         """A bolt between."""
@@ -289,7 +297,7 @@ class Drawing:
         """Tumbling, sliding or sessions."""
         rng, time = self.rng, self.time
         span_ms = self.span_ms if time is Time.EVENT else int(self.load_s * 1000)
-        size_ms = max(2, int(span_ms / rng.choice((2.5, 6, 15))))
+        size_ms = max(2, self.even(int(span_ms / rng.choice((2.5, 6, 15)))))
         kind = rng.choice(("tumbling", "sliding", "sliding", "session"))
         self.lateness_ms = rng.choice((0, 0, self.span_ms // 20))
         self.settings: dict[str, Any] = {
@@ -303,7 +311,7 @@ class Drawing:
             "allowed_lateness_ms": self.lateness_ms,
         }
         if kind == "session" and time is not Time.INGESTION:
-            return Session(max(1, size_ms // 8), time=time)
+            return Session(max(1, self.grid_ms, self.even(size_ms // 8)), time=time)
         if kind == "tumbling":
             return Tumbling(size_ms, time=time)
         return Sliding(size_ms, max(1, size_ms // rng.choice((2, 3, 4))), rng.choice((0, 7)), time=time)
