@@ -2,6 +2,7 @@
 
 from .bolt_task import BoltTask
 from .environment import Environment, Wire, direct
+from .following import TimeReader
 from .gauge import Gauge
 from .hooks import load_hooks
 from .reports import ErrorLog, ErrorReport, describe
@@ -23,6 +24,7 @@ __all__ = [
     "GetResult",
     "SpoutTask",
     "TaskActor",
+    "TimeReader",
     "TopologyMaster",
     "Wire",
     "describe",

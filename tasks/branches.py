@@ -91,6 +91,11 @@ class Branch:
             branch.others[stream, target] = (rows, Same(mark, len(rows)))
         return branch
 
+    def part(self, start: int, stop: int) -> Branch:
+        """Some of its rows, if all are of one stream, to whom they may concern."""
+        marks = self.marks
+        return Branch(self.root, self.stream, self.items[start:stop], None if marks is None else marks[start:stop])
+
     def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
         """The items (see OutStream.item) and marks to append to; always both."""
         if target is None:

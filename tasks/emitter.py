@@ -13,6 +13,8 @@
 4. A segment weighs no more than its target's `max_piece`. One of columns is never cut: it weighs what fits (outbox.py).
 5. A batch of columns has a branch of its own, in the order of the emits, and one mark for all of its rows. With
    workers, a part of a chunk is cut to what a link carries before it is known where it goes (identity.py).
+6. Where windows behind go by timestamps in the rows, marks go between the rows, and behind those of a turn
+   (following.py).
 
 Storm makes an edge per tuple and target (depart: semantics.md, section 2).
 """
@@ -43,6 +45,7 @@ from ..transport import WHOLE_BYTES, UnsendableError
 from .account import Account
 from .branches import MANY, UNTRACKED, Branch, OutStream, Route
 from .drive import USER_ERRORS, blamed
+from .following import Following
 from .outbox import Outlet
 from .telling import Telling
 
@@ -60,6 +63,7 @@ class Emitter(Account):
         "_branches",
         "_ids",
         "counters",
+        "following",
         "in_hand",
         "name",
         "on_emit",
@@ -81,6 +85,7 @@ class Emitter(Account):
         super().__init__(ackers)
         self.name = name
         self.telling: Telling
+        self.following: Following | None = None
         self.in_hand: Sequence[Segment] | None = None
         self.refused = refused
         self.spread = False
@@ -95,6 +100,8 @@ class Emitter(Account):
     @property
     def dirty(self) -> bool:
         """Is there anything to flush?"""
+        if self.following is not None and self.following.due:
+            return True
         return bool(self._branches or self.xors or self.failures or self.resets)
 
     def branch(self, root: int) -> Branch:
@@ -131,7 +138,7 @@ class Emitter(Account):
         if self.in_hand is not None:
             for segment in self.in_hand:
                 self.hold(segment)
-        if self._branches:
+        if self._branches or self.following is not None:
             self.seal_branches()
         self.post()
 
@@ -142,6 +149,8 @@ class Emitter(Account):
             self._branches = []
             for branch in branches:
                 self.seal(branch)
+        if self.following is not None:
+            self.following.tell()
 
     def sent(self) -> int:
         """How many rows were emitted so far; all of them have been sent."""
@@ -150,6 +159,13 @@ class Emitter(Account):
 
     def seal(self, branch: Branch) -> None:
         """Turn a branch into segments and send them; adds their edges to `xors`."""
+        if self.following is not None:
+            self.following.seal(branch, self.seal_rows)
+        else:
+            self.seal_rows(branch)
+
+    def seal_rows(self, branch: Branch) -> None:
+        """The same, without a look at what time it is in the rows."""
         if branch.stream is not None and branch.items:
             self._seal_rows(branch.root, branch.stream, None, branch.items, branch.marks)
         if branch.others:

@@ -33,6 +33,7 @@ from ..topology import (
 from .drive import AwaitCancelledError, awaited, check_cancel
 from .emitter import Emitter
 from .environment import Environment
+from .following import follow
 from .hooks import DebugHook, HookCalls, load_hooks
 from .outbox import Outbox
 from .reports import describe
@@ -94,6 +95,7 @@ class TaskActor(Actor):
             env.mark_outlets(task, self.outbox),
             declared=spec.time.tells,
         )
+        self.emitter.following = follow(env, task, self.emitter.streams.values(), self.telling)
         self.hooks: list[TaskHook] = []
         self.hook_calls: HookCalls | None = None
         self.component: Component | None = None

@@ -2,27 +2,33 @@
 
 1. A mark goes by the outlets of the rows, behind all that was emitted before it.
 2. Nothing is lost on it: `again` tells it to a task that has forgotten.
+3. What a task tells of itself goes to all. What it follows for one component (following.py) goes to that one's tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ..topology import EmitError, Origin, Segment
 from .outbox import Outlet
 
 if TYPE_CHECKING:
+    from ..windows import StreamClock
     from .emitter import Emitter
 
 
 class Telling:
-    """Of one task. `outlets`: by the task that hears it. `declared`: does the component say that it tells?"""
+    """Of one task. `outlets`: by the task that hears it. `declared`: does the component say that it tells?
+
+    `clocks`: by the task that is sent their marks.
+    """
 
     def __init__(self, emitter: Emitter, origin: Origin, outlets: Mapping[int, Outlet], *, declared: bool) -> None:
         self.told_ms: int | None = None
         self.outlets = outlets
         self.declared = declared
+        self.clocks: Mapping[int, StreamClock] = {}
         self._emitter = emitter
         self._origin = origin
 
@@ -33,11 +39,20 @@ class Telling:
         for outlet in self.outlets.values():
             self._send(outlet, watermark_ms)
 
+    def tell_some(self, tasks: Iterable[int], mark_ms: int) -> None:
+        """To these, behind what has been sealed: how far what they read is."""
+        for task in tasks:
+            self._send(self.outlets[task], mark_ms)
+
     def again(self, task: int) -> None:
         """To one of them, if anything was told."""
         outlet = self.outlets.get(task)
-        if outlet is not None and self.told_ms is not None:
-            self._send(outlet, self.told_ms)
+        if outlet is None:
+            return
+        followed = self.clocks.get(task)
+        for told_ms in (None if followed is None else followed.told_ms, self.told_ms):
+            if told_ms is not None:
+                self._send(outlet, told_ms)
 
     def check(self) -> None:
         """EmitError if the component has not declared that it tells watermarks."""

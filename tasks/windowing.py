@@ -38,7 +38,10 @@ def make_keeper(
         settings = settings.without_lag()
     now_ms = int(env.clock.monotonic() * 1000)
     generators = is_windowed and not component.by_count and component.follows_rows
-    return TimeKeeper(env.time_inputs(name), settings, now_ms, report, generators=generators)
+    inputs = env.time_inputs(name)
+    if env.plan.time.follows(name):  # those that tell nothing of themselves follow its rows, and tell of these
+        inputs = dict.fromkeys(inputs, True)
+    return TimeKeeper(inputs, settings, now_ms, report, generators=generators)
 
 
 def window_executor(

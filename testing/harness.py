@@ -19,10 +19,12 @@ from typing import Any
 
 from ..acker import Acks
 from ..actors import EMPTY, Actor, ActorEscalatedError, ActorSystem, Decision, Directive, Mailbox, Ref, RestartPolicy
-from ..tasks import BoltTask, Environment, ErrorLog, ErrorReport
+from ..tasks import BoltTask, Environment, ErrorLog, ErrorReport, TimeReader
 from ..topology import (
     ACKER_COMPONENT,
     DEFAULT_STREAM,
+    WATERMARK_FIELDS,
+    WATERMARK_STREAM,
     Component,
     Config,
     Failure,
@@ -35,6 +37,7 @@ from ..topology import (
     component_config,
     make_plan,
 )
+from ..windows import StreamClock
 from .bolts import Recorder
 from .changes import Changes
 from .errors import ScriptError
@@ -61,6 +64,13 @@ class BoltHarness:
         self._failed: list[tuple[Row, Failure]] = []
         self._emitted: dict[str, list[Row]] = {}
         self._unanchored: list[Row] = []
+        follow = env.topology.components[BOLT].time.follow
+        self._clock: StreamClock | None = None
+        self._readers: dict[str, TimeReader] = {}
+        if follow is not None:
+            clock = self._clock = follow.clock(task.config, exact=False)
+            origins = [Origin(INPUT, 1, stream, fields) for stream, fields in inputs.items()]
+            self._readers = {origin.stream: TimeReader(clock, follow.timestamp, origin) for origin in origins}
 
     @property
     def component(self) -> Component:
@@ -132,6 +142,11 @@ class BoltHarness:
         self._open[root] = (values, segment)
         self._guardian.check()
         await self._task.mailbox.put(segment)
+        if self._clock is not None:  # the test stands for the spout, which follows the time of what it emits
+            self._readers[stream].together(segment.items)
+            mark_ms = self._clock.take_due(int(self._env.clock.monotonic() * 1000))
+            if mark_ms is not None:
+                await self._task.mailbox.put(Segment(Origin(INPUT, 1, WATERMARK_STREAM, WATERMARK_FIELDS), [mark_ms]))
         await self._changes.until(self._is_done, timeout_s, self._describe)
         self._guardian.check()
         return self.emitted[before:]

@@ -1,7 +1,7 @@
 """The nouns: what a topology is made of, checked and frozen, and nothing that runs."""
 
 from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
-from .columns import ColumnRows, Same, batch_of, column_rows, has_batches, is_batch, split_columns
+from .columns import ColumnRows, Same, batch_of, column_rows, greatest_of, has_batches, is_batch, split_columns
 from .components import (
     AckValueSpout,
     BasicBolt,
@@ -136,6 +136,7 @@ __all__ = [
     "column_rows",
     "component_config",
     "direct",
+    "greatest_of",
     "handed_on",
     "has_batches",
     "has_identity",

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,17 @@ def _values(name: str, column: Any) -> list[Any]:
             "microseconds, say: column.cast(…, safe=False)), or read it with execute_arrow"
         ) from error
     return values
+
+
+def greatest(batch: Any, field: str) -> Any:
+    """The greatest value of a column; None if there is none, or they have no order."""
+    compute: Any = import_module("pyarrow.compute")  # which takes a while: only where it is asked for
+    column = batch.column(field)
+    try:
+        found = compute.min_max(column)["max"]
+    except pa.ArrowException:
+        return None
+    return _values(field, pa.array([found], column.type))[0]
 
 
 def batch_from_rows(items: Sequence[Any], origin: Origin) -> Any:

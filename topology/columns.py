@@ -143,6 +143,14 @@ def batch_of(items: Sequence[Any], origin: Origin) -> Any:
     return items.batch if isinstance(items, ColumnRows) else _arrow().batch_from_rows(items, origin)
 
 
+def greatest_of(batch: Any, field: str) -> Any:
+    """The greatest value of a column, None if there is none; what is not there, and NaN, is passed over.
+
+    ColumnsError for what Python has no value for.
+    """
+    return _arrow().greatest(batch, field)
+
+
 def _arrow() -> Any:
     """The half of this file that needs pyarrow and NumPy."""
     try:

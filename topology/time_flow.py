@@ -8,6 +8,8 @@
    all that it reads tells them: then it passes on the least.
 3. Windows by count or by processing time say nothing about event time: behind them only the end is told.
 4. Nothing is told on an edge that closes a cycle.
+5. Where windows go by timestamps in the rows, whoever emits to them and tells nothing itself follows these timestamps,
+   and sends marks to that component alone (tasks/following.py).
 
 From: Flink, where sources tell; in JStorm only windowed bolts do, and what is between them swallows it (depart).
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from .config import Config
@@ -38,6 +40,8 @@ class Windowing(Enum):
 class TimeRole:
     """What a component declares. `tells`: it emits watermarks itself. `stamped`: it asks when a row came in.
 
+    `follow` (windows.RowTime): those that emit to it follow the timestamps of what they emit; None: they need not.
+
     `keeps`: rows are acked when windows fire, `kept_ms` after they came (None: nobody can say). `kept_rows`: so many of
     them must be there at once, or no window fires.
     """
@@ -48,6 +52,7 @@ class TimeRole:
     kept_ms: int | None = None
     kept_rows: int | None = None
     stamped: bool = False
+    follow: Any = None
 
     @property
     def listens(self) -> bool:
@@ -72,6 +77,10 @@ class TimeFlow:
     kept: frozenset[str]
     stamped: bool
     roles: Mapping[str, TimeRole]
+
+    def follows(self, component: str) -> bool:
+        """Do those that emit to it, and tell nothing themselves, follow the timestamps of what they emit?"""
+        return self.roles[component].follow is not None
 
     def hears(self, component: str) -> bool:
         """Are marks sent to it?"""

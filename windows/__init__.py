@@ -14,6 +14,7 @@ from .combined import Combined
 from .count_windows import CountWindows
 from .distinct import Distinct
 from .errors import JoinError, TimestampError, WindowError, WindowKeyError, WindowLimitError
+from .firing import readable_row
 from .generators import ByFunction, Generator, Periodic, Punctuated
 from .joins import Joins
 from .joins_bolt import JoinBolt
@@ -21,13 +22,15 @@ from .joins_hash import HashJoin, JoinKind
 from .plain_windows import PlainWindows
 from .problems import LATE_FIELDS
 from .ready_made import Collect, Count, Fold, Max, Mean, Min, Of, Reduce, Sum, TopK
-from .rows import RowReader
+from .row_time import RowTime
+from .rows import RowReader, column
 from .session_windows import SessionWindows
 from .settings import TimeSettings
 from .shared_windows import SharedWindows
+from .stream_clock import StreamClock
 from .time_keeper import TimeKeeper
 from .time_windows import TimeWindows
-from .timestamps import all_ms, to_ms
+from .timestamps import all_ms, bounds_ms, to_ms
 from .watermarks import END_MS, WatermarkPolicy, Watermarks
 from .window import Fired, Taken, Window
 
@@ -65,10 +68,12 @@ __all__ = [
     "Punctuated",
     "Reduce",
     "RowReader",
+    "RowTime",
     "Session",
     "SessionWindows",
     "SharedWindows",
     "Sliding",
+    "StreamClock",
     "Sum",
     "Taken",
     "Time",
@@ -88,9 +93,12 @@ __all__ = [
     "WindowRows",
     "WindowedBolt",
     "all_ms",
+    "bounds_ms",
     "buffered_windows",
+    "column",
     "count_windows",
     "key_names",
+    "readable_row",
     "time_windows",
     "to_ms",
 ]

@@ -55,6 +55,7 @@ from .problems import (
     wrong_timestamp,
     wrong_windows,
 )
+from .row_time import RowTime
 from .rows import Key, RowReader, Timestamp
 from .session_windows import SessionWindows
 from .settings import TimeSettings
@@ -180,7 +181,12 @@ class WindowBolt(Windowed):
             windowing = Windowing.COUNTS
         else:
             windowing = Windowing.CLOCK if self.time is Time.PROCESSING else Windowing.EVENTS
-        return TimeRole(windowing, stamped=windowing is Windowing.EVENTS and self.time is Time.INGESTION)
+        by_rows = windowing is Windowing.EVENTS and self.time is Time.EVENT and self.timestamp is not None
+        return TimeRole(
+            windowing,
+            stamped=windowing is Windowing.EVENTS and self.time is Time.INGESTION,
+            follow=RowTime(self) if by_rows and self.generator is None else None,
+        )
 
     def all_outputs(self, inputs: Mapping[StreamId, Fields] | None = None) -> Outputs:
         """With the late stream."""

@@ -44,6 +44,11 @@ class HowFar:
         self._agreed: list[int] = []  # and the last ones that are far beyond that, near each other
         self._max_advance_ms = None if max_advance_ms is None else whole(max_advance_ms, "max_advance_ms")
 
+    def is_steady(self, greatest: int) -> bool:
+        """If this is the greatest of rows: does it come to the greatest that there was, whatever their order?"""
+        bound_ms = self._max_advance_ms
+        return self._alone is None and (bound_ms is None or (self.ms is not None and greatest <= self.ms + bound_ms))
+
     def see(self, timestamps: Sequence[int]) -> None:
         """Those of rows, in the order in which they came."""
         if not timestamps:

@@ -9,9 +9,11 @@ import pytest
 
 from aiostorm import Bolt, Config, Fields, Spout, Topology, TopologyBuilder, bolt
 from aiostorm.tasks.time_messages import TIME_MESSAGES, AskTime
+from aiostorm.testing import Recorder
 from aiostorm.transport import ProtocolError
 from aiostorm.windows import END_MS, Combined, Count, Sum, Time, Tumbling, WindowedBolt
 
+from ..flow.any_parallelism import Stream, sorted_results
 from .hosted import Workers
 
 ROWS = 400
@@ -131,3 +133,41 @@ def test_the_question_travels() -> None:
             TIME_MESSAGES.unpack(wrong)
     with pytest.raises(TypeError, match="does not travel"):
         TIME_MESSAGES.pack(3, Config())
+
+
+@pytest.mark.parametrize("seed", [1, 2, 6, 9])
+async def test_windows_do_not_depend_on_parallelism_over_workers_either(seed: int) -> None:
+    stream = Stream.draw(seed)
+    expected = stream.expected()
+    for parallelism in (2, 4):
+        sink, late = Recorder(), Recorder()
+        async with Workers(stream.topology(parallelism, sink, late), Config(message_timeout_s=10_000)) as workers:
+            await workers.wait_quiet(
+                lambda sink=sink, late=late: (len(sink.values), len(late.values)) == tuple(map(len, expected)),
+                timeout_s=1_000,
+            )
+        assert sorted_results(sink.values, late.values) == expected
+
+
+async def test_a_worker_that_begins_anew_is_told_how_far_streams_are() -> None:
+    def told(workers: Workers) -> list[dict[int, int]]:
+        """Of each task with windows: what it has heard from the other worker's tasks."""
+        found = [task for worker in workers.living.values() for task in worker.crew.bolts]
+        stay = {task for task, name in workers.placement.items() if name == "w0"}
+        return [
+            {who: ms for who, ms in task._time.keeper.by_input().items() if who in stay}
+            for task in found
+            if task.task.component == "windows"
+        ]
+
+    async with Workers(topology()) as workers:
+        await workers.wait_quiet(lambda: sum(spout.left == [] for spout in workers.component("clicks")) == 2)
+        before = told(workers)
+        assert len(before) == 2
+        assert all(heard and None not in heard.values() for heard in before)
+        await workers.kill("w1")
+        await workers.revive("w1")
+        await workers.wait_quiet()
+        after = told(workers)
+        assert len(after) == 2
+        assert all(heard[who] >= ms for heard in after for earlier in before for who, ms in earlier.items())

@@ -87,8 +87,8 @@ async def test_watermarks_travel_through_bolts_that_have_no_windows(cluster: Loc
     builder.set_bolt("minutes", minutes).global_grouping("renamed")
     builder.set_bolt("sink", sink).shuffle_grouping("minutes")
     running = await cluster.submit("t", builder.create_topology())
-    for user in ("ann", "bob", "cat", "dan"):  # both tasks hear of each second
-        for at in range(0, 9_001, 250):
+    for at in range(0, 9_001, 250):
+        for user in ("ann", "bob", "cat", "dan"):
             await feeder.feed((user, at, 1))
     await asyncio.sleep(5)
     assert sink.values == [(48, 12, 0, 3_000), (48, 12, 3_000, 6_000), (48, 12, 6_000, 9_000)]
@@ -244,7 +244,7 @@ async def test_windows_by_count(cluster: LocalCluster) -> None:
 
 
 async def test_sessions_merge(cluster: LocalCluster) -> None:
-    rig = Rig(sums(Session(100)))
+    rig = Rig(sums(Session(100), lag_ms=200))
     running = await cluster.submit("t", rig.topology)
     await rig.feed(("ann", 0, 1), ("ann", 150, 2), ("ann", 75, 4), ("ann", 251, 8), ("bob", 60, 16), ("bob", 160, 32))
     rig.finish()

@@ -223,6 +223,7 @@ FIRST_LOOK = {
     "sessions_merge_with_one_other": 8,
     "windows_fire_a_millisecond_late": 11,
     "nothing_is_told_again": 2,
+    "an_end_is_told_once": 73,
     "marks_overtake_rows": 17,
     "an_interval_that_is_over_speaks_for_its_input": 8,
     "what_was_held_is_not_failed": 23,

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aiostorm import BasicBolt, Bolt, Config, Fields, Topology, TopologyBuilder, bolt
@@ -21,6 +22,7 @@ from aiostorm.windows import (
     BufferedWindowBolt,
     Collect,
     LatePolicy,
+    Periodic,
     Session,
     Sliding,
     Time,
@@ -310,6 +312,9 @@ class Drawing:
             "policy": self.policy,
             "allowed_lateness_ms": self.lateness_ms,
         }
+        if time is Time.EVENT and not self.tells and rng.random() < 0.4:  # each task looks at its own rows
+            made = self.settings["lag_ms"], self.settings["interval_ms"], self.settings["max_advance_ms"] or None
+            self.settings["generator"] = partial(Periodic, *made)
         if kind == "session" and time is not Time.INGESTION:
             return Session(max(1, self.grid_ms, self.even(size_ms // 8)), time=time)
         if kind == "tumbling":

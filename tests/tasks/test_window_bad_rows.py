@@ -92,7 +92,7 @@ async def test_a_bad_row_fails_alone(bolt: Any, bad: tuple[Any, ...], error: str
 @pytest.mark.parametrize(
     ("rows", "results"),
     [
-        ([*GOOD, ("a", -5, 4)], [("a", 4, -1_000, 0), ("a", 3, 0, 1_000)]),
+        ([("a", -5, 4), *GOOD], [("a", 4, -1_000, 0), ("a", 3, 0, 1_000)]),
         ([*GOOD, ("a", datetime.fromtimestamp(0.5, UTC), 4)], [("a", 7, 0, 1_000)]),
         ([("a", datetime.fromtimestamp(0.5, UTC), 4), *GOOD], [("a", 7, 0, 1_000)]),
         ([*GOOD, ("a", 2.9, 4)], [("a", 7, 0, 1_000)]),
@@ -107,7 +107,7 @@ async def test_what_is_unusual_but_good(rows: Rows, results: Rows) -> None:
 
 async def test_a_clock_in_the_far_future_closes_no_window_of_the_others() -> None:
     rows = [("a", n * 10, 1) for n in range(10)]
-    done = await run(sums(), [*rows[:5], ("a", 10**13, 1), *rows[5:]])
+    done = await run(sums(max_advance_ms=500), [*rows[:5], ("a", 10**13, 1), *rows[5:]])
     assert done["sums"] == [("a", 10, 0, 1_000), ("a", 1, 10**13, 10**13 + 1_000)]
     assert done.metrics["sums"].late == 0
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiostorm import LocalCluster, TopologyBuilder, bolt, spout
-from aiostorm.windows import Count, Punctuated, Time, Tumbling, WindowedBolt
+from aiostorm.windows import Count, Periodic, Punctuated, Time, Tumbling, WindowedBolt
 
 Seen = list[tuple[float, Any, int]]
 
@@ -41,7 +41,9 @@ async def flow(windows: WindowedBolt, rows: list[tuple[float, str, int]]) -> See
 
 
 async def test_the_clock_tells_though_nothing_comes_any_more():
-    windows = WindowedBolt(Tumbling(1_000), Count(), key="key", timestamp="at", interval_ms=2_000)
+    windows = WindowedBolt(
+        Tumbling(1_000), Count(), key="key", timestamp="at", generator=lambda: Periodic(interval_ms=2_000)
+    )
     rows = [(0.0, "a", 100), (0.5, "a", 1_500), (10.0, "a", 1_600)]
     assert await flow(windows, rows) == [(2.0, "a", 0), (10.0, "a", 1_000)]
 

@@ -1,0 +1,183 @@
+"""Following: a task follows the timestamps of the rows that it emits, for components with windows by event time.
+
+    branch ─► timestamps ─► StreamClock of the component ─► cuts? ─► rows, mark, rows … to where they belong
+                                                        turn ends ─► mark, to all tasks of the component
+
+1. A mark reaches every task of the component, whichever of them the rows went to, behind what was emitted before it.
+2. Marks of one component are heard by that one alone: what another one looks at in the same rows is another time.
+3. A row whose time cannot be read moves no clock: the component fails it.
+4. Rows that are emitted in one turn on several streams, or to several tasks by name, and a batch of columns, are not
+   cut: whether they are late goes by what was emitted before all of them.
+5. A component that tells how far it is itself is not followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..topology import ColumnRows, ColumnsError, Origin, Segment, StreamId, component_config, greatest_of
+from ..windows import RowTime, StreamClock, Taken, TimestampError, bounds_ms, column, readable_row, to_ms
+
+if TYPE_CHECKING:
+    from ..topology import TaskSpec
+    from .branches import Branch, OutStream
+    from .environment import Environment
+    from .telling import Telling
+
+Values = Callable[[Any], Sequence[Any]]
+
+
+class TimeReader:
+    """The timestamps of one stream, as one component reads them."""
+
+    __slots__ = ("_field", "_function", "_origin", "_take", "clock")
+
+    def __init__(self, clock: StreamClock, timestamp: Any, origin: Origin) -> None:
+        self.clock = clock
+        self._origin = origin
+        self._function = timestamp if callable(timestamp) else None
+        self._field = timestamp
+        self._take: Values | None = None if callable(timestamp) else column(origin.fields, timestamp)
+
+    def cuts(self, items: Sequence[Any]) -> Sequence[tuple[int, int]]:
+        """Rows are emitted in this order: before which of them goes a mark?"""
+        values = self._values(items)
+        try:
+            if self.clock.see_greatest(to_ms(max(values))):
+                return ()
+        except Exception:  # not all are timestamps: which are is seen one by one
+            values = list(values)
+        if bounds_ms(values) is not None:
+            return self.clock.see(values)
+        places, times = _readable(values)
+        return [(places[at], mark_ms) for at, mark_ms in self.clock.see(times)]
+
+    def together(self, items: Any) -> None:
+        """Rows whose order is not known."""
+        try:
+            if type(items) is ColumnRows:
+                if self._take is not None and self._sees_column(items.batch):
+                    return
+                items = items.items
+            self.clock.see_together(_readable(self._values(items))[1])
+        except ColumnsError:  # Python has no value for something in it: the component fails all of it
+            return
+
+    def _sees_column(self, batch: Any) -> bool:
+        try:
+            return self.clock.see_greatest(to_ms(greatest_of(batch, self._field)))
+        except TimestampError:  # not all are timestamps, as above
+            return False
+
+    def _values(self, items: Any) -> Sequence[Any]:
+        if self._take is not None:
+            return self._take(items)
+        segment, function = Segment(self._origin, items), self._function
+        assert function is not None  # noqa: S101 - for the type checker: it is a field or a function
+        found: list[Any] = []
+        for place in range(len(items)):
+            try:
+                found.append(function(segment.tuple_at(place)))
+            except Exception:  # the component fails the row with it
+                found.append(None)
+        return found
+
+
+class Following:
+    """Of one task. `readers`: by stream; `tasks`: to whom the marks of a clock go."""
+
+    def __init__(
+        self,
+        readers: Mapping[OutStream, Sequence[TimeReader]],
+        tasks: Mapping[StreamClock, Sequence[int]],
+        telling: Telling,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._readers = readers
+        self._tasks = tasks
+        self._telling = telling
+        self._now_ms = now_ms
+        self._sealed = False
+
+    @property
+    def due(self) -> bool:
+        """May there be a mark to be sent?"""
+        return self._sealed
+
+    def seal(self, branch: Branch, seal: Callable[[Branch], None]) -> None:
+        """Send the rows of a branch by `seal`, and marks between them."""
+        self._sealed = True
+        if branch.others:
+            seal(branch)
+            self._see_together(branch)
+            return
+        readers = self._readers.get(branch.stream, ()) if branch.stream is not None and branch.items else ()
+        cuts = [(place, reader.clock, mark_ms) for reader in readers for place, mark_ms in reader.cuts(branch.items)]
+        if not cuts:
+            seal(branch)
+            return
+        cuts.sort(key=lambda cut: cut[0])
+        begin = 0
+        for place, clock, mark_ms in cuts:
+            if place > begin:
+                seal(branch.part(begin, place))
+                begin = place
+            self._telling.tell_some(self._tasks[clock], mark_ms)
+        seal(branch.part(begin, len(branch.items)))
+
+    def tell(self) -> None:
+        """What was emitted is on its way: marks go behind it."""
+        if self._sealed:
+            self._sealed, now_ms = False, self._now_ms()
+            for clock, tasks in self._tasks.items():
+                mark_ms = clock.take_due(now_ms)
+                if mark_ms is not None:
+                    self._telling.tell_some(tasks, mark_ms)
+
+    def _see_together(self, branch: Branch) -> None:
+        groups = [(stream, items) for (stream, _), (items, _) in branch.others.items()]
+        if branch.stream is not None and branch.items:
+            groups.append((branch.stream, branch.items))
+        for stream, items in groups:
+            for reader in self._readers.get(stream, ()):
+                reader.together(items)
+
+
+def follow(env: Environment, task: TaskSpec, streams: Iterable[OutStream], telling: Telling) -> Following | None:
+    """What a task follows for those behind it; None: nothing."""
+    flow, topology = env.plan.time, env.topology
+    if task.component in flow.tells or task.component not in flow.marks:
+        return None
+    clocks: dict[str, StreamClock] = {}
+    readers: dict[OutStream, list[TimeReader]] = {}
+    for stream in streams:
+        source = StreamId(task.component, stream.origin.stream)
+        for subscription in topology.consumers_of(source):
+            name = subscription.consumer
+            row_time: RowTime | None = topology.components[name].time.follow
+            if row_time is None or (source, name) in env.plan.feedback:
+                continue
+            if name not in clocks:
+                config = component_config(env.config, topology.components[name].config)
+                clocks[name] = row_time.clock(config, exact=name in flow.marks)
+            known = readers.setdefault(stream, [])
+            if not any(reader.clock is clocks[name] for reader in known):
+                known.append(TimeReader(clocks[name], row_time.timestamp, stream.origin))
+    if not clocks:
+        return None
+    telling.clocks = {consumer: clock for name, clock in clocks.items() for consumer in env.plan.tasks_of[name]}
+    tasks = {clock: env.plan.tasks_of[name] for name, clock in clocks.items()}
+    return Following(readers, tasks, telling, lambda: int(env.clock.monotonic() * 1000))
+
+
+def _readable(values: Sequence[Any]) -> tuple[list[int], list[int]]:
+    """Places and milliseconds of those that are timestamps."""
+    places: list[int] = []
+    times: list[int] = []
+    for place, value in enumerate(values):
+        at_ms = readable_row(value, place, Taken())  # the component fails the row with the error
+        if at_ms is not None:
+            places.append(place)
+            times.append(at_ms)
+    return places, times

@@ -1,0 +1,12 @@
+"""What windows by event time give does not depend on how many tasks there are (300 streams: any_parallelism.py)."""
+
+from __future__ import annotations
+
+import pytest
+
+from .any_parallelism import problem
+
+
+@pytest.mark.parametrize("seed", range(24))
+async def test_it_is_what_a_plain_model_says(seed: int) -> None:
+    assert await problem(seed) is None

@@ -1,0 +1,157 @@
+"""Stream clocks: marks go before the rows that they make late, and no more of them than that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aiostorm import Config
+from aiostorm.windows import Count, Session, Sliding, StreamClock, TimeSettings, Tumbling, WindowedBolt
+
+from . import reference
+
+
+def clock(windows: Any, *, exact: bool = False, **settings: Any) -> StreamClock:
+    settings = {"max_advance_ms": 0} | settings
+    return StreamClock(
+        TimeSettings.of(WindowedBolt(windows, Count(), timestamp="at", **settings), Config()), windows, exact=exact
+    )
+
+
+def test_what_is_in_order_needs_one_mark_a_turn() -> None:
+    made = clock(Tumbling(10))
+    assert not made.see([1, 5, 12, 31])
+    assert made.take_due(0) == 31
+    assert made.take_due(0) is None
+
+
+def test_a_mark_goes_before_a_row_that_is_late_by_it() -> None:
+    made = clock(Tumbling(10))
+    assert made.see([1, 12, 5, 13, 14, 6, 25, 7]) == [(2, 12), (7, 25)]
+    assert not made.due
+
+
+@pytest.mark.parametrize(("windows", "cuts"), [(Tumbling(100), []), (Session(3), [(2, 12), (5, 14), (7, 25)])])
+def test_a_mark_that_ends_no_window_is_none(windows: Any, cuts: list[Any]) -> None:
+    made = clock(windows)
+    made.see([1])
+    made.take_due(0)
+    assert list(made.see([1, 12, 5, 13, 14, 6, 25, 7])) == cuts
+
+
+def test_lag_and_allowed_lateness_count() -> None:
+    assert not clock(Tumbling(10), lag_ms=10, allowed_lateness_ms=10).see([1, 12, 5, 13, 14, 6, 25, 7])
+    assert list(clock(Tumbling(10), lag_ms=10, allowed_lateness_ms=10).see([1, 33, 5])) == [(2, 33)]
+
+
+def test_between_two_ends_a_mark_goes_each_interval() -> None:
+    made = clock(Tumbling(1_000), interval_ms=50)
+    made.see([1])
+    assert made.take_due(7) == 1
+    made.see([2])
+    assert (made.due, made.take_due(56), made.take_due(57)) == (False, None, 2)
+    assert made.see_greatest(9)
+    assert (made.ms, made.told_ms, made.see_greatest(1_000)) == (9, 2, False)
+    assert (made.take_due(200), made.take_due(300)) == (9, None)
+    made.see([3])  # it is not silent, though it does not go on
+    assert (made.take_due(249), made.take_due(250), made.take_due(300)) == (None, 9, None)
+    made.see([1_000])
+    assert made.due
+
+
+def test_one_that_others_go_by_counts_each_millisecond() -> None:
+    made = clock(Tumbling(1_000), exact=True)
+    made.see([1])
+    assert made.take_due(0) == 1
+    made.see([2])
+    assert made.due
+
+
+def test_it_is_believed_in_steps() -> None:
+    made = clock(Tumbling(10), max_advance_ms=100)
+    made.see([5])
+    assert (made.ms, made.due) == (None, False)
+    assert not made.see_greatest(7)
+    assert list(made.see([7, 10**9, 3])) == [(2, 107)]
+    assert made.ms == 107
+
+
+def test_rows_whose_order_is_not_known_are_not_behind_each_other() -> None:
+    made = clock(Tumbling(10))
+    made.see_together([50, 1])
+    assert made.take_due(0) == 50
+
+
+class Told:
+    """Plain windows, fed by what a clock says."""
+
+    def __init__(self, kind: str, size: int, slide: int, offset: int, lateness: int) -> None:
+        made = reference.Sessions(size, lateness) if kind == "session" else None
+        self.windows: Any = made or reference.Aligned(size, slide, offset, lateness)
+        self.fired: list[Any] = []
+
+    def add(self, rows: list[reference.Row]) -> None:
+        self.windows.add(rows)
+
+    def mark(self, watermark: int) -> None:
+        self.fired += self.windows.advance(watermark)
+
+    def end(self) -> tuple[list[Any], list[Any]]:
+        self.fired += self.windows.advance(10**9)
+        return sorted(self.fired), self.windows.late
+
+
+@settings(max_examples=300)
+@given(
+    kind=st.sampled_from(["tumbling", "sliding", "session"]),
+    size=st.integers(1, 30),
+    slide=st.integers(1, 30),
+    offset=st.integers(-9, 9),
+    lag=st.integers(0, 20),
+    lateness=st.sampled_from([0, 0, 5]),
+    bound=st.sampled_from([0, 0, 25]),
+    batches=st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 150)), max_size=8), max_size=8),
+    turns=st.integers(1, 3),
+    quick=st.booleans(),
+)
+def test_any_batches_give_what_rows_give_one_by_one(
+    kind: str,
+    size: int,
+    slide: int,
+    offset: int,
+    lag: int,
+    lateness: int,
+    bound: int,
+    batches: list[list[tuple[str, int]]],
+    turns: int,
+    quick: bool,
+) -> None:
+    """What fires, and what is late, is what windows say that are told the time before each row."""
+    slide = size if kind == "tumbling" else min(slide, size)
+    windows: Any = Session(size) if kind == "session" else Sliding(size, slide, offset)
+    limits = {"lag_ms": lag, "allowed_lateness_ms": lateness, "max_advance_ms": bound}
+    followed, stepped = clock(windows, **limits), clock(windows, exact=True, **limits)
+    ours, plain = (Told(kind, size, slide, offset, lateness) for _ in range(2))
+    value = 0
+    for number, batch in enumerate(batches):
+        rows: list[reference.Row] = [(key, at, value + n) for n, (key, at) in enumerate(batch)]
+        value += len(rows)
+        for row in rows:
+            if stepped.ms is not None:
+                plain.mark(stepped.ms - lag)
+            plain.add([row])
+            stepped.see([int(row[1])])
+        times = [row[1] for row in rows]
+        begin = 0
+        if not (quick and times and followed.see_greatest(max(times))):
+            for place, mark in followed.see(times):
+                ours.add(rows[begin:place])
+                ours.mark(mark - lag)
+                begin = place
+        ours.add(rows[begin:])
+        if not number % turns and (mark_ms := followed.take_due(0)) is not None:
+            ours.mark(mark_ms - lag)
+    assert ours.end() == plain.end()
