@@ -1,9 +1,9 @@
 """Which tuple trees are complete: XOR ledger, edge ids, pending messages, retries, the acker actor."""
 
 from .actor import EXPIRY_STEPS, AckerActor, Acks, Forget, Init, Verdicts
-from .ids import IdSource
+from .ids import IdSource, alone, in_company, is_alone
 from .ledger import Ledger, Verdict, VerdictKind
-from .pending import Emission, Pending, Settled, Tree
+from .pending import Emission, Key, Pending, Settled, Tree
 from .retries import Fate, Retries
 from .wire import ACKER_MESSAGES
 
@@ -17,6 +17,7 @@ __all__ = [
     "Forget",
     "IdSource",
     "Init",
+    "Key",
     "Ledger",
     "Pending",
     "Retries",
@@ -25,4 +26,7 @@ __all__ = [
     "Verdict",
     "VerdictKind",
     "Verdicts",
+    "alone",
+    "in_company",
+    "is_alone",
 ]

@@ -29,19 +29,24 @@ class Init:
 
 
 class Acks:
-    """From a bolt task: one turn. `items` (root, xor); `failures` (root, index, failure); `resets` roots."""
+    """From a bolt task: one turn. `items` (root, xor); `failures` (root, index, failure); `resets` roots.
 
-    __slots__ = ("failures", "items", "resets")
+    `detached`: (root, index, root of the sub-tree, its edge), with the edges that are done in `items`.
+    """
+
+    __slots__ = ("detached", "failures", "items", "resets")
 
     def __init__(
         self,
         items: list[tuple[int, int]],
         failures: list[tuple[int, int, Any]] | None = None,
         resets: list[int] | None = None,
+        detached: list[tuple[int, int, int, int]] | None = None,
     ) -> None:
         self.items = items
         self.failures = failures
         self.resets = resets
+        self.detached = detached
 
 
 class Forget:
@@ -97,6 +102,8 @@ class AckerActor(Actor):
             if message.failures:
                 for root, index, failure in message.failures:
                     ledger.fail(root, index, failure, now_s, out)
+            if message.detached:  # before the edges by which they came: what they have left may be complete then
+                ledger.detach(message.detached, now_s, out)
             ledger.ack(message.items, now_s, out)
             if message.resets:
                 for root in message.resets:

@@ -6,13 +6,19 @@
 3. One call to the operating system makes `BULK` ids; that is about ten times cheaper than a call each.
 4. Ids that were drawn do not survive a fork of the process: whoever forks makes new sources, or two processes share
    ids. (Ours start programs instead.)
+5. The highest bit of a root says whether its tree is of one message (`alone`): such a tree is never split (ledger.py),
+   and every task sees that without being told the size of a tree. 63 random bits are enough for a root: it has to be
+   rare that two are the same, and nothing more; an ack is forged only by who guesses the 64 bits of an edge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 BULK = 256
+
+_ALONE: Final = 1 << 63
 
 _TRIES = 8
 
@@ -40,3 +46,22 @@ class IdSource:
             if self._ids:
                 return
         raise RuntimeError(f"the random source gave {_TRIES} times {8 * BULK} zero bytes: it is broken")
+
+
+def alone(root: int, like: int = 0, ackers: int = 1) -> int:
+    """This root, as that of a tree of one message. It has the acker that the root `like` has, of so many."""
+    root |= _ALONE
+    if ackers == 1:
+        return root
+    root += (like - root) % ackers
+    return root if root < 1 << 64 else root - ackers
+
+
+def in_company(root: int) -> int:
+    """This root, as that of a tree of several messages."""
+    return root & ~_ALONE or 1
+
+
+def is_alone(root: int) -> bool:
+    """Is the tree of this root of one message?"""
+    return root >= _ALONE

@@ -1,11 +1,13 @@
 """Pending: what a spout task has emitted and not yet heard of, as a pure machine.
 
-One entry per tree: the message ids in it, by index, and (where somebody will want them) the values.
+One entry per tree: the message ids in it, by index, and (where somebody will want them) the values. Messages that have
+left their tree (ledger.py) are what is left of the entry when the others are acked.
 
 1. Every message is settled exactly once: acked or failed. What comes later for it is ignored.
 2. `count` is the number of open messages; it is what `topology.max.spout.pending` bounds.
 3. A tree whose verdict never comes (an acker died) fails by its own deadline, a little after the acker's.
-4. Trees are in the order of their deadlines: the timeout is one for all, a reset moves a tree to the end.
+4. Trees are in the order of their deadlines: the timeout is one for all, a reset moves a tree to the end. A message
+   that has left its complete tree keeps the tree's deadline, which counts from the emit; a reset gives it its own.
 5. A tree is small. Measured (CPython 3.11, beside ids, values and the root, which others hold as well): one message
    takes 205 bytes here and 170 in the ledger; 64 messages take 690 and 145, which is 13 bytes a message.
 """
@@ -39,18 +41,25 @@ class Settled(NamedTuple):
 class Tree:
     """The messages of one tree, by index. `emissions` is parallel to `ids`, or None where nobody wants them.
 
-    Its clock runs from `since_s`: the emit, or the last reset.
+    `indices` are those of its messages, where they are not 0, 1, …. Its clock runs from `since_s`: the emit, or the
+    last reset.
     """
 
-    __slots__ = ("attempts", "emissions", "emitted_s", "ids", "open", "since_s")
+    __slots__ = ("attempts", "emissions", "emitted_s", "ids", "indices", "open", "since_s")
 
     def __init__(
-        self, ids: Sequence[Any], emissions: Sequence[Emission] | None, attempts: int, emitted_s: float
+        self,
+        ids: Sequence[Any],
+        emissions: Sequence[Emission] | None,
+        attempts: int,
+        emitted_s: float,
+        indices: Sequence[int] | None = None,
     ) -> None:
         self.ids: Sequence[Any] = ids if type(ids) is range else tuple(ids)
         self.emissions = emissions
         self.attempts = attempts
         self.emitted_s = self.since_s = emitted_s
+        self.indices = indices
         self.open = len(self.ids)
 
     def open_ids(self) -> Sequence[Any]:
@@ -63,10 +72,37 @@ class Tree:
         """The fate of every message that is not settled yet."""
         return [self.settle(i, failure) for i, message_id in enumerate(self.ids) if message_id is not _SETTLED]
 
-    def settle(self, index: int, failure: Any) -> Settled:
+    def settle(self, place: int, failure: Any) -> Settled:
         """The fate of one message."""
-        emission = self.emissions[index] if self.emissions is not None else None
-        return Settled(self.ids[index], failure, emission, self.attempts, self.emitted_s)
+        emission = self.emissions[place] if self.emissions is not None else None
+        return Settled(self.ids[place], failure, emission, self.attempts, self.emitted_s)
+
+    def place(self, index: int) -> int | None:
+        """Where a message is that is not settled yet."""
+        place = index
+        if self.indices is not None:
+            place = self.indices.index(index) if index in self.indices else -1
+        return place if 0 <= place < len(self.ids) and self.ids[place] is not _SETTLED else None
+
+    def part(self, indices: Sequence[int]) -> Tree | None:
+        """Those of these messages that are open, as a tree; from now on they are settled in this one."""
+        places = {index: place for index in indices if (place := self.place(index)) is not None}
+        if not places:
+            return None
+        emissions = None if self.emissions is None else [self.emissions[place] for place in places.values()]
+        ids = [self.ids[place] for place in places.values()]
+        part = Tree(ids, emissions, self.attempts, self.emitted_s, tuple(places))
+        part.since_s = self.since_s
+        left = list(self.ids)
+        for place in places.values():
+            left[place] = _SETTLED
+        self.ids = tuple(left)
+        self.open -= len(places)
+        return part
+
+
+Key = int | tuple[int, int]
+"""Of what has a clock: the root of a tree; or (root, index) of a message whose clock was restarted by itself."""
 
 
 class Pending:
@@ -75,7 +111,7 @@ class Pending:
     __slots__ = ("_timeout_s", "_trees", "count")
 
     def __init__(self, timeout_s: float | None) -> None:
-        self._trees: dict[int, Tree] = {}
+        self._trees: dict[Key, Tree] = {}
         self._timeout_s = float("inf") if timeout_s is None else timeout_s
         self.count = 0
 
@@ -98,51 +134,79 @@ class Pending:
         self._trees[root] = Tree(ids, emissions, attempts, now_s)
         self.count += len(ids)
 
-    def acked(self, root: int) -> Tree | None:
-        """The tree is complete: every open message of it is acked. None if it is not pending (any more)."""
-        tree = self._trees.pop(root, None)
-        if tree is not None:
-            self.count -= tree.open
-        return tree
+    def acked(self, root: int, left: Sequence[int] = ()) -> Tree | None:
+        """The tree is complete: every open message of it is acked, but for those in `left`, which have left it.
+
+        None if there is none (any more).
+        """
+        tree = self._trees.get(root)
+        if tree is None:
+            return None
+        kept = tree.part(left) if left else None
+        if kept is None:
+            del self._trees[root]
+        else:
+            self._trees[root] = kept  # in its place: its deadline is the same
+        self.count -= tree.open
+        return tree if tree.open else None
+
+    def message_acked(self, root: int, index: int) -> Tree | None:
+        """One message is acked that had left its tree; None if it was settled before."""
+        return self._take(root, index)
 
     def failed(self, root: int, index: int, failure: Any) -> Settled | None:
         """One message failed; None if it was settled before."""
-        tree = self._trees.get(root)
-        if tree is None or not 0 <= index < len(tree.ids) or tree.ids[index] is _SETTLED:
-            return None
-        settled = tree.settle(index, failure)
-        tree.ids = (*tree.ids[:index], _SETTLED, *tree.ids[index + 1 :])
-        tree.open -= 1
-        self.count -= 1
-        if not tree.open:
-            del self._trees[root]
-        return settled
+        tree = self._take(root, index)
+        return None if tree is None else tree.settle(0, failure)
 
-    def expired(self, root: int, failure: Any) -> list[Settled]:
-        """The tree timed out: every open message of it fails."""
-        tree = self.acked(root)
-        return tree.settled(failure) if tree is not None else []
+    def expired(self, key: Key, failure: Any) -> list[Settled]:
+        """The tree (or a message with a clock of its own) timed out: every open message of it fails."""
+        tree = self._trees.pop(key, None)
+        if tree is None:
+            return []
+        self.count -= tree.open
+        return tree.settled(failure)
 
-    def reset(self, root: int, now_s: float) -> None:
-        """Restart the clock of a tree."""
-        tree = self._trees.pop(root, None)
+    def reset(self, root: int, now_s: float, index: int = -1) -> None:
+        """Restart the clock of a tree; or of one message of it, which has left it."""
+        key: Key = root
+        if index < 0:
+            tree = self._trees.pop(root, None)
+        else:
+            key, tree = (root, index), self._take(root, index)
+            self.count += tree is not None
         if tree is not None:
             tree.since_s = now_s
-            self._trees[root] = tree
+            self._trees[key] = tree
 
-    def overdue(self, now_s: float) -> list[int]:
-        """The roots whose own deadline has passed, oldest first."""
-        due: list[int] = []
-        for root, tree in self._trees.items():
+    def overdue(self, now_s: float) -> list[Key]:
+        """What has passed its own deadline, oldest first: for `expired`."""
+        due: list[Key] = []
+        for key, tree in self._trees.items():
             if tree.since_s + self._timeout_s > now_s:
                 break
-            due.append(root)
+            due.append(key)
         return due
 
-    def roots(self) -> list[int]:
-        """The roots of all open trees, oldest first."""
+    def all(self) -> list[Key]:
+        """All that is open, oldest first: for `expired`."""
         return list(self._trees)
 
     def message_ids(self) -> list[Any]:
         """Every open message id, oldest first; for reports."""
         return [message_id for tree in self._trees.values() for message_id in tree.open_ids()]
+
+    def _take(self, root: int, index: int) -> Tree | None:
+        """One message, as a tree of its own; it is not open any more."""
+        key: Key = (root, index)
+        tree = self._trees.get(key)
+        if tree is None:
+            key = root
+            tree = self._trees.get(root)
+        part = None if tree is None else tree.part((index,))
+        if tree is None or part is None:
+            return None
+        self.count -= 1
+        if not tree.open:
+            del self._trees[key]
+        return part

@@ -1,9 +1,11 @@
 """Wire: what ackers and tasks tell each other, between two workers.
 
     INIT      [task, 1, owner, (root, xor) …]
-    ACKS      [task, 2, (root, xor) …, failures, resets]          a failure: [root, index, what]
+    ACKS      [task, 2, (root, xor) …, failures, resets, (root, index, sub-tree's root, its edge) …]
     FORGET    [task, 7, owner]
-    VERDICTS  [task, 3, [kind, root, index, what] …]              what: [reason, component, task, error] or none
+    VERDICTS  [task, 3, [kind, root, index, what, left] …]
+
+    a failure: [root, index, what]     what: [reason, component, task, error] or none     left: indices, 8 bytes each
 
 1. Ids travel as bytes, 8 each, little-endian: a number of 64 bits costs 9 in msgpack, and time.
 2. What comes is checked before a ledger sees it: ProtocolError. An XOR may be any number of 64 bits; a root is not 0.
@@ -15,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 from ..topology import Failure
-from ..transport import MessageCodec, ProtocolError, pack_pairs, pack_value, unpack_pairs
+from ..transport import MessageCodec, ProtocolError, pack_numbers, pack_pairs, pack_value, unpack_numbers, unpack_pairs
 from .actor import Acks, Forget, Init, Verdicts
 from .ledger import Verdict, VerdictKind
 
@@ -47,7 +50,8 @@ FAILURE_WEIGHT: Final = MAX_PAIRS // MAX_FAILURES
 def _pack(task_id: int, message: Any) -> bytes:
     if type(message) is Acks:
         failures = tuple((root, index, _failure(what)) for root, index, what in message.failures or ())
-        return pack_value((task_id, _ACKS, pack_pairs(message.items), failures, tuple(message.resets or ())))
+        detached = pack_numbers(chain.from_iterable(message.detached or ()))
+        return pack_value((task_id, _ACKS, pack_pairs(message.items), failures, tuple(message.resets or ()), detached))
     if type(message) is Init:
         return pack_value((task_id, _INIT, message.owner, pack_pairs(message.items)))
     if type(message) is Verdicts:
@@ -59,8 +63,9 @@ def _pack(task_id: int, message: Any) -> bytes:
 
 def _unpack(item: Any) -> tuple[int, Any]:
     match item:
-        case (int(task_id), 2, bytes(pairs), tuple(failures), tuple(resets)):
-            return task_id, Acks(_unpairs(pairs), [_failed(found) for found in failures], [_root(r) for r in resets])
+        case (int(task_id), 2, bytes(pairs), tuple(failures), tuple(resets), bytes(detached)):
+            named = [_failed(found) for found in failures]
+            return task_id, Acks(_unpairs(pairs), named, [_root(r) for r in resets], _undetached(detached))
         case (int(task_id), 1, int(owner), bytes(pairs)):
             return task_id, Init(owner, _unpairs(pairs))
         case (int(task_id), 3, tuple(verdicts)):
@@ -73,10 +78,11 @@ def _unpack(item: Any) -> tuple[int, Any]:
 def _split(message: Any) -> Sequence[Any]:
     """The same in parts, each of which is surely within a payload. Nearly always it is one."""
     if type(message) is Acks:
-        failures, resets = message.failures or (), message.resets or ()
-        if len(message.items) <= MAX_PAIRS and len(failures) <= FEW_FAILURES and len(resets) <= MAX_PAIRS:
+        failures, resets, detached = message.failures or (), message.resets or (), message.detached or ()
+        pairs = len(message.items) + 2 * len(detached)
+        if pairs <= MAX_PAIRS and len(failures) <= FEW_FAILURES and len(resets) <= MAX_PAIRS:
             return (message,)
-        parts: list[Acks] = list(_split_acks(message.items, failures))
+        parts: list[Acks] = list(_split_acks(message.items, failures, detached))
         return [*parts, *(Acks([], [], list(part)) for part in _chunks(resets))]
     if type(message) is Init and len(message.items) > MAX_PAIRS:
         return [Init(message.owner, list(part)) for part in _chunks(message.items)]
@@ -85,23 +91,33 @@ def _split(message: Any) -> Sequence[Any]:
     return (message,)
 
 
-def _split_acks(items: Sequence[tuple[int, int]], failures: Sequence[tuple[int, int, Any]]) -> Iterator[Acks]:
+def _split_acks(
+    items: Sequence[tuple[int, int]],
+    failures: Sequence[tuple[int, int, Any]],
+    detached: Sequence[tuple[int, int, int, int]],
+) -> Iterator[Acks]:
     failed: dict[int, list[tuple[int, int, Any]]] = {}
     for failure in failures:
         failed.setdefault(failure[0], []).append(failure)
+    parted: dict[int, list[tuple[int, int, int, int]]] = {}
+    for row in detached:
+        parted.setdefault(row[0], []).append(row)
     xors = dict(items)
     told: list[tuple[int, int]] = []
     named: list[tuple[int, int, Any]] = []
-    for root in dict.fromkeys([*failed, *xors]):
-        mine = failed.get(root, [])
-        if (named and len(named) + len(mine) > MAX_FAILURES) or len(told) >= MAX_PAIRS:
-            yield Acks(told, named)
-            told, named = [], []
+    left: list[tuple[int, int, int, int]] = []
+    for root in dict.fromkeys([*failed, *parted, *xors]):
+        mine, away = failed.get(root, []), parted.get(root, [])
+        many = named and len(named) + len(mine) > MAX_FAILURES
+        if many or ((told or left) and len(told) + 2 * (len(left) + len(away)) >= MAX_PAIRS):
+            yield Acks(told, named, None, left)
+            told, named, left = [], [], []
         if root in xors:
             told.append((root, xors[root]))
         named += [(root, index, _cut(what, len(mine))) for _, index, what in mine]
+        left += away
     if told or named:
-        yield Acks(told, named)
+        yield Acks(told, named, None, left)
 
 
 def _split_verdicts(verdicts: Sequence[Verdict]) -> Iterator[Verdicts]:
@@ -114,7 +130,8 @@ def _split_verdicts(verdicts: Sequence[Verdict]) -> Iterator[Verdicts]:
             yield Verdicts(part)
             part, weight = [], 0
         if kind is VerdictKind.ACK and what:
-            verdict = Verdict(kind, root, failure={i: _cut(failure, len(what)) for i, failure in what.items()})
+            cut = {i: _cut(failure, len(what)) for i, failure in what.items()}
+            verdict = Verdict(kind, root, failure=cut, left=verdict.left)
         elif what is not None:
             verdict = Verdict(kind, root, verdict.index, _cut(what, 1))
         part.append(verdict)
@@ -125,7 +142,8 @@ def _split_verdicts(verdicts: Sequence[Verdict]) -> Iterator[Verdicts]:
 def _weight(verdict: Verdict) -> int:
     """In pairs."""
     what = verdict.failure
-    return 1 if not what else FAILURE_WEIGHT * (len(what) if verdict.kind is VerdictKind.ACK else 1)
+    failures = 0 if not what else FAILURE_WEIGHT * (len(what) if verdict.kind is VerdictKind.ACK else 1)
+    return (failures or 1) + len(verdict.left) // 4
 
 
 def _cut(failure: Any, count: int) -> Any:
@@ -152,6 +170,17 @@ def _unpairs(packed: bytes) -> list[tuple[int, int]]:
     if not all(root for root, _ in pairs):
         raise ProtocolError("a root is not 0")
     return pairs
+
+
+def _undetached(packed: bytes) -> list[tuple[int, int, int, int]]:
+    numbers = unpack_numbers(packed)
+    if len(numbers) % 4:
+        raise ProtocolError("a detached row is four numbers")
+    rows = list(zip(numbers[::4], numbers[1::4], numbers[2::4], numbers[3::4], strict=True))
+    for root, index, sub, edge in rows:
+        if not (root and sub and edge) or root == sub or index >= 2**31:
+            raise ProtocolError(f"no detached row: {(root, index, sub, edge)}")
+    return rows
 
 
 def _root(root: Any) -> int:
@@ -194,14 +223,17 @@ def _verdict(verdict: Verdict) -> Any:
         what = tuple((index, _failure(failure)) for index, failure in what.items())
     else:
         what = _failure(what)
-    return _NUMBER_OF[verdict.kind], verdict.root, verdict.index, what
+    return _NUMBER_OF[verdict.kind], verdict.root, verdict.index, what, pack_numbers(verdict.left)
 
 
 def _unverdict(found: Any) -> Verdict:
     match found:
-        case (0, root, -1, None | tuple() as failures):
-            return Verdict(VerdictKind.ACK, _root(root), failure=_named(failures) if failures else None)
-        case (1 | 2 | 3 as kind, root, index, what):
+        case (0, root, -1, None | tuple() as failures, bytes(left)):
+            named = _named(failures) if failures else None
+            return Verdict(VerdictKind.ACK, _root(root), failure=named, left=tuple(map(_index, unpack_numbers(left))))
+        case (0, root, int(index), None, b"") if index >= 0:
+            return Verdict(VerdictKind.ACK, _root(root), _index(index))
+        case (1 | 2 | 3 as kind, root, index, what, b""):
             return Verdict(_KINDS[kind], _root(root), _index(index), _unfailure(what))
     raise ProtocolError(f"no verdict: {found!r:.100}")
 

@@ -1,8 +1,9 @@
 """Account: what a task owes the ackers: the edges that it has made and done, what failed, whose clock to restart.
 
     made, done ─► xors ─┬─ no open segment of that root ─► Acks, once a turn
-                        └─ an open one ─► kept ─ the last one is done ─► Acks
+                        └─ an open one ─► kept ─ the last one is done, or detached ─► Acks
     failed ─► failures ─► Acks, at once; of a root that is kept, again with its edges
+    detached ─► sub-trees ─► Acks, with the edges of their root
 
 1. The acker gets one number per root and turn, and never sees a root complete before the children are in.
 2. **Of a root of which the task holds an open segment (a rich bolt that keeps tuples, a turn that ended in the middle
@@ -10,6 +11,8 @@
    that it was made of, and a failure is (also) in the frame of the edge that failed. The ledger's proof stands on it:
    were they told apart, the loss of one frame and of the segment that it tells of would make a false ACK. It costs no
    time: the tree cannot be complete before.
+3. A segment whose rows are held is detached (detached.py): its edge is done, and what was kept is told, with the
+   sub-trees that its rows go on in, in one message. From then on rule 2 is about the roots of those.
 """
 
 from __future__ import annotations
@@ -17,21 +20,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..acker import Acks
+from ..acker import Acks, IdSource
 from ..actors import Inbox
 from ..topology import Segment
+from .detached import MAX_DETACHED, Detached, Told, may_part, part
 
 
 class Account:
     """Of one task. `xors`: root → the edges made and done in this turn; `failures`: (root, index, failure)."""
 
-    __slots__ = ("_ackers", "_held", "_kept", "_open", "failures", "resets", "xors")
+    __slots__ = ("_ackers", "_detached", "_held", "_kept", "_open", "failures", "resets", "xors")
 
     def __init__(self, ackers: Sequence[Inbox]) -> None:
         self.xors: dict[int, int] = {}
         self.failures: list[tuple[int, int, Any]] = []
         self.resets: list[int] = []
         self._ackers = ackers
+        self._detached: list[Told] = []
         self._held: set[Segment] = set()
         self._open: dict[int, int] = {}
         self._kept: dict[int, _Kept] = {}
@@ -47,6 +52,30 @@ class Account:
             xors[root] = xors.get(root, 0) ^ segment.edge
         if self._held and segment in self._held:
             self._release(segment)
+
+    def settled(self, segment: Segment, offset: int) -> None:
+        """A row of a received segment was acked or failed: an edge may be done."""
+        lineage = segment.lineage
+        if isinstance(lineage, Detached):
+            for root, edge in lineage.settle(offset):
+                self.xors[root] = self.xors.get(root, 0) ^ edge
+                self._let_go(root)
+        if not segment.open:
+            self.done(segment)
+
+    def detach(self, segment: Segment, ids: IdSource) -> bool:
+        """The open rows of this segment, which has been executed, leave their trees. False if they have to stay."""
+        if not may_part(segment) or not self._has_room(segment):
+            return False
+        self.hold(segment)
+        parted = part(segment, ids, len(self._ackers))
+        for root, edge in parted.done.items():
+            self.xors[root] = self.xors.get(root, 0) ^ edge
+            self._let_go(root)
+        for told in parted.told:
+            self._open[told[2]] = 1
+        self._detached += parted.told
+        return True
 
     def hold(self, segment: Segment) -> None:
         """A turn ends (or suspends) and this segment is open: tell nothing of its roots until it is done."""
@@ -64,15 +93,19 @@ class Account:
         items, self.xors = self.xors, {}
         failures, self.failures = self.failures, []
         resets, self.resets = self.resets, []
+        detached: list[Told] | None = None
+        if self._detached:
+            detached, self._detached = self._detached, []
         ackers = self._ackers
         if len(ackers) == 1:
-            ackers[0].post(Acks(list(items.items()), failures, resets))
+            ackers[0].post(Acks(list(items.items()), failures, resets, detached))
             return
         for i, mailbox in enumerate(ackers):
             mine = Acks(
                 [(root, xor) for root, xor in items.items() if root % len(ackers) == i],
                 [failure for failure in failures if failure[0] % len(ackers) == i],
                 [root for root in resets if root % len(ackers) == i],
+                None if detached is None else [told for told in detached if told[0] % len(ackers) == i],
             )
             if mine.items or mine.failures or mine.resets:
                 mailbox.post(mine)
@@ -84,6 +117,11 @@ class Account:
         for failure in self.failures:
             if failure[0] in held:
                 self._kept_of(failure[0]).failures.append(failure)
+        if self._detached:
+            for told in self._detached:
+                if told[0] in held:
+                    self._kept_of(told[0]).detached.append(told)
+            self._detached = [told for told in self._detached if told[0] not in held]
 
     def _kept_of(self, root: int) -> _Kept:
         kept = self._kept.get(root)
@@ -94,25 +132,37 @@ class Account:
     def _release(self, segment: Segment) -> None:
         self._held.discard(segment)
         for root in _roots(segment):
-            left = self._open[root] - 1
-            if left:
-                self._open[root] = left
-                continue
-            del self._open[root]
-            kept = self._kept.pop(root, None)
-            if kept is not None:
-                self.xors[root] = self.xors.get(root, 0) ^ kept.xor
-                self.failures += kept.failures
+            self._let_go(root)
+
+    def _let_go(self, root: int) -> None:
+        """One open segment less of this root."""
+        left = self._open[root] - 1
+        if left:
+            self._open[root] = left
+            return
+        del self._open[root]
+        kept = self._kept.pop(root, None)
+        if kept is not None:
+            self.xors[root] = self.xors.get(root, 0) ^ kept.xor
+            self.failures += kept.failures
+            self._detached += kept.detached
+
+    def _has_room(self, segment: Segment) -> bool:
+        """What is told of one root goes in one message, which has an end."""
+        kept = [len(found.detached) for root in _roots(segment) if (found := self._kept.get(root)) is not None]
+        room = MAX_DETACHED - len(self._detached) - max(kept, default=0)
+        return segment.open <= room or len(segment.messages) <= room
 
 
 class _Kept:
     """What is not told yet of a root."""
 
-    __slots__ = ("failures", "xor")
+    __slots__ = ("detached", "failures", "xor")
 
     def __init__(self) -> None:
         self.xor = 0
         self.failures: list[tuple[int, int, Any]] = []
+        self.detached: list[Told] = []
 
 
 def _roots(segment: Segment) -> Iterable[int]:

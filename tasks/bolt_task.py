@@ -34,6 +34,7 @@ from ..topology import (
 from ..windows import WindowBolt, WindowedBolt
 from .choice import Tools, choose_executor
 from .collectors import BoltTaskCollector, TaskCollector, WindowCollector
+from .detaching import Detacher
 from .drive import USER_ERRORS, blamed, is_cancelled
 from .environment import Environment
 from .executors import BatchExecutor, Executor, RowFailedError, without_waiting
@@ -61,6 +62,7 @@ class BoltTask(FailingTask):
         self._flush_soon: asyncio.Handle | None = None
         self.sampler = Sampler(Settings.of(env.config))
         self._service = ServiceTime()
+        self._detacher = Detacher(self, self.emitter, env.ids(), env.clock.monotonic)
 
     @property
     def is_quiet(self) -> bool:
@@ -150,6 +152,7 @@ class BoltTask(FailingTask):
             await self.end_component("cleanup")
         finally:  # also if the cleanup hangs and is cut short
             self._close_collectors()
+            self._detacher.stop()
             for segment in self._inbox:
                 self.dead_letter(segment)
             self.say_what_ends()
@@ -185,9 +188,11 @@ class BoltTask(FailingTask):
                 self.emitter.seal_branches()
                 self._after_round(self._post)
             elif self._thread is None or not is_cancelled():  # killed: its thread may still be emitting
+                self._detach_if_idle()
                 self.emitter.flush()
 
     def _post(self) -> None:
+        self._detach_if_idle()
         self.emitter.post()
         if self._raised is None and not (self._inbox or self.fires or self._box.has_data):
             self._dry = True
@@ -302,6 +307,8 @@ class BoltTask(FailingTask):
         if executor.hold_open:
             if self._held.executed(segment):
                 self.emitter.hold(segment)
+                if not (self._inbox and self._inbox[0] is segment):  # to its end
+                    self._detacher.executed(segment)
             return
         counters.acked += count - failed
         segment.open -= count
@@ -309,6 +316,20 @@ class BoltTask(FailingTask):
             self.emitter.hold(segment)
         else:
             self.emitter.done(segment)
+
+    def _detach_if_idle(self) -> None:
+        if self._detacher and not (self._inbox or self.fires or self._box.has_data):
+            self._detacher.all()
+
+    def detaches(self) -> bool:
+        """See detaching.Holding."""
+        return not self._working or (self._suspended and self._thread is None)
+
+    def tell_detached(self) -> None:
+        """See detaching.Holding."""
+        self.emitter.flush()
+        if not self._working:
+            self.mailbox.nudge()  # it may be quiet now
 
     def _interrupted(self, segments: list[Segment]) -> None:
         """Killed in the middle of them: they were not executed to their end, so they are dead letters too."""

@@ -226,12 +226,13 @@ class BoltTaskCollector(TaskCollector):
             for segment in tup.segments:
                 self._ack_all(segment)
             return
-        if settle(tup.segment, tup.offset):
+        segment = tup.segment
+        if settle(segment, tup.offset):
             self._emitter.counters.acked += 1
             if self._on_ack is not None:
                 self._on_ack(tup)
-            if not tup.segment.open:
-                self._emitter.done(tup.segment)
+            if not segment.open or segment.lineage is not None:
+                self._emitter.settled(segment, tup.offset)
             self._wake()
 
     def fail(self, tup: Tuple | TupleBatch, error: BaseException | str | None = None) -> None:
@@ -240,10 +241,10 @@ class BoltTaskCollector(TaskCollector):
             for segment in tup.segments:
                 self._fail_each(segment, error)
             return
-        if settle(tup.segment, tup.offset):
-            self._fail(tup.segment, tup.offset, error)
-            if not tup.segment.open:
-                self._emitter.done(tup.segment)
+        segment = tup.segment
+        if settle(segment, tup.offset):
+            self._fail(segment, tup.offset, error)
+            self._emitter.settled(segment, tup.offset)
             self._wake()
 
     def _ack_all(self, segment: Segment) -> None:

@@ -86,8 +86,7 @@ class FailingTask(TimedTask):
         self.counters.executed += done - start
         if settle(segment, error.offset):
             self._fail_row(segment, error.offset, cause)
-            if not segment.open:
-                self.emitter.done(segment)
+            self.emitter.settled(segment, error.offset)
         else:
             self.report("execute", cause, segment.tuple_at(error.offset))
         self._fail_held(cause, keep=segment if done < len(segment.items) else None, below=error.offset)
@@ -100,8 +99,7 @@ class FailingTask(TimedTask):
             for offset in range(below if segment is keep else len(segment.items)):
                 if settle(segment, offset):
                     self._fail_row(segment, offset, failure)
-            if not segment.open:
-                self.emitter.done(segment)
+                    self.emitter.settled(segment, offset)
         if keep is not None:
             self._held.add((keep,))
             self.emitter.hold(keep)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..acker import Emission, Fate, Pending, Retries, Settled, Tree, Verdict, VerdictKind
+from ..acker import Emission, Fate, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
 from ..topology import AckValueSpout, Failure, FailValueSpout, Spout
 from .drive import USER_ERRORS, awaited, blamed, ran_out
 from .spout_collector import SpoutTaskCollector
@@ -46,10 +46,15 @@ class Fates:
         """Hear a verdict."""
         pending = self._pending
         if verdict.kind is VerdictKind.ACK:
+            if verdict.index >= 0:
+                tree = pending.message_acked(verdict.root, verdict.index)
+                if tree is not None:
+                    await self._acked(tree)
+                return
             if verdict.failure:  # what failed is named once more: the verdict on it may not have come
                 for index, failure in verdict.failure.items():
                     await self._fail(verdict.root, index, failure)
-            tree = pending.acked(verdict.root)
+            tree = pending.acked(verdict.root, verdict.left)
             if tree is not None:
                 await self._acked(tree)
         elif verdict.kind is VerdictKind.FAIL:
@@ -57,7 +62,7 @@ class Fates:
         elif verdict.kind is VerdictKind.EXPIRED:
             await self.expire([verdict.root])
         else:
-            pending.reset(verdict.root, self._task.env.clock.monotonic())
+            pending.reset(verdict.root, self._task.env.clock.monotonic(), verdict.index)
 
     async def _fail(self, root: int, index: int, failure: Any) -> None:
         failed = self._pending.failed(root, index, failure)
@@ -71,17 +76,17 @@ class Fates:
             for tree in trees:
                 await self._acked(tree)
 
-    async def expire(self, roots: list[int]) -> None:
+    async def expire(self, keys: Sequence[Key]) -> None:
         """Every open message of these trees fails."""
-        for root in roots:
-            for settled in self._pending.expired(root, Failure("timeout")):
+        for key in keys:
+            for settled in self._pending.expired(key, Failure("timeout")):
                 await self._failed(settled)
 
     async def fail_all(self, failure: Failure) -> None:
         """Every open message fails."""
         self._collector.void()
-        for root in self._pending.roots():
-            for settled in self._pending.expired(root, failure):
+        for key in self._pending.all():
+            for settled in self._pending.expired(key, failure):
                 await self._failed(settled)
 
     async def _acked(self, tree: Tree) -> None:

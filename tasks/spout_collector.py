@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..acker import Emission, Forget, IdSource, Init, Pending, Retries, Settled, Tree
+from ..acker import Emission, Forget, IdSource, Init, Pending, Retries, Settled, Tree, alone, in_company
 from ..actors import Inbox
 from ..topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, ColumnRows, Failure, Row, is_batch
 from .branches import UNTRACKED, Branch, OutStream
@@ -338,6 +338,7 @@ class SpoutTaskCollector(TaskCollector):
             emitter.seal(branch)
             self.settled_at_once.append(Tree(ids, emissions, failures, self._monotonic()))
             return
+        root = branch.root = alone(root) if len(ids) == 1 else in_company(root)
         self._pending.add(root, ids, emissions, failures, self._monotonic())
         emitter.seal(branch)
         # The edges of a tree's first segments go with its INIT, not with a turn's acks. No edge (a custom grouping that

@@ -23,7 +23,8 @@ class PendingMachine(RuleBasedStateMachine):
         self.now_s = 1_000.0
         self.next_id = 0
         self.open: dict[int, dict[int, Any]] = {}  # root -> index -> message id
-        self.since_s: dict[int, float] = {}
+        self.own: dict[tuple[int, int], Any] = {}  # messages with clocks of their own
+        self.since_s: dict[Any, float] = {}
         self.emitted: dict[Any, tuple[int, float, Emission | None]] = {}  # id -> attempts, emitted_s, emission
         self.settled: list[Any] = []
 
@@ -32,7 +33,7 @@ class PendingMachine(RuleBasedStateMachine):
         self.timeout_s = timeout_s
         self.pending = Pending(timeout_s)
 
-    @rule(root=ROOTS, count=st.integers(1, 4), attempts=st.integers(0, 2), keep=st.booleans())
+    @rule(root=ROOTS, count=st.integers(1, 5), attempts=st.integers(0, 2), keep=st.booleans())
     def add(self, root: int, count: int, attempts: int, keep: bool) -> None:
         ids = [f"m{self.next_id + i}" for i in range(count)]
         self.next_id += count
@@ -71,24 +72,70 @@ class PendingMachine(RuleBasedStateMachine):
             assert tree.open == len(messages)
             self.check(tree.settled(), messages, None)
 
+    def takes(self, root: int, index: int) -> list[Any]:
+        """One message, if it is open."""
+        if (root, index) in self.own:
+            self.since_s.pop((root, index))
+            return [self.own.pop((root, index))]
+        tree = self.open.get(root, {})
+        taken = [tree.pop(index)] if index in tree else []
+        if root in self.open and not tree:
+            self.ends(root)
+        return taken
+
+    @rule(root=ROOTS, left=st.lists(st.integers(0, 4), unique=True))
+    def acked_but_for_some(self, root: int, left: list[int]) -> None:
+        tree = self.pending.acked(root, left)
+        messages = self.open.get(root, {})
+        acked = [message_id for index, message_id in messages.items() if index not in left]
+        assert (tree is not None) is bool(acked)
+        if tree is not None:
+            assert tree.open == len(acked)
+            self.check(tree.settled(), acked, None)
+            self.settled += acked
+        if root in self.open:
+            self.open[root] = {index: messages[index] for index in left if index in messages}
+            if not self.open[root]:
+                self.ends(root)
+
+    @rule(root=ROOTS, index=st.integers(-2, 5))
+    def message_acked(self, root: int, index: int) -> None:
+        tree = self.pending.message_acked(root, index)
+        messages = self.takes(root, index)
+        assert (tree is not None) is bool(messages)
+        if tree is not None:
+            self.check(tree.settled(), messages, None)
+            self.settled += messages
+
     @rule(root=ROOTS, index=st.integers(-2, 5))
     def failed(self, root: int, index: int) -> None:
         settled = self.pending.failed(root, index, "bad")
-        tree = self.open.get(root, {})
-        if index not in tree:
-            assert settled is None
-            return
-        message_id = tree.pop(index)
-        self.settled.append(message_id)
-        if not tree:
-            self.ends(root)
-        assert settled is not None
-        self.check([settled], [message_id], "bad")
+        messages = self.takes(root, index)
+        self.settled += messages
+        self.check([settled] if settled is not None else [], messages, "bad")
 
     @rule(root=ROOTS)
     def expired(self, root: int) -> None:
         settled = self.pending.expired(root, "late")
         self.check(settled, self.ends(root), "late")
+
+    @rule(root=ROOTS, index=st.integers(0, 4))
+    def reset_of_a_message(self, root: int, index: int) -> None:
+        self.pending.reset(root, self.now_s, index)
+        for message_id in self.takes(root, index):
+            self.own[root, index] = message_id
+            self.since_s[root, index] = self.now_s
+
+    @rule()
+    def overdue_messages_fail(self) -> None:
+        for key in self.pending.overdue(self.now_s):
+            settled = self.pending.expired(key, "late")
+            if isinstance(key, tuple):
+                self.check(settled, [self.own.pop(key)], "late")
+                self.settled += [s.message_id for s in settled]
+                self.since_s.pop(key)
+            else:
+                self.check(settled, self.ends(key), "late")
 
     @rule(root=ROOTS)
     def reset(self, root: int) -> None:
@@ -102,8 +149,8 @@ class PendingMachine(RuleBasedStateMachine):
     def time_passes(self, delay_s: float) -> None:
         self.now_s += delay_s
         due = [
-            root
-            for root, since_s in self.since_s.items()
+            key
+            for key, since_s in self.since_s.items()
             if self.timeout_s is not None and since_s + self.timeout_s <= self.now_s
         ]
         assert self.pending.overdue(self.now_s) == due
@@ -113,10 +160,15 @@ class PendingMachine(RuleBasedStateMachine):
     def count_is_right_and_nothing_is_settled_twice(self) -> None:
         if not hasattr(self, "pending"):
             return
-        messages = [message_id for tree in self.open.values() for message_id in tree.values()]
+        messages = [
+            message_id
+            for key in self.since_s
+            for message_id in ([self.own[key]] if isinstance(key, tuple) else self.open[key].values())
+        ]
         assert self.pending.count == len(messages)
         assert self.pending.message_ids() == messages
-        assert len(self.pending) == len(self.open)
+        assert self.pending.all() == list(self.since_s)
+        assert len(self.pending) == len(self.open) + len(self.own)
         assert all(root in self.pending for root in self.open)
         assert len(set(self.settled)) == len(self.settled)
         assert set(self.settled) | set(messages) == set(self.emitted)

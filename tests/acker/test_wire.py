@@ -8,7 +8,7 @@ import pytest
 
 from aiostorm.acker import ACKER_MESSAGES, Acks, Init, Verdict, VerdictKind, Verdicts
 from aiostorm.topology import Failure
-from aiostorm.transport import unpack_value
+from aiostorm.transport import ProtocolError, pack_numbers, unpack_value
 from aiostorm.transport.sequence import MAX_PAYLOAD_BYTES
 
 LONG = Failure("failed", "bolt", 7, "€" * 2000)
@@ -62,3 +62,33 @@ def test_verdicts_with_failures_go_in_parts_in_their_order() -> None:
     found = [verdict for part in parts for verdict in part.verdicts]
     assert [verdict.root for verdict in found] == [verdict.root for verdict in [*failed, *acked]]
     assert [len(verdict.failure) for verdict in found[len(failed) :]] == list(range(1, 400, 40))
+
+
+def test_what_has_left_a_tree_goes_with_the_edges_of_its_root() -> None:
+    items = [(root, root * 7) for root in range(1, 5_000)]
+    detached = [(root, index, root + 10_000, 3) for root in range(1, 2_000) for index in range(10)]
+    parts = sent(Acks(items, None, [1], detached), 6)
+    assert sorted(pair for part in parts for pair in part.items) == items
+    assert [row for part in parts for row in part.detached] == detached
+    for part in parts:
+        assert {row[0] for row in part.detached} <= {root for root, _ in part.items}
+
+
+def test_verdicts_on_what_has_left_a_tree() -> None:
+    verdicts = [
+        Verdict(VerdictKind.ACK, 5, failure={1: SHORT}, left=(0, 70_000)),
+        Verdict(VerdictKind.ACK, 5, 70_000),
+        Verdict(VerdictKind.RESET, 5, 0),
+    ]
+    [part] = sent(Verdicts(verdicts), 1)
+    assert list(map(repr, part.verdicts)) == list(map(repr, verdicts))
+    assert part.verdicts[0].failure == {1: SHORT}
+    many = [Verdict(VerdictKind.ACK, root, left=tuple(range(10_000))) for root in range(1, 50)]
+    assert [v.left for part in sent(Verdicts(many), 49) for v in part.verdicts] == [v.left for v in many]
+
+
+@pytest.mark.parametrize("row", [(0, 1, 2, 3), (1, 2**31, 2, 3), (1, 1, 0, 3), (1, 1, 2, 0), (1, 1, 1, 3), (1, 1, 2)])
+def test_a_detached_row_that_is_none(row: tuple[int, ...]) -> None:
+    item = (3, 2, b"", (), (), pack_numbers(row))
+    with pytest.raises(ProtocolError, match="detached row"):
+        ACKER_MESSAGES.unpack(item)

@@ -12,9 +12,6 @@ from typing import Any, Self
 from aiostorm import BasicBolt, Bolt, BoltCollector, Fields, Grouping, GroupingContext, Spout, TopologyBuilder, Tuple
 from aiostorm.testing import FeederSpout
 
-ALONE = {"acker_tree_max_messages": 1}
-"""Storm's grain: each message in a tree of its own, acked and timed out without its neighbours."""
-
 
 class Notes(list[Any]):
     """A list that components share with the test: each task gets a copy of its component, but never of this."""

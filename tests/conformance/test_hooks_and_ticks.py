@@ -19,7 +19,7 @@ from aiostorm import (
 )
 from aiostorm.testing import FeederSpout, Recorder, SimClock, bolt_harness, track_topology
 
-from .parts import ALONE, Acks, Notes, Rich, Words, straight
+from .parts import Acks, Notes, Rich, Words, straight
 from .scenario import scenario
 
 # -- hooks -------------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ async def test_auto_task_hooks(local_cluster: LocalCluster) -> None:
     NOTED.clear()
     feeder = FeederSpout("n")
     sink = Recorder(fail_on=lambda tup: tup["n"] == 2)
-    config = {"topology.auto.task.hooks": [f"{__name__}:NotesAll"], **ALONE}
+    config = {"topology.auto.task.hooks": [f"{__name__}:NotesAll"]}
     with pytest.raises(ConfigError, match=r"topology\.auto\.task\.hooks.*cannot be loaded"):
         await local_cluster.submit("bad", straight(feeder, sink=sink), {"topology.auto.task.hooks": ["no.such:Hook"]})
     running = await local_cluster.submit("hooked", straight(feeder, sink=sink), config)

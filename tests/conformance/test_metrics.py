@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiostorm import LocalCluster, RunningTopology
 from aiostorm.testing import FeederSpout, SimClock, complete_topology
 
-from .parts import ALONE, Acks, AcksEveryOther, Words, straight
+from .parts import Acks, AcksEveryOther, Words, straight
 from .scenario import scenario
 
 TOTALS = "Totals, read from the running topology; theirs are buckets of time that a consumer gets"
@@ -37,7 +37,7 @@ async def test_counts(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
 @scenario("A tuple that is not acked is executed and no more", "metrics_test (0.10)#test-builtin-metrics-2", TOTALS)
 async def test_counts_of_a_forgotten_tuple(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder = FeederSpout("field1")
-    config = {"message_timeout_s": 100, **ALONE}
+    config = {"message_timeout_s": 100}
     running = await local_cluster.submit("metrics-tester", straight(feeder, bolt=AcksEveryOther), config)
     await feeder.feed("a", 1)
     await sim_clock.advance(6)
@@ -54,7 +54,7 @@ async def test_counts_of_a_forgotten_tuple(local_cluster: LocalCluster, sim_cloc
 @scenario("A timeout is a failure of the spout's", "metrics_test (0.10)#test-builtin-metrics-3", TOTALS)
 async def test_counts_of_a_timeout(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder = FeederSpout("field1")
-    config = {"message_timeout_s": 10, **ALONE}
+    config = {"message_timeout_s": 10}
     running = await local_cluster.submit("timeout-tester", straight(feeder, bolt=AcksEveryOther), config)
     for message_id, word in enumerate("abc", 1):
         await feeder.feed(word, message_id)

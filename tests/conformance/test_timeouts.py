@@ -9,18 +9,16 @@ import pytest
 from aiostorm import LocalCluster, Spout, TopologyBuilder, Tuple
 from aiostorm.testing import FeederSpout, SimClock
 
-from .parts import ALONE, AcksEveryOther, Notes, Rich, straight
+from .parts import AcksEveryOther, Notes, Rich, straight
 from .scenario import scenario
 
-GRAIN = (
-    "Exact to a twentieth: theirs fires between one and two times the timeout. Messages of one turn share a tree, and "
-)
+EXACT = "Exact to a twentieth: theirs fires between one and two times the timeout"
 
 
 @scenario(
     "A forgotten tuple fails by timeout, its neighbours are acked",
     "TopologyIntegrationTest#testTimeout",
-    GRAIN,
+    EXACT,
 )
 @pytest.mark.parametrize("grain", [1, 256])
 async def test_timeout(local_cluster: LocalCluster, sim_clock: SimClock, grain: int) -> None:
@@ -31,17 +29,17 @@ async def test_timeout(local_cluster: LocalCluster, sim_clock: SimClock, grain: 
     for message_id, word in enumerate("abc", 1):
         await feeder.feed(word, message_id)
     await sim_clock.advance(9)
-    assert feeder.acked == ([1, 3] if grain == 1 else [])
+    assert feeder.acked == [1, 3]
     assert feeder.failed == {}
     await sim_clock.advance(1.6)  # 10.6 seconds after it was emitted
-    assert list(feeder.failed) == ([2] if grain == 1 else [1, 2, 3])
+    assert list(feeder.failed) == [2]
     assert {failure.reason for failure in feeder.failed.values()} == {"timeout"}
 
 
 @scenario(
     "A bolt restarts the clock of a tuple that it holds",
     "TopologyIntegrationTest#testResetTimeout",
-    GRAIN,
+    EXACT,
 )
 async def test_reset_timeout(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     class ResetsTheFirst(Rich):
@@ -64,7 +62,7 @@ async def test_reset_timeout(local_cluster: LocalCluster, sim_clock: SimClock) -
                 self.collector.ack(tup)
 
     feeder = FeederSpout("field1")
-    config = {"message_timeout_s": 10, **ALONE}
+    config = {"message_timeout_s": 10}
     await local_cluster.submit("reset-timeout-tester", straight(feeder, resets=ResetsTheFirst), config)
     await feeder.feed("a", 1)
     await feeder.feed("b", 2)
@@ -87,7 +85,7 @@ async def test_reset_timeout(local_cluster: LocalCluster, sim_clock: SimClock) -
 @scenario("Time goes on when the test says so", "TestingTest#testAdvanceClusterTime")
 async def test_advance_time(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder = FeederSpout("field1")
-    config = {"message_timeout_s": 10, **ALONE}
+    config = {"message_timeout_s": 10}
     await local_cluster.submit("timeout-tester", straight(feeder, acks=AcksEveryOther), config)
     for message_id, word in enumerate("abc", 1):
         await feeder.feed(word, message_id)
@@ -101,7 +99,7 @@ async def test_advance_time(local_cluster: LocalCluster, sim_clock: SimClock) ->
 @scenario("Timeouts switched off: a forgotten tuple is pending for ever", "TestingTest#testDisableTupleTimeout")
 async def test_disabled_timeouts(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder = FeederSpout("field1")
-    config = {"topology.enable.message.timeouts": False, "message_timeout_s": 10, **ALONE}
+    config = {"topology.enable.message.timeouts": False, "message_timeout_s": 10}
     running = await local_cluster.submit("disable-timeout-tester", straight(feeder, acks=AcksEveryOther), config)
     for message_id, word in enumerate("abc", 1):
         await feeder.feed(word, message_id)

@@ -41,7 +41,6 @@ class Model:
     spoiled: set[Emission] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     boxes: list[Mailbox] = field(default_factory=list)
-    forgets: bool = False
     cyclic: bool = False
     over: bool = False
     executed: int = 0
@@ -69,9 +68,9 @@ class Model:
             if emission in self.spoiled and emission not in self.replayed:
                 self.problems.append(f"{emission} was acked though a tuple of it failed")
         elif failure.reason == "timeout":
-            # A forgotten tuple takes its whole tree with it; without one, nothing may be left hanging.
-            if not self.forgets:
-                self.problems.append(f"{emission} timed out though no bolt forgot a tuple")
+            # A forgotten tuple fails its own messages, and no others of its tree.
+            if emission not in self.spoiled:
+                self.problems.append(f"{emission} timed out though no bolt forgot a tuple of it")
         elif emission not in self.spoiled:
             self.problems.append(f"{emission} failed though no tuple of it did: {failure}")
 

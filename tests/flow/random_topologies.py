@@ -199,7 +199,6 @@ def draw(seed: int, tree_sizes: tuple[int, ...]) -> tuple[Topology, Config, Mode
     random_model.heard_by = model
     sources = [_add_spout(builder, rng, model, seed, i) for i in range(rng.randint(1, 2))]
     forget = rng.choice([0, 0, 0, 0.02])
-    model.forgets = forget > 0
     names = [f"b{i}" for i in range(rng.randint(1, 5))]
     for i, name in enumerate(names):
         spoiler = Spoiler(model, seed * 31 + i, rng.choice([0, 0, 0.02, 0.2]), rng.choice([0, 1, 1, 2, 3]), 4)
@@ -218,7 +217,7 @@ def draw(seed: int, tree_sizes: tuple[int, ...]) -> tuple[Topology, Config, Mode
         elif kind == "batch":
             made = Batch(name, spoiler)
         else:
-            made = Rich(name, spoiler, rng.choice([0, 0, 2]), forget, rng.choice([0, 0, 0.02]))
+            made = Rich(name, spoiler, rng.choice([0, 0, 2, 7]), forget, rng.choice([0, 0, 0.02]))
         declarer = builder.set_bolt(name, made, rng.choice([1, 1, 2, 3]))
         if kind == "rich":
             declarer.set_config(tick_tuple_freq_s=0.5)

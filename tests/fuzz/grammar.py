@@ -168,9 +168,10 @@ def task_messages(rng: Random) -> bytes:
     failure = Failure("failed", "b1", 3, "boom")
     messages: list[Any] = [
         Init(3, [(long(rng), long(rng))]),
-        Acks([(long(rng), long(rng))], [(long(rng), 2, failure)], [long(rng)]),
+        Acks([(long(rng), long(rng))], [(long(rng), 2, failure)], [long(rng)], [(long(rng), 3, long(rng), long(rng))]),
         Forget(3),
         Verdicts([Verdict(kind, long(rng), -1 if kind is VerdictKind.ACK else 2) for kind in VerdictKind]),
+        Verdicts([Verdict(VerdictKind.ACK, long(rng), left=(1, 5)), Verdict(VerdictKind.ACK, long(rng), 3)]),
     ]
     packed = [ACKER_MESSAGES.pack(7, message) for message in messages]
     return bytes((0x90 | len(packed),)) + b"".join(packed)

@@ -33,6 +33,7 @@ MACHINES: Final = (
     "spark/slot_room.py",
     "spark/table_ledger.py",
     "tasks/branches.py",
+    "tasks/detached.py",
     "tasks/emitter.py",
     "tasks/lineage.py",
     "testing/simulation/diagram.py",

@@ -225,8 +225,8 @@ async def test_feeding_at_the_limit_takes_one_for_one(local_cluster: LocalCluste
     assert len(hold.held) == 3
     hold.collectors[0].ack(hold.held[1])
     await sim_clock.settle()
-    # The three share a tree (one turn): the ack is heard when all are acked.
-    assert len(hold.held) == 3
+    # The three came in one turn, and each has left their tree: the ack is heard alone.
+    assert len(hold.held) == 4
     hold.collectors[0].ack(hold.held[0])
     hold.collectors[0].ack(hold.held[2])
     await sim_clock.settle()

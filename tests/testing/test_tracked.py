@@ -31,9 +31,6 @@ from aiostorm.testing import (
 
 from ..tasks.parts import Does, DoesRich, Notes, Numbers, line
 
-ALONE = {"acker_tree_max_messages": 1}
-"""Each message in a tree of its own: it is acked without its neighbours."""
-
 
 async def test_all_is_acked(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder, recorder = FeederSpout("n"), Recorder()
@@ -193,7 +190,7 @@ async def test_many_failures_are_told_shortly(local_cluster: LocalCluster) -> No
 
 async def test_emitted_and_nothing_moves(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder, hold, copy = FeederSpout("n"), DoesRich(), Does(lambda tup, collector: collector.emit(tup.values))
-    tracked = await track_topology(local_cluster, line(feeder, copy=copy, hold=hold), ALONE)
+    tracked = await track_topology(local_cluster, line(feeder, copy=copy, hold=hold))
     await feeder.feed_all([1, 2])
     await tracked.wait_emitted(2)
     assert (tracked.emitted, tracked.transferred, tracked.processed, tracked.acked) == (2, 4, 4, 0)
@@ -258,7 +255,7 @@ async def test_a_wait_that_something_keeps_from_ending(local_cluster: LocalClust
 
 async def test_a_spout_at_its_limit_does_not_move(local_cluster: LocalCluster) -> None:
     hold = DoesRich()
-    tracked = await track_topology(local_cluster, line(Numbers(5), hold=hold), {"max_spout_pending": 2, **ALONE})
+    tracked = await track_topology(local_cluster, line(Numbers(5), hold=hold), {"max_spout_pending": 2})
     await tracked.wait_emitted(2)
     assert len(hold.held) == 2
     hold.collectors[0].ack(hold.held[0])
@@ -268,7 +265,7 @@ async def test_a_spout_at_its_limit_does_not_move(local_cluster: LocalCluster) -
 
 async def test_a_replay_that_has_no_room_does_not_move(local_cluster: LocalCluster) -> None:
     hold = DoesRich()
-    config = {"max_spout_pending": 1, "max_retries": 9, **ALONE}
+    config = {"max_spout_pending": 1, "max_retries": 9}
     tracked = await track_topology(local_cluster, line(Numbers(5, each_call=2), hold=hold), config)
     await tracked.wait_emitted(2)  # one call may overshoot the limit
     hold.collectors[0].fail(hold.held[0])

@@ -1,0 +1,110 @@
+"""Detached: a segment whose open rows have left the trees by which they came, as a pure machine.
+
+    segment: root 7, edge 100, rows of messages 0 1 2 3      0 and 2 are done, 1 and 3 are held
+        └─► edge 100 of 7 is done                            told in one message
+            message 1 goes on under root 8, by edge 200      "
+            message 3 goes on under root 9, by edge 300      "
+
+1. A row's message gets one sub-tree and one edge, with the acker of its root, whatever the number of rows that the
+   segment brought of it. A row of several messages (anchors) is in several sub-trees.
+2. A tree of one message is never split: its edge stays, and is done when the last of its rows is.
+3. From now on the rows count down for each root, no longer for the segment. A row that was settled has no messages any
+   more: what is emitted as its child later is nobody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ..acker import IdSource, alone, is_alone
+from ..topology import Lineage, Same, Segment
+
+MAX_DETACHED: Final = 8_192
+"""A task tells its acker in one message of so many at most: 256 kB."""
+
+Told = tuple[int, int, int, int]
+"""(root, index, root of the sub-tree, its edge)."""
+
+
+class Detached(Lineage):
+    """The lineage of a detached segment. `left`: how many rows of each root are not settled."""
+
+    __slots__ = ("left",)
+
+    def __init__(
+        self, edges: dict[int, int], pairs: Sequence[tuple[tuple[int, int], ...]], left: dict[int, int]
+    ) -> None:
+        super().__init__(edges, pairs)
+        self.left = left
+
+    def settle(self, offset: int) -> list[tuple[int, int]]:
+        """A row is settled: the (root, edge) pairs that are done with it."""
+        pairs: Any = self.pairs
+        left = self.left
+        done: list[tuple[int, int]] = []
+        for root in dict.fromkeys([root for root, _ in pairs[offset]]):
+            left[root] -= 1
+            if not left[root]:
+                del left[root]
+                done.append((root, self.edges.pop(root)))
+        if not isinstance(pairs, Same):
+            pairs[offset] = ()
+        return done
+
+
+class Parted(NamedTuple):
+    """What has become of a segment: edges that are done, and what is told beside them."""
+
+    done: dict[int, int]
+    told: list[Told]
+
+
+def may_part(segment: Segment) -> bool:
+    """Has it open rows that can leave their trees?"""
+    if not segment.open or type(segment.lineage) is Detached:
+        return False
+    if segment.lineage is not None:
+        return not all(map(is_alone, segment.lineage.edges))
+    return bool(segment.root) and not is_alone(segment.root)
+
+
+def part(segment: Segment, ids: IdSource, ackers: int) -> Parted:
+    """Detach the open rows of a segment (see may_part)."""
+    before = segment.lineage.edges if segment.lineage is not None else {segment.root: segment.edge}
+    pairs = _open_pairs(segment)
+    one = isinstance(pairs, Same)
+    leaving = dict.fromkeys(pair for row in ([pairs.mark] if one else pairs) for pair in row if not is_alone(pair[0]))
+    subs = {pair: (alone(ids.take(), pair[0], ackers), pair[1]) for pair in leaving}
+    edges = {sub: ids.take() for sub, _ in subs.values()}
+    told = [(root, index, sub, edges[sub]) for (root, index), (sub, _) in subs.items()]
+    left: dict[int, int] = {}
+    if one:
+        pairs = Same(tuple([subs.get(pair, pair) for pair in pairs.mark]), len(pairs))
+        left = dict.fromkeys([root for root, _ in pairs.mark], segment.open)
+    else:
+        for offset, row in enumerate(pairs):
+            if row:
+                moved = pairs[offset] = tuple([subs.get(pair, pair) for pair in row])
+                for root in dict.fromkeys([root for root, _ in moved]):
+                    left[root] = left.get(root, 0) + 1
+        if segment.done is None:
+            segment.done = bytearray(len(segment.items))  # from now on each is settled by itself
+    edges |= {root: edge for root, edge in before.items() if root in left}  # of one message: they stay
+    segment.root, segment.edge, segment.indices = 0, 0, None
+    segment.lineage = Detached(edges, pairs, left)
+    return Parted({root: edge for root, edge in before.items() if root not in left}, told)
+
+
+def _open_pairs(segment: Segment) -> Any:
+    """The messages of each row that is open: for a batch of columns one mark, else a list."""
+    lineage = segment.lineage
+    marks: Any = segment.indices if lineage is None else lineage.pairs
+    if isinstance(marks, Same):
+        return Same(((segment.root, marks.mark),), len(marks)) if lineage is None else marks
+    pairs: list[tuple[tuple[int, int], ...]] = [()] * len(segment.items)
+    is_done = segment.done
+    for offset in range(len(pairs)):
+        if is_done is None or not is_done[offset]:
+            pairs[offset] = segment.pairs_of(offset)
+    return pairs

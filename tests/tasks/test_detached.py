@@ -1,0 +1,158 @@
+"""Detached rows: a segment leaves its tree, in pure machines; then in a world of them, in any order, with losses."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aiostorm.acker import Acks, IdSource, alone, in_company, is_alone
+from aiostorm.actors import Mailbox
+from aiostorm.tasks.account import Account
+from aiostorm.tasks.detached import MAX_DETACHED, Detached, may_part, part
+from aiostorm.tasks.lineage import lineage_of, settle
+from aiostorm.topology import Fields, Lineage, Origin, Same, Segment
+
+from .detached_world import World
+
+ORIGIN = Origin("spout", 1, "default", Fields("n"))
+ALONE = alone(77)
+
+
+def ids(seed: int = 1) -> IdSource:
+    return IdSource(random.Random(seed).randbytes)
+
+
+def settled(books: Account, segment: Segment, offset: int) -> None:
+    assert settle(segment, offset)
+    books.settled(segment, offset)
+
+
+@settings(max_examples=600, deadline=None)
+@given(seed=st.integers(0, 2**32), steps=st.integers(10, 400))
+def test_without_losses_every_message_is_settled_once_and_by_no_timeout(seed: int, steps: int) -> None:
+    World(seed, harm=False).run(steps)
+
+
+@settings(max_examples=900, deadline=None)
+@given(seed=st.integers(0, 2**32), steps=st.integers(10, 400))
+def test_lost_repeated_and_late_messages_make_no_false_ack(seed: int, steps: int) -> None:
+    World(seed, harm=True).run(steps)
+
+
+@given(root=st.integers(1, 2**64 - 1), drawn=st.integers(1, 2**64 - 1), ackers=st.integers(1, 9))
+def test_a_root_says_whether_its_tree_is_of_one_message_and_has_the_acker_of_another(
+    root: int, drawn: int, ackers: int
+) -> None:
+    assert is_alone(alone(root))
+    assert not is_alone(in_company(root))
+    made = alone(drawn, root, ackers)
+    assert is_alone(made)
+    assert made < 2**64
+    assert made % ackers == root % ackers or ackers == 1
+
+
+def test_the_held_rows_of_a_segment_go_on_in_sub_trees() -> None:
+    segment = Segment(ORIGIN, [1, 2, 3, 4], root=7, edge=100, indices=[0, 1, 1, 2])
+    settle(segment, 0)
+    parted = part(segment, ids(), 3)
+    assert parted.done == {7: 100}
+    assert [(root, index, sub % 3) for root, index, sub, _ in parted.told] == [(7, 1, 1), (7, 2, 1)]
+    one, two = [sub for _, _, sub, _ in parted.told]
+    assert [segment.pairs_of(offset) for offset in range(4)] == [(), ((one, 1),), ((one, 1),), ((two, 2),)]
+    assert segment.lineage is not None
+    assert segment.lineage.edges == {sub: edge for _, _, sub, edge in parted.told}
+    assert lineage_of(segment.tuple_at(3)) == (two, 2)
+    assert lineage_of(segment.tuple_at(0))[0] == 0, "a child of an acked row is nobody's"
+    assert not may_part(segment), "sub-trees are not split again"
+
+
+def test_a_tree_of_one_message_is_never_split() -> None:
+    segment = Segment(ORIGIN, [1], root=ALONE, edge=100, indices=[0])
+    assert not may_part(segment)
+    assert not may_part(Segment(ORIGIN, [1])), "untracked"
+    both = Segment(ORIGIN, [1, 2], lineage=Lineage({7: 1, ALONE: 2}, [((7, 3), (ALONE, 0)), ((7, 4),)]))
+    assert may_part(both)
+    parted = part(both, ids(), 1)
+    assert parted.done == {7: 1}
+    assert [(root, index) for root, index, _, _ in parted.told] == [(7, 3), (7, 4)]
+    lineage = both.lineage
+    assert isinstance(lineage, Detached)
+    assert lineage.edges[ALONE] == 2
+    assert lineage.left[ALONE] == 1
+
+
+def test_a_batch_of_columns_is_one_message() -> None:
+    segment = Segment(ORIGIN, [1, 2, 3], root=7, edge=100, indices=Same(5, 3))
+    parted = part(segment, ids(), 1)
+    [(root, index, sub, edge)] = parted.told
+    assert (root, index) == (7, 5)
+    assert segment.messages == ((sub, 5),)
+    lineage = segment.lineage
+    assert isinstance(lineage, Detached)
+    assert [lineage.settle(offset) for offset in range(3)] == [[], [], [(sub, edge)]]
+
+
+def account() -> tuple[Account, Mailbox]:
+    box = Mailbox(10)
+    return Account([box]), box
+
+
+def told(box: Mailbox) -> list[Any]:
+    found = []
+    while box.has_control:
+        acks = box.take_control()
+        assert isinstance(acks, Acks)
+        found.append((dict(acks.items), [row[:2] for row in acks.detached or ()]))
+    return found
+
+
+async def test_the_edge_and_the_sub_trees_are_told_in_one_message() -> None:
+    books, box = account()
+    segment = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1])
+    books.hold(segment)
+    books.xors[7] = 0b1  # made of a row of it
+    settled(books, segment, 0)
+    books.post()
+    assert told(box) == []
+    assert books.detach(segment, ids())
+    books.post()
+    assert told(box) == [({7: 101}, [(7, 1)])]
+    assert segment.lineage is not None
+    [(sub, edge)] = segment.lineage.edges.items()
+    books.xors[sub] = 0b10  # made of the row that is held
+    books.post()
+    assert told(box) == [], "the edge of the sub-tree is open"
+    settled(books, segment, 1)
+    books.post()
+    assert told(box) == [({sub: edge ^ 0b10}, [])]
+    books.hold(segment)
+    assert not books._open
+    assert not books._held
+
+
+async def test_what_is_detached_waits_for_other_open_segments_of_its_root() -> None:
+    books, box = account()
+    first = Segment(ORIGIN, [1], root=7, edge=1, indices=[0])
+    second = Segment(ORIGIN, [1], root=7, edge=2, indices=[1])
+    books.hold(first)
+    books.hold(second)
+    books.detach(first, ids())
+    books.post()
+    assert told(box) == []
+    books.detach(second, ids(2))
+    books.post()
+    assert told(box) == [({7: 3}, [(7, 0), (7, 1)])]
+
+
+async def test_more_than_a_message_holds_stays() -> None:
+    books, box = account()
+    count = MAX_DETACHED // 2 + 1
+    first, second = [Segment(ORIGIN, [0] * count, root=n, edge=n, indices=range(count)) for n in (7, 8)]
+    assert books.detach(first, ids())
+    assert not books.detach(second, ids())
+    books.post()
+    assert len(told(box)[0][1]) == count
+    assert books.detach(second, ids())
