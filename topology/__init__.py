@@ -44,7 +44,7 @@ from .keys import stable_hash
 from .plan import Plan, TaskSpec, make_plan
 from .shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
 from .streams import DEAD_LETTER_FIELDS, WATERMARK_FIELDS, StreamDecl, StreamId, direct, read_outputs
-from .time_flow import TimeFlow, TimeRole, Windowing, time_flow
+from .time_flow import LaterRows, TimeFlow, TimeRole, Windowing, time_flow
 from .topology import ComponentSpec, Subscription, Topology
 from .tuples import (
     ACKER_COMPONENT,
@@ -98,6 +98,7 @@ __all__ = [
     "GroupingContext",
     "KeyRangeGrouping",
     "KeyRanges",
+    "LaterRows",
     "Lineage",
     "LocalFirstGrouping",
     "LocalOrShuffleGrouping",

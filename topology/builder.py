@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Self
 from .components import Component
 from .errors import TopologyError
 from .groupings import AllGrouping, CustomGrouping, DirectGrouping, GlobalGrouping, Grouping
+from .keeping import cannot_keep
 from .keyed import FieldsGrouping, PartialKeyGrouping
 from .shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
 from .streams import StreamId
-from .time_flow import cannot_keep
 from .topology import Kind, Subscription, Summary, Topology
 from .tuples import DEFAULT_STREAM
 from .validation import Declaration, check

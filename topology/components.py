@@ -7,7 +7,7 @@ snake_case.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from .fields import Fields
@@ -368,6 +368,12 @@ class Bolt(Component):
 
 class BasicBolt(Component):
     """A bolt whose emits are anchored to the input, which is acked when `execute` returns and failed when it raises."""
+
+    @property
+    def time_role(self) -> TimeRole:
+        """See Component. A batch may emit what has no anchors, and a tick has none."""
+        anchors = not (hasattr(self, "execute_batch") or hasattr(self, "on_tick"))
+        return replace(super().time_role, anchors=anchors)
 
     def prepare(self, context: TopologyContext) -> Any:
         """Called once before anything else, and again after a restart (on a new instance)."""

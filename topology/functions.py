@@ -30,12 +30,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, overload
 
 from .components import Component, Outputs
 from .errors import TopologyError
 from .fields import Fields
 from .streams import StreamDecl
+from .time_flow import TimeRole
 
 Style = Literal["function", "generator"]
 
@@ -84,6 +86,11 @@ class FunctionBolt(_FunctionComponent):
         if arrow and not self.accepts(1):
             problem = f"@bolt(arrow=True) function {self.name!r} must take one argument, the pyarrow.RecordBatch"
             raise TopologyError([problem])
+
+    @property
+    def time_role(self) -> TimeRole:
+        """See Component."""
+        return replace(super().time_role, anchors=True)
 
     def accepts(self, count: int) -> bool:
         """True if the function can be called with `count` values."""

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .errors import TopologyError
+from .keeping import cannot_keep
 from .streams import StreamId
-from .time_flow import TimeFlow, cannot_keep, time_flow
+from .time_flow import TimeFlow, time_flow
 from .topology import Topology
 from .tuples import ACKER_COMPONENT
 

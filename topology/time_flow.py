@@ -22,9 +22,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from .config import Config
     from .plan import Edge
-    from .topology import ComponentSpec, Topology
+    from .topology import Topology
 
 
 class Windowing(Enum):
@@ -36,6 +35,14 @@ class Windowing(Enum):
     EVENTS = "events"  # windows by event time, or by ingestion time
 
 
+class LaterRows(Enum):
+    """What must come before rows that are kept are let go (keeping.py)."""
+
+    NONE = "none"
+    SOME = "a later row of some input"
+    EACH = "a later row of each input"
+
+
 @dataclass(frozen=True, slots=True)
 class TimeRole:
     """What a component declares. `tells`: it emits watermarks itself. `stamped`: it asks when a row came in.
@@ -43,7 +50,8 @@ class TimeRole:
     `follow` (windows.RowTime): those that emit to it follow the timestamps of what they emit; None: they need not.
 
     `keeps`: rows are acked when windows fire, `kept_ms` after they came (None: nobody can say). `kept_rows`: so many of
-    them must be there at once, or no window fires.
+    them must be there at once, or no window fires. `later`: rows that must come as well. `anchors`: what it emits is a
+    child of what it reads, always.
     """
 
     windowing: Windowing = Windowing.NONE
@@ -51,6 +59,8 @@ class TimeRole:
     keeps: bool = False
     kept_ms: int | None = None
     kept_rows: int | None = None
+    later: LaterRows = LaterRows.NONE
+    anchors: bool = False
     stamped: bool = False
     follow: Any = None
 
@@ -113,55 +123,6 @@ def time_flow(topology: Topology, feedback: frozenset[Edge]) -> TimeFlow:
         grown = bool(more)
     stamped = any(role.stamped for role in roles.values())
     return TimeFlow(frozenset(marks), frozenset(tells), frozenset(kept), stamped, roles)
-
-
-def cannot_keep(topology: Topology, config: Config | None) -> list[str]:
-    """A problem for each component that keeps tuples in vain: too long, or more than there are (None: by default)."""
-    if not any(spec.time.keeps for spec in topology.components.values()):
-        return []
-    if config is None:
-        from .config import Config
-
-        config = Config()
-    return [*_kept_too_long(topology, config), *_kept_too_many(topology, config)]
-
-
-def _kept_too_many(topology: Topology, config: Config) -> list[str]:
-    """A window by count that is longer than spouts may have messages open never fires: they all time out."""
-    problems = []
-    for spec in topology.components.values():
-        sources = {subscription.source.component for subscription in spec.inputs}
-        pending = [_most_pending(topology.components[source], config) for source in sources]
-        rows, most = spec.time.kept_rows, sum(several for several in pending if several is not None)
-        if rows is not None and None not in pending and rows > most:
-            problems.append(
-                f"bolt {spec.id!r}: it keeps {rows} tuples until their windows have fired, but its spouts have {most} "
-                "messages open at most: raise topology.max.spout.pending, or use a WindowedBolt, which keeps no tuples"
-            )
-    return problems
-
-
-def _most_pending(source: ComponentSpec, config: Config) -> int | None:
-    """So many messages of a spout are open at once; None: nobody can say. (Bolts may make many rows of a message.)"""
-    from .config import component_config
-
-    most = component_config(config, source.config).max_spout_pending if source.kind == "spout" else None
-    return None if most is None else most * source.parallelism
-
-
-def _kept_too_long(topology: Topology, config: Config) -> list[str]:
-    if not config.enable_message_timeouts:
-        return []
-    specs = topology.components.values()
-    keeping = [(spec.id, kept_ms) for spec in specs if (kept_ms := spec.time.kept_ms) is not None]
-    limit_s = config.message_timeout_s
-    return [
-        f"bolt {component!r}: it keeps tuples until their windows have fired, for {kept_ms / 1000:g} s and more, but "
-        f"messages time out after {limit_s:g} s: raise topology.message.timeout.secs above that "
-        "(create_topology(config=Config(message_timeout_s=…))), or use a WindowedBolt, which keeps no tuples"
-        for component, kept_ms in keeping
-        if kept_ms >= limit_s * 1000
-    ]
 
 
 def _tells(role: TimeRole, sources: list[str], tells: set[str]) -> bool:

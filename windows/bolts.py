@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, ClassVar, Final
 
@@ -24,6 +25,7 @@ from ..topology import (
     DEFAULT_STREAM,
     BoltCollector,
     Fields,
+    LaterRows,
     Outputs,
     StreamId,
     TimeRole,
@@ -348,7 +350,11 @@ class BufferedWindowBolt(WindowBolt):
         elif isinstance(self.windows, Session):
             kept_ms = self.windows.gap_ms + waits_ms  # the least: nobody knows how long a session will go on
         kept_rows = self.windows.size if isinstance(self.windows, Counts) else None
-        return TimeRole(role.windowing, keeps=True, kept_ms=kept_ms, kept_rows=kept_rows, stamped=role.stamped)
+        later = LaterRows.NONE
+        if role.windowing is Windowing.EVENTS and self.generator is None and not self.fire_when_idle:
+            waits_for_all = self.policy is WatermarkPolicy.TASK_MAX_GLOBAL_MIN_TIMESTAMP
+            later = LaterRows.EACH if waits_for_all else LaterRows.SOME
+        return replace(role, keeps=True, kept_ms=kept_ms, kept_rows=kept_rows, later=later)
 
     def machine(self, settings: TimeSettings) -> KeepingMachine:
         """What does the work. WindowError if it cannot be made."""

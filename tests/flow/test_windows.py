@@ -72,6 +72,34 @@ async def test_the_input_that_is_furthest_behind_counts_until_it_is_idle(cluster
     assert running.metrics()["windows"].tasks[0].time.idle  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+async def test_when_all_are_silent_time_is_where_the_furthest_is(cluster: LocalCluster, first: int) -> None:
+    """In whatever order they fall silent. What is beyond that waits for the next row; what comes behind it is late."""
+    rig = Rig(sums(idle_timeout_ms=10_000), spouts=2)
+    running = await cluster.submit("t", rig.topology)
+    feeds = [[("ann", 100, 1), ("ann", 1_500, 1)], [("ann", 2_500, 2), ("ann", 3_900, 4), ("ann", 4_000, 8)]]
+    await rig.feed(*feeds[first], to=first)
+    await asyncio.sleep(5)
+    await rig.feed(*feeds[1 - first], to=1 - first)
+    await asyncio.sleep(20)
+    assert rig.sink.values == [
+        ("ann", 1, 0, 1_000),
+        ("ann", 1, 1_000, 2_000),
+        ("ann", 2, 2_000, 3_000),
+        ("ann", 4, 3_000, 4_000),
+    ]
+    metrics = running.metrics()["windows"]
+    assert (metrics.watermark_ms, metrics.live_windows, metrics.late) == (4_000, 1, 0)
+    await asyncio.sleep(100)
+    assert len(rig.sink.values) == 4
+    await rig.feed(("ann", 1_600, 1), ("ann", 4_100, 16))
+    await running.wait_idle()
+    assert running.metrics()["windows"].late == 1
+    rig.finish()
+    await running.wait_idle()
+    assert rig.sink.values[4:] == [("ann", 24, 4_000, 5_000)]
+
+
 async def test_watermarks_travel_through_bolts_that_have_no_windows(cluster: LocalCluster) -> None:
     feeder, sink = FeederSpout(FIELDS), Recorder()
 

@@ -13,9 +13,12 @@ from aiostorm.windows import (
     Counts,
     Periodic,
     PlainWindows,
+    Session,
+    SessionWindows,
     Sliding,
     TimestampError,
     Tumbling,
+    WatermarkPolicy,
     Watermarks,
     WindowError,
     WindowLimitError,
@@ -150,6 +153,71 @@ def test_a_late_row_after_the_others() -> None:
         if watermark is not None:
             list(windows.advance(watermark))
     assert late_ones == [600]
+
+
+@scenario(
+    "MAX_TIMESTAMP_WITH_RATIO, 0.9: of ten inputs one is at 120, eight at 50, one has said nothing; [0, 100)",
+    "JStorm WatermarkTriggerPolicy (code)#MAX_TIMESTAMP_WITH_RATIO",
+    "by its text (the greatest is past the end, 9 of 10 were heard) it fires; by its code not",
+    "it waits until nine are at 100",
+    "What eight inputs still bring for it must not be lost",
+)
+def test_a_share_of_the_inputs_has_passed_the_end() -> None:
+    marks = Watermarks(range(10), policy=WatermarkPolicy.MAX_TIMESTAMP_WITH_RATIO, ratio=0.9)
+    windows = PlainWindows(Tumbling(100), Count())
+    windows.add([None], [20], [1])
+    for name, at_ms in enumerate([120] + [50] * 8):
+        marks.advance(name, at_ms, 0)
+    assert marks.watermark == 50
+    assert list(windows.advance(50)) == []
+    for name in range(1, 8):
+        marks.advance(name, 100, 0)
+    assert marks.watermark == 50
+    assert marks.advance(8, 100, 0) == 100
+    assert [one.window.end for one in windows.advance(100)] == [100]
+
+
+@scenario(
+    "Watermark 50, then a row at 20; windows of 100 ms",
+    "JStorm WindowedBoltExecutor (code)#execute",
+    "late: it is behind the watermark",
+    "on time: [0, 100) is open; late when that has fired",
+    "A tuple is late if all its windows have fired: what is still open takes it",
+)
+def test_a_row_behind_the_watermark_whose_window_is_open() -> None:
+    windows = PlainWindows(Tumbling(100), Count())
+    list(windows.advance(50))
+    assert windows.add([None], [20], [1]).late == []
+    assert [one.result for one in windows.advance(100)] == [1]
+    assert windows.add([None], [20], [1]).late == [0]
+
+
+@scenario(
+    "Sessions with a gap of 10 ms: rows at 0 and 10, at 30 and 41",
+    "JStorm TimeWindow (code)#intersects",
+    "[0, 20); [30, 40) and [41, 51); the first fires at 20",
+    "the same; the first fires at 21",
+    "A row at 20 may still come when the watermark is 20, and is in it",
+)
+def test_sessions_that_touch() -> None:
+    windows = SessionWindows(Session(10), Count())
+    windows.add([None] * 4, [41, 0, 30, 10], [1] * 4)
+    assert list(windows.advance(20)) == []
+    assert [(one.window.start, one.window.end) for one in windows.advance(21)] == [(0, 20)]
+    assert [(one.window.start, one.window.end) for one in windows.advance(99)] == [(30, 40), (41, 51)]
+
+
+@scenario(
+    "Sessions with a gap of 10 ms: rows at 0, 15 and 8",
+    "JStorm WindowedBoltExecutor (code)#mergeSessionWindows",
+    "two that overlap, [0, 18) and [8, 25)",
+    "[0, 25)",
+    "A row that joins several sessions makes them one, as in Flink",
+)
+def test_a_row_that_joins_two_sessions() -> None:
+    windows = SessionWindows(Session(10), Count())
+    windows.add([None] * 3, [0, 15, 8], [1] * 3)
+    assert [(one.window.start, one.window.end, one.result) for one in windows.advance(99)] == [(0, 25, 3)]
 
 
 @scenario(
