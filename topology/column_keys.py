@@ -1,13 +1,14 @@
 """Hashes of columns: `stable_hash` of every row of Arrow columns, without a Python loop over rows.
 
-    integers, booleans, floats ─▶ residues modulo 2^61 - 1 ─┐
-    dates, times, timestamps, durations ─▶ microseconds ────┼▶ seed, mix (NumPy, wrapping at 64 bit)
-    text, bytes ─▶ fold the k-th 8 bytes of all rows ───────┘
+    integers, booleans, floats ─▶ residues modulo 2^61 - 1 ────────┐
+    dates, times, timestamps, durations ─▶ microseconds ───────────┼▶ + seed ─▶ cube modulo 2^61 - 1
+    text, bytes ─▶ residues modulo DATA_PRIME: 4-byte words of ────┘
+                   many rows, times what each place weighs
     decimals, UUIDs, the rest ─▶ `value_hash` of each distinct value, and back by its place
 
 1. `hash_rows(columns)[i] == stable_hash(row i)`, where row i holds what the columns' `to_pylist` gives. keys.py and
    this file are two spellings of one function; test_column_keys.py draws columns of every type and compares.
-2. A loop here is over columns, words of the longest key, or distinct values.
+2. A loop here is over columns, blocks of rows, or distinct values.
 3. A null is None. A finer time than a microsecond is cut off (≈, as for NumPy's scalars): it shares a task.
 4. A column of lists or structs is refused by its type: UnhashableKeyError, as for a list or a dict in a row.
 
@@ -38,10 +39,10 @@ def hash_rows(columns: Sequence[Any]) -> Hashes:
     """The `stable_hash` of each row of these columns (Arrow arrays of one length), as uint64."""
     if len(columns) == 1:
         return hash_column(columns[0])
-    state = np.full(len(columns[0]), (keys.SEVERAL + len(columns)) & keys.MASK, _U64)
+    state = np.full(len(columns[0]), (keys.SEVERAL + len(columns)) % keys.PRIME, _U64)
     for column in columns:
-        state = _fold(state, hash_column(column))
-    return _mix(state)
+        state = (_product(state, _FOLD) + hash_column(column)) % _PRIME
+    return _cubed(state)
 
 
 def hash_column(column: Any) -> Hashes:
@@ -95,21 +96,31 @@ def _filled(column: Any, kind: Any) -> np.ndarray[Any, Any]:
 # -- steps, as in keys.py ----------------------------------------------------------------------------------------------
 
 
-def _mix(state: Hashes) -> Hashes:
-    state = (state ^ (state >> _U64(30))) * _U64(keys.MIX_1)
-    state = (state ^ (state >> _U64(27))) * _U64(keys.MIX_2)
-    return state ^ (state >> _U64(31))
+_FOLD = _U64(keys.FOLD)
+_DATA_PRIME = _U64(keys.DATA_PRIME)
+_EXCESS = _U64(keys.DATA_EXCESS)
 
 
-def _fold(state: Hashes, word: Hashes) -> Hashes:
-    state = (state ^ word) * _U64(keys.FOLD)
-    return state ^ (state >> _U64(32))
+def _product(left: Hashes, right: Any) -> Hashes:
+    """The product modulo 2^61 - 1 of two such residues."""
+    # x = a * 2^31 + b: the product is aa' * 2^62 + (ab' + a'b) * 2^31 + bb', and 2^61 is 1.
+    high, low = left >> _U64(31), left & _U64(0x7FFFFFFF)
+    right_high, right_low = (high, low) if right is left else (right >> _U64(31), right & _U64(0x7FFFFFFF))
+    middle = high * right_low + low * right_high
+    outer = (high * right_high << _U64(1)) + low * right_low
+    product: Hashes = (outer + (middle >> _U64(30)) + ((middle & _U64(0x3FFFFFFF)) << _U64(31))) % _PRIME
+    return product
+
+
+def _cubed(state: Hashes) -> Hashes:
+    """The cube modulo 2^61 - 1 of a number of up to 64 bits."""
+    state = state % _PRIME
+    return _product(_product(state, state), state)
 
 
 def _signed(residue: Hashes, negative: np.ndarray[Any, np.dtype[np.bool_]]) -> Hashes:
-    """Numbers from residues and signs: Python's numeric hash, seeded and mixed."""
-    code = np.where(negative, ~residue + _U64(1), residue)
-    return _mix(code + _U64(keys.NUMBER))
+    """Numbers from residues and signs: Python's numeric hash, with the seed, cubed."""
+    return _cubed(np.where(negative, ~residue + _U64(1), residue) + _U64(keys.NUMBER))
 
 
 def _integers(column: Any) -> Hashes:
@@ -151,51 +162,78 @@ def _times(column: Any) -> Hashes:
         days = _filled(column, pa.int32() if types.is_date32(kind) else pa.int64()).astype(np.int64)
         if types.is_date64(kind):
             days //= _DAY_MS
-        return _mix(days.view(_U64) + _U64(keys.DATE))
+        return _cubed(days.view(_U64) + _U64(keys.DATE))
     ticks = _filled(column, pa.int32() if types.is_time32(kind) else pa.int64()).astype(np.int64)
     micros = ticks // 1000 if kind.unit == "ns" else ticks * _SCALE[kind.unit]
     if types.is_timestamp(kind):
         seed = keys.NAIVE if kind.tz is None else keys.INSTANT
     else:
         seed = keys.TIME if types.is_time(kind) else keys.DURATION
-    return _mix(micros.view(_U64) + _U64(seed))
+    return _cubed(micros.view(_U64) + _U64(seed))
 
 
 # -- text and bytes ----------------------------------------------------------------------------------------------------
 
-_LOW_BYTES = np.array([(1 << 8 * count) - 1 for count in range(9)], _U64)
+_LOW_BYTES = np.array([(1 << 8 * count) - 1 for count in range(5)], np.uint32)
+_LENGTH_KEYS = {seed: np.array(keys.data_keys(seed), _U64) for seed in (keys.TEXT, keys.BYTES)}
+_WORDS = np.arange(keys.LONG_BYTES // 4, dtype=np.int64) * 4
+# What each 4 bytes weigh modulo DATA_PRIME, in three columns of 21 bits: 16 products of a word and 21 bits are added up
+# in 57.
+_WEIGHTS = np.array(
+    [[pow(2, 8 * int(at), keys.DATA_PRIME) >> piece & 0x1FFFFF for piece in (0, 21, 42)] for at in _WORDS],
+    _U64,
+)
+_BLOCK_ROWS = 8192
+"""So many rows at a time: what lies between two steps stays in the processor's cache."""
 
 
 def _words(column: Any, seed: int) -> Hashes:
-    """All values together, a word at a time; those of more than LONG_BYTES once for each distinct one."""
-    if not len(column):
+    """The values of a block together; those of more than LONG_BYTES once for each distinct one."""
+    count = len(column)
+    if not count:
         return np.empty(0, _U64)
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offsets, data = column.buffers()
     width: Any = np.int64 if large else np.int32
-    ends = np.frombuffer(offsets, width, len(column) + 1, column.offset * np.dtype(width).itemsize).astype(np.int64)
+    ends = np.frombuffer(offsets, width, count + 1, column.offset * np.dtype(width).itemsize).astype(np.int64)
     first, last = int(ends[0]), int(ends[-1])
-    # Eight more bytes, so that a word may be read at the last one.
-    text = np.zeros(last - first + 8, np.uint8)
+    # Some more bytes, so that words may be read behind the last one.
+    text = np.zeros(last - first + keys.LONG_BYTES + 4, np.uint8)
     if last > first:
-        text[:-8] = np.frombuffer(data, np.uint8, last - first, first)
-    at_every_byte: Any = np.ndarray((last - first + 1,), "<u8", text, strides=(1,))
+        text[: last - first] = np.frombuffer(data, np.uint8, last - first, first)
+    at_every_byte: Any = np.ndarray((len(text) - 3,), "<u4", text, strides=(1,))
     starts, lengths = ends[:-1] - first, np.diff(ends)
     if column.null_count:
-        lengths[_nulls(column)] = 0  # what lies under a null is nobody's
-    state = lengths.view(_U64) + _U64(seed)
-    long = lengths > keys.LONG_BYTES
-    longest = int(lengths.max()) if not long.any() else keys.LONG_BYTES
-    for position in range(0, longest, 8):
-        rest = lengths - position
-        rows = np.flatnonzero((rest > 0) & ~long)
-        word = at_every_byte[starts[rows] + position] & _LOW_BYTES[np.minimum(rest[rows], 8)]
-        state[rows] = _fold(state[rows], word)
-    hashes = _mix(state)
-    if long.any():
-        rows = np.flatnonzero(long)
-        hashes[rows] = _by_distinct_value(column.take(pa.array(rows)))
+        lengths[_nulls(column)] = 0  # what lies under a null does not count
+    long = np.flatnonzero(lengths > keys.LONG_BYTES)
+    lengths[long] = 0
+    hashes = np.empty(count, _U64)
+    for begin in range(0, count, _BLOCK_ROWS):
+        rows = slice(begin, begin + _BLOCK_ROWS)
+        residues = _data_residues(at_every_byte, starts[rows], lengths[rows])
+        hashes[rows] = _cubed(residues + _LENGTH_KEYS[seed][lengths[rows]])
+    if len(long):
+        hashes[long] = _by_distinct_value(column.take(pa.array(long)))
     return hashes
+
+
+def _data_residues(at_every_byte: Any, starts: Any, lengths: Any) -> Hashes:
+    """Each value, as one integer, modulo DATA_PRIME."""
+    n_words = -(-int(lengths.max()) // 4)
+    if not n_words:
+        return np.zeros(len(lengths), _U64)
+    at = _WORDS[:n_words]
+    words = at_every_byte[starts[:, None] + at] & _LOW_BYTES[np.clip(lengths[:, None] - at, 0, 4)]
+    low, middle, high = (words.astype(_U64) @ _WEIGHTS[:n_words]).T
+    residues: Hashes = (_shifted(_shifted(high) + middle) + low) % _DATA_PRIME
+    return residues
+
+
+def _shifted(number: Hashes) -> Hashes:
+    """A number below 2^61 times 2^21, modulo DATA_PRIME, where 2^61 is DATA_EXCESS."""
+    high, low = number >> _U64(40), number & _U64((1 << 40) - 1)
+    shifted: Hashes = (high * _EXCESS + (low << _U64(21))) % _DATA_PRIME
+    return shifted
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------

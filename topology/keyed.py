@@ -1,6 +1,6 @@
 """Groupings by key: equal keys go to the same task (or to the same two).
 
-    row ──named fields──▶ key ──stable_hash──▶ 64 bits ──▶ task          (fields)
+    row ──named fields──▶ key ──stable_hash──▶ 61 bits ──▶ task          (fields)
                                                       ──▶ range ──▶ task (key range: state can move with its range)
                                                       ──▶ two tasks, the one less used (partial key)
 

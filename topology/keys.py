@@ -1,8 +1,9 @@
 """Stable hash: values that are equal in Python hash equally, in every process and on every machine.
 
 Python's own `hash` of a string differs between processes, so it cannot say which task owns a key. Here a value becomes
-a 64-bit number in steps that NumPy can take for a whole column at once (columns.py): whatever is changed here must be
-changed there, and the numbers say where state is kept.
+a 61-bit number in a few operations of Python's integers, each of which is one call of C, and which NumPy can take for a
+whole column at once (column_keys.py): whatever is changed here must be changed there, and the numbers say where state
+is kept.
 
 1. Equal values have equal hashes: a grouping remembers keys in a dict, where `1`, `True` and `1.0` are one key.
 2. The hash depends on the value only: not on the process, the hash seed, the platform or the time zone of the machine.
@@ -13,7 +14,7 @@ changed there, and the numbers say where state is kept.
 |---|---|
 | None | itself |
 | int, bool, float, Decimal, Fraction, complex | the number: 1 = True = 1.0 = Decimal("1.00") = 1+0j; -0.0 = 0 |
-| … beyond 61 bit or not whole | its residue modulo 2^61 - 1, as Python's numeric hash has it ≈ |
+| … beyond 60 bits or not whole | its residue modulo 2^61 - 1, as Python's numeric hash has it; -1 = 2^61 - 2 then ≈ |
 | NaN of any type | one key; infinities by sign |
 | str; bytes | UTF-8; the bytes. "a" and b"a" are two keys |
 | datetime with a zone | the instant: 12:00+00:00 = 14:00+02:00 (as Python compares, `fold` is left out) |
@@ -27,13 +28,17 @@ changed there, and the numbers say where state is kept.
 | numpy scalar | `.item()`; times in microseconds, what is finer is cut off ≈ |
 | subclass of the above with an `==` of its own; bytearray, memoryview, list, dict, set, anything else | refused |
 
-    number, microseconds ─▶ + seed of the kind ─────────────────────────────────▶ mix ─▶ 64 bits
-    text, bytes ≤ 40     ─▶ seed + length ─▶ fold each 8 bytes (little end) ────▶ mix
+    number, microseconds ─▶ + seed of the kind ───────────────────────────────────────────▶ cube modulo 2^61 - 1
+    text, bytes ≤ 64     ─▶ as one integer modulo DATA_PRIME ─▶ + key of kind and length ──▶ cube modulo 2^61 - 1
     text, bytes longer   ─▶ BLAKE2b
-    several values       ─▶ seed + count ─▶ fold the hash of each ──────────────▶ mix
+    several values       ─▶ polynomial of their hashes modulo 2^61 - 1 ───────────────────▶ cube modulo 2^61 - 1
 
-`mix` is the finaliser of splitmix64 (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014): one to one, and every bit of the
-number decides every bit of the result, so `% n` is even over numbers in sequence too.
+Modulo 2^61 - 1, because Python's `hash` of an integer is that residue, in C and without a division. Of text it would be
+a bad one: eight bytes further on a character would weigh eight times as much, so that "0.......1" and "8.......0" met.
+The residue modulo DATA_PRIME has no such small weights (L. Carter, M. Wegman 1979 for primes drawn by chance; the
+constant says what this one avoids). A residue is linear in the characters and keeps the distances of numbers in
+sequence. A cube does neither, so that `% n` spreads both as chance would: tests/topology/test_column_keys.py counts. A
+square costs a multiplication less and fails there.
 
 Storm: FieldsGrouping uses Arrays.deepHashCode of the values, which for a class without hashCode differs between
 workers without a word (depart).
@@ -47,7 +52,6 @@ import decimal
 import enum
 import fractions
 import hashlib
-import struct
 import sys
 import uuid
 from collections.abc import Callable, Iterable
@@ -57,16 +61,22 @@ from typing import Any, Final
 from .errors import UnhashableKeyError
 
 PRIME: Final = (1 << 61) - 1
+DATA_EXCESS: Final = 0x49816FE3
+DATA_PRIME: Final = (1 << 61) - DATA_EXCESS
+"""A step of 2^61 (a bit of the eighth byte) weighs as much as DATA_EXCESS, one of 2^64 (the ninth byte) as much as 8
+times that. The prime is one for which no change of ASCII characters in the first bytes makes up for it: of each of the
+first 16 multiples of both a byte, read with its sign, is beyond 94."""
 MASK: Final = (1 << 64) - 1
-LONG_BYTES: Final = 40
-"""Text and bytes beyond this are hashed with BLAKE2b: in Python that is cheaper than a step for every word."""
+LONG_BYTES: Final = 64
+"""Text and bytes beyond this are hashed with BLAKE2b, whose cost hardly grows with the length."""
 
-# Each kind begins at a number of its own (the first 64 bits of BLAKE2b of its name), so that 1 and a date of day 1 do
-# not meet.
+# Each kind begins at a number of its own (of BLAKE2b of its name), so that 1 and a date of day 1 do not meet. Not
+# below 2^61, so that with the residue of a negative number it is positive.
 
 
 def _seed(kind: str) -> int:
-    return int.from_bytes(hashlib.blake2b(kind.encode(), digest_size=8).digest(), "little")
+    digest = hashlib.blake2b(kind.encode(), digest_size=8).digest()
+    return (1 << 61) + (int.from_bytes(digest, "little") >> 3)
 
 
 NUMBER: Final = _seed("number")
@@ -85,17 +95,24 @@ _DATACLASS = _seed("dataclass")
 _COMPLEX = _seed("complex")
 _UUID = _seed("uuid")
 
-FOLD: Final = 0x9FB21C651E98DF25
-MIX_1: Final = 0xBF58476D1CE4E5B9
-MIX_2: Final = 0x94D049BB133111EB
+FOLD: Final = 0x1FB21C651E98DF25
+
+_native: Final = sys.hash_info.modulus == PRIME
+"""Not so on a 32-bit build: there the same numbers come from slower operations."""
+
+
+def _modulo(number: int) -> int:
+    return number % PRIME
+
+
+_residue: Callable[[int], int] = hash if _native else _modulo
+"""The residue modulo PRIME of an integer that is not negative."""
 
 
 def mix(number: int) -> int:
-    """64 bits from a number, of which the low 64 bits count (in two's complement)."""
+    """61 bits from a number with a seed, of which the low 64 bits count (in two's complement)."""
     number &= MASK
-    number = (number ^ (number >> 30)) * MIX_1 & MASK
-    number = (number ^ (number >> 27)) * MIX_2 & MASK
-    return number ^ (number >> 31)
+    return _residue(number * number * number)
 
 
 NONE: Final = mix(_seed("none"))
@@ -106,33 +123,43 @@ MINUS_INFINITY: Final = mix(_seed("minus infinity"))
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
 _MICROSECOND = dt.timedelta(microseconds=1)
-_WORDS = [struct.Struct(f"<{count}Q") for count in range(LONG_BYTES // 8 + 1)]
+
+
+def data_keys(seed: int) -> list[int]:
+    """What is added for each length: "a" and "a\\0" are one integer."""
+    return [mix(seed + length) for length in range(LONG_BYTES + 1)]
+
+
+_TEXT_KEYS = data_keys(TEXT)
+_BYTES_KEYS = data_keys(BYTES)
+_UUID_KEYS = data_keys(_UUID)
 
 
 def stable_hash(values: tuple[Any, ...]) -> int:
-    """64 bits from a row of values; one alone hashes as itself. UnhashableKeyError for what has no stable hash."""
+    """61 bits from a row of values; one alone hashes as itself. UnhashableKeyError for what has no stable hash."""
     if len(values) == 1:
         return value_hash(values[0])
     state = SEVERAL + len(values)
     for value in values:  # `fold`, without its list
-        state = (state ^ (_HASHERS.get(type(value)) or _hasher_for(value))(value)) * FOLD & MASK
-        state ^= state >> 32
-    return mix(state)
+        state = _residue(state * FOLD + value_hash(value))
+    return _residue(state * state * state)
 
 
 def value_hash(value: Any) -> int:
-    """64 bits from one value; UnhashableKeyError where there are none."""
-    hasher = _HASHERS.get(type(value)) or _hasher_for(value)
+    """61 bits from one value; UnhashableKeyError where there are none."""
+    try:
+        hasher = _HASHERS[type(value)]
+    except KeyError:
+        hasher = _hasher_for(value)
     return hasher(value)
 
 
 def fold(seed: int, hashes: list[int]) -> int:
-    """64 bits from several, in their order."""
+    """61 bits from several, in their order."""
     state = seed + len(hashes)
     for word in hashes:
-        state = (state ^ word) * FOLD & MASK
-        state ^= state >> 32
-    return mix(state)
+        state = _residue(state * FOLD + word)
+    return _residue(state * state * state)
 
 
 def is_long(key: Any, limit_bytes: int) -> bool:
@@ -152,33 +179,39 @@ def _size(value: Any) -> int:
     return 0
 
 
-def _data(seed: int, data: bytes) -> int:
-    """Text or bytes."""
-    length = len(data)
-    if length > LONG_BYTES:
-        key = seed.to_bytes(8, "little")
-        return int.from_bytes(hashlib.blake2b(data, digest_size=8, key=key).digest(), "little")
-    state = seed + length
-    if length <= 8:
-        words: tuple[int, ...] = (int.from_bytes(data, "little"),) if length else ()
-    else:
-        count = (length + 7) >> 3
-        words = _WORDS[count].unpack(data.ljust(count << 3, b"\0"))
-    for word in words:
-        state = (state ^ word) * FOLD & MASK
-        state ^= state >> 32
-    return mix(state)
+_encoded = str.encode
+_integer = int.from_bytes
 
 
 def _text(value: str) -> int:
-    return _data(TEXT, str.encode(value, "utf-8", "surrogatepass"))
+    # Every new key of a word count passes here: one call for each step, and what is rare costs nothing until it comes.
+    try:
+        data = _encoded(value)
+        state = _integer(data, "little") % DATA_PRIME + _TEXT_KEYS[len(data)]
+    except UnicodeEncodeError:  # a lone surrogate, as in names of files
+        return _data(TEXT, _TEXT_KEYS, _encoded(value, "utf-8", "surrogatepass"))
+    except IndexError:
+        return _long(TEXT, data)
+    return _residue(state * state * state)
+
+
+def _data(seed: int, keys: list[int], data: bytes) -> int:
+    if len(data) > LONG_BYTES:
+        return _long(seed, data)
+    state = _integer(data, "little") % DATA_PRIME + keys[len(data)]
+    return _residue(state * state * state)
+
+
+def _long(seed: int, data: bytes) -> int:
+    key = seed.to_bytes(8, "little")
+    return _integer(hashlib.blake2b(data, digest_size=8, key=key).digest(), "little") % PRIME
 
 
 # Numbers. Python's numeric hash is the same for equal numbers of all types, fast, and the same in every process: a
 # residue modulo a prime, with the number's sign. On a 32-bit build the prime is another; there it is computed here.
 
 
-def _residue(number: Any) -> int:
+def _numeric(number: Any) -> int:
     """What `hash` gives where its modulus is 2^61 - 1 (but -1 for -1, of which Python makes -2)."""
     if isinstance(number, decimal.Decimal):
         _, digits, exponent = number.as_tuple()
@@ -193,32 +226,33 @@ def _residue(number: Any) -> int:
     return -code if number < 0 else code
 
 
-_native: Callable[[Any], int] = hash if sys.hash_info.modulus == PRIME else _residue
+_hash_of: Callable[[Any], int] = hash if _native else _numeric
 
 
-def _number(number: Any, residue: Callable[[Any], int] = _native) -> int:
-    code = residue(number)
+def _number(number: Any, hash_of: Callable[[Any], int] = _hash_of) -> int:
+    code = hash_of(number)
     if code == -2 and number == -1:  # Python keeps -1 for "error"; -1 and -2 are two keys here
         code = -1
-    return mix(code + NUMBER)
+    code += NUMBER
+    return _residue(code * code * code)
 
 
-def _float(number: float, residue: Callable[[Any], int] = _native) -> int:
+def _float(number: float, hash_of: Callable[[Any], int] = _hash_of) -> int:
+    if number - number == 0:  # finite
+        return _number(number, hash_of)
     if number != number:
         return NAN
-    if number in (float("inf"), float("-inf")):
-        return INFINITY if number > 0 else MINUS_INFINITY
-    return _number(number, residue)
+    return INFINITY if number > 0 else MINUS_INFINITY
 
 
-def _decimal(number: decimal.Decimal, residue: Callable[[Any], int] = _native) -> int:
+def _decimal(number: decimal.Decimal, hash_of: Callable[[Any], int] = _hash_of) -> int:
     if number.is_snan():
         raise UnhashableKeyError(number)  # Python cannot hash it either
     if number.is_nan():
         return NAN
     if number.is_infinite():
         return MINUS_INFINITY if number.is_signed() else INFINITY
-    return _number(number, residue)
+    return _number(number, hash_of)
 
 
 def _complex(number: complex) -> int:
@@ -271,14 +305,14 @@ _HASHERS: dict[type, Callable[[Any], int]] = {
     decimal.Decimal: _decimal,
     fractions.Fraction: _number,
     str: _text,
-    bytes: lambda value: _data(BYTES, value),
+    bytes: lambda value: _data(BYTES, _BYTES_KEYS, value),
     tuple: lambda value: fold(SEVERAL, [value_hash(item) for item in value]),
     frozenset: lambda value: fold(_SET, sorted(map(value_hash, value))),
     dt.datetime: _datetime,
     dt.date: lambda value: mix(DATE + value.toordinal() - _EPOCH_DAY),
     dt.time: _time,
     dt.timedelta: lambda value: mix(DURATION + _microseconds(value)),
-    uuid.UUID: lambda value: _data(_UUID, value.bytes),
+    uuid.UUID: lambda value: _data(_UUID, _UUID_KEYS, value.bytes),
 }
 
 
@@ -295,11 +329,11 @@ def _hasher_for(value: Any) -> Callable[[Any], int]:
             # A subclass that compares in its own way may call values with different hashes equal.
             if equals is not base.__eq__:
                 raise UnhashableKeyError(value)
-            if hasher in (_number, _float, _decimal) and _native is hash:
+            if hasher in (_number, _float, _decimal) and _native:
                 # Not a `__hash__` of the subclass: an Enum's is of its name.
                 native: Any = base.__hash__
                 hashes_as: Any = hasher
-                return partial(hashes_as, residue=native)
+                return partial(hashes_as, hash_of=native)
             return hasher
     if isinstance(value, enum.Enum) and equals is object.__eq__:
         return _enum

@@ -20,8 +20,6 @@ from .window import Window
 
 PRECISION: Final = 12
 MOST_PRECISE: Final = 21
-SHORTEN: Final = 1
-"""Bits that a hash of 64 bits is too long by: the sketch takes signed numbers."""
 
 
 class Distinct(OfRows):
@@ -48,7 +46,7 @@ class Distinct(OfRows):
 
     def execute(self, value: Any, state: Any, window: Window) -> None:
         """One more value."""
-        state.update(stable_hash((self._value(value),)) >> SHORTEN)
+        state.update(stable_hash((self._value(value),)))
 
     def ready_for(self, value: Any) -> None:
         """Has it a hash?"""

@@ -29,7 +29,7 @@ def whole(bits: int) -> st.SearchStrategy[int]:
     return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
 moments = st.datetimes(dt.datetime(1800, 1, 1), dt.datetime(2200, 1, 1))
 seconds = moments.map(lambda moment: moment.replace(microsecond=0))
 spans = st.timedeltas(dt.timedelta(days=-(10**5)), dt.timedelta(days=10**5))
@@ -48,9 +48,9 @@ TYPES: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (pa.large_string(), texts),
     (pa.string_view(), texts),
     (pa.dictionary(pa.int8(), pa.string()), texts),
-    (pa.binary(), st.binary(max_size=50)),
-    (pa.large_binary(), st.binary(max_size=50)),
-    (pa.binary_view(), st.binary(max_size=50)),
+    (pa.binary(), st.binary(max_size=80)),
+    (pa.large_binary(), st.binary(max_size=80)),
+    (pa.binary_view(), st.binary(max_size=80)),
     (pa.binary(5), st.binary(min_size=5, max_size=5)),
     (pa.date32(), st.dates()),
     (pa.date64(), st.dates()),
@@ -96,7 +96,8 @@ EDGES: list[tuple[Any, list[Any]]] = [
     (pa.float32(), [0.1, 1e-45, math.nan, -math.inf]),
     (pa.float16(), [np.float16(0.1), np.float16(6e-8), np.float16(math.nan), np.float16(-math.inf)]),
     (pa.decimal128(5, 2), [Decimal("1.00"), Decimal("-1.00"), Decimal("0.50")]),
-    (pa.string(), ["", "\0", "\0\0", "a" * 8, "a" * 9, "a" * 40, "a" * 41, "ä" * 20, "🙂"]),
+    (pa.string(), ["", "\0", "\0\0", "a" * 8, "a" * 9, "\x7f" * 63, "\x7f" * 64, "a" * 65, "ä" * 32, "ä" * 33, "🙂"]),
+    (pa.binary(), [b"\xff" * length for length in range(67)]),
     (pa.timestamp("ns"), [dt.datetime(1969, 12, 31, 23, 59, 59, 999999)]),
 ]
 
@@ -150,6 +151,7 @@ def test_lists_and_structs_are_refused(column: Any) -> None:
         column_keys.hash_rows([column[:0]])
 
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SEQUENCES = {
     "numbers in sequence": pa.array(range(20_000)),
     "multiples of 1,024": pa.array(range(0, 20_000 * 1024, 1024)),
@@ -159,6 +161,9 @@ SEQUENCES = {
     "padded": pa.array([f"{i:024d}" for i in range(20_000)]),
     "two words of one kind": pa.array([f"{i % 141:08d}{i // 141:08d}" for i in range(19_881)]),
     "days": pa.array(range(20_000), pa.date32()),
+    "short words": pa.array([a + b + c for a in LETTERS for b in LETTERS for c in LETTERS]),
+    "addresses": pa.array([f"{i % 200}.{i // 200}@example.com" for i in range(20_000)]),
+    "far numbers": pa.array([i << 32 for i in range(20_000)]),
     "hours": pa.array(range(0, 20_000 * 3600, 3600), pa.timestamp("s")),
 }
 
@@ -167,11 +172,30 @@ SEQUENCES = {
 @pytest.mark.parametrize("tasks", [2, 3, 4, 7, 8, 16, 256])
 def test_keys_in_sequence_are_spread_evenly(name: str, tasks: int) -> None:
     hashes = column_keys.hash_rows([SEQUENCES[name]])
-    expected = len(hashes) / tasks
     for places in (hashes % np.uint64(tasks), hashes // np.uint64(tasks) % np.uint64(tasks)):
-        found = np.bincount(places.astype(np.int64), minlength=tasks)
-        chi_square = float(((found - expected) ** 2 / expected).sum())
-        # An even spread is beyond this once in a million (B. Laurent, P. Massart 2000, lemma 1).
-        free, rare = tasks - 1, math.log(10**6)
-        assert chi_square < free + 2 * math.sqrt(free * rare) + 2 * rare
+        assert chi_square(places, tasks) < rare_chi_square(tasks, math.log(10**6))
     assert len(np.unique(hashes)) == len(hashes)
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_keys_in_sequence_are_spread_evenly_over_any_number_of_tasks(name: str) -> None:
+    hashes = column_keys.hash_rows([SEQUENCES[name]])
+    for tasks in range(2, 1001):
+        assert chi_square(hashes % np.uint64(tasks), tasks) < rare_chi_square(tasks, math.log(10**7)), tasks
+
+
+def chi_square(places: Any, tasks: int) -> float:
+    found = np.bincount(places.astype(np.int64), minlength=tasks)
+    expected = len(places) / tasks
+    return float(((found - expected) ** 2 / expected).sum())
+
+
+def rare_chi_square(tasks: int, rare: float) -> float:
+    """An even spread is beyond this once in e^rare times (B. Laurent, P. Massart 2000, lemma 1)."""
+    free = tasks - 1
+    return free + 2 * math.sqrt(free * rare) + 2 * rare
+
+
+def test_many_rows_hash_as_a_few_do() -> None:
+    texts = [f"{'key ' * (i % 15)}{i}" for i in range(20_000)]
+    assert column_keys.hash_rows([pa.array(texts)]).tolist() == [stable_hash((text,)) for text in texts]
