@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         Counts,
         JoinBolt,
         LatePolicy,
+        Mixed,
         Session,
         Sliding,
         Time,
@@ -97,7 +98,7 @@ _ROOMS = {
     "SpoutCollector StreamId TaskHook Topology TopologyBuilder TopologyContext TopologyError Tuple TupleBatch "
     "UnhashableKeyError bolt direct spout",
     "transport": "UnsendableError register_record",
-    "windows": "BufferedWindowBolt Counts JoinBolt LatePolicy Session Sliding Time Tumbling WindowedBolt",
+    "windows": "BufferedWindowBolt Counts JoinBolt LatePolicy Mixed Session Sliding Time Tumbling WindowedBolt",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
@@ -134,6 +135,7 @@ __all__ = [
     "LatePolicy",
     "LocalCluster",
     "MailboxClosedError",
+    "Mixed",
     "Ref",
     "RestartPolicy",
     "RunningTopology",

@@ -120,7 +120,7 @@ class BufferedExecutor(Executor, WindowSide):
         if watermark is None:
             return
         due = machine.advance(watermark)
-        if next_ms is not None and next_ms <= watermark:
+        if (next_ms is not None and next_ms <= watermark) or (watermark == END_MS and machine.rows):
             self._due, self.firing = due, True
         else:
             self.all_have_fired(machine.watermark)

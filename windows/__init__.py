@@ -5,7 +5,7 @@ input tasks ─ generators ─► watermarks ─ policy ────────
 """
 
 from .aggregates import Aggregate
-from .assigners import Counts, Session, Sliding, Time, Tumbling
+from .assigners import Counts, Mixed, Session, Sliding, Time, Tumbling
 from .bolts import BufferedWindowBolt, WindowBolt, WindowedBolt, key_names
 from .buffered import BufferedCounts, BufferedWindows, WindowRows
 from .buffered_sessions import BufferedSessions
@@ -19,6 +19,7 @@ from .generators import ByFunction, Generator, Periodic, Punctuated
 from .joins import Joins
 from .joins_bolt import JoinBolt
 from .joins_hash import HashJoin, JoinKind
+from .mixed_windows import MsEachRows, RowsEachMs
 from .plain_windows import PlainWindows
 from .problems import LATE_FIELDS
 from .ready_made import Collect, Count, Fold, Max, Mean, Min, Of, Reduce, Sum, TopK
@@ -62,6 +63,8 @@ __all__ = [
     "Max",
     "Mean",
     "Min",
+    "Mixed",
+    "MsEachRows",
     "Of",
     "Periodic",
     "PlainWindows",
@@ -69,6 +72,7 @@ __all__ = [
     "Reduce",
     "RowReader",
     "RowTime",
+    "RowsEachMs",
     "Session",
     "SessionWindows",
     "SharedWindows",

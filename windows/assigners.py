@@ -2,8 +2,9 @@
 
 1. Time windows are aligned to 1970 plus `offset_ms`; [start, end), before 1970 as after it.
 2. A sliding window slides by any part of its size: `slide_ms` <= `size_ms`.
-3. A session reaches from its first tuple to `gap_ms` after its last one: tuples that are a whole gap apart are in two.
+3. A session reaches from its first tuple to `gap_ms` after its last one: tuples a gap apart, or less, are in one.
 4. Count windows count the rows of a key from 0: the first is [0, size), the next [slide, slide + size).
+5. Mixed windows have a length in rows and a slide in time, or the reverse (mixed_windows.py).
 
     size 10, slide 4      0   2 4   6 8   10  12  14
     windows               ├──────────────────┤
@@ -165,3 +166,45 @@ class Counts:
         """Those that a row is in; rows are counted from 0."""
         first = max(0, -(-(number - self.size + 1) // self.slide) * self.slide)
         return [Window(start, start + self.size) for start in range(first, number + 1, self.slide)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixed:
+    """Windows of the last `size` rows, one each `slide_ms`; or of the last `size_ms`, one each `slide` rows.
+
+    Their rows are kept: they are for a BufferedWindowBolt. Moments of `slide_ms` are aligned to 1970 plus `offset_ms`.
+    """
+
+    size: int | None = None
+    slide_ms: int | None = None
+    size_ms: int | None = None
+    slide: int | None = None
+    offset_ms: int = 0
+    time: Time = Time.EVENT
+
+    def __post_init__(self) -> None:
+        names = ("size", "slide_ms", "size_ms", "slide")
+        given = [name for name in names if getattr(self, name) is not None]
+        if given == ["size", "slide_ms"]:
+            whole(self.size, "the size of mixed windows (size)")
+            duration(self.slide_ms, "the slide of mixed windows (slide_ms)")
+        elif given == ["size_ms", "slide"]:
+            duration(self.size_ms, "the size of mixed windows (size_ms)")
+            whole(self.slide, "the slide of mixed windows (slide)")
+        else:
+            raise WindowError(
+                f"mixed windows with {', '.join(given) or 'nothing'}; give size and slide_ms (the last so many rows, "
+                "each so many milliseconds), or size_ms and slide (the last so many milliseconds, each so many rows)"
+            )
+        whole(self.offset_ms, "the offset of windows (offset_ms)", None)
+
+    def end_after(self, timestamp: int) -> int:
+        """The first moment after a time at which windows of rows fire."""
+        slide_ms = self.slide_ms or 1
+        return ((timestamp - self.offset_ms) // slide_ms + 1) * slide_ms + self.offset_ms
+
+    def windows_of(self, timestamp: int) -> list[Window]:
+        """The first that a row is in, if there is no other row."""
+        if self.size_ms is None:
+            return [Window(timestamp, self.end_after(timestamp))]
+        return [Window(timestamp + 1 - self.size_ms, timestamp + 1)]

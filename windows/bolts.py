@@ -35,10 +35,9 @@ from ..topology import (
     Windowing,
 )
 from .aggregates import Aggregate
-from .assigners import Counts, Session, Sliding, Time
-from .buffered import BufferedCounts, BufferedWindows, WindowRows
-from .buffered_sessions import BufferedSessions
-from .building import LatePolicy, buffered_windows, count_windows, time_windows
+from .assigners import Counts, Mixed, Session, Sliding, Time
+from .buffered import WindowRows
+from .building import KeepingMachine, LatePolicy, buffered_windows, count_windows, time_windows
 from .count_windows import CountWindows
 from .errors import WindowError
 from .generators import Generator
@@ -65,9 +64,8 @@ from .time_windows import TimeWindows
 from .watermarks import WatermarkPolicy
 from .window import Window
 
-Windows = Sliding | Session | Counts
+Windows = Sliding | Session | Counts | Mixed
 Machine = TimeWindows | SessionWindows | CountWindows
-KeepingMachine = BufferedWindows | BufferedSessions | BufferedCounts
 
 FUNCTIONS: Final[Mapping[str, Given]] = {"key": TUPLE, "timestamp": TUPLE, "generator": ()}
 """Settings that may be functions, and what they are called with."""
@@ -76,10 +74,10 @@ FUNCTIONS: Final[Mapping[str, Given]] = {"key": TUPLE, "timestamp": TUPLE, "gene
 class WindowBolt(Windowed):
     """What bolts with windows share: their settings. Derive from WindowedBolt or BufferedWindowBolt.
 
-    `windows`: Tumbling, Sliding, Session or Counts. `key`: a field, several fields, or a function of the Tuple; each
-    key has windows of its own (None: one for the task). `timestamp`: a field or a function of the Tuple that says when
-    it happened, in milliseconds since 1970 or as a datetime with a zone (windows by event time need it). Late tuples
-    are dropped and counted, go to the stream `late_stream`, or to `retract`; all are acked.
+    `windows`: Tumbling, Sliding, Session, Counts, or Mixed (buffered only). `key`: a field, several fields, or a
+    function of the Tuple; each key has windows of its own (None: one for the task). `timestamp`: a field or a function
+    of the Tuple that says when it happened, in milliseconds since 1970 or as a datetime with a zone (windows by event
+    time need it). Late tuples are dropped and counted, go to the stream `late_stream`, or to `retract`; all are acked.
 
     Of time (milliseconds; None: as the config says): a watermark is `lag_ms` behind the greatest timestamp of an input
     task, and told each `interval_ms`; `generator` makes another generator for an input task. A tuple moves it by
@@ -349,7 +347,14 @@ class BufferedWindowBolt(WindowBolt):
             kept_ms = self.windows.size_ms + self.windows.slide_ms + waits_ms
         elif isinstance(self.windows, Session):
             kept_ms = self.windows.gap_ms + waits_ms  # the least: nobody knows how long a session will go on
-        kept_rows = self.windows.size if isinstance(self.windows, Counts) else None
+        elif isinstance(self.windows, Mixed):  # of rows: the least, until they have been in a window
+            kept_ms = (self.windows.size_ms or self.windows.slide_ms or 0) + waits_ms
+        kept_rows = None
+        if isinstance(self.windows, Counts):
+            kept_rows = self.windows.size
+        elif isinstance(self.windows, Mixed) and self.windows.size is not None:
+            later_rows = 1 + (role.windowing is Windowing.EVENTS)  # one displaces the oldest, one moves time on
+            kept_rows = self.windows.size + later_rows
         later = LaterRows.NONE
         if role.windowing is Windowing.EVENTS and self.generator is None and not self.fire_when_idle:
             waits_for_all = self.policy is WatermarkPolicy.TASK_MAX_GLOBAL_MIN_TIMESTAMP

@@ -7,6 +7,13 @@
 | Sliding | no | PlainWindows: a row costs size / slide |
 | Session | yes (else an error) | SessionWindows |
 | Counts | either | CountWindows |
+
+| assigner, rows are kept | machine |
+|---|---|
+| Tumbling, Sliding | BufferedWindows |
+| Session | BufferedSessions |
+| Counts | BufferedCounts |
+| Mixed | RowsEachMs, MsEachRows |
 """
 
 from __future__ import annotations
@@ -16,16 +23,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from .aggregates import Aggregate
-from .assigners import Counts, Session, Sliding
+from .assigners import Counts, Mixed, Session, Sliding
 from .buffered import MAX_ROWS, BufferedCounts, BufferedWindows
 from .buffered_sessions import BufferedSessions
 from .count_windows import CountWindows
 from .errors import WindowError
+from .mixed_windows import MsEachRows, RowsEachMs
 from .plain_windows import PlainWindows
 from .session_windows import SessionWindows
 from .shared_windows import SharedWindows
 from .time_windows import MAX_STATES, TimeWindows
 from .window import Window
+
+KeepingMachine = BufferedWindows | BufferedSessions | BufferedCounts | RowsEachMs | MsEachRows
+"""A machine that keeps rows."""
 
 
 class LatePolicy(enum.Enum):
@@ -53,7 +64,10 @@ def time_windows(
     if isinstance(assigner, Session):
         return SessionWindows(assigner, aggregate, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
     if not isinstance(assigner, Sliding):
-        raise WindowError(f"windows by time of {assigner!r}; give Tumbling, Sliding or Session")
+        raise WindowError(
+            f"windows by time of {assigner!r}; give Tumbling, Sliding or Session (Mixed keeps its rows: derive from "
+            "BufferedWindowBolt)"
+        )
     shares = aggregate.merges and assigner.slide_ms < assigner.size_ms
     kind = SharedWindows if shares else PlainWindows
     return kind(assigner, aggregate, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
@@ -68,15 +82,18 @@ def count_windows(assigner: Counts, aggregate: Aggregate, *, max_states: int = M
 
 
 def buffered_windows(
-    assigner: Sliding | Session | Counts, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS
-) -> BufferedWindows | BufferedSessions | BufferedCounts:
+    assigner: Sliding | Session | Counts | Mixed, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS
+) -> KeepingMachine:
     """Windows that keep their rows. WindowError if they cannot be built."""
     if isinstance(assigner, Counts):
         return BufferedCounts(assigner, max_rows=max_rows)
+    if isinstance(assigner, Mixed):
+        kind = RowsEachMs if assigner.size_ms is None else MsEachRows
+        return kind(assigner, allowed_lateness_ms=allowed_lateness_ms, max_rows=max_rows)
     if isinstance(assigner, Session):
         return BufferedSessions(assigner, allowed_lateness_ms=allowed_lateness_ms, max_rows=max_rows)
     if not isinstance(assigner, Sliding):
-        raise WindowError(f"buffered windows of {assigner!r}; give Tumbling, Sliding, Session or Counts")
+        raise WindowError(f"buffered windows of {assigner!r}; give Tumbling, Sliding, Session, Counts or Mixed")
     return BufferedWindows(assigner, allowed_lateness_ms=allowed_lateness_ms, max_rows=max_rows)
 
 

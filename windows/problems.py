@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..topology import DEFAULT_STREAM, Config, Fields, StreamId, nearest, read_outputs
 from .aggregates import Aggregate
-from .assigners import Counts, Session, Sliding, Time
+from .assigners import Counts, Mixed, Session, Sliding, Time
 from .building import LatePolicy
 from .errors import WindowError
 from .settings import TimeSettings
@@ -37,8 +37,8 @@ def wrong_windows(bolt: WindowBolt) -> list[str]:
         return [
             "it has no windows: give Tumbling(size_ms), Sliding(size_ms, slide_ms), Session(gap_ms) or Counts(size)"
         ]
-    if not isinstance(windows, Sliding | Session | Counts):
-        return [f"windows are {windows!r}; give Tumbling, Sliding, Session or Counts"]
+    if not isinstance(windows, Sliding | Session | Counts | Mixed):
+        return [f"windows are {windows!r}; give Tumbling, Sliding, Session, Counts or Mixed"]
     time: Any = getattr(windows, "time", Time.PROCESSING)
     if not isinstance(time, Time):
         return [f"the time of its windows is {time!r}; give Time.EVENT, Time.PROCESSING or Time.INGESTION"]
@@ -67,7 +67,7 @@ def wrong_timestamp(bolt: WindowBolt, inputs: Mapping[StreamId, Fields]) -> list
         return _of_function(timestamp, "timestamp")
     if timestamp is not None:
         return [f"timestamp is {timestamp!r}; give a field's name or a function of a Tuple"]
-    if isinstance(bolt.windows, Sliding | Session) and bolt.windows.time is Time.EVENT:
+    if isinstance(bolt.windows, Sliding | Session | Mixed) and bolt.windows.time is Time.EVENT:
         need = 'give timestamp="field" or a function of a Tuple, or windows by Time.PROCESSING'
         return [f"windows by event time need to know when a row happened: {need}"]
     return []

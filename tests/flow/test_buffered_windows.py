@@ -10,7 +10,7 @@ import pytest
 
 from aiostorm import Config, Fields, LocalCluster, TopologyBuilder, TopologyError
 from aiostorm.testing import FeederSpout, Recorder
-from aiostorm.windows import BufferedWindowBolt, Counts, LatePolicy, Session, Sliding, Time, Tumbling, WindowRows
+from aiostorm.windows import BufferedWindowBolt, Counts, LatePolicy, Mixed, Session, Sliding, Time, Tumbling, WindowRows
 
 FIELDS = Fields("at", "name")
 
@@ -132,6 +132,30 @@ async def test_tuples_of_a_session_that_raises_fail(cluster: LocalCluster, ancho
     await running.wait_idle()
     assert (rig.names, sorted(rig.feeder.failed)) == ("c", [0, 1])
     assert "a bad session" in str(rig.feeder.failed[0].error)
+
+
+@pytest.mark.parametrize("time", [Time.EVENT, Time.PROCESSING])
+async def test_mixed_windows_are_of_rows_each_milliseconds_or_the_reverse(cluster: LocalCluster, time: Time) -> None:
+    """By the clock a row comes each 300 ms, too."""
+    of_rows, of_ms = Mixed(size=2, slide_ms=1_000, time=time), Mixed(size_ms=700, slide=2, time=time)
+    config = Config(acker_tree_max_messages=1)
+    for name, windows, shown, acked in (
+        ("rows", of_rows, ["cd", "ef"], "abcdef"),
+        ("ms", of_ms, ["ab", "bcd", "def"], "abcdef"),
+    ):
+        rig = Rig(Shown(windows))
+        running = await cluster.submit(f"{name}{time}", rig.topology, config)
+        if time is Time.PROCESSING:  # begin with a second
+            await asyncio.sleep(-asyncio.get_running_loop().time() % 1)
+        for n, letter in enumerate("abcdef"):
+            await rig.feed((50 + 300 * n, letter))
+            await asyncio.sleep(0.3)
+        await asyncio.sleep(0 if time is Time.EVENT else 0.5)
+        rig.feeder.finish()
+        await running.wait_idle()
+        assert [row[0] for row in rig.sink.values] == shown
+        assert rig.names == acked
+        assert running.metrics()["windows"].live_windows == 0
 
 
 async def test_sessions_by_the_clock_end_when_nothing_has_come(cluster: LocalCluster) -> None:

@@ -129,6 +129,124 @@ class KeptSessions:
         return fired, self.released
 
 
+Shown = tuple[Span, object, list[object], list[object], list[object]]
+"""Window, key, all, new, expired."""
+
+
+@dataclass
+class RowsEach:
+    """The last `size` rows, each `slide` ms, from all rows that were on time."""
+
+    size: int
+    slide: int
+    offset: int = 0
+    lateness: int = 0
+    watermark: float = -math.inf
+    late: list[Row] = field(default_factory=list)
+    rows: dict[object, list[tuple[int, object]]] = field(default_factory=dict)
+    shown: dict[object, list[object]] = field(default_factory=dict)
+    waiting: dict[object, dict[object, int]] = field(default_factory=dict)
+    seen: set[object] = field(default_factory=set)
+    released: set[object] = field(default_factory=set)
+
+    def end_after(self, at: float) -> int:
+        return (int(at) - self.offset) // self.slide * self.slide + self.offset + self.slide
+
+    def add(self, rows: Iterable[Row]) -> None:
+        for key, at, value in rows:
+            end, mine = self.end_after(at), self.rows.setdefault(key, [])
+            if end + self.lateness <= self.watermark:
+                end = self.end_after(self.watermark - self.lateness)
+                if sum(at < other < end for other, _ in mine) >= self.size:
+                    self.late.append((key, at, value))
+                    continue
+            mine.append((at, value))
+            mine.sort(key=lambda row: row[0])
+            self.waiting.setdefault(key, {})[value] = end
+
+    def advance(self, watermark: int) -> tuple[list[Shown], set]:
+        """What fires; what is released."""
+        self.watermark = max(self.watermark, watermark)
+        fired: list[Shown] = []
+        for key, waiting in self.waiting.items():
+            for end in sorted({end for end in waiting.values() if end + self.lateness <= self.watermark}):
+                there = [row for row in self.rows[key] if row[0] < end]
+                inside = there[-self.size :]
+                self.released.update(value for _, value in there[: -self.size])
+                values = [value for _, value in inside]
+                new = [value for value in values if value not in self.seen]
+                if new:
+                    expired = [value for value in self.shown.get(key, []) if value not in values]
+                    fired.append(((inside[0][0], end), key, values, new, expired))
+                    self.shown[key] = values
+                    self.seen.update(new)
+            self.waiting[key] = {value: end for value, end in waiting.items() if end + self.lateness > self.watermark}
+        if self.watermark >= END:
+            self.released.update(value for rows in self.rows.values() for _, value in rows)
+        fired.sort(key=lambda one: (one[0][1], str(one[1])))
+        return fired, self.released
+
+
+@dataclass
+class SpanEach:
+    """The last `size` ms, each `slide` rows: millisecond by millisecond."""
+
+    size: int
+    slide: int
+    lateness: int = 0
+    watermark: float = -math.inf
+    late: list[Row] = field(default_factory=list)
+    rows: dict[object, list[tuple[int, object]]] = field(default_factory=dict)
+    times: dict[object, list[float]] = field(default_factory=dict)
+    shown: dict[object, list[tuple[int, object]]] = field(default_factory=dict)
+    seen: set[object] = field(default_factory=set)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        past = self.watermark - self.lateness
+        for key, at, value in rows:
+            if at + self.size <= past:
+                self.late.append((key, at, value))
+                continue
+            mine = self.rows.setdefault(key, [])
+            mine.append((at, value))
+            mine.sort(key=lambda row: row[0])
+            self.times[key] = sorted([*self.times.get(key, []), max(at, past)])
+
+    def advance(self, watermark: int) -> tuple[list[Shown], set]:
+        """What fires; what is released."""
+        before = self.watermark - self.lateness
+        self.watermark = max(self.watermark, watermark)
+        past, fired = self.watermark - self.lateness, []
+        for key, times in self.times.items():
+            if watermark >= END and times:
+                times[-1] = max(times[-1], before)
+            while times:
+                full = len(times) >= self.slide
+                if not full and watermark < END:
+                    break
+                end = int(times[self.slide - 1] if full else times[-1]) + 1
+                if end > past:
+                    break
+                count = sum(time < end for time in times)
+                del times[: count - count % self.slide if len(times) > count or watermark < END else count]
+                inside = [row for row in self.rows[key] if end - self.size <= row[0] < end]
+                values = [value for _, value in inside]
+                new = [value for value in values if value not in self.seen]
+                expired = [
+                    row[1] for row in self.shown.get(key, []) if row not in inside and row[0] + 2 * self.size > end - 1
+                ]
+                if new:  # at the end rows may have left that are counted for no window yet
+                    self.shown[key] = inside
+                    self.seen.update(new)
+                    fired.append(((end - self.size, end), key, values, new, expired))
+        fired.sort(key=lambda one: (one[0][1], str(one[1])))
+        released = {value for rows in self.rows.values() for at, value in rows if at + self.size <= past}
+        return fired, released
+
+
+END = 2**62
+
+
 def counted(rows: Iterable[tuple[object, object]], size: int, slide: int) -> list[Result]:
     """All windows by count, as they fire."""
     of_key: dict[object, list[object]] = {}

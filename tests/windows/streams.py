@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 
 from aiostorm.windows import (
+    END_MS,
     BufferedSessions,
     BufferedWindows,
     Collect,
@@ -16,7 +17,10 @@ from aiostorm.windows import (
     Count,
     Counts,
     Fold,
+    Mixed,
+    MsEachRows,
     Periodic,
+    RowsEachMs,
     Session,
     Sliding,
     Sum,
@@ -163,6 +167,37 @@ def assert_buffered(rng: random.Random, kind: str) -> None:
     assert windows.next_fire_ms is None
 
 
+def assert_mixed(rng: random.Random, kind: str) -> None:
+    """So many rows each so many milliseconds, or the reverse."""
+    lateness, size, slide, offset = rng.choice((0, 0, 3, 15)), rng.randint(1, 8), rng.randint(1, 30), rng.choice((0, 7))
+    windows: RowsEachMs | MsEachRows
+    expected: reference.RowsEach | reference.SpanEach
+    if kind == "rows":
+        windows = RowsEachMs(Mixed(size=size, slide_ms=slide, offset_ms=offset), allowed_lateness_ms=lateness)
+        expected = reference.RowsEach(size, slide, offset, lateness)
+    else:
+        windows = MsEachRows(Mixed(size_ms=slide, slide=size), allowed_lateness_ms=lateness)
+        expected = reference.SpanEach(slide, size, lateness)
+    released: list[object] = []
+    for rows, watermark in [*batches(rng), ([], END_MS)]:
+        expected.late.clear()
+        expected.add(rows)
+        taken = windows.add(*columns(rows))
+        assert taken.failed == []
+        assert [rows[place] for place in taken.late] == expected.late
+        fired = [
+            ((one.window.start, one.window.end), one.key, list(one.get()), list(one.get_new()), list(one.get_expired()))
+            for one in windows.advance(watermark)
+        ]
+        due, done = expected.advance(watermark)
+        assert fired == due
+        released += windows.released()
+        assert len(released) == len(set(released))
+        assert set(released) == done
+    assert windows.rows == 0
+    assert windows.next_fire_ms is None
+
+
 def assert_watermarks(rng: random.Random) -> None:
     inputs = rng.randint(1, 5)
     policy = rng.choice(list(POLICIES))
@@ -239,6 +274,8 @@ CHECKS = {
     "counts": assert_counts,
     "buffered": lambda rng: assert_buffered(rng, "time"),
     "buffered session": lambda rng: assert_buffered(rng, "session"),
+    "mixed rows": lambda rng: assert_mixed(rng, "rows"),
+    "mixed span": lambda rng: assert_mixed(rng, "span"),
     "watermarks": assert_watermarks,
     "whole": assert_whole,
 }

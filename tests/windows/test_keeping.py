@@ -25,6 +25,7 @@ from aiostorm.windows import (
     ByFunction,
     Count,
     Counts,
+    Mixed,
     Session,
     Sliding,
     Time,
@@ -172,6 +173,17 @@ def test_windows_by_count_need_room_for_all_their_rows() -> None:
     assert problems(Counts(3), ONE, between=parse) == []  # it may make three rows of a message
 
 
+def test_mixed_windows_need_room_for_what_displaces_their_rows() -> None:
+    rows, ms = Mixed(size=2, slide_ms=100, time=Time.PROCESSING), Mixed(size_ms=100, slide=3)
+    assert problems(rows, TWO)[0].startswith(f"{FEW} 2 messages open")
+    assert problems(rows, Config(max_spout_pending=3)) == []
+    (problem,) = problems(Mixed(size=2, slide_ms=100), Config(max_spout_pending=3))  # one more moves time on
+    assert "it keeps 4 tuples" in problem
+    assert problems(ms, ONE)[0].startswith(EACH)
+    assert problems(ms, TWO) == []
+    assert "for 40 s and more" in problems(Mixed(size_ms=40_000, slide=3), Config())[0]
+
+
 def test_a_join_is_refused_with_the_spout_that_has_too_little_room() -> None:
     builder = TopologyBuilder()
     builder.set_spout("orders", Rows, max_spout_pending=1)
@@ -193,7 +205,17 @@ async def test_what_a_cluster_allows_counts_too() -> None:
             await cluster.submit("t", builder.create_topology(), ONE)
 
 
-@pytest.mark.parametrize("windows", [Tumbling(100), Session(10), Counts(2, 1), Tumbling(100, time=Time.PROCESSING)])
+FIRES = [
+    Tumbling(100),
+    Session(10),
+    Counts(2, 1),
+    Tumbling(100, time=Time.PROCESSING),
+    Mixed(size=1, slide_ms=100, time=Time.PROCESSING),
+    Mixed(size_ms=100, slide=1),
+]
+
+
+@pytest.mark.parametrize("windows", FIRES)
 async def test_what_is_not_refused_fires(windows: Any) -> None:
     """A row a window, and no more messages open than there must be."""
     feeder, sink = FeederSpout(FIELDS), Recorder()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from aiostorm.windows import (
     Aggregate,
-    BufferedSessions,
     BufferedWindows,
     ByFunction,
     Collect,
@@ -24,6 +22,7 @@ from aiostorm.windows import (
     Max,
     Mean,
     Min,
+    Mixed,
     Periodic,
     PlainWindows,
     Punctuated,
@@ -90,7 +89,16 @@ class Own(Aggregate):
         (lambda: time_windows(Tumbling(5), Count(), allowed_lateness_ms=-1), "allowed_lateness_ms"),
         (lambda: time_windows(Tumbling(5), Count(), max_states=0), "max_states"),
         (lambda: count_windows(Tumbling(5), Count()), "Counts"),
-        (lambda: buffered_windows(5), "give Tumbling, Sliding, Session or Counts"),
+        (lambda: buffered_windows(5), "give Tumbling, Sliding, Session, Counts or Mixed"),
+        (lambda: Mixed(), "nothing; give size and slide_ms"),
+        (lambda: Mixed(size=3, slide=3), "with size, slide; give size and slide_ms"),
+        (lambda: Mixed(size_ms=3, slide_ms=3), "with slide_ms, size_ms; give"),
+        (lambda: Mixed(size=0, slide_ms=3), "size of mixed windows"),
+        (lambda: Mixed(size=3, slide_ms=0), "slide_ms"),
+        (lambda: Mixed(size_ms=0, slide=3), "size_ms"),
+        (lambda: Mixed(size_ms=3, slide=0), "slide of mixed windows"),
+        (lambda: time_windows(Mixed(size=3, slide_ms=3), Count()), "BufferedWindowBolt"),
+        (lambda: count_windows(Mixed(size_ms=3, slide=3), Count()), "give Counts"),
         (lambda: Sum(of=1.5), "field"),
         (lambda: TopK(0), "1 or more"),
         (lambda: Reduce(None), "function"),
@@ -229,99 +237,6 @@ def test_a_row_at_the_watermark_is_on_time() -> None:
     windows = PlainWindows(Tumbling(10), Count())
     list(windows.advance(10))
     assert windows.add("ab", [10, 9], [0, 0]).late == [1]
-
-
-def test_a_session_that_is_open_takes_what_would_be_late_by_itself() -> None:
-    windows = SessionWindows(Session(10), Collect())
-    windows.add("aa", [0, 8], [1, 2])
-    list(windows.advance(15))
-    assert windows.add("a", [3], [3]).late == []
-    assert windows.add("b", [3], [3]).late == [0]
-    assert [(one.window, one.result) for one in windows.advance(19)] == [(Window(0, 18), [1, 2, 3])]
-
-
-def test_sessions_that_touch_are_one_and_one_tuple_joins_many() -> None:
-    windows = SessionWindows(Session(10), Collect())
-    windows.add("aaaaa", [0, 10, 21, 32, 54], [1, 2, 3, 4, 5])
-    assert windows.states == 4  # [0, 20); [21, 31); [32, 42); [54, 64)
-    windows.add("a", [43], [6])  # [43, 53) touches nothing
-    assert windows.states == 5
-    windows.add("aa", [42, 53], [7, 8])  # each touches both that are beside it
-    assert windows.states == 3
-    assert [(one.window, sorted(one.result)) for one in windows.advance(99)] == [
-        (Window(0, 20), [1, 2]),
-        (Window(21, 31), [3]),
-        (Window(32, 64), [4, 5, 6, 7, 8]),
-    ]
-
-
-@pytest.mark.parametrize("kind", [SessionWindows, BufferedSessions])
-def test_a_session_waits_for_what_touches_it_in_whatever_order_it_comes(kind: Any) -> None:
-    """The watermark is at the end of the session: a row at that moment is on time, and in it."""
-    windows = kind(Session(10), Collect()) if kind is SessionWindows else kind(Session(10))
-    windows.add("a", [0], [1])
-    assert windows.next_fire_ms == 11
-    assert list(windows.advance(10)) == []
-    assert windows.add("ab", [10, 0], [2, 3]).late == []  # b would be alone, until 10
-    fired = [(one.key, one.window) for one in windows.advance(11)]
-    assert fired == [("b", Window(0, 10))]
-    assert windows.add("ab", [0, 0], [4, 5]).late == [1]
-    assert [(one.key, one.window) for one in windows.advance(21)] == [("a", Window(0, 20))]
-
-
-def test_a_buffered_session_has_its_rows_as_they_came() -> None:
-    windows = BufferedSessions(Session(10), max_rows=5)
-    assert windows.add("aabaa", [0, 40, 3, 25, 33], [1, 2, 3, 4, 5]).failed == []
-    assert [place for place, _ in windows.add("a", [12], [6]).failed] == [0]
-    assert [(one.key, one.get(), one.get_new(), one.get_expired()) for one in windows.advance(14)] == [
-        ("a", (1,), (1,), ()),
-        ("b", (3,), (3,), ()),
-    ]
-    assert windows.released() == [1, 3]
-    assert windows.rows == 3
-    windows.add("a", [15], [7])
-    ((window, _, rows, new, expired),) = [(o.window, o.key, o.rows, o.new, o.expired) for o in windows.advance(FAR)]
-    assert (window, rows, new, expired) == (Window(15, 50), (2, 4, 5, 7), (2, 4, 5, 7), ())
-    assert windows.released() == [2, 4, 5, 7]
-    assert windows.rows == 0
-    assert windows.next_fire_ms is None
-
-
-BY_TIME: dict[str, Callable[[int], Any]] = {
-    "tumbling": lambda late: PlainWindows(Tumbling(10), Count(), allowed_lateness_ms=late),
-    "plain": lambda late: PlainWindows(Sliding(10, 5), Count(), allowed_lateness_ms=late),
-    "shared": lambda late: SharedWindows(Sliding(10, 5), Count(), allowed_lateness_ms=late),
-    "buffered": lambda late: BufferedWindows(Sliding(10, 5), allowed_lateness_ms=late),
-    "session": lambda late: SessionWindows(Session(10), Count(), allowed_lateness_ms=late),
-    "buffered session": lambda late: BufferedSessions(Session(10), allowed_lateness_ms=late),
-}
-
-
-@pytest.mark.parametrize("late", [0, 1, 7])
-@pytest.mark.parametrize("kind", BY_TIME)
-def test_a_window_fires_at_its_end_and_not_a_millisecond_later_or_sooner(kind: str, late: int) -> None:
-    """[0, 10) fires when the watermark is 10; a session when it is 11, since a row at 10 is still in it."""
-    windows, fires = BY_TIME[kind](late), 10 + late + ("session" in kind)
-    windows.add("a", [0], [0])
-    before = [one.window.end for one in windows.advance(fires - 1)]
-    assert before == ([5] if kind in ("plain", "shared", "buffered") else [])
-    assert windows.next_fire_ms == fires
-    assert [one.window for one in windows.advance(fires)] == [Window(0, 10)]
-    assert list(windows.advance(fires)) == []
-
-
-@pytest.mark.parametrize("late", [0, 1, 7])
-@pytest.mark.parametrize("kind", BY_TIME)
-def test_a_row_at_the_watermark_is_on_time_and_late_is_behind_its_last_window(kind: str, late: int) -> None:
-    windows = BY_TIME[kind](late)
-    list(windows.advance(100))
-    assert windows.add("a", [100], [0]).late == []
-    assigner = Tumbling(10) if kind == "tumbling" else Sliding(10, 5)
-    first = 90 - late  # of a session that ends at the watermark: that still waits
-    if "session" not in kind:
-        first = next(at for at in range(70, 101) if assigner.windows_of(at)[-1].end + late > 100)
-    assert windows.add("b", [first], [0]).late == []
-    assert windows.add("c", [first - 1], [0]).late == [0]
 
 
 def test_ready_made_aggregates() -> None:

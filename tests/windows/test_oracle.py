@@ -170,7 +170,7 @@ def empty_windows_fire(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-BY_TIME = ("tumbling", "shared", "plain", "session", "buffered", "buffered session")
+BY_TIME = ("tumbling", "shared", "plain", "session", "buffered", "buffered session", "mixed rows", "mixed span")
 """The kinds of streams whose windows fire by a watermark."""
 
 PLANTED: dict[Callable[[pytest.MonkeyPatch], None], str | tuple[str, ...]] = {

@@ -12,7 +12,9 @@ from aiostorm.windows import (
     Collect,
     Count,
     Counts,
+    MsEachRows,
     PlainWindows,
+    RowsEachMs,
     Sliding,
     Time,
     Tumbling,
@@ -28,7 +30,6 @@ from .scenarios import scenario
 EXPIRE_EVENTS_THRESHOLD = 100
 """Storm's: so many rows are held before it looks which of them have expired."""
 
-ONE_KIND = "Size and slide are both times, or both counts: what a window holds is then told by its rows alone"
 HALF_OPEN = "Windows are [start, end), as JStorm's are"
 
 
@@ -42,7 +43,9 @@ def counted(size: int, slide: int, rows: tuple[int, ...]) -> list[WindowRows]:
     return list(windows.fire())
 
 
-def timed(windows: BufferedWindows, rows: list[tuple[int, int]], watermark: int) -> list[WindowRows]:
+def timed(
+    windows: BufferedWindows | RowsEachMs | MsEachRows, rows: list[tuple[int, int]], watermark: int
+) -> list[WindowRows]:
     windows.add([None] * len(rows), [at for _, at in rows], [row for row, _ in rows])
     return list(windows.advance(watermark))
 
@@ -60,17 +63,17 @@ def test_count_based_window() -> None:
 
 
 @scenario(
-    "A window of the last 5 rows that fires once an hour: 100 rows",
-    "WindowManagerTest#testExpireThreshold",
-    "1–95 expire when 100 are held",
-    "there is none; the last 5 rows, each row: 1–96 are released, 5 held",
-    ONE_KIND,
+    "100 rows at 1–100 ms, windows of 100 rows: nothing is dropped before the first watermark",
+    "WindowManagerTest#testExpireThresholdWithWatermarkCountEvictionPolicy",
+    "at 100 one window of 1–100; they expire with the next watermark",
+    "one window of 1–100, with row 100; they are released with it",
+    "Count windows look at no times, and so wait for no watermark",
 )
-def test_expire_threshold() -> None:
-    windows = BufferedCounts(Counts(5, 1))
-    windows.add([None] * EXPIRE_EVENTS_THRESHOLD, seq(1, EXPIRE_EVENTS_THRESHOLD))
-    assert windows.released() == list(seq(1, 96))
-    assert windows.rows == 5
+def test_expire_threshold_with_counts() -> None:
+    windows = BufferedCounts(Counts(EXPIRE_EVENTS_THRESHOLD))
+    windows.add([None] * 100, seq(1, 100))
+    assert [one.get() for one in windows.fire()] == [seq(1, 100)]
+    assert windows.released() == list(seq(1, 100))
 
 
 @scenario(
@@ -153,37 +156,6 @@ def test_event_time_based_window() -> None:
     assert [one.get() for one in fired] == [seq(5, 6), seq(6), seq(7, 9)]
     assert [one.get_new() for one in fired] == [seq(6), (), seq(7, 9)]
     assert [one.get_expired() for one in fired] == [seq(4), seq(5), ()]
-
-
-@scenario(
-    "The last 3 rows, each 10 ms of event time: 603, 605, 607, 618, 626, 636, watermark 631",
-    "WindowManagerTest#testCountBasedWindowWithEventTs",
-    "1–3, 2–4, 3–5; in a gap, 4–6 three times over",
-    "there is none; the last 3 rows, each row: 1, 1–2, 1–3, 2–4, 3–5, 4–6",
-    ONE_KIND,
-)
-def test_count_based_window_with_event_time() -> None:
-    assert [one.get() for one in counted(3, 1, seq(1, 6))] == [
-        seq(1),
-        seq(1, 2),
-        seq(1, 3),
-        seq(2, 4),
-        seq(3, 5),
-        seq(4, 6),
-    ]
-
-
-@scenario(
-    "The last 20 ms, each 3 rows: 603, 605, 607, 618, 625, 626, 629, 636, watermark 631",
-    "WindowManagerTest#testCountBasedTriggerWithEventTs",
-    "1–3, 3–6",
-    "there is none; 20 ms, each 10 ms: 1–3, 1–4, 4–7",
-    ONE_KIND,
-)
-def test_count_based_trigger_with_event_time() -> None:
-    rows = [*zip(seq(1, 8), (603, 605, 607, 618, 625, 626, 629, 636), strict=True)]
-    fired = timed(BufferedWindows(Sliding(20, 10)), rows, 631)
-    assert [one.get() for one in fired] == [seq(1, 3), seq(1, 4), seq(4, 7)]
 
 
 @scenario(

@@ -1,0 +1,307 @@
+"""Mixed windows: so many rows, each so many milliseconds; or so many milliseconds, each so many rows. Rows are kept.
+
+    size 3, slide_ms 10     3 5 7 │ 18 │ 26 │    │    │           at 10: 3 5 7; at 20: 5 7 18; at 30: 7 18 26;
+                            ──────┴────┴────┴────┴────┴─►         at 40 and 50 nothing: no row is new
+
+    size_ms 20, slide 3     3 5 7 18 25 26                        with 7: 3 5 7, [-12, 8); with 26: 7 18 25 26, [7, 27)
+                            ──────┴────────┴────────────►
+
+1. Rows are in the order of their time; those of one time in that of their coming. So what a window has in it does not
+   depend on the order in which rows come, as long as they are on time.
+2. *Rows each milliseconds*: at each whole slide the last `size` rows before it. A window without a new row does not
+   fire again. It is from its first row to that moment. A row is released when newer ones have displaced it. It is late
+   if no window that is still to come would have it: it comes behind the slide in which it would have been new, and
+   `size` rows are behind it.
+3. *Milliseconds each rows*: with each `slide`-th row the window that has it at its end: [its time + 1 - size_ms, its
+   time + 1). Rows of one time are together: if they are several slides, the window fires once. A row is released, and
+   late, when no window that is still to come reaches back to it. One that comes behind the watermark is counted as if
+   it were at the watermark.
+4. `expired` are the rows of the window before that are not in this one; in windows of milliseconds those that left no
+   longer than `size_ms` ago.
+5. At the end of all rows, what is new fires, and all are released. There are never more than `max_rows` rows.
+
+From: Storm, WindowManager with CountEvictionPolicy and TimeTriggerPolicy, and with TimeEvictionPolicy and
+CountTriggerPolicy, and their Watermark variants. There the order is that of coming, a window is (start, end], a window
+without a new row fires again at each slide, and what has expired may be rows that no window had (depart).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Hashable, Iterator, Sequence
+from heapq import heappop, heappush
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
+
+from .assigners import Mixed, whole
+from .buffered import MAX_ROWS, WindowRows, no_room
+from .firing import Firing
+from .timestamps import to_ms
+from .watermarks import END_MS
+from .window import Taken, Window, in_steps, new_key
+
+K = TypeVar("K")
+
+
+class _Row:
+    """A row that is kept. `shown`: it has been in a window."""
+
+    __slots__ = ("at", "row", "shown")
+
+    def __init__(self, at: int, row: Any) -> None:
+        self.at = at
+        self.row = row
+        self.shown = False
+
+
+class _Timers:
+    """When to look at which keys."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, dict[Hashable, None]] = {}
+        self._ends: list[int] = []  # a heap
+
+    @property
+    def next_end(self) -> int | None:
+        return self._ends[0] if self._ends else None
+
+    def set(self, key: Hashable, end: int) -> None:
+        keys = self._keys.get(end)
+        if keys is None:
+            keys = self._keys[end] = {}
+            heappush(self._ends, end)
+        keys[key] = None
+
+    def pop(self) -> list[Hashable]:
+        """The keys to look at next."""
+        return list(self._keys.pop(heappop(self._ends)))
+
+
+class _MixedWindows(Firing[WindowRows], Generic[K]):
+    """What both kinds share. K: what is kept of a key."""
+
+    def __init__(self, assigner: Mixed, allowed_lateness_ms: int, max_rows: int) -> None:
+        super().__init__(allowed_lateness_ms)
+        self.rows = 0
+        self._assigner = assigner
+        self._max_rows = whole(max_rows, "max_rows")
+        self._of_key: dict[Any, K] = {}
+        self._timers = _Timers()
+        self._released: list[Any] = []
+
+    @property
+    def next_fire_ms(self) -> int | None:
+        """A watermark before which nothing fires, and no time lets go of a row; None: there is nothing."""
+        end = self._timers.next_end
+        return None if end is None else end + self._lateness_ms
+
+    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any]) -> Taken:
+        """Rows: key, time (milliseconds since 1970) and the row itself. What was late, and what failed."""
+        return self._add_each(keys, timestamps, rows, self._put)
+
+    def windows_of(self, timestamp: Any) -> list[Window]:
+        """The first window that a row would have been in, had it been alone."""
+        return self._assigner.windows_of(to_ms(timestamp))
+
+    def released(self) -> list[Any]:
+        """Rows that no window will have any more, since this was asked last."""
+        released, self._released = self._released, []
+        return released
+
+    @abstractmethod
+    def _put(self, key: Any, at_ms: int, row: Any) -> bool:
+        """False: it is late."""
+
+    @abstractmethod
+    def _look(self, key: Any, end: int) -> WindowRows | None:
+        """What fires of a key at that time; what that lets go of."""
+
+    def _let_all_go(self) -> None:
+        """All rows have come, and all windows have fired."""
+
+    def _close_next(self) -> Iterator[list[WindowRows]] | None:
+        end = self._timers.next_end
+        if end is not None and self._has_passed(end):
+            return self._results(end)
+        if self.watermark is not None and self.watermark >= END_MS:
+            self._let_all_go()
+        return None
+
+    def _results(self, end: int) -> Iterator[list[WindowRows]]:
+        for keys in in_steps(self._timers.pop()):
+            for key in keys:
+                fired = self._look(key, end)
+                if fired is not None:
+                    yield [fired]
+            yield []
+
+    def _new(self, key: Any, kept: K | None, empty: K) -> K:
+        """What is kept of the key of one row more."""
+        if self.rows >= self._max_rows:
+            raise no_room(self._max_rows)
+        if kept is None:
+            new_key(key)
+            kept = self._of_key[key] = empty
+        self.rows += 1
+        return kept
+
+    @property
+    def _reached_ms(self) -> int | None:
+        """Windows that end by then have fired."""
+        return None if self.watermark is None else self.watermark - self._lateness_ms
+
+
+class RowsEachMs(_MixedWindows[list[_Row]]):
+    """The last `size` rows, each `slide_ms`. Of one task; keys are any values that can be hashed."""
+
+    def __init__(self, assigner: Mixed, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
+        super().__init__(assigner, allowed_lateness_ms, max_rows)
+        self._size: Final = whole(assigner.size, "the size of mixed windows")
+
+    def _put(self, key: Any, at_ms: int, row: Any) -> bool:
+        kept, end = self._of_key.get(key), self._assigner.end_after(at_ms)
+        reached_ms = self._reached_ms
+        if (
+            reached_ms is not None and end <= reached_ms
+        ):  # then it is new in the next one, if it is among the last there
+            if reached_ms + self._lateness_ms >= END_MS:
+                return False
+            end = self._assigner.end_after(reached_ms)
+            behind = 0
+            if kept is not None:
+                behind = bisect_left(kept, end, key=_at) - bisect_right(kept, at_ms, key=_at)
+            if behind >= self._size:
+                return False
+        insort(self._new(key, kept, []), _Row(at_ms, row), key=_at)
+        self._timers.set(key, end)
+        return True
+
+    def _look(self, key: Any, end: int) -> WindowRows | None:
+        kept = self._of_key[key]
+        until = bisect_left(kept, end, key=_at)
+        start = max(0, until - self._size)
+        gone, inside = kept[:start], kept[start:until]
+        del kept[:start]
+        self.rows -= start
+        self._released += map(_row, gone)
+        if until < start + len(kept):
+            self._timers.set(key, self._assigner.end_after(kept[until - start].at))
+        window = Window(inside[0].at, end) if inside else None
+        return None if window is None else _fired(window, key, inside, [row for row in gone if row.shown])
+
+    def _let_all_go(self) -> None:
+        for kept in self._of_key.values():
+            self._released += map(_row, kept)
+        self._of_key.clear()
+        self.rows = 0
+
+
+class _Span:
+    """Of a key: rows, those that have left since the last window, and the times of those that are not counted yet."""
+
+    __slots__ = ("gone", "rows", "uncounted")
+
+    def __init__(self, uncounted: list[int]) -> None:
+        self.rows: list[_Row] = []
+        self.gone: list[_Row] = []
+        self.uncounted = uncounted
+
+
+class MsEachRows(_MixedWindows[_Span]):
+    """The last `size_ms`, each `slide` rows. Of one task; keys are any values that can be hashed."""
+
+    def __init__(self, assigner: Mixed, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
+        super().__init__(assigner, allowed_lateness_ms, max_rows)
+        self._size_ms: Final = whole(assigner.size_ms, "the size of mixed windows")
+        self._slide: Final = whole(assigner.slide, "the slide of mixed windows")
+        self._ending = False
+        self._idle: dict[Any, int] = {}  # so many rows of keys that have none any more are not counted yet
+
+    def advance(self, watermark_ms: int) -> Iterator[WindowRows]:
+        """See Firing. At the end, what has been counted for a window that is not full fires."""
+        if watermark_ms >= END_MS and not self._ending:
+            self._ending = True
+            for key, span in self._of_key.items():
+                if span.uncounted:
+                    span.uncounted[-1] = self._counted_at(span.uncounted[-1])
+                    self._timers.set(key, span.uncounted[-1] + 1)
+        return super().advance(watermark_ms)
+
+    def _put(self, key: Any, at_ms: int, row: Any) -> bool:
+        if self._has_passed(at_ms + self._size_ms):
+            return False
+        counted_at, span = self._counted_at(at_ms), self._of_key.get(key)
+        if span is None:
+            idle = self._idle.get(key, 0)
+            span = self._new(key, None, _Span([self._reached_ms or 0] * idle))  # all of them have been reached
+            self._idle.pop(key, None)
+        else:
+            self._new(key, span, span)
+        insort(span.rows, _Row(at_ms, row), key=_at)
+        insort(span.uncounted, counted_at)
+        self._go_on(key, span)
+        return True
+
+    def _counted_at(self, at_ms: int) -> int:
+        """When a row is counted: not in a window that has fired."""
+        reached_ms = self._reached_ms
+        return at_ms if reached_ms is None else max(at_ms, reached_ms)
+
+    def _look(self, key: Any, end: int) -> WindowRows | None:
+        span, fired = self._of_key.get(key), None
+        if span is None:
+            return None
+        counted = bisect_left(span.uncounted, end)
+        if not self._ending or counted < len(span.uncounted):
+            counted -= counted % self._slide
+        if counted:
+            del span.uncounted[:counted]
+            window = Window(end - self._size_ms, end)
+            inside = span.rows[bisect_left(span.rows, window.start, key=_at) : bisect_left(span.rows, end, key=_at)]
+            fired = _fired(window, key, inside, span.gone)
+            self.rows -= len(span.gone)
+            span.gone = []
+        self._leave(span, end)
+        if span.rows or span.gone:
+            self._go_on(key, span)
+        else:
+            del self._of_key[key]
+            if span.uncounted and not self._ending:
+                self._idle[key] = len(span.uncounted)
+                if len(self._idle) > self._max_rows:
+                    del self._idle[next(iter(self._idle))]
+        return fired
+
+    def _leave(self, span: _Span, end: int) -> None:
+        """Rows that are in no window that ends after that."""
+        count = bisect_right(span.rows, end - self._size_ms, key=_at)
+        left = span.rows[:count]
+        del span.rows[:count]
+        self._released += map(_row, left)
+        before = len(span.gone) + count
+        span.gone = [row for row in (*span.gone, *left) if row.shown and row.at + 2 * self._size_ms > end]
+        self.rows -= before - len(span.gone)
+
+    def _go_on(self, key: Any, span: _Span) -> None:
+        """Look at it again with the next window, or when a row leaves."""
+        if len(span.uncounted) >= self._slide:
+            self._timers.set(key, span.uncounted[self._slide - 1] + 1)
+        if span.rows:
+            self._timers.set(key, span.rows[0].at + self._size_ms)
+        if span.gone:
+            self._timers.set(key, span.gone[0].at + 2 * self._size_ms)
+
+
+def _fired(window: Window, key: Any, inside: list[_Row], expired: list[_Row]) -> WindowRows | None:
+    """None: no row is new."""
+    new = [row for row in inside if not row.shown]
+    if not new:
+        return None
+    for row in new:
+        row.shown = True
+    return WindowRows(window, key, *(tuple(map(_row, rows)) for rows in (inside, new, expired)))
+
+
+_at: Final = attrgetter("at")
+_row: Final = attrgetter("row")
