@@ -9,7 +9,8 @@ left their tree (ledger.py) are what is left of the entry when the others are ac
 4. Trees are in the order of their deadlines: the timeout is one for all, a reset moves a tree to the end. A message
    that has left its complete tree keeps the tree's deadline, which counts from the emit; a reset gives it its own.
 5. A tree is small. Measured (CPython 3.11, beside ids, values and the root, which others hold as well): one message
-   takes 205 bytes here and 170 in the ledger; 64 messages take 690 and 145, which is 13 bytes a message.
+   takes 213 bytes here and 170 in the ledger; 64 messages take 698 and 145, which is 13 bytes a message. A message that
+   has left its tree takes 221 bytes in the ledger.
 """
 
 from __future__ import annotations

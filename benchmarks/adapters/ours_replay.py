@@ -1,8 +1,7 @@
 """How much is replayed for a lost tuple: a bolt forgets one in a thousand, the rest it acks. `size` is messages.
 
-A tree is complete when all of it is. So where one tuple is lost, every message of its tree that is open fails when its
-time is over, and would be emitted again, done already or not. (A tuple that is failed and not lost fails its message
-only.)
+A tuple that a bolt has neither acked nor failed leaves its tree: it alone fails when its time is over, and would be
+emitted again, whatever the size of trees.
 """
 
 from __future__ import annotations
