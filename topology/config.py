@@ -159,7 +159,7 @@ class Config(BaseModel):
         None, "Tasks that a component has at most; None: as declared.", "topology.max.task.parallelism", ge=1
     )
     routing_cache_keys: Count = _setting(
-        65_536, "Keys that a grouping by fields remembers, per emitting task.", "topology.routing.cache.keys", ge=1
+        65_536, "Keys that a grouping by fields remembers, in each process.", "topology.routing.cache.keys", ge=1
     )
     watermark_lag_ms: Count = _setting(
         0,

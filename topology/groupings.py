@@ -52,7 +52,7 @@ class GroupingContext:
 
     `is_high(task)` says whether that target is over its high mark, `may_wait(task)` how many more tuples may wait for
     it at this emitter: it takes them in one go when it has room. `local` are targets in the same worker, `same_node`
-    targets on the same node. `cache_keys` is how many keys a grouping by fields remembers before it forgets them all;
+    targets on the same node. `cache_keys` is how many keys a grouping by fields remembers;
     `shared` is where groupings of several tasks in one process may keep what they can share.
     """
 

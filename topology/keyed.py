@@ -5,7 +5,7 @@
                                                       ──▶ two tasks, the one less used (partial key)
 
 1. The target is a function of the key and the number of targets: the same in every process and on every machine.
-2. What was computed for a key is remembered; the memory is bounded, and forgetting changes nothing but speed.
+2. What was computed for a key may be remembered (key_memory.py): that changes nothing but speed.
 3. A key that cannot be hashed is an `UnhashableKeyError` naming component, stream and field.
 
 Storm: FieldsGrouping, PartialKeyGrouping (M. A. U. Nasir et al., "The power of both choices", ICDE 2015). Key ranges:
@@ -22,32 +22,10 @@ from typing import Any
 from .columns import Same
 from .errors import UnhashableKeyError
 from .groupings import DealtMarks, Grouping, GroupingContext, Share, share_each
-from .keys import is_long, stable_hash, value_hash
+from .key_memory import KeyMemory
+from .keys import stable_hash, value_hash
 from .streams import StreamId
 from .tuples import Row
-
-_LONG_KEY_BYTES = 1024
-
-
-class _Memory(dict[Any, Any]):
-    """Key → what was computed for it. Looked up by `memory[key]`, which computes on a miss."""
-
-    __slots__ = ("_compute", "_limit", "_single")
-
-    def __init__(self, compute: Callable[[int], Any], limit: int, *, single: bool) -> None:
-        super().__init__()
-        self._compute = compute
-        self._limit = limit
-        self._single = single
-
-    def __missing__(self, key: Any) -> Any:
-        found = self._compute(value_hash(key) if self._single else stable_hash(key))
-        # The limit counts keys, so long ones are left out: 65,536 documents as keys would be gigabytes.
-        if not is_long(key, _LONG_KEY_BYTES):
-            if len(self) >= self._limit:
-                self.clear()
-            self[key] = found
-        return found
 
 
 class KeyedGrouping(Grouping):
@@ -62,17 +40,24 @@ class KeyedGrouping(Grouping):
         positions = [context.fields.position(name) for name in self.key_fields]
         self._single = len(positions) == 1
         self._key: Callable[[Row], Any] = itemgetter(*positions)
-        # One memory for all tasks of the emitting component in this process: the same keys come to each of them, and
-        # what is remembered depends on nothing but the key and the number of targets.
-        same = (type(self), stream, context.consumer, self.key_fields, len(self.targets))
+        # One memory for all tasks of the emitting component in this process, and for all consumers with as many tasks:
+        # the same keys come to each of them.
+        same = (type(self), stream, self.key_fields, self._remembered_for())
         memory = context.shared.get(same)
         if memory is None:
-            memory = context.shared[same] = _Memory(self._compute, context.cache_keys, single=self._single)
-        self._memory: _Memory = memory
+            memory = context.shared[same] = KeyMemory(self._compute_all, context.cache_keys, single=self._single)
+        self._memory: KeyMemory = memory
+
+    def _remembered_for(self) -> Any:
+        """What it depends on, beside the key, what is remembered."""
+        return len(self.targets)
 
     @abstractmethod
     def _compute(self, hashed: int) -> Any:
         """What to remember of a key, from its hash."""
+
+    def _compute_all(self, hashes: list[int]) -> list[Any]:
+        return list(map(self._compute, hashes))
 
     def places(self, hashes: Any) -> Any:
         """The places of the targets of many hashes (an array of uint64), as int64."""
@@ -81,7 +66,7 @@ class KeyedGrouping(Grouping):
     def _lookup(self, rows: Sequence[Row]) -> list[Any]:
         """What is remembered of each row's key."""
         try:
-            return list(map(self._memory.__getitem__, map(self._key, rows)))
+            return self._memory.find(list(map(self._key, rows)))
         except (TypeError, UnhashableKeyError) as error:  # TypeError: the dict could not hash the key
             refusal = self._refusal(rows)
             if refusal is None:
@@ -91,14 +76,14 @@ class KeyedGrouping(Grouping):
     def _lookup_values(self, values: Sequence[Any]) -> list[Any]:
         """The same where each value is its row's only one."""
         try:
-            return list(map(self._memory.__getitem__, values))
+            return self._memory.find(values)
         except (TypeError, UnhashableKeyError):
             return self._lookup([(value,) for value in values])  # raises, naming the row
 
     def _lookup_one(self, rows: Sequence[Row]) -> Any:
         """The same for a batch of one: what low load looks like."""
         try:
-            return self._memory[self._key(rows[0])]
+            return self._memory.find_one(self._key(rows[0]))
         except (TypeError, UnhashableKeyError):
             return self._lookup(rows)[0]
 
@@ -138,6 +123,10 @@ class FieldsGrouping(KeyedGrouping):
     def _compute(self, hashed: int) -> int:
         """The place of the target among `targets`."""
         return hashed % len(self.targets)
+
+    def _compute_all(self, hashes: list[int]) -> list[int]:
+        count = len(self.targets)
+        return [hashed % count for hashed in hashes]
 
     def choose(self, values: Row) -> Sequence[int]:
         """The task of this row's key."""
@@ -217,6 +206,9 @@ class KeyRangeGrouping(FieldsGrouping):
     def _compute(self, hashed: int) -> int:
         return self._ranges.task_of(hashed % self._ranges.n_ranges)
 
+    def _compute_all(self, hashes: list[int]) -> list[int]:
+        return list(map(self._compute, hashes))
+
 
 class PartialKeyGrouping(KeyedGrouping):
     """Two candidate tasks per key; each row goes to the one that this emitter has used less, a tie to the first.
@@ -228,6 +220,9 @@ class PartialKeyGrouping(KeyedGrouping):
         """Start counting at zero."""
         super().prepare(context, stream, targets)
         self.used = dict.fromkeys(self.targets, 0)
+
+    def _remembered_for(self) -> Any:
+        return self.targets  # the candidates are task ids
 
     def _compute(self, hashed: int) -> tuple[int, int]:
         """The two candidates; distinct when there is more than one target."""

@@ -54,7 +54,7 @@ import fractions
 import hashlib
 import sys
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -162,20 +162,30 @@ def fold(seed: int, hashes: list[int]) -> int:
     return _residue(state * state * state)
 
 
-def is_long(key: Any, limit_bytes: int) -> bool:
-    """Does a key hold more than about so much? Only what can be large is counted."""
-    return _size(key) > limit_bytes
+def value_hashes(values: Sequence[Any]) -> list[int]:
+    """`value_hash` of each, without a call for each where all are text."""
+    if set(map(type, values)) == {str}:
+        try:
+            residue, integer, keys = _residue, _integer, _TEXT_KEYS
+            return [
+                residue((state := integer(data, "little") % DATA_PRIME + keys[len(data)]) * state * state)
+                for data in map(_encoded, values)
+            ]
+        except (UnicodeEncodeError, IndexError):
+            pass  # one is long, or holds a lone surrogate: one by one
+    return list(map(value_hash, values))
 
 
-def _size(value: Any) -> int:
+def size_bytes(value: Any) -> int:
+    """About how much a key holds. Only what can be large is counted."""
     if isinstance(value, str | bytes):
         return len(value)
     if isinstance(value, int):
         return value.bit_length() >> 3
     if isinstance(value, tuple | frozenset):
-        return sum(map(_size, value))
+        return sum(map(size_bytes, value))
     if dataclasses.is_dataclass(value):
-        return sum(_size(getattr(value, field.name)) for field in dataclasses.fields(value))
+        return sum(size_bytes(getattr(value, field.name)) for field in dataclasses.fields(value))
     return 0
 
 

@@ -107,7 +107,7 @@ def test_partial_key_uses_both_candidates_evenly(drawn: list[Any], targets: list
             assert share == sorted(share)
             went[target] += len(share)
             for n in share:
-                candidates = rows._memory[part[n]]
+                candidates = rows._memory.find_one(part[n])
                 assert target in candidates
     if len(targets) > 1:
         assert {to: used for to, used in grouping.used.items() if used} == went

@@ -1,0 +1,127 @@
+"""Key memory: what it finds is a function of the key; how much it holds and computes is bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.topology import UnhashableKeyError, stable_hash
+from aiostorm.topology.key_memory import LONG_KEY_BYTES, MEMORY_BYTES, ROUNDS_WITHOUT, KeyMemory
+from aiostorm.topology.keys import value_hash, value_hashes
+
+from .strategies import keys
+
+
+class Computed:
+    """The place of a hash among seven, and how many were computed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, hashes: list[int]) -> list[int]:
+        self.count += len(hashes)
+        return [hashed % 7 for hashed in hashes]
+
+
+def memory(limit: int) -> tuple[KeyMemory, Computed]:
+    computed = Computed()
+    return KeyMemory(computed, limit, single=True), computed
+
+
+@given(st.lists(st.lists(keys, max_size=20), max_size=20), st.integers(1, 12))
+def test_what_is_found_is_a_function_of_the_key_however_little_is_remembered(
+    batches: list[list[Any]], limit: int
+) -> None:
+    found, _ = memory(limit)
+    for batch in batches:
+        assert found.find(batch) == [value_hash(key) % 7 for key in batch]
+        assert len(found) <= max(2, limit)
+    for key in (key for batch in batches for key in batch):
+        assert found.find_one(key) == value_hash(key) % 7
+
+
+@given(st.lists(keys, max_size=8), st.lists(keys, max_size=8))
+def test_rows_of_several_fields_are_found_by_all_of_them(firsts: list[Any], seconds: list[Any]) -> None:
+    found = KeyMemory(Computed(), 100, single=False)
+    rows = list(zip(firsts, seconds, strict=False))
+    assert found.find(rows) == [stable_hash(row) % 7 for row in rows]
+
+
+def test_a_key_is_computed_once_while_there_is_room() -> None:
+    found, computed = memory(1000)
+    for _ in range(50):
+        found.find([f"k{i}" for i in range(500)])
+    assert computed.count == 500
+
+
+def test_what_is_used_often_survives_what_is_used_once() -> None:
+    found, computed = memory(200)
+    often = [f"often{i}" for i in range(50)]
+    for number in range(2000):
+        found.find([*often, f"once{number}"])
+    # Each rare key is computed once, and a frequent one never again after the first time.
+    assert computed.count == len(often) + 2000
+
+
+def test_keys_that_do_not_come_back_are_soon_not_remembered_and_tried_again_later() -> None:
+    found, _ = memory(100)
+    number = 0
+
+    def fresh(count: int) -> list[str]:
+        nonlocal number
+        number += count
+        return [f"k{i}" for i in range(number - count, number)]
+
+    found.find(fresh(50))
+    found.find(fresh(50))
+    assert len(found) == 50
+    found.find(fresh(ROUNDS_WITHOUT * 100))
+    assert len(found) == 50, "of the generation that showed it only the last keys are left"
+    found.find(fresh(20))
+    assert len(found) == 70, "it tries again"
+
+
+def test_what_comes_back_is_remembered_after_a_time_of_keys_that_did_not() -> None:
+    found, computed = memory(100)
+    for number in range(5000):
+        found.find([f"once{number}"])
+    for _ in range(ROUNDS_WITHOUT * 100):
+        found.find(["a", "b"])
+    before = computed.count
+    found.find(["a", "b"])
+    assert computed.count == before
+
+
+def test_long_keys_are_not_remembered_and_many_of_some_length_turn_it_over() -> None:
+    found, _ = memory(10**6)
+    found.find(["a" * (LONG_KEY_BYTES + 1), b"b" * (LONG_KEY_BYTES + 1), 2 ** (9 * LONG_KEY_BYTES), "short"])
+    assert len(found) == 1
+    hot = "hot"
+    for number in range(20_000):
+        found.find([hot, f"{number:01000d}"])
+        if number % 1000 == 0:
+            assert len(found) * 1000 <= MEMORY_BYTES
+
+
+@pytest.mark.parametrize("bad", [[1], {"a"}, object()])
+def test_a_key_without_a_hash_is_refused_remembered_or_not(bad: Any) -> None:
+    found, _ = memory(2)
+    for batch in (["a", bad], ["b", "c", "d", bad], ["e", bad]):
+        with pytest.raises((TypeError, UnhashableKeyError)):
+            found.find(batch)
+        found.find([f"{batch}{i}" for i in range(10)])
+    with pytest.raises((TypeError, UnhashableKeyError)):
+        found.find_one(bad)
+
+
+@given(st.lists(keys) | st.lists(st.text(max_size=70)))
+def test_many_hashes_are_those_of_each(drawn: list[Any]) -> None:
+    assert value_hashes(drawn) == [value_hash(value) for value in drawn]
+
+
+def test_many_hashes_of_text_that_is_long_or_has_a_lone_surrogate() -> None:
+    for odd in ("x" * 65, "\udc80"):
+        assert value_hashes(["a", odd, "b"]) == [value_hash(value) for value in ("a", odd, "b")]

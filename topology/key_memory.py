@@ -1,0 +1,125 @@
+"""Key memory: where each key's rows go, remembered for as long as that is cheaper than to hash the key again.
+
+    keys ──all known──▶ the young generation: one dict look-up a key
+      └─some are not──▶ the old generation, and what neither knows is computed, all of a batch together
+
+1. It holds at most `limit_keys` keys (at least two) and 8 MiB of them, and none beyond 1 KiB. Half of that is young:
+   when it is full it becomes the old generation, and the old one is forgotten; a key that is used meanwhile is young
+   again. So what is used often is never computed anew, and there is no moment at which all is forgotten.
+2. Keys that hardly come back are not worth remembering: a dict that misses costs more than the hash. Where more than a
+   quarter of a generation's look-ups had to be computed (of the first generation's, to which every key is new: three
+   quarters), it forgets all and computes for a while, then tries again.
+3. Forgetting changes nothing but speed: `find` is a function of the key.
+
+A cache of two generations: the clock algorithm with one bit, kept by the dict that a key is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from .keys import size_bytes, stable_hash, value_hashes
+
+LONG_KEY_BYTES: Final = 1024
+MEMORY_BYTES: Final = 8 * 2**20
+WORTHLESS: Final = 0.25
+"""The share of look-ups that are computed beyond which remembering costs more than it saves."""
+WORTHLESS_AT_FIRST: Final = 0.75
+ROUNDS_WITHOUT: Final = 16
+"""For how many times `limit_keys` look-ups it then computes before it tries again."""
+
+_TEXT: Final = {str}
+
+
+class KeyMemory:
+    """`compute` makes of many hashes what is remembered of their keys."""
+
+    __slots__ = (
+        "_compute",
+        "_computed",
+        "_limit_bytes",
+        "_limit_keys",
+        "_looked_up",
+        "_old",
+        "_single",
+        "_without",
+        "_young",
+        "_young_bytes",
+    )
+
+    def __init__(self, compute: Callable[[list[int]], list[Any]], limit_keys: int, *, single: bool) -> None:
+        self._compute = compute
+        self._limit_keys = max(1, limit_keys // 2)
+        self._limit_bytes = MEMORY_BYTES // 2
+        self._single = single
+        self._young: dict[Any, Any] = {}
+        self._old: dict[Any, Any] = {}
+        self._young_bytes = 0
+        self._looked_up = 0
+        self._computed = 0
+        self._without = 0
+
+    def __len__(self) -> int:
+        """Keys that are remembered."""
+        return len(self._young.keys() | self._old.keys())
+
+    def find(self, keys: Sequence[Any]) -> list[Any]:
+        """What belongs to each key. TypeError or UnhashableKeyError if one has no hash."""
+        self._looked_up += len(keys)
+        try:
+            return list(map(self._young.__getitem__, keys))
+        except KeyError:
+            return self._find_others(keys)
+
+    def find_one(self, key: Any) -> Any:
+        """What belongs to a key."""
+        self._looked_up += 1
+        try:
+            return self._young[key]
+        except KeyError:
+            return self._find_others((key,))[0]
+
+    def _find_others(self, keys: Sequence[Any]) -> list[Any]:
+        if self._without > 0:
+            self._without -= len(keys)
+            if set(map(type, keys)) != _TEXT:
+                list(map(hash, keys))  # a key that a dict refuses is refused here too
+            return self._made_of(keys)
+        found = list(map(self._young.get, keys))
+        missing = dict.fromkeys([key for key, place in zip(keys, found, strict=True) if place is None])
+        old = self._old
+        known = {key: old[key] for key in missing if key in old} if old else {}
+        unknown = [key for key in missing if key not in known] if known else list(missing)
+        if unknown:
+            self._computed += len(unknown)
+            known.update(zip(unknown, self._made_of(unknown), strict=True))
+        found = [known[key] if place is None else place for key, place in zip(keys, found, strict=True)]
+        self._remember(known)
+        return found
+
+    def _made_of(self, keys: Sequence[Any]) -> list[Any]:
+        return self._compute(value_hashes(keys) if self._single else list(map(stable_hash, keys)))
+
+    def _remember(self, known: dict[Any, Any]) -> None:
+        sizes = list(map(len if set(map(type, known)) == _TEXT else size_bytes, known))
+        if max(sizes) > LONG_KEY_BYTES or len(known) > self._limit_keys:
+            short = [key for key, size in zip(known, sizes, strict=True) if size <= LONG_KEY_BYTES]
+            known = {key: known[key] for key in short[: self._limit_keys]}
+            sizes = list(map(size_bytes, known))
+        size = sum(sizes)
+        if len(self._young) + len(known) > self._limit_keys or self._young_bytes + size > self._limit_bytes:
+            self._turn()
+        self._young.update(known)
+        self._young_bytes += size
+
+    def _turn(self) -> None:
+        """The young generation is full."""
+        worthless = WORTHLESS if self._old else WORTHLESS_AT_FIRST
+        if self._computed > worthless * self._looked_up:
+            self._old = {}
+            self._without = ROUNDS_WITHOUT * 2 * self._limit_keys
+        else:
+            self._old = self._young
+        self._young = {}
+        self._young_bytes = self._looked_up = self._computed = 0
