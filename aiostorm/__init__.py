@@ -74,6 +74,8 @@ if TYPE_CHECKING:
     from .windows import (
         BufferedWindowBolt,
         Counts,
+        Each,
+        Every,
         JoinBolt,
         LatePolicy,
         Mixed,
@@ -98,7 +100,8 @@ _ROOMS = {
     "SpoutCollector StreamId TaskHook Topology TopologyBuilder TopologyContext TopologyError Tuple TupleBatch "
     "UnhashableKeyError bolt direct spout",
     "transport": "UnsendableError register_record",
-    "windows": "BufferedWindowBolt Counts JoinBolt LatePolicy Mixed Session Sliding Time Tumbling WindowedBolt",
+    "windows": "BufferedWindowBolt Counts Each Every JoinBolt LatePolicy Mixed Session Sliding Time "
+    "Tumbling WindowedBolt",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
@@ -124,8 +127,10 @@ __all__ = [
     "ConfigError",
     "Counts",
     "Directive",
+    "Each",
     "EmitError",
     "ErrorReport",
+    "Every",
     "FailValueSpout",
     "Failure",
     "Fields",

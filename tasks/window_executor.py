@@ -7,6 +7,7 @@
 1. A row is acked when it is in its windows: what they hold is lost with the process (docs/windows.md).
 2. Windows by count fire at once; by processing time when the clock says so; the others by the watermark.
 3. `purge` is called when its window's row is emitted, so many of them a turn as there are tuples.
+4. Early results are emitted with the row that they are due with, or when the clock says so; what has ended is first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from ..topology import DEFAULT_STREAM, EmitError, Fields, Segment
 from ..windows import (
     CountWindows,
+    EarlyWindows,
     Fired,
     LatePolicy,
     Taken,
@@ -96,6 +98,7 @@ class WindowExecutor(Executor, WindowSide):
         self._reader = bolt.reader(layout)
         self._late = LateRows(bolt, emitter, self.machine)
         self._counts = isinstance(self.machine, CountWindows)
+        self._early = self.machine if isinstance(self.machine, EarlyWindows) else None
         self.by_clock = not self._counts and bolt.time.value == "processing"
         self._born = not self._counts and bolt.time.value == "ingestion"
         self._due: Iterator[Fired] = iter(())
@@ -123,6 +126,8 @@ class WindowExecutor(Executor, WindowSide):
         if isinstance(self.machine, CountWindows):
             taken = self.machine.add(rows.keys, rows.values)
             self._due, self.firing = self.machine.fire(), True
+        elif isinstance(self.machine, EarlyWindows):
+            taken = self._add_early(self.machine, rows)
         else:
             taken = self.machine.add(rows.keys, rows.timestamps, rows.values)
         if taken.failed:
@@ -141,10 +146,23 @@ class WindowExecutor(Executor, WindowSide):
             self._hooks.rows_executed(segment, start, stop, used_s, {offset for offset, _ in failed})
         return len(failed)
 
+    def _add_early(self, machine: EarlyWindows, rows: Any) -> Taken:
+        together = Taken()
+        for taken in machine.add(rows.keys, rows.timestamps, rows.values):
+            together.late += taken.late
+            together.failed += taken.failed
+            if machine.ready:
+                ready, machine.ready = machine.ready, []
+                self._emit(ready)
+        return together
+
     async def tick(self, segment: Segment) -> None:
         """Windows have a clock of their own."""
 
     def _observe(self, segment: Segment, rows: Any, taken: Taken) -> None:
+        if not self.keeper.looks:  # its input tasks tell
+            self.observe(segment.origin.task, (), ())
+            return
         times, values = rows.timestamps, rows.values
         if taken.failed:
             without = {at for at, _ in taken.failed}
@@ -165,12 +183,25 @@ class WindowExecutor(Executor, WindowSide):
         next_ms = self.machine.next_fire_ms
         watermark = self.goes_by(next_ms)
         if watermark is None:
+            self._show()
             return
         due = self.machine.advance(watermark)
         if next_ms is not None and next_ms <= watermark:
             self._due, self.firing = due, True
         else:
             self.all_have_fired(self.machine.watermark)
+            self._show()
+
+    @property
+    def unsettled(self) -> bool:
+        """See TimeSide."""
+        return super().unsettled or (self._early is not None and self._early.wants_alarm)
+
+    def _show(self) -> None:
+        """Early results, if it is time. What has ended is out."""
+        shown = None if self._early is None else self._early.show(self.now_ms())
+        if shown is not None:
+            self._due, self.firing = shown, True
 
     async def fire(self, most: int) -> None:
         """See TimeSide."""
@@ -185,12 +216,20 @@ class WindowExecutor(Executor, WindowSide):
 
     def alarm_ms(self) -> int | None:
         """See TimeSide."""
-        return self.wait_for(None if isinstance(self.machine, CountWindows) else self.machine.next_fire_ms)
+        wait_ms = self.wait_for(None if isinstance(self.machine, CountWindows) else self.machine.next_fire_ms)
+        shown_ms = None if self._early is None else self._early.next_ms(self.now_ms())
+        if shown_ms is None:
+            return wait_ms
+        shown_in_ms = max(1, shown_ms - self.now_ms())
+        return shown_in_ms if wait_ms is None else min(wait_ms, shown_in_ms)
 
     # -- results -----------------------------------------------------------------------------------------------------
 
     def _emit(self, fired: list[Fired]) -> None:
-        self._emitter.counters.fired += len(fired)
+        if self._early is None:
+            self._emitter.counters.fired += len(fired)
+        else:
+            self._emitter.counters.fired += sum(one.window.final for one in fired)
         out = self._emitter.streams.get(DEFAULT_STREAM)
         items: list[Any] = []
         if self._purge is not None:
@@ -208,6 +247,11 @@ class WindowExecutor(Executor, WindowSide):
 
     def _rows(self, fired: list[Fired]) -> list[Any]:
         """Of a ready-made aggregate: key, results, window; if it has names, a result is a tuple."""
+        if self._early is not None:
+            return [
+                (*self._key_of(key), *(result if self._names else (result,)), window.start, window.end, window.final)
+                for window, key, result, _ in fired
+            ]
         if self._one_key:
             if self._names:
                 return [(key, *result, window.start, window.end) for window, key, result, _ in fired]
@@ -216,6 +260,9 @@ class WindowExecutor(Executor, WindowSide):
             (*(key or ()), *(result if self._names else (result,)), window.start, window.end)
             for window, key, result, _ in fired
         ]
+
+    def _key_of(self, key: Any) -> tuple[Any, ...]:
+        return (key,) if self._one_key else key or ()
 
     def _purge_one(self, fired: Fired, items: list[Any]) -> None:
         try:
@@ -230,7 +277,8 @@ class WindowExecutor(Executor, WindowSide):
             self._lost(fired, blamed(error))
 
     def _lost(self, fired: Fired, error: BaseException) -> None:
-        error.add_note(f"in window {fired.window} of key {fired.key!r:.100}, which is lost")
+        lost = "which is lost" if fired.window.final else "of which an early result is lost"
+        error.add_note(f"in window {fired.window} of key {fired.key!r:.100}, {lost}")
         self._report(error)
 
 

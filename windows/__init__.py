@@ -13,6 +13,7 @@ from .building import Late, LatePolicy, buffered_windows, count_windows, time_wi
 from .combined import Combined
 from .count_windows import CountWindows
 from .distinct import Distinct
+from .early import Each, EarlyWindows, Every
 from .errors import JoinError, TimestampError, WindowError, WindowKeyError, WindowLimitError
 from .firing import readable_row
 from .generators import ByFunction, Generator, Periodic, Punctuated
@@ -33,7 +34,7 @@ from .time_keeper import TimeKeeper
 from .time_windows import TimeWindows
 from .timestamps import all_ms, bounds_ms, to_ms
 from .watermarks import END_MS, WatermarkPolicy, Watermarks
-from .window import Fired, Taken, Window
+from .window import EarlyWindow, Fired, Taken, Window
 
 __all__ = [
     "END_MS",
@@ -50,6 +51,10 @@ __all__ = [
     "CountWindows",
     "Counts",
     "Distinct",
+    "Each",
+    "EarlyWindow",
+    "EarlyWindows",
+    "Every",
     "Fired",
     "Fold",
     "Generator",

@@ -37,8 +37,9 @@ from ..topology import (
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding, Time
 from .buffered import WindowRows
-from .building import KeepingMachine, LatePolicy, buffered_windows, count_windows, time_windows
+from .building import KeepingMachine, LatePolicy, buffered_windows, count_windows, early_windows, time_windows
 from .count_windows import CountWindows
+from .early import Each, EarlyWindows, Every
 from .errors import WindowError
 from .generators import Generator
 from .problems import (
@@ -47,6 +48,7 @@ from .problems import (
     Given,
     accepts,
     wrong_aggregate,
+    wrong_early,
     wrong_key,
     wrong_late,
     wrong_methods,
@@ -65,7 +67,7 @@ from .watermarks import WatermarkPolicy
 from .window import Window
 
 Windows = Sliding | Session | Counts | Mixed
-Machine = TimeWindows | SessionWindows | CountWindows
+Machine = TimeWindows | SessionWindows | CountWindows | EarlyWindows
 
 FUNCTIONS: Final[Mapping[str, Given]] = {"key": TUPLE, "timestamp": TUPLE, "generator": ()}
 """Settings that may be functions, and what they are called with."""
@@ -227,9 +229,13 @@ class WindowedBolt(WindowBolt):
     Ready made, with an aggregate: emits a row for each key and window: the fields of the key ("key", if a function
     makes it), "result" (or a field for each name of a Combined), "start" and "end". Or derive from it, and write
     `init_state`, `execute` and `purge`; with `merge`, sliding windows share their work, and sessions are possible.
+
+    With `early`, Every(ms) or Each(rows), windows by time are shown before they end, too: rows of a ready-made
+    aggregate then have one field more, `final`; `purge` sees it in `window.final`.
     """
 
     aggregate: ClassVar[Any] = None
+    early: ClassVar[Any] = None
     takes: ClassVar[Mapping[str, Given]] = {
         **WindowBolt.takes,
         "init_state": ("window",),
@@ -237,10 +243,19 @@ class WindowedBolt(WindowBolt):
         "merge": ("first", "second"),
     }
 
-    def __init__(self, windows: Windows | None = None, aggregate: Aggregate | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        windows: Windows | None = None,
+        aggregate: Aggregate | None = None,
+        *,
+        early: Every | Each | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(windows, **settings)
         if aggregate is not None:
             self.aggregate = aggregate  # type: ignore[misc] # this one's; elsewhere declared per class
+        if early is not None:
+            self.early = early  # type: ignore[misc] # likewise
         if isinstance(self.aggregate, Aggregate) and self.outputs is None and not wrong_key(self.key, {}):
             names = self.result_names()
             if not wrong_results(names, None):
@@ -262,7 +277,7 @@ class WindowedBolt(WindowBolt):
         raise NotImplementedError(f"{type(self).__name__} has no merge(first, second)")
 
     def purge(self, *given: Any, **_: Any) -> Any:
-        """The window has fired: what is returned is emitted. Changes nothing.
+        """The window has fired, or is shown early: what is returned is emitted. Changes nothing.
 
         To be defined as `purge(state, window)`, or as `purge(state, window, key)`.
         """
@@ -286,12 +301,10 @@ class WindowedBolt(WindowBolt):
             return count_windows(self.windows, aggregate, max_states=settings.max_states)
         if self.windows is None:
             raise WindowError("it has no windows")
-        return time_windows(
-            self.windows,
-            aggregate,
-            allowed_lateness_ms=settings.allowed_lateness_ms,
-            max_states=settings.max_states,
-        )
+        limits: Any = {"allowed_lateness_ms": settings.allowed_lateness_ms, "max_states": settings.max_states}
+        if self.early is not None:
+            return early_windows(self.windows, aggregate, self.early, **limits)
+        return time_windows(self.windows, aggregate, **limits)
 
     def layout(self, inputs: Iterable[Fields]) -> Fields | None:
         """The fields that its rows are given with; None: as they come."""
@@ -305,7 +318,7 @@ class WindowedBolt(WindowBolt):
 
     def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
         """See Component."""
-        found = super().problems(inputs) + wrong_states(self)
+        found = super().problems(inputs) + wrong_states(self) + wrong_early(self)
         if isinstance(self.aggregate, Aggregate):
             found += wrong_aggregate(self.aggregate, inputs)
             if not wrong_key(self.key, {}):
@@ -315,11 +328,12 @@ class WindowedBolt(WindowBolt):
     def result_names(self) -> tuple[str, ...]:
         """What the values of a row are called that is made of an aggregate's result."""
         results = () if self.aggregate is None else self.aggregate.names
-        return (*key_names(self.key), *(results or ("result",)), "start", "end")
+        final = () if self.early is None else ("final",)
+        return (*key_names(self.key), *(results or ("result",)), "start", "end", *final)
 
     def check(self, settings: TimeSettings) -> None:
         """See WindowBolt."""
-        if not wrong_states(self):
+        if not (wrong_states(self) or wrong_early(self)):
             self.machine(settings, None)
 
 
@@ -380,6 +394,8 @@ class BufferedWindowBolt(WindowBolt):
     def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
         """See Component."""
         found = super().problems(inputs)
+        if getattr(self, "early", None) is not None:
+            found.append("early results are of states: derive from WindowedBolt")
         if not self.defines("execute"):
             found.append(f"{type(self).__name__} defines no execute(window)")
         elif not accepts(self.execute, ("window",)):

@@ -7,6 +7,8 @@
 | Sliding | no | PlainWindows: a row costs size / slide |
 | Session | yes (else an error) | SessionWindows |
 | Counts | either | CountWindows |
+| Sliding, with early results | either | PlainWindows: a row costs size / slide; EarlyWindows around them |
+| Session, with early results | yes | SessionWindows, and EarlyWindows around them |
 
 | assigner, rows are kept | machine |
 |---|---|
@@ -27,6 +29,7 @@ from .assigners import Counts, Mixed, Session, Sliding
 from .buffered import MAX_ROWS, BufferedCounts, BufferedWindows
 from .buffered_sessions import BufferedSessions
 from .count_windows import CountWindows
+from .early import Counted, Each, EarlyWindows, Every
 from .errors import WindowError
 from .mixed_windows import MsEachRows, RowsEachMs
 from .plain_windows import PlainWindows
@@ -71,6 +74,25 @@ def time_windows(
     shares = aggregate.merges and assigner.slide_ms < assigner.size_ms
     kind = SharedWindows if shares else PlainWindows
     return kind(assigner, aggregate, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
+
+
+def early_windows(
+    assigner: Sliding | Session,
+    aggregate: Aggregate,
+    early: Every | Each,
+    *,
+    allowed_lateness_ms: int = 0,
+    max_states: int = MAX_STATES,
+) -> EarlyWindows:
+    """Windows by time with early results: each has a state of its own to show. WindowError if they cannot be built."""
+    _checked(aggregate)
+    counted = Counted(aggregate)
+    limits: dict[str, Any] = {"allowed_lateness_ms": allowed_lateness_ms, "max_states": max_states}
+    if isinstance(assigner, Session):
+        return EarlyWindows(SessionWindows(assigner, counted, **limits), counted, early)
+    if not isinstance(assigner, Sliding):
+        raise WindowError(f"early results of {assigner!r}; give Tumbling, Sliding or Session, or no early results")
+    return EarlyWindows(PlainWindows(assigner, counted, **limits), counted, early)
 
 
 def count_windows(assigner: Counts, aggregate: Aggregate, *, max_states: int = MAX_STATES) -> CountWindows:

@@ -90,6 +90,10 @@ class OpenSessions(Generic[S]):
             start, end = min(start, touched[0].start), max(end, touched[-1].end)
         return Place(of_key, low, touched, Window(start, end))
 
+    def of(self, key: Any) -> list[OpenSession[S]]:
+        """All of a key."""
+        return self._of_key.get(key, [])[self._closed.get(key, 0) :]
+
     def put(self, key: Any, place: Place[S], holds: S) -> None:
         """A row has been put there; what it touched is one session now, which holds that."""
         if not place.touched:

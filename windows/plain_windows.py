@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import groupby
+from typing import Any
 
 from .aggregates import Aggregate
 from .assigners import Sliding
 from .errors import WindowError
 from .parts import Columns
 from .time_windows import MAX_STATES, Rows, TimeWindows
+from .timestamps import to_ms
 from .window import Fired, Taken, Window, in_steps
 
 
@@ -36,6 +38,13 @@ class PlainWindows(TimeWindows):
     def next_fire_ms(self) -> int | None:
         """The watermark at which the next window fires; None: there is none open."""
         return self._starts[0] + self._assigner.size_ms + self._lateness_ms if self._starts else None
+
+    def open_of(self, key: Any, timestamp: Any = None) -> Iterator[tuple[Window, list[Any]]]:
+        """The open windows of a key, and its states there; those that a time is in, if one is given."""
+        size_ms, at_ms = self._assigner.size_ms, None if timestamp is None else to_ms(timestamp)
+        for start, columns in self._open.items():
+            if key in columns[0] and (at_ms is None or start <= at_ms < start + size_ms):
+                yield Window(start, start + size_ms), [states[key] for states in columns]
 
     def _targets(self, slice_: Window) -> list[tuple[Window, Columns]]:
         if not self._overlap:  # its slice is the window, and has not passed

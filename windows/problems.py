@@ -14,6 +14,7 @@ from ..topology import DEFAULT_STREAM, Config, Fields, StreamId, nearest, read_o
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding, Time
 from .building import LatePolicy
+from .early import Each, Every
 from .errors import WindowError
 from .settings import TimeSettings
 from .watermarks import Watermarks
@@ -89,6 +90,18 @@ def wrong_late(bolt: WindowBolt) -> list[str]:
             ]
     elif bolt.late_stream != "late":
         return [f"late_stream is {bolt.late_stream!r}, but late tuples do not go there: say late=LatePolicy.STREAM"]
+    return []
+
+
+def wrong_early(bolt: Any) -> list[str]:
+    """Are its early results Every or Each, of windows by time, and incremental?"""
+    early = getattr(bolt, "early", None)
+    if early is None:
+        return []
+    if not isinstance(early, Every | Each):
+        return [f"early is {early!r}; give Every(ms) or Each(rows)"]
+    if isinstance(bolt.windows, Counts):
+        return ["early results are of windows by time: windows by count end with their rows; make them smaller"]
     return []
 
 

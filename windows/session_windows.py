@@ -67,6 +67,12 @@ class SessionWindows(Firing[Fired]):
         """The session of a row that is alone."""
         return self._assigner.windows_of(to_ms(timestamp))
 
+    def open_of(self, key: Any, timestamp: Any = None) -> Iterator[tuple[Window, list[Any]]]:
+        """The open sessions of a key, and its states there; those that a row would be in, if a time is given."""
+        sessions = self._sessions
+        found = sessions.of(key) if timestamp is None else sessions.place_of(key, to_ms(timestamp)).touched
+        return ((session.window, session.holds) for session in found)
+
     def _close_next(self) -> Iterator[list[Fired]] | None:
         end = self._sessions.next_end()
         return None if end is None or not self._is_over(end) else self._results(end)

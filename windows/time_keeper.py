@@ -59,6 +59,11 @@ class TimeKeeper:
         return self._marks.watermark
 
     @property
+    def looks(self) -> bool:
+        """Does it look at rows, since not all input tasks tell?"""
+        return bool(self._generators)
+
+    @property
     def changes(self) -> int:
         """Another number as soon as the watermark has moved, or there may be something to do before `next_ms`."""
         return self._marks.decisions + self._begun

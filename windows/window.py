@@ -39,6 +39,11 @@ class Window:
         """In milliseconds, or in rows."""
         return self.end - self.start
 
+    @property
+    def final(self) -> bool:
+        """Has it come to its end? False in `purge`, if what is asked for is an early result."""
+        return True
+
     def __contains__(self, timestamp: object) -> bool:
         return isinstance(timestamp, int) and self.start <= timestamp < self.end
 
@@ -64,6 +69,23 @@ class Window:
 
     def __str__(self) -> str:
         return f"[{self.start}, {self.end})"
+
+
+class EarlyWindow(Window):
+    """A window that goes on; it equals the one that ends."""
+
+    __slots__ = ()
+
+    @property
+    def final(self) -> bool:
+        """See Window."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Window) and (self.start, self.end) == (other.start, other.end)
+
+    def __hash__(self) -> int:
+        return super().__hash__()
 
 
 class Fired(NamedTuple):

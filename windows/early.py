@@ -1,0 +1,199 @@
+"""Early results: what a window has come to so far, before it ends, for those who cannot wait (alerts).
+
+    rows ─► machine ─► at its end: Fired, final
+               └─► each n rows of a window and key, or every so many milliseconds if rows have come: Fired, not final
+
+1. An early result changes nothing: the state stays, and is shown again, and at last with the final result.
+2. `Each(n)` shows a window with its n-th row, its 2n-th, …, however rows are put into batches. Two sessions that become
+   one have the rows of both: what passes a multiple of n is shown.
+3. `Every(ms)` shows what rows have come to since it was shown last. Where none has come, there is no alarm.
+4. How many rows a window has is an aggregate beside the user's own: what merges states merges that, too.
+
+From: Flink, ContinuousEventTimeTrigger and CountTrigger; Beam, early firings of a watermark trigger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .aggregates import Aggregate
+from .assigners import duration, whole
+from .parts import Parts
+from .plain_windows import PlainWindows
+from .ready_made import Count
+from .session_windows import SessionWindows
+from .window import EarlyWindow, Fired, Taken, Window
+
+Open = tuple[Window, list[Any]]
+"""An open window of a key, and its states."""
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Early results every `ms` milliseconds of processing time, of windows that rows have come to since."""
+
+    ms: int
+
+    def __post_init__(self) -> None:
+        duration(self.ms, "early=Every(ms)")
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Early results with each `rows`-th row of a window and key."""
+
+    rows: int
+
+    def __post_init__(self) -> None:
+        whole(self.rows, "early=Each(rows)")
+
+
+class Counted(Aggregate):
+    """An aggregate, and behind its parts how many rows there are; the result is the aggregate's."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        self._aggregate = aggregate
+        self._parts = (*aggregate.parts, Count())
+
+    @property
+    def title(self) -> str:
+        """The aggregate's."""
+        return self._aggregate.title
+
+    @property
+    def merges(self) -> bool:
+        """See Aggregate."""
+        return self._aggregate.merges
+
+    @property
+    def parts(self) -> tuple[Aggregate, ...]:
+        """See Aggregate."""
+        return self._parts
+
+    def together(self, results: Sequence[Any]) -> Any:
+        """See Aggregate."""
+        return self._aggregate.together(results[:-1])
+
+    def together_batch(self, results: Sequence[Sequence[Any]]) -> Sequence[Any]:
+        """See Aggregate."""
+        return self._aggregate.together_batch(results[:-1])
+
+
+class EarlyWindows:
+    """Windows by time with early results. `machine` is of a `Counted` aggregate. Else it is as the machine."""
+
+    def __init__(self, machine: PlainWindows | SessionWindows, aggregate: Counted, early: Every | Each) -> None:
+        self.machine = machine
+        self.ready: list[Fired] = []  # by Each: what is to be shown, as it was with that row
+        self._parts = Parts(aggregate)
+        self._each = early.rows if isinstance(early, Each) else None
+        self._every_ms = early.ms if isinstance(early, Every) else None
+        self._touched: dict[Any, None] = {}  # keys that rows have come to
+        self._next_ms: int | None = None
+        self._shown: dict[Any, dict[int, int]] = {}  # key → start of a window → rows when it was shown
+
+    @property
+    def states(self) -> int:
+        """How many are held."""
+        return self.machine.states
+
+    @property
+    def watermark(self) -> int | None:
+        """As far as windows have been taken."""
+        return self.machine.watermark
+
+    @property
+    def next_fire_ms(self) -> int | None:
+        """See the machine."""
+        return self.machine.next_fire_ms
+
+    def windows_of(self, timestamp: Any) -> list[Window]:
+        """See the machine."""
+        return self.machine.windows_of(timestamp)
+
+    def work(self) -> bool:
+        """See the machine."""
+        return self.machine.work()
+
+    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> Iterator[Taken]:
+        """Rows, in as many steps as there are early results among them: after each, `ready` is to be taken.
+
+        What is taken in a step has places in the whole batch.
+        """
+        if self._each is not None:
+            for place, row in enumerate(zip(keys, timestamps, values, strict=True)):
+                yield self._add_one(place, *row)
+            return
+        taken = self.machine.add(keys, timestamps, values)
+        failed = {place for place, _ in taken.failed}
+        kept = keys if not failed else [key for place, key in enumerate(keys) if place not in failed]
+        self._touched.update(dict.fromkeys(kept))
+        yield taken
+
+    def advance(self, watermark_ms: int) -> Iterator[Fired]:
+        """See the machine."""
+        return self._forgotten(self.machine.advance(watermark_ms))
+
+    @property
+    def wants_alarm(self) -> bool:
+        """Have rows come, and has nobody asked when they are to be shown?"""
+        return self._every_ms is not None and self._next_ms is None and bool(self._touched)
+
+    def next_ms(self, now_ms: int) -> int | None:
+        """When `show` has something to give; None: nothing has changed."""
+        if self._every_ms is None or not self._touched:
+            return None
+        if self._next_ms is None:
+            self._next_ms = now_ms + self._every_ms
+        return self._next_ms
+
+    def show(self, now_ms: int) -> Iterator[Fired] | None:
+        """What is to be shown by now; None: it is not time. Between two of them no row may be added."""
+        if self._next_ms is None or now_ms < self._next_ms:
+            return None
+        touched, self._touched, self._next_ms = self._touched, {}, None
+        return self._changed(touched)
+
+    def _forgotten(self, due: Iterator[Fired]) -> Iterator[Fired]:
+        for fired in due:
+            shown = self._shown.get(fired.key)
+            if shown is not None:
+                for start in [start for start in shown if fired.window.start <= start < fired.window.end]:
+                    del shown[start]
+                if not shown:
+                    del self._shown[fired.key]
+            yield fired
+
+    def _changed(self, keys: dict[Any, None]) -> Iterator[Fired]:
+        for key in keys:
+            shown: dict[int, int] = {}
+            before = self._shown.get(key, {})
+            for window, states in self.machine.open_of(key):
+                shown[window.start] = states[-1]
+                if before.get(window.start) != states[-1]:
+                    yield self._early(window, key, states)
+            if shown:
+                self._shown[key] = shown
+            else:
+                self._shown.pop(key, None)
+
+    def _add_one(self, place: int, key: Any, timestamp: Any, value: Any) -> Taken:
+        try:
+            before = list(self.machine.open_of(key, timestamp))
+        except Exception:  # no hash, no time: the machine says which row has failed
+            before = []
+        taken = self.machine.add((key,), (timestamp,), (value,))
+        taken.late = [place for _ in taken.late]
+        taken.failed = [(place, error) for _, error in taken.failed]
+        if not (taken.late or taken.failed):
+            assert self._each is not None  # noqa: S101 - for the type checker
+            for window, states in self.machine.open_of(key, timestamp):
+                inside = [was[-1] for part, was in before if window.start <= part.start and part.end <= window.end]
+                if states[-1] // self._each > max(inside, default=0) // self._each:
+                    self.ready.append(self._early(window, key, states))
+        return taken
+
+    def _early(self, window: Window, key: Any, states: list[Any]) -> Fired:
+        return self._parts.fired_one(EarlyWindow(window.start, window.end), key, states)
