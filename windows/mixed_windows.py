@@ -18,7 +18,8 @@
    it were at the watermark.
 4. `expired` are the rows of the window before that are not in this one; in windows of milliseconds those that left no
    longer than `size_ms` ago.
-5. At the end of all rows, what is new fires, and all are released. There are never more than `max_rows` rows.
+5. At the end of all rows, all are released. Of rows each milliseconds, what is new has fired then; rows that are no
+   whole slide have not. There are never more than `max_rows` rows.
 
 From: Storm, WindowManager with CountEvictionPolicy and TimeTriggerPolicy, and with TimeEvictionPolicy and
 CountTriggerPolicy, and their Watermark variants. There the order is that of coming, a window is (start, end], a window
@@ -215,18 +216,7 @@ class MsEachRows(_MixedWindows[_Span]):
         super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._size_ms: Final = whole(assigner.size_ms, "the size of mixed windows")
         self._slide: Final = whole(assigner.slide, "the slide of mixed windows")
-        self._ending = False
         self._idle: dict[Any, int] = {}  # so many rows of keys that have none any more are not counted yet
-
-    def advance(self, watermark_ms: int) -> Iterator[WindowRows]:
-        """See Firing. At the end, what has been counted for a window that is not full fires."""
-        if watermark_ms >= END_MS and not self._ending:
-            self._ending = True
-            for key, span in self._of_key.items():
-                if span.uncounted:
-                    span.uncounted[-1] = self._counted_at(span.uncounted[-1])
-                    self._timers.set(key, span.uncounted[-1] + 1)
-        return super().advance(watermark_ms)
 
     def _put(self, key: Any, at_ms: int, row: Any) -> bool:
         if self._has_passed(at_ms + self._size_ms):
@@ -253,8 +243,7 @@ class MsEachRows(_MixedWindows[_Span]):
         if span is None:
             return None
         counted = bisect_left(span.uncounted, end)
-        if not self._ending or counted < len(span.uncounted):
-            counted -= counted % self._slide
+        counted -= counted % self._slide
         if counted:
             del span.uncounted[:counted]
             window = Window(end - self._size_ms, end)
@@ -267,7 +256,7 @@ class MsEachRows(_MixedWindows[_Span]):
             self._go_on(key, span)
         else:
             del self._of_key[key]
-            if span.uncounted and not self._ending:
+            if span.uncounted:
                 self._idle[key] = len(span.uncounted)
                 if len(self._idle) > self._max_rows:
                     del self._idle[next(iter(self._idle))]

@@ -99,7 +99,7 @@ async def test_windows_by_count_and_by_the_clock(cluster: LocalCluster) -> None:
 
 async def test_a_session_is_shown_whole_and_its_tuples_are_acked_then(cluster: LocalCluster) -> None:
     rig = Rig(Shown(Session(100), key="name"))
-    running = await cluster.submit("t", rig.topology, Config(acker_tree_max_messages=1))
+    running = await cluster.submit("t", rig.topology)
     await rig.feed((0, "a"), (100, "a"), (40, "b"), (90, "b"), (200, "a"), (250, "c"))
     await asyncio.sleep(3)
     assert (rig.sink.values, rig.names) == ([("bb", "bb", "", 40)], "cd")
@@ -138,13 +138,12 @@ async def test_tuples_of_a_session_that_raises_fail(cluster: LocalCluster, ancho
 async def test_mixed_windows_are_of_rows_each_milliseconds_or_the_reverse(cluster: LocalCluster, time: Time) -> None:
     """By the clock a row comes each 300 ms, too."""
     of_rows, of_ms = Mixed(size=2, slide_ms=1_000, time=time), Mixed(size_ms=700, slide=2, time=time)
-    config = Config(acker_tree_max_messages=1)
     for name, windows, shown, acked in (
         ("rows", of_rows, ["cd", "ef"], "abcdef"),
         ("ms", of_ms, ["ab", "bcd", "def"], "abcdef"),
     ):
         rig = Rig(Shown(windows))
-        running = await cluster.submit(f"{name}{time}", rig.topology, config)
+        running = await cluster.submit(f"{name}{time}", rig.topology)
         if time is Time.PROCESSING:  # begin with a second
             await asyncio.sleep(-asyncio.get_running_loop().time() % 1)
         for n, letter in enumerate("abcdef"):

@@ -214,31 +214,22 @@ class SpanEach:
 
     def advance(self, watermark: int) -> tuple[list[Shown], set]:
         """What fires; what is released."""
-        before = self.watermark - self.lateness
         self.watermark = max(self.watermark, watermark)
         past, fired = self.watermark - self.lateness, []
         for key, times in self.times.items():
-            if watermark >= END and times:
-                times[-1] = max(times[-1], before)
-            while times:
-                full = len(times) >= self.slide
-                if not full and watermark < END:
-                    break
-                end = int(times[self.slide - 1] if full else times[-1]) + 1
-                if end > past:
-                    break
+            while len(times) >= self.slide and times[self.slide - 1] + 1 <= past:
+                end = int(times[self.slide - 1]) + 1
                 count = sum(time < end for time in times)
-                del times[: count - count % self.slide if len(times) > count or watermark < END else count]
+                del times[: count - count % self.slide]
                 inside = [row for row in self.rows[key] if end - self.size <= row[0] < end]
                 values = [value for _, value in inside]
                 new = [value for value in values if value not in self.seen]
                 expired = [
                     row[1] for row in self.shown.get(key, []) if row not in inside and row[0] + 2 * self.size > end - 1
                 ]
-                if new:  # at the end rows may have left that are counted for no window yet
-                    self.shown[key] = inside
-                    self.seen.update(new)
-                    fired.append(((end - self.size, end), key, values, new, expired))
+                self.shown[key] = inside
+                self.seen.update(new)
+                fired.append(((end - self.size, end), key, values, new, expired))
         fired.sort(key=lambda one: (one[0][1], str(one[1])))
         released = {value for rows in self.rows.values() for at, value in rows if at + self.size <= past}
         return fired, released

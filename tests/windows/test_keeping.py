@@ -223,7 +223,7 @@ async def test_what_is_not_refused_fires(windows: Any) -> None:
     builder.set_spout("spout", feeder)
     builder.set_bolt("windows", Kept(windows)).shuffle_grouping("spout")
     builder.set_bolt("sink", sink).shuffle_grouping("windows")
-    config = Config(max_spout_pending=2, message_timeout_s=20, acker_tree_max_messages=1)
+    config = Config(max_spout_pending=2, message_timeout_s=20)
     async with LocalCluster() as cluster:
         running = await cluster.submit("t", builder.create_topology(), config)
         feeding = [asyncio.create_task(feeder.feed(("a", 150 * n))) for n in range(6)]
