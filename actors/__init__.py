@@ -41,7 +41,7 @@ from .ref import Ref, time_out
 from .rng import Rng, SystemRng
 from .spares import SpareSpawner
 from .spawner import MAX_STDIN_BYTES, Child, ChildLine, PythonSpawner, Spawner, check_stdin
-from .stall import Stall, StallWatch
+from .stall import Stall, StallWatch, watch_stalls
 from .store import MAX_BLOB_BYTES, Store, check_blob_name
 from .system import ActorSystem, DeadLetters
 from .timers import Timer
@@ -105,4 +105,5 @@ __all__ = [
     "maybe_await",
     "restart",
     "time_out",
+    "watch_stalls",
 ]

@@ -27,6 +27,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from .clock import is_virtual
 
@@ -138,6 +139,42 @@ class StallWatch:
             line=at.line or "",
             stack="".join(traceback.format_list(stack)),
         )
+
+
+class _Shared:
+    """A watch, and all who want to hear of its stalls."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.reports: list[Callable[[Stall], None]] = []
+        self.watch = StallWatch(limit_s, self._report)
+
+    def _report(self, stall: Stall) -> None:
+        for report in tuple(self.reports):
+            report(stall)
+
+
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, _Shared]] = WeakKeyDictionary()
+
+
+def watch_stalls(limit_s: float, report: Callable[[Stall], None]) -> Callable[[], None]:
+    """Hear of the stalls of the running loop until what is returned is called.
+
+    All that have one limit share one watch: a hundred idle topologies are one thread, and one beat.
+    """
+    watches = _shared.setdefault(asyncio.get_running_loop(), {})
+    shared = watches.get(limit_s)
+    if shared is None:
+        shared = watches[limit_s] = _Shared(limit_s)
+        shared.watch.start()
+    shared.reports.append(report)
+
+    def leave() -> None:
+        shared.reports.remove(report)
+        if not shared.reports:
+            del watches[limit_s]
+            shared.watch.stop()
+
+    return leave
 
 
 def user_frame(stack: traceback.StackSummary) -> traceback.FrameSummary:

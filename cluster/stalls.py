@@ -1,7 +1,7 @@
 """Stalls: which user code of a running topology has blocked the event loop, and for how long.
 
 1. Each component has a limit of its own (`topology.stall.report.secs`; 0: never). There is one watching thread for each
-   limit, nearly always one in all.
+   limit, nearly always one in all, however many topologies there are.
 2. A topology reports the stalls of its own tasks: another's, or the program's own, are not its business.
 3. The last `KEPT` are kept.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from ..actors import Stall, StallWatch
+from ..actors import Stall, watch_stalls
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -27,7 +27,7 @@ class StallReports:
         self._path = f"/{topology}/"
         self._limits_s = limits_s
         self.count = 0
-        self._watches: list[StallWatch] = []
+        self._leave: list[Callable[[], None]] = []
         self._last: deque[Stall] = deque(maxlen=KEPT)
 
     @property
@@ -38,14 +38,12 @@ class StallReports:
     def start(self) -> None:
         """Begin; does nothing in virtual time."""
         for limit_s in sorted({limit_s for limit_s in self._limits_s.values() if limit_s > 0}):
-            watch = StallWatch(limit_s, partial(self._stalled, limit_s))
-            self._watches.append(watch)
-            watch.start()
+            self._leave.append(watch_stalls(limit_s, partial(self._stalled, limit_s)))
 
     def stop(self) -> None:
         """End."""
-        while self._watches:
-            self._watches.pop().stop()
+        while self._leave:
+            self._leave.pop()()
 
     def _stalled(self, limit_s: float, stall: Stall) -> None:
         """In the watching thread."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.actors import ActorSystem, Stall, StallWatch
+from aiostorm.actors import ActorSystem, Stall, StallWatch, watch_stalls
 from aiostorm.actors import stall as stall_module
 
 from .people import Diary, Echo
@@ -112,6 +112,31 @@ async def test_a_report_that_raises_does_not_end_the_watch(caplog: pytest.LogCap
         assert len(heard) == count
     watch.stop()
     assert "the report of a stall failed" in caplog.text
+
+
+@pytest.mark.sockets
+@pytest.mark.blocks_loop
+async def test_all_with_one_limit_share_a_thread_and_each_hears() -> None:
+    before = len(watch_threads())
+    first: list[Stall] = []
+    leave = [watch_stalls(LIMIT_S, heard.append), watch_stalls(LIMIT_S, first.append)]
+    leave += [watch_stalls(LIMIT_S, lambda stall: None) for _ in range(100)]
+    other = watch_stalls(LIMIT_S * 50, first.append)
+    assert len(watch_threads()) == before + 2
+    await asyncio.sleep(LIMIT_S)
+    block()
+    await asyncio.sleep(LIMIT_S)
+    assert len(heard) == len(first) == 1
+    leave.pop(1)()
+    block()
+    await asyncio.sleep(LIMIT_S)
+    assert (len(heard), len(first)) == (2, 1)
+    for left in (*leave, other):
+        left()
+    assert len(watch_threads()) == before
+    again = watch_stalls(LIMIT_S, heard.append)
+    assert len(watch_threads()) == before + 1
+    again()
 
 
 @pytest.mark.sockets
