@@ -205,7 +205,11 @@ class BufferedWindows(Firing[WindowRows]):
 
 
 class BufferedCounts:
-    """The rows of one task, by count."""
+    """The rows of one task, by count.
+
+    What a window lets go of is remembered until the next one of its key, as what has expired. It gives way to rows that
+    there is no room for: that of the key that fired longest ago first, and with its last row the key is forgotten.
+    """
 
     def __init__(self, assigner: Counts, *, max_rows: int = MAX_ROWS) -> None:
         self.rows = 0
@@ -213,6 +217,7 @@ class BufferedCounts:
         self._slide = assigner.slide
         self._max_rows = whole(max_rows, "max_rows")
         self._of_key: dict[Any, tuple[int, deque[Any]]] = {}
+        self._let_go: dict[Any, int] = {}  # so many of a key's rows are only remembered; by when they fired
         self._ready: deque[WindowRows] = deque()
         self._released: list[Any] = []
 
@@ -236,6 +241,7 @@ class BufferedCounts:
             held = min(len(buffer), self._size - (missing or self._slide))
             self._released.extend(islice(buffer, len(buffer) - held, None))
         self._of_key.clear()
+        self._let_go.clear()
         self.rows = 0
 
     def fire(self) -> Iterator[WindowRows]:
@@ -248,9 +254,9 @@ class BufferedCounts:
         return released
 
     def _put(self, key: Any, row: Any) -> None:
-        count, buffer = self._of_key.get(key) or (0, deque())
         if self.rows >= self._max_rows:
-            raise no_room(self._max_rows)
+            self._forget_some()
+        count, buffer = self._of_key.get(key) or (0, deque())
         if not count:
             new_key(key)
         buffer.append(row)
@@ -258,7 +264,23 @@ class BufferedCounts:
         self._of_key[key] = count + 1, buffer
         if (count + 1) % self._slide == 0:
             self._fire(key, count + 1, buffer, count + 1)
-            self._released.extend(islice(buffer, max(0, len(buffer) + self._slide - self._size)))
+            let_go = max(0, len(buffer) + self._slide - self._size)
+            self._released.extend(islice(buffer, let_go))
+            self._let_go.pop(key, None)
+            if let_go:
+                self._let_go[key] = let_go
+
+    def _forget_some(self) -> None:
+        """Makes room for a row. WindowLimitError: all rows are in windows that are still to fire."""
+        key = next(iter(self._let_go), None)
+        if key is None:
+            raise no_room(self._max_rows)
+        buffer, let_go = self._of_key[key][1], self._let_go.pop(key)
+        for _ in range(let_go):
+            buffer.popleft()
+        self.rows -= let_go
+        if not buffer:
+            del self._of_key[key]
 
     def _fire(self, key: Any, count: int, buffer: deque[Any], end: int) -> None:
         """The window that ends there; so many rows have come."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from aiostorm.windows import (
     Aggregate,
+    BufferedCounts,
     BufferedWindows,
     ByFunction,
     Collect,
@@ -221,6 +222,29 @@ def test_there_are_never_more_rows_and_counts_than_there_may_be() -> None:
     assert [place for place, _ in counts.add("abca", [1] * 4).failed] == [2]
     assert [(one.key, one.result) for one in counts.fire()] == [("a", 2)]
     assert counts.add("c", [1]).failed == []
+
+
+def test_rows_that_have_fired_give_way_to_those_that_have_not() -> None:
+    """Keys that never come again do not fill up what there is room for."""
+    windows = BufferedCounts(Counts(2), max_rows=4)
+    for key in range(1_000):
+        assert windows.add([key, key], [key, -key]).failed == []
+        assert windows.released() == [key, -key]
+        assert windows.rows <= 4
+    assert len(windows._of_key) == 2
+    list(windows.fire())
+    windows.add([999, 998], ["x", "y"])  # what the others had let go of is not heard of any more
+    assert windows.rows == 4
+    windows.add([999, 998], ["z", "w"])
+    assert [(one.key, one.get(), one.get_expired()) for one in windows.fire()] == [
+        (999, ("x", "z"), ()),
+        (998, ("y", "w"), ()),
+    ]
+    windows = BufferedCounts(Counts(3, 2), max_rows=4)
+    assert [place for place, _ in windows.add("aabbccdde", range(9)).failed] == [7, 8]  # held: 1, 3, 5 and 6
+    assert windows.released() == [0, 2, 4]
+    assert [(one.key, one.get()) for one in windows.fire()] == [("a", (0, 1)), ("b", (2, 3)), ("c", (4, 5))]
+    assert windows.rows == 4
 
 
 def test_late_rows_are_told_with_their_windows() -> None:
