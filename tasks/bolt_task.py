@@ -148,11 +148,11 @@ class BoltTask(FailingTask):
 
     async def stopped(self) -> None:
         """The task ends."""
+        self._detacher.stop()  # `cleanup` may ack, in a thread
         try:
             await self.end_component("cleanup")
         finally:  # also if the cleanup hangs and is cut short
             self._close_collectors()
-            self._detacher.stop()
             for segment in self._inbox:
                 self.dead_letter(segment)
             self.say_what_ends()
@@ -319,6 +319,7 @@ class BoltTask(FailingTask):
 
     def _detach_if_idle(self) -> None:
         if self._detacher and not (self._inbox or self.fires or self._box.has_data):
+            self.emitter.seal_branches()  # children of what is held: their edges are told with its own
             self._detacher.all()
 
     def detaches(self) -> bool:

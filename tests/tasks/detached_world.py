@@ -82,6 +82,7 @@ class Bolt:
         self.emitter = Emitter("bolt", {}, self.ids, ackers, TaskCounters(), lambda *refused: None)
         self.held: list[Tuple] = []
         self.executed: list[Segment] = []
+        self.unsealed: list[tuple[int, Any, Any]] = []  # rows may be detached before these are segments
 
     def take(self, segment: Segment) -> None:
         """Execute all rows; they are held until something becomes of them."""
@@ -94,7 +95,7 @@ class Bolt:
         world, rng = self.world, self.world.rng
         kind = rng.choice(["ack", "ack", "ack", "emit", "emit", "fail", "post", "post", "detach", "detach", "reset"])
         if kind == "post":
-            self.emitter.post()
+            self.post()
         elif kind == "detach":
             if self.executed:
                 self.emitter.detach(rng.choice(self.executed), self.ids)
@@ -116,9 +117,17 @@ class Bolt:
         messages = tuple(dict.fromkeys(message for tup in anchors for message in tup[0]))
         count = self.world.rng.choice([1, 1, 2])
         marks: Any = Same(mark, count) if self.world.rng.random() < 0.3 else [mark] * count
-        segment = self.emitter._segment(ORIGIN, [messages] * count, marks, root)
-        assert root != MANY or segment.lineage is not None
-        self.world.send(segment)
+        self.world.open_rows.update(messages * count)
+        self.unsealed.append((root, [messages] * count, marks))
+
+    def post(self) -> None:
+        """As Emitter.flush does: what was emitted first."""
+        unsealed, self.unsealed = self.unsealed, []
+        for root, items, marks in unsealed:
+            segment = self.emitter._segment(ORIGIN, items, marks, root)
+            assert root != MANY or segment.lineage is not None
+            self.world.put(segment)
+        self.emitter.post()
 
     def end(self, tup: Tuple, *, failed: bool) -> None:
         """Acked, or failed."""
@@ -167,14 +176,14 @@ class World:
 
     def end(self) -> None:
         """What is under way comes, what is held is acked; then time passes."""
-        while self.under_way or any(bolt.held or bolt.emitter.dirty for bolt in self.bolts):
+        while self.under_way or any(bolt.held or bolt.unsealed or bolt.emitter.dirty for bolt in self.bolts):
             if self.under_way:
                 self.deliver(self.rng.randrange(len(self.under_way)))
             for bolt in self.bolts:
                 while bolt.held:
                     bolt.end(self.rng.choice(bolt.held), failed=False)
                     bolt.act()
-                bolt.emitter.post()
+                bolt.post()
         if not self.harmed:
             assert not self.pending.message_ids()
             for acker in self.ackers:  # (a failure that is told at once, and comes late, is a stray)
@@ -205,10 +214,14 @@ class World:
         self.ackers[root % len(self.ackers)].post(Init(7, [(root, xor)]))
 
     def send(self, segment: Segment) -> None:
-        """To some bolt."""
-        self.rows += len(segment.items)
+        """A new one."""
         for messages in segment.items:
             self.open_rows.update(messages)
+        self.put(segment)
+
+    def put(self, segment: Segment) -> None:
+        """To some bolt."""
+        self.rows += len(segment.items)
         self.under_way.append((self.rng.choice(self.bolts), segment))
 
     def deliver(self, at: int) -> None:
