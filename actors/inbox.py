@@ -41,6 +41,16 @@ class Inbox(Protocol):
         ...
 
     @property
+    def limit(self) -> int:
+        """Tuples that its reader wants in it: up to the capacity, and fewer if it is slow."""
+        ...
+
+    @property
+    def piece(self) -> int:
+        """Rows that go together when more wait for it than there is room: up to `max_piece`, fewer if it is slow."""
+        ...
+
+    @property
     def closed(self) -> bool:
         """Will it never take data again?"""
         ...

@@ -13,7 +13,9 @@ deadlock rule).
 2. Senders are parked only while the gate is closed, so nobody overtakes one that is parked.
 3. Parked senders are served in turn, one piece each; pieces of one sender stay in order.
 4. Nothing accepted is lost: it is taken, or handed out by `remove_all`. What is posted after the end goes to `late`.
-5. `row_s` is written by the reader and read by senders; nothing in here depends on it.
+5. The reader may hold it to a `limit` below its capacity (`hold`): the marks are shares of that, and senders send
+   pieces of `piece` rows then. What is in stays, and what is heavier (up to `max_piece`) fits all the same.
+6. `row_s` is written by the reader and read by senders; nothing in here depends on it.
 
 Storm has one disruptor queue per executor with an overflow list; the marks are its backpressure high and low water
 marks. Pulling from parked senders in turn is ours: no sender can starve another, and none wakes up in vain.
@@ -60,6 +62,7 @@ class Lanes:
     __slots__ = (
         "_control",
         "_data",
+        "_marks",
         "_parked",
         "capacity",
         "close_reason",
@@ -67,9 +70,12 @@ class Lanes:
         "fill",
         "gate_open",
         "high",
+        "largest_piece",
         "late",
+        "limit",
         "low",
         "max_piece",
+        "piece",
         "row_s",
     )
 
@@ -79,9 +85,11 @@ class Lanes:
         if not 0.0 <= low_mark < high_mark <= 1.0:
             raise ValueError(f"marks must satisfy 0 <= low < high <= 1, not low={low_mark}, high={high_mark}")
         self.capacity = capacity
-        self.high = min(int(capacity * high_mark), capacity - 1)
-        self.low = min(int(capacity * low_mark), self.high)
-        self.max_piece = capacity - self.high
+        self._marks = high_mark, low_mark
+        self.limit = self.high = self.low = self.piece = 0
+        self._set_limit(capacity)
+        self.max_piece = self.piece
+        self.largest_piece = capacity - self.low  # it fits once the mailbox is down at its low mark, whatever the limit
         self.fill = 0
         self.row_s = 0.0  # seconds that the reader works for a row, as it has measured; 0: not yet
         self.gate_open = True
@@ -165,6 +173,14 @@ class Lanes:
         """
         self.gate_open = False
 
+    def hold(self, limit: int) -> None:
+        """Let in about so many (1 to `capacity`) from now on."""
+        self._set_limit(limit)
+        if self.gate_open:
+            self.gate_open = self.fill <= self.high
+        elif self.fill <= self.low:
+            self._open()
+
     def unpark(self, sender: Parked) -> None:
         """Stop waiting (if it still waits)."""
         with contextlib.suppress(ValueError):
@@ -233,6 +249,13 @@ class Lanes:
                 f"a piece of {weight} is more than this mailbox takes at once ({self.max_piece}, of a capacity of "
                 f"{self.capacity}): send it in smaller pieces, or give the mailbox a larger capacity"
             )
+
+    def _set_limit(self, limit: int) -> None:
+        high_mark, low_mark = self._marks
+        self.limit = limit
+        self.high = min(int(limit * high_mark), limit - 1)
+        self.low = min(int(limit * low_mark), self.high)
+        self.piece = limit - self.high
 
     def _close_gate(self, fill: int, weight: int) -> None:
         if fill > self.capacity:

@@ -5,7 +5,9 @@ mailboxes ─ sampler ─► readings ─► coordinator ─► orders ─► sp
 
 from .coordinator import Coordinator, Order
 from .graph import Graph, sources_of
+from .holding import Holding
 from .messages import BoltReading, Change, Clear, Pace, Readings, SpoutReading
+from .portion import Portion
 from .sampler import Level, Sample, Sampler, Verdict, level_of
 from .service import ServiceTime
 from .settings import Settings
@@ -33,9 +35,11 @@ __all__ = [
     "ComponentPressure",
     "Coordinator",
     "Graph",
+    "Holding",
     "Level",
     "Order",
     "Pace",
+    "Portion",
     "PressureEvent",
     "Readings",
     "Sample",

@@ -19,7 +19,10 @@ MOST_LEASE_S: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`high`, `low`: shares of a mailbox; `ratio` of a component's tasks; `rate` of the `samples` of a period."""
+    """`high`, `low`: shares of a mailbox; `ratio` of a component's tasks; `rate` of the `samples` of a period.
+
+    `target_s`: seconds of work that a mailbox holds; 0: as many tuples as it can.
+    """
 
     enable: bool = True
     high: float = 0.8
@@ -28,6 +31,7 @@ class Settings:
     interval_s: float = 1.0
     samples: int = 4
     rate: float = 0.75
+    target_s: float = 0.2
 
     @classmethod
     def of(cls, config: Config) -> Settings:
@@ -40,6 +44,7 @@ class Settings:
             interval_s=config.backpressure_check_interval_ms / 1000,
             samples=config.backpressure_sample_number,
             rate=config.backpressure_sample_rate,
+            target_s=config.mailbox_target_ms / 1000,
         )
 
     @property

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from ..actors import EMPTY, Question, Stop, Timer
-from ..backpressure import BoltReading, Clear, Sample, Sampler, ServiceTime, Settings
+from ..backpressure import BoltReading, Clear, Sample, Sampler, Settings
 from ..topology import (
     TICK_STREAM,
     WATERMARK_STREAM,
@@ -39,6 +39,8 @@ from .drive import USER_ERRORS, blamed, is_cancelled
 from .environment import Environment
 from .executors import BatchExecutor, Executor, RowFailedError, without_waiting
 from .failing import FailingTask
+from .intake import Intake
+from .portions import Portions
 from .time_messages import AskTime
 from .timed_task import ALARM
 
@@ -60,8 +62,10 @@ class BoltTask(FailingTask):
         self._running = 0  # and is so many tuples
         self._suspended = False
         self._flush_soon: asyncio.Handle | None = None
-        self.sampler = Sampler(Settings.of(env.config))
-        self._service = ServiceTime()
+        pressure = Settings.of(env.config)
+        self.sampler = Sampler(pressure)
+        portions = Portions(self.outbox, self._stopwatch, self._turn_tuples, pressure.target_s)
+        self._intake = Intake(self._box, portions, config, pressure.target_s)
         self._detacher = Detacher(self, self.emitter, env.ids(), env.clock.monotonic)
 
     @property
@@ -72,6 +76,7 @@ class BoltTask(FailingTask):
 
     def sample(self, now_s: float) -> BoltReading:
         """Look at its mailbox, for the topology master. What it has taken and not executed is still to be done."""
+        self._intake.look()
         box, sampler, counters = self._box, self.sampler, self.counters
         in_hand = sum(len(segment.items) for segment in self._inbox) - self._start
         # What is executed now counts as far as it is likely to be done: a batch may take longer than an interval.
@@ -80,7 +85,7 @@ class BoltTask(FailingTask):
         done = int(min(running, spent_s * counters.executed / counters.execute_s)) if counters.execute_s else 0
         seen = Sample(
             fill=box.fill + in_hand + running - done,
-            capacity=box.capacity,
+            capacity=box.limit,
             held=not (box.gate_open or box.closed),
             executed=counters.executed + done,
             execute_s=counters.execute_s + spent_s,
@@ -93,6 +98,11 @@ class BoltTask(FailingTask):
         judged = (sampler.flagged, sampler.verdict, sampler.step, sampler.busy)
         since = (sampler.load, sampler.starved, sampler.blocks)
         return BoltReading(self.task.task_id, seen.fill, seen.capacity, seen.executed, *judged, *since)
+
+    def update(self, settings: Settings) -> None:
+        """Other settings about pressure."""
+        self.sampler.update(settings)
+        self._intake.update(settings)
 
     async def started(self) -> None:
         """Make, prepare and wire a component: the first, or the next after a failure."""
@@ -117,6 +127,7 @@ class BoltTask(FailingTask):
             self._executor = choose_executor(component, tools, collector, self._collectors, self.task.task_id)
             self.pass_time_on(component, tools)
         self._batches = self._executor if isinstance(self._executor, BatchExecutor) else None
+        self._intake.begins(batches=self._batches is not None)
         if self.config.tick_tuple_freq_s is not None:
             self.every(self.config.tick_tuple_freq_s, TICK_STREAM)
         if self._time is not None:  # an instance's alarm ends with it
@@ -163,7 +174,7 @@ class BoltTask(FailingTask):
         inbox, time = self._inbox, self._time
         begun_ms = 0 if time is None else time.now_ms()
         if not (inbox or self.fires):
-            inbox.extend(self._box.take_batch(self._turn_tuples))
+            inbox.extend(self._box.take_batch(self._intake.rows()))
         if not self.env.awake:  # the spouts may be in other processes
             self.env.wake()
         self._working, self._begun_s = True, self._stopwatch()
@@ -176,7 +187,7 @@ class BoltTask(FailingTask):
                 await self._run_batch(self._batches)
             else:
                 await self._run_slices(self._executor)
-            self._box.row_s = self._service.measured(counters.executed - executed, counters.execute_s - execute_s)
+            self._intake.done(counters.executed - executed, counters.execute_s - execute_s)
             if time is not None:
                 self.after_turn(time, begun_ms)
         finally:
@@ -190,6 +201,7 @@ class BoltTask(FailingTask):
             elif self._thread is None or not is_cancelled():  # killed: its thread may still be emitting
                 self._detach_if_idle()
                 self.emitter.flush()
+            self._intake.sent(counters.executed)
 
     def _post(self) -> None:
         self._detach_if_idle()
@@ -336,6 +348,10 @@ class BoltTask(FailingTask):
         """Killed in the middle of them: they were not executed to their end, so they are dead letters too."""
         waiting = {id(segment) for segment in self._inbox}
         self._inbox.extendleft(segment for segment in reversed(segments) if id(segment) not in waiting)
+
+    def _on_room(self) -> None:
+        self._intake.freed()
+        super()._on_room()
 
     # -- control -----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@
 2. An edge is XORed into the turn's number of its root when it is made; the input's edge when its last row is done
    (account.py).
 3. Rows with several anchors share the branch `MANY`: their segments have one edge per root (Lineage).
-4. A segment weighs no more than its target's `max_piece`. One of columns is never cut: it weighs what fits (outbox.py).
+4. A segment weighs no more than its target's `piece`, unless there is room for all of it. One of columns is never cut:
+   it weighs what fits (outbox.py).
 5. A batch of columns has a branch of its own, in the order of the emits, and one mark for all of its rows. With
    workers, a part of a chunk is cut to what a link carries before it is known where it goes (identity.py).
 6. Where windows behind go by timestamps in the rows, marks go between the rows, and behind those of a turn
@@ -242,7 +243,7 @@ class Emitter(Account):
             return
         count = len(items)
         self.counters.transferred += count
-        piece = outlet.max_piece
+        piece = outlet.piece
         if count <= piece or outlet.fits(count) or type(items) is ColumnRows:
             outlet.send(self._segment(origin, items, marks, root))
             return
@@ -264,7 +265,7 @@ class Emitter(Account):
         if marks is not None and type(marks) is not Same:
             marks = list(marks)  # they may be dealt only when somebody asks, and are asked for here more than once
         count, start = len(items), 0
-        stop = most = count if columns else min(count, outlet.max_piece)
+        stop = most = count if columns else min(count, outlet.piece)
         while start < count:
             whole = stop - start == count
             part, part_marks = items, marks

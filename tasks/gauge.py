@@ -64,7 +64,7 @@ class Gauge(Actor):
         """Other settings, at once. Switched off, no spout of this process waits any more."""
         self._settings = settings
         for bolt in self._bolts:
-            bolt.sampler.update(settings)
+            bolt.update(settings)
         self._switch_spouts()
         ticks = self._timer is not None and self._timer.active
         if self._timer is not None:
@@ -85,6 +85,7 @@ class Gauge(Actor):
 
     def _switch_spouts(self) -> None:
         for spout in self._spouts:
+            spout.portions.aim(self._settings.target_s)
             spout.pace.switch(self._settings.enable, self._env.clock.monotonic())
             spout.free()
 

@@ -37,9 +37,14 @@ class Outlet:
         self.pack = mailbox.pack
 
     def fits(self, count: int) -> bool:
-        """Is there room for so many tuples right now? More than `max_piece` need not be cut then."""
+        """Is there room for so many tuples right now? More than `piece` need not be cut then."""
         mailbox = self._mailbox
-        return not self._parked and mailbox.gate_open and mailbox.fill + count <= mailbox.capacity
+        return not self._parked and mailbox.gate_open and mailbox.fill + count <= mailbox.limit
+
+    @property
+    def piece(self) -> int:
+        """Rows that go together: see Inbox."""
+        return self._mailbox.piece
 
     def send(self, segment: Segment) -> None:
         """Send now if there is room, else when there is; never waits."""

@@ -35,6 +35,7 @@ from .environment import Environment
 from .fates import Fates
 from .generator_spout import ChunkTurns, GeneratorSpout
 from .pacing import wait_for_pace
+from .portions import Portions
 from .spout_collector import SpoutTaskCollector
 from .task import Activate, Deactivate, FailPending, TaskActor
 from .threaded_collector import ThreadedSpoutCollector
@@ -55,7 +56,9 @@ class SpoutTask(TaskActor):
         self._pending = Pending(None if self._timeout_s is None else self._timeout_s * late)
         self._limit = config.max_spout_pending
         # One tree a turn; a few small ones, since a turn has its own price.
-        self._turn_messages = config.turn_max_tuples
+        self.portions = Portions(
+            self.outbox, env.clock.stopwatch, config.turn_max_tuples, env.config.mailbox_target_ms / 1000
+        )
         self._turn_s = config.turn_max_ms / 1000
         self._replays: deque[tuple[Any, Emission, int]] = deque()
         keeps = task.component in env.plan.time.kept
@@ -260,6 +263,7 @@ class SpoutTask(TaskActor):
                     failed = blamed(error)
                 self.suspended_since_s = None
                 self._send()
+                self.portions.sent(self.counters.emitted)
                 if self._collector.settled_at_once:
                     await self._fates.settle_at_once()
                 if failed is not None:
@@ -310,7 +314,7 @@ class SpoutTask(TaskActor):
         """Replays, then `next_tuple` again and again. Did it emit anything?"""
         collector, pacer = self._collector, self.pace.pacer
         begun = collector.emitted
-        most = self._turn_messages
+        most, _ = self.portions.next()
         if self.pace.wait_us:
             most = min(most, pacer.turn())
         replayed = self._replay(most)
@@ -440,5 +444,6 @@ class SpoutTask(TaskActor):
         await self._fates.expire(self._pending.overdue(self.env.clock.monotonic()))
 
     def _on_room(self) -> None:
+        self.portions.freed()
         self._bell.ring()
         self.mailbox.nudge()

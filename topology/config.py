@@ -103,6 +103,13 @@ class Config(BaseModel):
         "topology.executor.receive.buffer.size",
         ge=1,
     )
+    mailbox_target_ms: Number = _setting(
+        200.0,
+        "Milliseconds of work that a bolt task's mailbox holds: fewer tuples where one takes long; 0: its capacity.",
+        "topology.mailbox.target.ms",
+        ge=0,
+        le=86_400_000,
+    )
     mailbox_high_mark: Number = _setting(
         0.8, "Share of a mailbox above which senders must wait.", "topology.mailbox.water.mark.high", gt=0, le=1
     )
@@ -375,6 +382,7 @@ UPDATABLE = frozenset(
         "backpressure_sample_number",
         "backpressure_sample_rate",
         "backpressure_trigger_ratio",
+        "mailbox_target_ms",
     }
 )
 """The settings that a running topology can be given anew."""

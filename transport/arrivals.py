@@ -22,11 +22,12 @@ from .errors import ProtocolError
 class Arrivals:
     """From one worker to one task. `accepted(worth_telling)` is called as the mailbox takes a segment."""
 
-    __slots__ = ("_accepted", "_largest", "_mailbox", "_parked", "_waiting", "quota", "task_id")
+    __slots__ = ("_accepted", "_largest", "_mailbox", "_most", "_parked", "_waiting", "quota", "task_id")
 
     def __init__(self, task_id: int, mailbox: Mailbox, quota: int, accepted: Callable[[Arrivals, bool], None]) -> None:
         self.task_id = task_id
         self.quota = Quota(quota)
+        self._most = self.quota.quota
         self._mailbox = mailbox
         self._largest = largest_piece(mailbox)
         self._accepted = accepted
@@ -37,6 +38,17 @@ class Arrivals:
     def row_s(self) -> float:
         """What a row takes the task: see Inbox."""
         return self._mailbox.row_s
+
+    @property
+    def room(self) -> int:
+        """What the task wants in its mailbox: see Inbox.limit."""
+        return self._mailbox.limit
+
+    def tell(self) -> int:
+        """See Quota: a part of what the task wants in its mailbox now."""
+        box = self._mailbox
+        self.quota.quota = max(1, self._most * box.limit // box.capacity)
+        return self.quota.tell()
 
     @property
     def is_empty(self) -> bool:
@@ -101,7 +113,7 @@ class Arrivals:
 
 def largest_piece(mailbox: Lanes) -> int:
     """The heaviest segment that a task of another worker may send: it fits once the mailbox has drained to its mark."""
-    return mailbox.capacity - mailbox.low
+    return mailbox.largest_piece
 
 
 def _weight(segment: Segment, largest: int) -> int:

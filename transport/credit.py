@@ -12,7 +12,8 @@
    is out of date. What is between the two (a link) may not lose the last one.
 4. Both sides begin anew with each incarnation of either: nothing may be sent before the first CREDIT. What is still
    held from the one before counts against the new one.
-5. A limit is told when it is worth a message: half of the quota more than what was told last, or all that was held.
+5. A quota may become smaller, and larger again: a task that is slow wants less. What was told is not taken back.
+6. A limit is told when it is worth a message: half of the quota more than what was told last, or all that was held.
 
 From: the credits of Flink's network stack and of HTTP/2 (RFC 9113, 5.2); ours are for a task, not for a connection.
 """
@@ -70,7 +71,7 @@ class Quota:
 
     def tell(self) -> int:
         """The limit; it counts as told."""
-        self._told = max(0, self._accepted + self.quota)
+        self._told = max(0, self._told, self._accepted + self.quota)
         return self._told
 
     def restart(self) -> None:

@@ -4,7 +4,8 @@
                   │ full (a frame's worth): the gate closes, senders park
                   └ a frame is taken: the gate opens, parked senders are pulled from in turn
 
-1. It holds no more than a frame's worth of segments, packed. So what is under way to a task is bounded: a frame here,
+1. It holds no more than a frame's worth of segments, packed, and no more rows than the task wants in its mailbox
+   (`limit`, told with the credit: few before the first). So what is under way to a task is bounded: a frame here,
    and there what credit.py says. Edges inside a cycle never wait: only they may add to a full queue.
 2. It is asked for a frame when the link has room: what was gathered until then goes together. At low load that is one
    segment at once; no timer waits to fill a frame.
@@ -28,12 +29,15 @@ from .segments import PackedItems, pack_segment, segments_body, split_items
 FRAME_BYTES: Final = 48 * 1024
 """A frame of segments is closed when it has so much."""
 
+FIRST_LIMIT: Final = 64
+"""Rows that go into a queue before the task has said how many it wants."""
+
 MOST_BYTES: Final = 80_000
 """No frame of several segments is larger: so much is surely within what a receiver makes of a body (scan.py)."""
 
 
 class FarInbox:
-    """To one task. `max_piece`: the heaviest segment that it takes; `frame_tuples`: no frame has much more.
+    """To one task. `max_piece`: the heaviest segment that it takes; `capacity`: the task's; no frame has much more.
 
     `posted` is called with each control message, `counted` with each segment that was taken. (See actors.Inbox.)
     """
@@ -41,16 +45,18 @@ class FarInbox:
     __slots__ = (
         "_counted",
         "_courier",
-        "_frame_tuples",
         "_parked",
         "_posted",
         "_queue",
         "_queued_bytes",
         "_queued_tuples",
+        "_task_capacity",
         "allowance",
         "closed",
         "gate_open",
+        "limit",
         "max_piece",
+        "piece",
         "row_s",
         "task_id",
     )
@@ -61,7 +67,7 @@ class FarInbox:
         courier: Courier,
         *,
         max_piece: int,
-        frame_tuples: int,
+        capacity: int,
         posted: Callable[[Any], None],
         counted: Callable[[], None],
     ) -> None:
@@ -69,12 +75,14 @@ class FarInbox:
         self.max_piece = max_piece
         self._posted = posted
         self.allowance = Allowance()
-        self.row_s = 0.0  # see Inbox; told with the credit
+        self.row_s = 0.0  # see Inbox; it and `limit` are told with the credit
+        self._task_capacity = capacity
+        self.limit = self.piece = 0
+        self._set_limit(FIRST_LIMIT)
         self.gate_open = True
         self.closed = False
         self._courier = courier
         self._counted = counted
-        self._frame_tuples = max(max_piece, frame_tuples)
         self._queue: deque[tuple[int, bytes]] = deque()
         self._queued_bytes = 0
         self._queued_tuples = 0
@@ -140,9 +148,13 @@ class FarInbox:
         """Segments that wait to be sent."""
         return len(self._queue)
 
-    def grant(self, limit: int, row_s: float) -> None:
-        """The receiver has told a limit, and what a row takes it."""
+    def grant(self, limit: int, row_s: float, room: int) -> None:
+        """The receiver has told how much it takes, what a row takes it, and how much it wants in its mailbox."""
         self.row_s = row_s
+        self._set_limit(room)
+        if not self.gate_open and not self.closed and not self._is_full():
+            self.gate_open = True
+            self._pull()
         self.allowance.grant(limit)
         if self._queue and self.allowance.has_room:
             self._courier.ready(self)
@@ -168,7 +180,7 @@ class FarInbox:
             return None
         parts: list[bytes] = []
         tuples = size = 0
-        while queue and size < FRAME_BYTES and tuples < self._frame_tuples:
+        while queue and size < FRAME_BYTES and tuples < self.limit:
             weight, packed = queue[0]
             if parts and size + len(packed) > MOST_BYTES:
                 break  # a large one goes alone
@@ -198,7 +210,11 @@ class FarInbox:
             self._courier.ready(self)
 
     def _is_full(self) -> bool:
-        return self._queued_bytes >= FRAME_BYTES or self._queued_tuples >= self._frame_tuples
+        return self._queued_bytes >= FRAME_BYTES or self._queued_tuples >= self.limit
+
+    def _set_limit(self, room: int) -> None:
+        self.limit = min(room, self._task_capacity)
+        self.piece = max(1, min(self.max_piece, self.limit * self.max_piece // self._task_capacity))
 
     def _pull(self) -> None:
         parked = self._parked

@@ -126,7 +126,7 @@ class Trade:
             task_id,
             self._courier,
             max_piece=largest_piece(theirs),
-            frame_tuples=task.capacity,
+            capacity=task.capacity,
             posted=lambda message: self._post(task_id, message),
             counted=self._counted,
         )
@@ -196,19 +196,21 @@ class Trade:
         self._courier.urge(self._credits)
 
     def told(self, limits: Any) -> None:
-        """The peer tells limits: (does it ask for ours?, task, limit, nanoseconds a row, task, limit, …)."""
-        if not isinstance(limits, tuple) or len(limits) % 3 != 1 or any(type(number) is not int for number in limits):
-            raise ProtocolError("a CREDIT is an array of whole numbers: 0 or 1, then task, limit and row time in turn")
+        """The peer tells limits: (does it ask for ours?, then each task, limit, nanoseconds a row, room)."""
+        if not isinstance(limits, tuple) or len(limits) % 4 != 1 or any(type(number) is not int for number in limits):
+            raise ProtocolError("a CREDIT is an array of whole numbers: 0 or 1, then four for each task")
         if self._down:
             return  # a late word of one that has died
         asks, *rest = limits
-        for task_id, limit, row_ns in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        for task_id, limit, row_ns, room in zip(rest[::4], rest[1::4], rest[2::4], rest[3::4], strict=True):
             inbox = self._inboxes.get(task_id)
             if inbox is None:
                 raise ProtocolError(f"{self.peer} tells what task {task_id} takes, which is not one of its own")
-            if not 0 <= row_ns <= MOST_ROW_NS:
-                raise ProtocolError(f"{self.peer} says that a row takes task {task_id} {row_ns} ns")
-            inbox.grant(limit, row_ns / 1e9)
+            if not 0 <= row_ns <= MOST_ROW_NS or room < 1:
+                raise ProtocolError(
+                    f"{self.peer} says that a row takes task {task_id} {row_ns} ns, and that it wants {room}"
+                )
+            inbox.grant(limit, row_ns / 1e9, room)
         if not self._open:
             self._open = True
             if self._messages:
@@ -224,7 +226,7 @@ class Trade:
         told: list[int] = [0 if self._open else 1]
         for task_id in gathered.due:
             arrivals = self.arrivals[task_id]
-            told += (task_id, arrivals.quota.tell(), _row_ns(arrivals.row_s))
+            told += (task_id, arrivals.tell(), _row_ns(arrivals.row_s), arrivals.room)
         gathered.due.clear()
         gathered.must = False
         return pack_payload(PayloadKind.CREDIT, 0, pack_value(tuple(told)))

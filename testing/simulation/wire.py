@@ -96,6 +96,14 @@ class _Wire:
         return self._box.max_piece
 
     @property
+    def limit(self) -> int:
+        return self._box.limit
+
+    @property
+    def piece(self) -> int:
+        return self._box.piece
+
+    @property
     def closed(self) -> bool:
         return self._box.closed
 

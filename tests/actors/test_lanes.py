@@ -171,6 +171,14 @@ class LanesMachine(RuleBasedStateMachine):
         assert len(got) == len(weights) or sum(weights[: len(got)]) >= limit
         self.expect(got)
 
+    @rule(share=st.floats(0, 1))
+    def hold(self, share: float) -> None:
+        lanes = self.lanes
+        limit = max(1, int(share * lanes.capacity))
+        lanes.hold(limit)
+        assert (lanes.limit, lanes.high + lanes.piece) == (limit, limit)
+        assert 1 <= lanes.piece <= lanes.max_piece
+
     @precondition(lambda self: not self.lanes.closed)
     @rule()
     def remove_all(self) -> None:
@@ -285,6 +293,29 @@ def test_the_gate_closes_above_the_high_mark_and_opens_at_the_low_one(
 def test_impossible_marks(arguments: tuple[Any, ...], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         Lanes(*arguments)
+
+
+def test_held_to_less_it_takes_less_and_what_is_in_stays() -> None:
+    lanes = Lanes(100)
+    sender = Sender(0)
+    for n in range(50):
+        assert lanes.offer(n)
+    lanes.hold(10)
+    assert (lanes.high, lanes.low, lanes.piece, lanes.max_piece) == (8, 2, 2, 20)
+    assert not lanes.offer(50), "it holds more than it should: nothing more comes in"
+    sender.hand = [((0, 1), 1)]
+    lanes.park(sender)
+    assert lanes.take_batch(47) == list(range(47))
+    assert sender.hand
+    assert lanes.take_batch(1) == [47]
+    assert not sender.hand, "at its low mark, which is another one now, it opens"
+    lanes.offer("heavy", 20)
+    assert lanes.fill == 23
+    assert not lanes.gate_open
+    lanes.hold(100)
+    assert not lanes.gate_open, "above the low mark: as ever"
+    lanes.take_batch(3)
+    assert lanes.gate_open
 
 
 def test_none_is_a_message_and_empty_says_so() -> None:

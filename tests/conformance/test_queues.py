@@ -81,6 +81,7 @@ async def test_no_reordering(local_cluster: LocalCluster) -> None:
 async def test_basic_backpressure(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     notes, feeder = Notes(), FeederSpout("n")
     config = {"mailbox_capacity_tuples": 64, "turn_max_tuples": 1, "enable_message_timeouts": False}
+    config |= {"mailbox_target_ms": 0}  # a number of tuples, as theirs; ours is a time by default
     running = await local_cluster.submit("t", straight(feeder, slow=Slow(notes)), config)
     await feeder.feed_all(range(100))
 

@@ -112,6 +112,7 @@ def _flow(bolts: list[Bolt]) -> dict[str, float]:
 def _config(chance: random.Random, interval_s: float) -> Config:
     return Config(
         mailbox_capacity_tuples=chance.choice((1, 2, 5, 20, 20, 60)),
+        mailbox_target_ms=0,  # of mailboxes as small as these a time would leave nothing to see
         turn_max_tuples=chance.choice((1, 4, 256)),
         max_spout_pending=chance.choice((None, None, 3, 200)),
         message_timeout_s=LONG_S,

@@ -190,7 +190,7 @@ class Watch:
         for component, seen in self.fills.items():
             flagged = [b for b in self.bolts if b.sampler.flagged and b.task.component in self.feeds[component]]
             shares = [_share(bolt) for bolt in flagged]
-            large = all(bolt._box.capacity >= 20 for bolt in flagged)  # of few, what is seen is chance
+            large = all(bolt._box.limit >= 20 for bolt in flagged)  # of few, what is seen is chance
             seen.append((min(shares), max(shares)) if shares and large else None)
             if not unharmed or len(seen) < 3 * LOOKS + 1 or None in seen:
                 continue
@@ -221,4 +221,4 @@ class Watch:
 
 
 def _share(bolt: BoltTask) -> float:
-    return (bolt._box.fill + sum(len(segment.items) for segment in bolt._inbox) - bolt._start) / bolt._box.capacity
+    return (bolt._box.fill + sum(len(segment.items) for segment in bolt._inbox) - bolt._start) / bolt._box.limit

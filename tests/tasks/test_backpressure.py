@@ -51,7 +51,7 @@ async def test_a_slow_bolt_fills_its_mailbox_and_never_more(
             collector.emit((n,))
 
     source = Numbers(1000, each_call=7)
-    config = Config(mailbox_capacity_tuples=capacity, acker_tree_max_messages=tree)
+    config = Config(mailbox_capacity_tuples=capacity, acker_tree_max_messages=tree, mailbox_target_ms=0)
     running = watch.running = await local_cluster.submit("t", line(source, three=Does(three), slow=Does(slow)), config)
     await running.wait_finished()
     assert len(source.acked) == 1000

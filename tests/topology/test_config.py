@@ -24,6 +24,7 @@ STORM_KEYS = {
     "max_retries": ["topology.max.retries"],
     "workers": ["topology.workers"],
     "mailbox_capacity_tuples": ["topology.mailbox.capacity", "topology.executor.receive.buffer.size"],
+    "mailbox_target_ms": ["topology.mailbox.target.ms"],
     "mailbox_high_mark": ["topology.mailbox.water.mark.high"],
     "mailbox_low_mark": ["topology.mailbox.water.mark.low"],
     "turn_max_tuples": ["topology.turn.max.tuples"],

@@ -184,6 +184,32 @@ async def test_what_a_row_takes_is_told_with_the_credit(row_s: float, told_s: fl
     assert a.exchange.inboxes[4].row_s == 0.0
 
 
+async def test_what_a_task_wants_in_its_mailbox_bounds_what_is_on_its_way_to_it() -> None:
+    a, b = pair(1024)
+    box = b.mailboxes[3]
+    a.exchange.begin(), b.exchange.begin()
+    sender = Sender(a, 1, 3)
+    assert sender.inbox.limit == 64, "few, as long as it has said nothing"
+    run_all(a, b)
+    assert sender.inbox.limit == box.limit == box.capacity
+    for limit in (16, 100, box.capacity, 32):
+        box.hold(limit)
+        while not sender.parked:
+            sender.send(1)
+            run_all(a, b)
+        for _ in range(80):  # it takes a while until what was sent before is gone
+            box.take_batch(64)
+            while not sender.parked:
+                sender.send(1)
+            run_all(a, b)
+        while not sender.parked:
+            sender.send(1)
+        assert (sender.inbox.limit, sender.inbox.piece) == (limit, limit * sender.inbox.max_piece // 1024)
+        held = box.fill + sum(t.quota.held for t in _arrivals(b, 3))
+        assert held <= 2.2 * limit
+        assert sender.inbox._queued_tuples <= limit
+
+
 def _arrivals(worker: Worker, task: int) -> list[Any]:
     return [trade.arrivals[task] for trade in worker.exchange._trades.values()]
 

@@ -1,0 +1,62 @@
+"""Portions: how many rows a task sends in a turn, by how long its targets hold it up. (See backpressure.Portion.)
+
+turn ─► sent ─ blocked ····· freed ─► the next turn's rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..backpressure import Portion
+from .outbox import Outbox
+
+PARKED: Final = 0.25
+"""What a turn sends may be held up for this part of the time that a mailbox holds."""
+
+
+class Portions:
+    """Of one task. `most` rows in a turn; `target_s`: what a mailbox holds, 0 for no bound."""
+
+    __slots__ = ("_at_s", "_held_s", "_outbox", "_portion", "_rows", "_so_far", "_stopwatch")
+
+    def __init__(self, outbox: Outbox, stopwatch: Callable[[], float], most: int, target_s: float) -> None:
+        self._outbox = outbox
+        self._stopwatch = stopwatch
+        self._portion = Portion(most, target_s * PARKED)
+        self._at_s = -1.0  # when it was held up; below 0: it is not
+        self._held_s = 0.0
+        self._rows = self._so_far = 0
+
+    def aim(self, target_s: float) -> None:
+        """Another target."""
+        self._portion.aim(target_s * PARKED)
+
+    @property
+    def held_s(self) -> float:
+        """For how long it has been held up until now; 0.0 if it is not."""
+        return self._stopwatch() - self._at_s if self._at_s >= 0.0 else 0.0
+
+    def sent(self, so_far: int) -> bool:
+        """A turn is over, and what it made is on its way: so many rows, with all before. Is it held up?"""
+        self._rows += max(0, so_far - self._so_far)
+        self._so_far = so_far
+        if self._outbox.blocked and self._at_s < 0.0:
+            self._at_s = self._stopwatch()
+            return True
+        return False
+
+    def freed(self) -> None:
+        """There is room again."""
+        if self._at_s >= 0.0:
+            self._held_s += self._stopwatch() - self._at_s
+            self._at_s = -1.0
+
+    def next(self) -> tuple[int, float]:
+        """Rows for the next turn, and for how long the one before was held up."""
+        held_s, portion = self._held_s, self._portion
+        if self._rows and (held_s or not portion.is_whole):
+            portion.sent(self._rows, held_s)
+        self._held_s = 0.0
+        self._rows = 0
+        return portion.rows, held_s
