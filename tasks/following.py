@@ -8,20 +8,33 @@
 3. A row whose time cannot be read moves no clock: the component fails it.
 4. Rows that are emitted in one turn on several streams, or to several tasks by name, and a batch of columns, are not
    cut: whether they are late goes by what was emitted before all of them.
-5. A component that tells how far it is itself is not followed.
+5. A function that says when a row happened is asked once, here, and what it says, or raises, goes with the row. (The
+   component asks it by itself of a batch of columns, and of rows to a task by name.)
+6. A component that tells how far it is itself is not followed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from ..topology import ColumnRows, ColumnsError, Origin, Segment, StreamId, component_config, greatest_of
+from ..topology import (
+    ColumnRows,
+    ColumnsError,
+    Origin,
+    Segment,
+    Share,
+    StreamId,
+    TimedItems,
+    component_config,
+    greatest_of,
+)
 from ..windows import RowTime, StreamClock, Taken, TimestampError, bounds_ms, column, readable_row, to_ms
 
 if TYPE_CHECKING:
     from ..topology import TaskSpec
-    from .branches import Branch, OutStream
+    from .branches import Branch, OutStream, Split
     from .environment import Environment
     from .telling import Telling
 
@@ -31,14 +44,20 @@ Values = Callable[[Any], Sequence[Any]]
 class TimeReader:
     """The timestamps of one stream, as one component reads them."""
 
-    __slots__ = ("_field", "_function", "_origin", "_take", "clock")
+    __slots__ = ("_asked", "_field", "_function", "_origin", "_take", "clock")
 
     def __init__(self, clock: StreamClock, timestamp: Any, origin: Origin) -> None:
         self.clock = clock
         self._origin = origin
         self._function = timestamp if callable(timestamp) else None
         self._field = timestamp
+        self._asked: dict[int, Sequence[Any]] = {}  # by the identity of rows that are being sent
         self._take: Values | None = None if callable(timestamp) else column(origin.fields, timestamp)
+
+    @property
+    def asks(self) -> bool:
+        """Is it a function that says when rows happened?"""
+        return self._function is not None
 
     def cuts(self, items: Sequence[Any]) -> Sequence[tuple[int, int]]:
         """Rows are emitted in this order: before which of them goes a mark?"""
@@ -73,15 +92,57 @@ class TimeReader:
     def _values(self, items: Any) -> Sequence[Any]:
         if self._take is not None:
             return self._take(items)
+        times = self._asked[id(items)] = self._ask(items)
+        return times
+
+    def times_of(self, items: Sequence[Any]) -> Sequence[Any]:
+        """What the function says of these, or the errors that it raised. (Asked again if a grouping refuses some.)"""
+        times = self._asked.get(id(items))
+        return self._ask(items) if times is None else times
+
+    def part(self, items: Sequence[Any], part: Sequence[Any], start: int) -> None:
+        """Some of the rows are sent by themselves."""
+        if self._function is not None:
+            self._asked[id(part)] = self._asked[id(items)][start : start + len(part)]
+
+    def sent(self) -> None:
+        """The rows are on their way."""
+        if self._asked:
+            self._asked.clear()
+
+    def _ask(self, items: Sequence[Any]) -> list[Any]:
         segment, function = Segment(self._origin, items), self._function
         assert function is not None  # noqa: S101 - for the type checker: it is a field or a function
         found: list[Any] = []
         for place in range(len(items)):
             try:
-                found.append(function(segment.tuple_at(place)))
-            except Exception:  # the component fails the row with it
-                found.append(None)
+                found.append(to_ms(function(segment.tuple_at(place))))
+            except Exception as error:  # it goes with the row: the component fails that with it
+                found.append(error)
         return found
+
+
+class TimedSplit:
+    """How rows are split for a component that has a function for their times: the times go with the rows."""
+
+    __slots__ = ("_reader", "_split")
+
+    def __init__(self, split: Split, reader: TimeReader) -> None:
+        self._split = split
+        self._reader = reader
+
+    def __call__(self, items: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+        """See Grouping.split."""
+        times = self._reader.times_of(items)
+        pairs = list(zip(times, repeat(None) if marks is None else marks, strict=False))
+        return [
+            (
+                to,
+                TimedItems(share, [at for at, _ in found or ()]),
+                None if marks is None else [mark for _, mark in found or ()],
+            )
+            for to, share, found in self._split(items, pairs)
+        ]
 
 
 class Following:
@@ -99,6 +160,7 @@ class Following:
         self._telling = telling
         self._now_ms = now_ms
         self._sealed = False
+        self._asking = [reader for of_stream in readers.values() for reader in of_stream if reader.asks]
 
     @property
     def due(self) -> bool:
@@ -108,6 +170,13 @@ class Following:
     def seal(self, branch: Branch, seal: Callable[[Branch], None]) -> None:
         """Send the rows of a branch by `seal`, and marks between them."""
         self._sealed = True
+        try:
+            self._seal(branch, seal)
+        finally:
+            for reader in self._asking:
+                reader.sent()
+
+    def _seal(self, branch: Branch, seal: Callable[[Branch], None]) -> None:
         if branch.others:
             seal(branch)
             self._see_together(branch)
@@ -119,12 +188,15 @@ class Following:
             return
         cuts.sort(key=lambda cut: cut[0])
         begin = 0
-        for place, clock, mark_ms in cuts:
+        for place, clock, mark_ms in [*cuts, (len(branch.items), None, 0)]:
             if place > begin:
-                seal(branch.part(begin, place))
+                part = branch.part(begin, place)
+                for reader in readers:
+                    reader.part(branch.items, part.items, begin)
+                seal(part)
                 begin = place
-            self._telling.tell_some(self._tasks[clock], mark_ms)
-        seal(branch.part(begin, len(branch.items)))
+            if clock is not None:
+                self._telling.tell_some(self._tasks[clock], mark_ms)
 
     def tell(self) -> None:
         """What was emitted is on its way: marks go behind it."""
@@ -153,7 +225,8 @@ def follow(env: Environment, task: TaskSpec, streams: Iterable[OutStream], telli
     readers: dict[OutStream, list[TimeReader]] = {}
     for stream in streams:
         source = StreamId(task.component, stream.origin.stream)
-        for subscription in topology.consumers_of(source):
+        subscriptions = topology.consumers_of(source)
+        for subscription, route in zip_longest(subscriptions, stream.routes):
             name = subscription.consumer
             row_time: RowTime | None = topology.components[name].time.follow
             if row_time is None or (source, name) in env.plan.feedback:
@@ -162,8 +235,12 @@ def follow(env: Environment, task: TaskSpec, streams: Iterable[OutStream], telli
                 config = component_config(env.config, topology.components[name].config)
                 clocks[name] = row_time.clock(config, exact=name in flow.marks)
             known = readers.setdefault(stream, [])
-            if not any(reader.clock is clocks[name] for reader in known):
-                known.append(TimeReader(clocks[name], row_time.timestamp, stream.origin))
+            reader = next((reader for reader in known if reader.clock is clocks[name]), None)
+            if reader is None:
+                reader = TimeReader(clocks[name], row_time.timestamp, stream.origin)
+                known.append(reader)
+            if reader.asks and not stream.direct:
+                route.split = TimedSplit(route.split, reader)
     if not clocks:
         return None
     telling.clocks = {consumer: clock for name, clock in clocks.items() for consumer in env.plan.tasks_of[name]}

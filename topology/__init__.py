@@ -57,6 +57,7 @@ from .tuples import (
     Origin,
     Row,
     Segment,
+    TimedItems,
     Tuple,
     TupleBatch,
 )
@@ -123,6 +124,7 @@ __all__ = [
     "TaskSpec",
     "TimeFlow",
     "TimeRole",
+    "TimedItems",
     "Topology",
     "TopologyBuilder",
     "TopologyContext",

@@ -64,13 +64,26 @@ class Lineage:
         self.pairs = pairs
 
 
+class TimedItems(list[Any]):
+    """Items, and what the consumer's function says of each: milliseconds, or the error that it raised."""
+
+    __slots__ = ("times",)
+
+    def __init__(self, items: Sequence[Any], times: Sequence[Any]) -> None:
+        super().__init__(items)
+        self.times = times
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        return TimedItems(found, self.times[at]) if isinstance(at, slice) else found
+
+
 class Segment:
     """Rows of one origin under one edge id.
 
     `indices[i]` is the index of row i's message within its tree (None when untracked or when `lineage` is given).
     `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 once row i was. `born_ms` is
-    when its rows came into the topology (wall clock), where somebody asks (time_flow.py).
-    """
+    when its rows came into the topology (wall clock), where somebody asks (time_flow.py)."""
 
     __slots__ = ("born_ms", "done", "edge", "indices", "items", "lineage", "open", "origin", "root")
 

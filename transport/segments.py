@@ -2,7 +2,8 @@
 
     body      msgpack array of segments
     segment   array: source task, stream, root, edge, marks (marks.py), rows, columns; before the columns, where rows
-              carry the time at which they came in (ms since 1970): that
+              carry the time at which they came in (ms since 1970): that; and, where a function of the consumer's says
+              when rows happened: bytes, an array of a time for each row, or the error that it raised, as text
     columns   array of one column per field; or an extension: a RecordBatch (batches.py), whose columns are the fields
     column    bytes: msgpack array of plain values; or array of one bytes: msgpack array of any values
 
@@ -24,9 +25,9 @@ from typing import Any, Final, overload
 
 import msgpack
 
-from ..topology import ColumnRows, Origin, Segment, has_identity, part_of
+from ..topology import ColumnRows, Origin, Segment, TimedItems, has_identity, part_of
 from . import extensions as ext
-from .errors import UnreadableError, UnsendableError
+from .errors import RemoteFailureError, UnreadableError, UnsendableError
 from .marks import marks_size, pack_marks, unpack_marks
 from .payloads import PAYLOAD_HEADER_BYTES
 from .scan import CHECKED_BYTES, MAX_DEPTH, MAX_ITEMS, scan
@@ -56,16 +57,23 @@ WHOLE_BYTES: Final = MAX_ROW_BYTES * 7 // 8
 """So much of a chunk (topology/identity.py), as Arrow holds it, travels in one piece: with its schema it fits."""
 
 MAX_TASK: Final = 2**31 - 1
+
+TIME_ERROR_CHARS: Final = 200
+"""So much of an error of a function of rows travels."""
+
+_TIMES: Final = frozenset({int, str})
+
 _SEGMENT_DEPTH: Final = 5
 
 
 class PackedItems(Sequence[Any]):
     """Items of one origin as bytes. Rows are made anew whenever they are asked for: nobody should but reports."""
 
-    __slots__ = ("_count", "columns", "origin")
+    __slots__ = ("_count", "columns", "origin", "times")
 
-    def __init__(self, origin: Origin, columns: bytes, count: int) -> None:
+    def __init__(self, origin: Origin, columns: bytes, count: int, times: bytes = b"") -> None:
         self.origin = origin
+        self.times = times
         self.columns = columns
         self._count = count
 
@@ -114,7 +122,7 @@ def pack_items(origin: Origin, items: Sequence[Any]) -> PackedItems:
                 worst.__cause__ = error.__cause__
     if worst is not None:
         raise worst
-    return PackedItems(origin, pack_plain(columns), len(items))
+    return PackedItems(origin, pack_plain(columns), len(items), _pack_times(items))
 
 
 def split_items(
@@ -135,8 +143,11 @@ def pack_segment(segment: Segment) -> bytes:
     if type(items) is not PackedItems:
         items = pack_items(origin, items)
     head: tuple[Any, ...] = (origin.task, origin.stream, segment.root, segment.edge, pack_marks(segment), len(items))
-    head = (*head, 0) if segment.born_ms is None else (*head, segment.born_ms, 0)
-    return pack_plain(head)[:-1] + items.columns  # the last element, a byte long, is replaced
+    if segment.born_ms is not None:
+        head = (*head, segment.born_ms)
+    if items.times:
+        head = (*head, items.times)
+    return pack_plain((*head, 0))[:-1] + items.columns  # the last element, a byte long, is replaced
 
 
 def segments_body(segments: Sequence[bytes]) -> bytes:
@@ -159,7 +170,7 @@ def _split(origin: Origin, items: Any, marks: Any, max_bytes: int, first: int) -
         if error.offset is not None:
             error.offset += first
         raise
-    size = len(packed.columns) + marks_size(marks)
+    size = len(packed.columns) + len(packed.times) + marks_size(marks)
     if count > 1 and size > max_bytes + max_bytes // 3:
         return _split_into(-(-size // max_bytes), origin, items, marks, max_bytes, first)
     _check_row(origin, items, marks, size, first)
@@ -245,6 +256,17 @@ def _pack_batch(origin: Origin, batch: Any) -> bytes:
         raise UnsendableError(str(error), where=_where(origin, None), offset=0) from error
 
 
+def _pack_times(items: Sequence[Any]) -> bytes:
+    if type(items) is not TimedItems:
+        return b""
+    return pack_plain([at if type(at) is int else _in_short(at) for at in items.times])
+
+
+def _in_short(error: Any) -> str:
+    text = f"{type(error).__name__}: {error}"[:TIME_ERROR_CHARS]
+    return text.encode("utf-8", "replace").decode()
+
+
 def _where(origin: Origin, field: str | None) -> str:
     """Who sent it."""
     place = f"{origin.component!r} emits on stream {origin.stream!r}"
@@ -275,11 +297,13 @@ class _Budget:
 
 
 def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budget) -> Segment:
-    if type(parts) is not tuple or not 7 <= len(parts) <= 8:
-        raise UnreadableError("a segment has seven parts, or eight")
+    if type(parts) is not tuple or not 7 <= len(parts) <= 9:
+        raise UnreadableError("a segment has seven parts, eight or nine")
     task, stream, root, edge, marks, count = parts[:6]
-    columns, born_ms = parts[-1], parts[6] if len(parts) == 8 else None
-    if born_ms is not None and type(born_ms) is not int:
+    columns, more = parts[-1], list(parts[6:-1])
+    times = more.pop() if more and type(more[-1]) is bytes else None
+    born_ms = more.pop() if more else None
+    if more or (born_ms is not None and type(born_ms) is not int):
         raise UnreadableError("a segment whose rows came in at a time that is no number")
     if type(task) is not int or not 0 <= task <= MAX_TASK or type(stream) is not str:
         raise UnreadableError("a segment begins with a task and a stream")
@@ -290,10 +314,26 @@ def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budge
     except LookupError as error:
         raise UnreadableError(f"a segment of task {task} on {stream!r:.80}, which are not known here") from error
     items = _unpack_items(columns, origin, count, budget)
+    if times is not None:
+        items = TimedItems(items, _unpack_times(times, count))
     indices, lineage = unpack_marks(marks, root, edge, count)
     segment = Segment(origin, items, root, edge, indices, lineage)
     segment.born_ms = born_ms
     return segment
+
+
+def _unpack_times(packed: bytes, count: int) -> list[Any]:
+    if count > MAX_PIECE_ROWS:
+        raise UnreadableError(f"times of {count} rows")
+    found = unpack_plain_column(packed, count)
+    if not _TIMES.issuperset(map(type, found)):
+        raise UnreadableError("times of rows that are neither numbers nor errors")
+    return [at if type(at) is int else _error(at) for at in found]
+
+
+def _error(text: str) -> RemoteFailureError:
+    kind, _, said = text.partition(": ")
+    return RemoteFailureError(kind, said)
 
 
 def _unpack_items(columns: Any, origin: Origin, count: int, budget: _Budget) -> Sequence[Any]:

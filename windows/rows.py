@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ..topology import ColumnRows, Fields, Segment, Tuple
+from ..topology import ColumnRows, Fields, Segment, TimedItems, Tuple
 
 Key = str | tuple[str, ...] | Callable[[Tuple], Any] | None
 """What rows are apart by: a field, several fields, what a function makes of a Tuple; None: nothing."""
@@ -71,7 +71,7 @@ class RowReader:
         values: Any = tuples if self._tuples else (items if value is None else value(items))
         rows = ReadRows(places, keys, times, values)
         if self._asks:
-            self._ask(rows, tuples, at_ms)
+            self._ask(rows, tuples, at_ms, items.times if type(items) is TimedItems else None)
         return rows
 
     def _of(self, fields: Fields) -> tuple[Column | None, Column | None, Column | None]:
@@ -81,8 +81,8 @@ class RowReader:
         value = None if layout is None or layout == fields else column(fields, layout.names, always=len(layout) > 1)
         return key, timestamp, value
 
-    def _ask(self, rows: ReadRows, tuples: Sequence[Tuple], at_ms: int | None) -> None:
-        """Keys and timestamps that functions of the user's make."""
+    def _ask(self, rows: ReadRows, tuples: Sequence[Tuple], at_ms: int | None, told: Sequence[Any] | None) -> None:
+        """Keys and timestamps that functions of the user's make. `told`: times that the emitter has asked for."""
         kept: list[int] = []
         keys, times = list(rows.keys), list(rows.timestamps)
         for n, tup in enumerate(tuples):
@@ -90,7 +90,9 @@ class RowReader:
                 if callable(self._key):
                     keys[n] = self._key(tup)
                 if callable(self._timestamp) and at_ms is None:
-                    times[n] = self._timestamp(tup)
+                    times[n] = self._timestamp(tup) if told is None else told[n]
+                    if isinstance(times[n], Exception):
+                        raise times[n]
             except Exception as error:  # the row's: it fails alone
                 rows.failed.append((rows.places[n], error))
             else:

@@ -171,3 +171,24 @@ async def test_a_worker_that_begins_anew_is_told_how_far_streams_are() -> None:
         after = told(workers)
         assert len(after) == 2
         assert all(heard[who] >= ms for heard in after for earlier in before for who, ms in earlier.items())
+
+
+async def test_what_a_function_says_of_a_row_travels_with_it() -> None:
+    asked: list[int] = []
+
+    def when(tup: Any) -> int:
+        asked.append(tup["n"])
+        if tup["n"] == 7 and asked.count(7) == 1:
+            raise ValueError("not now")
+        return int(tup["at"])
+
+    builder = TopologyBuilder()
+    builder.set_spout("clicks", Clicks)
+    windows = WindowedBolt(Tumbling(1_000), Count(), key="key", timestamp=when, lag_ms=10_000)
+    builder.set_bolt("windows", windows, parallelism=4).fields_grouping("clicks", "key")
+    builder.set_bolt("keep", Keep).global_grouping("windows")
+    async with Workers(builder.create_topology()) as workers:
+        await workers.wait_quiet(lambda: len(asked) > ROWS)
+        Clicks.gate.set()
+        await workers.wait_quiet(lambda: sum(row[1] for row in Keep.kept) == ROWS)
+    assert sorted(asked) == sorted([*range(ROWS), 7])  # it failed, and came again

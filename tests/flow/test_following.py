@@ -57,6 +57,26 @@ async def test_several_bolts_look_at_several_times(cluster: LocalCluster) -> Non
     assert (len(seconds.values), len(minutes.values)) == (8, 9)
 
 
+async def test_a_function_is_asked_once_for_each_row_and_its_error_fails_the_row(cluster: LocalCluster) -> None:
+    asked: list[int] = []
+
+    def when(tup: Any) -> Any:
+        asked.append(tup["amount"])
+        return 1_000 // tup["at"]
+
+    rig = Rig(sums(timestamp=when, lag_ms=5_000), parallelism=3)
+    running = await cluster.submit("t", rig.topology)
+    rows = [(user, n, n) for n, user in enumerate(USERS)] * 3
+    await rig.feeders[0].feed_all([(user, at, n) for n, (user, at, _) in enumerate(rows)])
+    rig.finish()
+    await running.wait_idle()
+    assert sorted(asked) == list(range(len(rows)))
+    assert (rig.acked, rig.failed, sum(row[1] for row in rig.sink.values)) == (21, 3, sum(range(24)) - 8 * 3)
+    report = running.errors()[0]
+    assert report.component == "windows"
+    assert "ZeroDivisionError" in report.error
+
+
 async def test_a_row_without_a_time_moves_no_clock(cluster: LocalCluster) -> None:
     rig = Rig(sums(), parallelism=2)
     running = await cluster.submit("t", rig.topology)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiostorm.topology import Fields, Lineage, Origin, Same, Segment
+from aiostorm.topology import Fields, Lineage, Origin, Same, Segment, TimedItems
 from aiostorm.transport import (
     PIECE_BYTES,
     PackedItems,
@@ -259,3 +259,44 @@ def test_what_is_no_body_is_refused(body: bytes) -> None:
 def test_items_may_be_packed_or_not() -> None:
     assert isinstance(split_items(WORDS, ["a"])[0][0], PackedItems)
     assert pack_segment(Segment(WORDS, ["a"])) == pack_segment(Segment(WORDS, pack_items(WORDS, ["a"])))
+
+
+times = st.lists(st.integers(-(2**47), 2**47) | st.text(max_size=20).map(ValueError), min_size=1, max_size=9)
+
+
+@given(times, st.booleans(), st.none() | st.integers(0, 2**50))
+def test_times_of_rows_travel_with_them(said: list[Any], marked: bool, born_ms: int | None) -> None:
+    items = TimedItems([("word", n) for n in range(len(said))], said)
+    segment = Segment(PAIRS, items, 1, 2, list(range(len(said)))) if marked else Segment(PAIRS, items)
+    segment.born_ms = born_ms
+    (came,) = sent(segment)
+    assert shown(came) == shown(segment)
+    assert came.born_ms == born_ms
+    assert type(came.items) is TimedItems
+    assert [str(at) for at in came.items.times] == [
+        str(at) if isinstance(at, int) else f"ValueError: {at}" if str(at) else "ValueError" for at in said
+    ]
+    part = items[1:]
+    assert (list(part), part.times) == (list(items)[1:], said[1:])
+
+
+def test_pieces_have_their_own_times() -> None:
+    items = TimedItems(["x" * 100] * 2_000, range(2_000))
+    pieces = split_items(WORDS, items)
+    assert len(pieces) > 1
+    came = sent(*(Segment(WORDS, packed) for packed, _ in pieces))
+    assert [at for segment in came for at in segment.items.times] == list(range(2_000))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("wrong", [[1], [1, 2, 3], [1, None], [1, 2.5], [1, b"x"], [1, True]])
+def test_times_that_are_none_are_refused(wrong: list[Any]) -> None:
+    head = msgpack.packb([3, "default", 0, 0, None, 2, msgpack.packb(wrong), 0])[:-1]
+    with pytest.raises(UnreadableError):
+        unpack_segments(b"\x91" + head + pack_items(WORDS, ["a", "b"]).columns, origin_of)
+
+
+@pytest.mark.parametrize("more", [[b"\x92\x01\x02", 5], [5, 5], [5, b"\x92\x01\x02", 5], ["5"], [b"\xc1"]])
+def test_more_parts_than_there_are_are_refused(more: list[Any]) -> None:
+    head = msgpack.packb([3, "default", 0, 0, None, 2, *more, 0])[:-1]
+    with pytest.raises(UnreadableError):
+        unpack_segments(b"\x91" + head + pack_items(WORDS, ["a", "b"]).columns, origin_of)
