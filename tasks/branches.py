@@ -10,24 +10,42 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ..topology import ColumnRows, Grouping, Origin, Row, Same, Share, split_columns
+from ..topology import ColumnRows, Grouping, KeyedGrouping, Origin, Rest, Row, Same, Share, Spreading, split_columns
 from .outbox import Outlet
+from .waiting import Group
 
 UNTRACKED: Final = 0
 MANY: Final = -1
 
+Deal = Callable[
+    [Sequence[Any], Sequence[Any] | None, Callable[[int], int]],
+    tuple[list[Share], Rest | None],
+]
 Split = Callable[[Sequence[Any], Sequence[Any] | None], list[Share]]
 
 
 class Route:
-    """One consumer of a stream: how rows are split over its tasks, and an outlet to each."""
+    """One consumer of a stream: how rows are split over its tasks, and an outlet to each.
 
-    __slots__ = ("grouping", "outlets", "split")
+    `group`: where rows wait that several of the tasks may take. Without it each row is for the task it was split to.
+    `whole`: with a group, a batch of columns is not split either.
+    """
 
-    def __init__(self, grouping: Grouping, bare: bool, outlets: dict[int, Outlet]) -> None:
+    __slots__ = ("deal", "group", "grouping", "outlets", "split", "whole")
+
+    def __init__(self, grouping: Grouping, bare: bool, outlets: dict[int, Outlet], group: Group | None = None) -> None:
         self.grouping = grouping
         self.split: Split = grouping.split_values if bare else grouping.split
         self.outlets = outlets
+        self.group = group
+        self.whole = not isinstance(grouping, KeyedGrouping)  # a batch of columns is not split
+        self.deal: Deal
+        if isinstance(grouping, Spreading):
+            self.deal = grouping.deal_values if bare else grouping.deal
+
+    def room(self, target: int) -> int:
+        """How many rows a task takes now."""
+        return self.outlets[target].room
 
     def split_columns(self, rows: Any, marks: Any) -> list[Share]:
         """The same for a batch of columns (ColumnRows), whose rows have one mark (Same)."""

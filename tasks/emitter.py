@@ -48,6 +48,7 @@ from .branches import MANY, UNTRACKED, Branch, OutStream, Route
 from .drive import USER_ERRORS, blamed
 from .following import Following
 from .outbox import Outlet
+from .spreading import Spreader
 from .telling import Telling
 
 
@@ -70,6 +71,7 @@ class Emitter(Account):
         "on_emit",
         "refused",
         "spread",
+        "spreader",
         "streams",
         "telling",
     )
@@ -90,6 +92,7 @@ class Emitter(Account):
         self.in_hand: Sequence[Segment] | None = None
         self.refused = refused
         self.spread = False
+        self.spreader = Spreader(self, ids.take)
         self.streams = streams
         self.counters = counters
         self.on_emit: Callable[[Row, str], None] | None = None
@@ -189,6 +192,9 @@ class Emitter(Account):
             send(stream.outlets[target], origin, items, marks, root)
             return
         for route in stream.routes:
+            if route.group is not None and (not columns or route.whole):
+                self.spreader.send(route, route.group, stream, items, marks, root)
+                continue
             try:
                 shares = (route.split_columns if columns else route.split)(items, marks)
             except USER_ERRORS as error:
@@ -218,7 +224,7 @@ class Emitter(Account):
     ) -> list[Share]:
         """A grouping refused a batch: find the rows it refuses, fail their messages, let the others go their way."""
         if isinstance(items, ColumnRows):  # one message: it fails as a whole
-            self._refuse(error, (items.batch,), stream.origin.stream, marks and marks[0], root)
+            self.refuse(error, (items.batch,), stream.origin.stream, marks and marks[0], root)
             return []
         shares: list[Share] = []
         for i, item in enumerate(items):
@@ -226,10 +232,11 @@ class Emitter(Account):
                 shares += route.split([item], None if marks is None else [marks[i]])
             except USER_ERRORS as refusal:
                 mark = None if marks is None else marks[i]
-                self._refuse(blamed(refusal), stream.row(item), stream.origin.stream, mark, root)
+                self.refuse(blamed(refusal), stream.row(item), stream.origin.stream, mark, root)
         return shares
 
-    def _refuse(self, error: Exception, row: Row, stream: str, mark: Any, root: int) -> None:
+    def refuse(self, error: Exception, row: Row, stream: str, mark: Any, root: int) -> None:
+        """A row goes nowhere: its message fails."""
         failure = self.refused(error, row, stream)
         if mark is not None:
             pairs = mark if root == MANY else ((root, mark),)
@@ -239,22 +246,23 @@ class Emitter(Account):
         self, outlet: Outlet, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int
     ) -> None:
         if outlet.pack is not None:
-            self._send_packed(outlet, outlet.pack, origin, items, marks, root)
+            self.send_packed(outlet, outlet.pack, outlet.send, origin, items, marks, root)
             return
         count = len(items)
         self.counters.transferred += count
         piece = outlet.piece
-        if count <= piece or outlet.fits(count) or type(items) is ColumnRows:
-            outlet.send(self._segment(origin, items, marks, root))
+        if count <= piece or count <= outlet.room or type(items) is ColumnRows:
+            outlet.send(self.segment(origin, items, marks, root))
             return
         for start in range(0, count, piece):
             part = None if marks is None else marks[start : start + piece]
-            outlet.send(self._segment(origin, items[start : start + piece], part, root))
+            outlet.send(self.segment(origin, items[start : start + piece], part, root))
 
-    def _send_packed(
+    def send_packed(
         self,
         outlet: Outlet,
         pack: Callable[[Origin, Any, Any], Any],
+        send: Callable[[Segment], None],
         origin: Origin,
         items: Sequence[Any],
         marks: Sequence[Any] | None,
@@ -276,21 +284,22 @@ class Emitter(Account):
             except UnsendableError as error:
                 refused = start + (error.offset or 0)
                 if columns:  # one message: it fails as a whole
-                    self._refuse(error, (items,), origin.stream, marks and marks[0], root)
+                    self.refuse(error, (items,), origin.stream, marks and marks[0], root)
                     return
                 if refused > start:
                     stop = refused  # those before it first
                     continue
                 mark = None if marks is None else marks[start]
-                self._refuse(error, (items[start],) if origin.bare else items[start], origin.stream, mark, root)
+                self.refuse(error, (items[start],) if origin.bare else items[start], origin.stream, mark, root)
                 start, stop = start + 1, min(start + 1 + most, count)
                 continue
             self.counters.transferred += stop - start
             for packed, packed_marks in pieces:
-                outlet.send(self._segment(origin, packed, packed_marks, root))
+                send(self.segment(origin, packed, packed_marks, root))
             start, stop = stop, min(stop + most, count)
 
-    def _segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
+    def segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
+        """Rows of one root under a new edge, which is counted as made."""
         if marks is None:
             return Segment(origin, items)
         xors = self.xors

@@ -19,16 +19,17 @@ from ..topology import (
     GroupingContext,
     Origin,
     Plan,
+    Spreading,
     StreamId,
     Subscription,
     TaskSpec,
     Topology,
     TopologyError,
-    nothing,
 )
 from .branches import OutStream, Route
 from .outbox import Outbox, Outlet
 from .reports import ErrorLog, describe
+from .waiting import Group
 
 Wire = Callable[[int, int, Mailbox], Inbox]
 """What stands between two tasks: (sender's task id, receiver's, receiver's mailbox) → what the sender sees of it."""
@@ -125,8 +126,6 @@ class Environment:
                     fields=declared.fields,
                     rng=self.rng.generator(),
                     is_high=self.is_high,
-                    # What waits on its way to another worker is seen by nobody: it would spoil how spouts are paced.
-                    may_wait=nothing if any(target in self.far for target in targets) else outbox.may_wait,
                     local=frozenset(target for target in targets if target not in self.far),
                     same_node=frozenset(targets if self.near is None else self.near.intersection(targets)),
                     cache_keys=config.routing_cache_keys,
@@ -134,7 +133,10 @@ class Environment:
                 )
                 grouping = _prepared(subscription, context, targets)
                 outlets = {t: outbox.outlet(t, self.reach(task.task_id, t), never_waits=never_waits) for t in targets}
-                routes.append(Route(grouping, origin.bare, outlets))
+                group = None
+                if isinstance(grouping, Spreading) and len(grouping.targets) > 1 and not never_waits:
+                    group = Group(outbox, grouping, outlets)
+                routes.append(Route(grouping, origin.bare, outlets, group))
             streams[name] = OutStream(origin, False, routes)
         return streams
 

@@ -1,13 +1,18 @@
-"""Outbox: the segments of one task that are on their way to other tasks' mailboxes.
+"""Outbox: what one task has sent and other tasks' mailboxes have not taken yet.
 
 One outlet per target. An outlet whose target's gate is closed parks itself there, and the target pulls from it when it
-has room: the task is blocked as long as any of its outlets is parked, and is told once, when the last is empty.
+has room. What waits for one target alone waits in its outlet; rows that any of several targets may take wait for the
+group (waiting.py), and stand in the outlets of all of them.
 
 1. Order is kept per target.
-2. An outlet on a feedback edge (inside a cycle) never waits: that is what keeps cycles from deadlock. What it adds is
+2. The task is blocked as long as a segment waits for its target, or rows for a group; it is told once, when the last
+   has been taken. A mark blocks nothing, and there are no more of them than of what waits between them.
+3. An outlet on a feedback edge (inside a cycle) never waits: that is what keeps cycles from deadlock. What it adds is
    bounded by what is pending at the spouts.
-3. A segment weighs its rows. One of columns weighs `max_piece` at the most, packed or not: a batch of a million rows
+4. A segment weighs its rows. One of columns weighs `max_piece` at the most, packed or not: a batch of a million rows
    fits too, and a mailbox holds no more of such batches than pieces.
+5. What goes to another worker from a group is packed when its target takes it; the frames that a piece makes are then
+   that target's. They do not block: they are no more than one piece.
 """
 
 from __future__ import annotations
@@ -20,96 +25,206 @@ from typing import Any
 from ..actors import Inbox, MailboxClosedError
 from ..topology import ColumnRows, Segment
 from ..transport import PackedItems
+from .waiting import Waiting
+
+
+class _Mark:
+    """A segment that says how far time is."""
+
+    __slots__ = ("ms", "segment")
+
+    def __init__(self, segment: Segment, ms: int) -> None:
+        self.segment = segment
+        self.ms = ms
+
+    @staticmethod
+    def of_ms(mark: _Mark) -> int:
+        """How far."""
+        return mark.ms
 
 
 class Outlet:
     """To one target task."""
 
-    __slots__ = ("_mailbox", "_never_waits", "_outbox", "_parked", "_ready", "max_piece", "pack")
+    __slots__ = ("_bound", "_mailbox", "_never_waits", "_outbox", "_parked", "_ready", "pack", "target")
 
-    def __init__(self, outbox: Outbox, mailbox: Inbox, never_waits: bool) -> None:
+    def __init__(self, outbox: Outbox, target: int, mailbox: Inbox, never_waits: bool) -> None:
+        self.target = target
+        self.pack = mailbox.pack
         self._outbox = outbox
         self._mailbox = mailbox
         self._never_waits = never_waits
-        self._ready: deque[Segment] = deque()
+        self._ready: deque[Segment | Waiting | _Mark] = deque()
+        self._bound: deque[Segment] = deque()  # packed of one piece of a group: they go before all else
         self._parked = False
-        self.max_piece = mailbox.max_piece
-        self.pack = mailbox.pack
-
-    def fits(self, count: int) -> bool:
-        """Is there room for so many tuples right now? More than `piece` need not be cut then."""
-        mailbox = self._mailbox
-        return not self._parked and mailbox.gate_open and mailbox.fill + count <= mailbox.limit
 
     @property
     def piece(self) -> int:
         """Rows that go together: see Inbox."""
         return self._mailbox.piece
 
+    @property
+    def room(self) -> int:
+        """How many tuples the target takes right now, in one segment."""
+        mailbox = self._mailbox
+        if self._parked or mailbox.is_high:
+            return 0
+        return mailbox.limit - mailbox.fill if self.pack is None else mailbox.piece
+
     def send(self, segment: Segment) -> None:
         """Send now if there is room, else when there is; never waits."""
-        if self._parked:
-            self._ready.append(segment)
-        elif not self._mailbox.offer(segment, self._weight(segment)):
-            self._send_later(segment)
+        if not self._parked:
+            weight = self._weight(segment)
+            if self._mailbox.offer(segment, weight) or (
+                self._never_waits and self._mailbox.force(segment, weight)  # False: it is closed
+            ):
+                return
+        if self._mailbox.closed:
+            self._outbox.lost(segment, MailboxClosedError("the target task has ended"))
+            return
+        self._outbox.blocks()
+        self._append(segment)
 
-    @property
-    def may_wait(self) -> int:
-        """How many more tuples may be parked here so that the target takes all of them when it has room."""
-        return max(0, self.max_piece - sum(map(self._weight, self._ready)))
+    def send_bound(self, segment: Segment) -> None:
+        """One of those into which a piece that the target has room for was packed."""
+        if self._parked or not self._mailbox.offer(segment, self._weight(segment)):
+            self._bound.append(segment)
+            self._park()
+
+    def tell(self, segment: Segment, mark_ms: int) -> None:
+        """Send a mark behind all that was sent before. Marks that wait with no row between them become one."""
+        if not self._parked and self._mailbox.offer(segment, 1):
+            return
+        kept: deque[Segment | Waiting | _Mark] = deque()
+        for entry in (*self._ready, _Mark(segment, mark_ms)):
+            if isinstance(entry, Waiting) and entry.is_empty:
+                entry.passed(self.target)
+                continue
+            if isinstance(entry, _Mark) and kept and isinstance(last := kept[-1], _Mark):
+                kept[-1] = max(last, entry, key=_Mark.of_ms)
+                continue
+            if isinstance(entry, _Mark) and kept and isinstance(last := kept[-1], Waiting):
+                last.sealed = True
+            kept.append(entry)
+        self._ready = kept
+        self._park()
+
+    def wait_for(self, waiting: Waiting) -> None:
+        """See waiting.Taker."""
+        if self._mailbox.closed:
+            waiting.refused(self.target, MailboxClosedError("the target task has ended"))
+        else:
+            self._append(waiting)
 
     def next_piece(self) -> tuple[Any, int] | None:
         """Parked: the mailbox has room."""
-        if not self._ready:
-            return None
-        segment = self._ready.popleft()
-        return segment, self._weight(segment)
+        ready, mailbox = self._ready, self._mailbox
+        if self._bound:
+            return self._weighed(self._bound.popleft())
+        while ready:
+            entry = ready[0]
+            if isinstance(entry, Waiting):
+                piece = entry.take(self.target, mailbox.piece)
+                if piece is None:
+                    ready.popleft()
+                    entry.passed(self.target)
+                elif self.pack is None:
+                    return self._weighed(piece)
+                elif self._pack(piece):
+                    return self._weighed(self._bound.popleft())
+                continue
+            ready.popleft()
+            if isinstance(entry, _Mark):
+                return entry.segment, 1
+            self._outbox.released()
+            return self._weighed(entry)
+        self._parked = False
+        self._outbox.settle()
+        return None
 
     def has_more(self) -> bool:
         """Parked: is there more? When not, the outlet is free again."""
-        if self._ready:
-            return True
-        self._release()
-        return False
+        self._outbox.settle()
+        ready = self._ready
+        while ready and not self._bound:
+            entry = ready[0]
+            if type(entry) is not Waiting or not entry.is_empty:
+                return True
+            ready.popleft()
+            entry.passed(self.target)
+        self._parked = bool(self._bound)
+        return self._parked
 
     def refused(self, error: MailboxClosedError) -> None:
         """Parked: the target has ended."""
-        for segment in self._ready:
+        self._parked = False
+        bound, self._bound = self._bound, deque()
+        for segment in bound:
             self._outbox.lost(segment, error)
-        self._ready.clear()
-        self._release()
+        ready, self._ready = self._ready, deque()
+        for entry in ready:
+            if type(entry) is Waiting:
+                entry.refused(self.target, error)
+            elif type(entry) is Segment:
+                self._outbox.lost(entry, error)
+                self._outbox.released()
+        self._outbox.stir()
+
+    def _append(self, entry: Segment | Waiting | _Mark) -> None:
+        """Behind all that waits, and behind nothing that is added to a group's rows later."""
+        ready = self._ready
+        while ready and type(last := ready[-1]) is Waiting:
+            if not last.is_empty:
+                last.sealed = True
+                break
+            ready.pop()
+            last.passed(self.target)
+        ready.append(entry)
+        self._park()
+
+    def _park(self) -> None:
+        if not self._parked:
+            self._parked = True
+            self._mailbox.park(self)
+
+    def _pack(self, piece: Segment) -> bool:
+        """A piece of a group for another worker, as it travels. Is there anything left of it?"""
+        self._bound.extend(self._outbox.packed(self.pack, piece))
+        return bool(self._bound)
+
+    def _weighed(self, segment: Segment) -> tuple[Segment, int]:
+        return segment, self._weight(segment)
 
     def _weight(self, segment: Segment) -> int:
         items = segment.items
         count = len(items)
         # Packed rows are never more. Packed columns weigh here what they weigh where they arrive: credit goes by it.
-        return self.max_piece if count > self.max_piece and type(items) in (ColumnRows, PackedItems) else count
-
-    def _send_later(self, segment: Segment) -> None:
-        if self._never_waits and self._mailbox.force(segment, self._weight(segment)):
-            return
-        if self._mailbox.closed:
-            self._outbox.lost(segment, MailboxClosedError("the target task has ended"))
-            return
-        self._ready.append(segment)
-        self._parked = True
-        self._outbox.blocked += 1
-        self._mailbox.park(self)
-
-    def _release(self) -> None:
-        if self._parked:
-            self._parked = False
-            self._outbox.released()
+        if type(items) in (ColumnRows, PackedItems):
+            return min(count, self._mailbox.max_piece)
+        return count
 
 
 class Outbox:
-    """All outlets of one task. `on_room` is called when the last parked outlet has been emptied."""
+    """All outlets of one task. `on_room` is called when nothing waits any more, or something was lost.
 
-    __slots__ = ("_on_room", "_outlets", "_waiters", "blocked", "lost")
+    `lost` is called with a segment that no target will take, `packed` with a way to pack and the piece of a group that
+    goes to another worker: it gives the piece as it travels, in parts. `new_edge`: see waiting.py.
+    """
 
-    def __init__(self, on_room: Callable[[], None], lost: Callable[[Segment, MailboxClosedError], None]) -> None:
+    __slots__ = ("_freed", "_on_room", "_outlets", "_waiters", "blocked", "lost", "new_edge", "packed")
+
+    def __init__(
+        self,
+        on_room: Callable[[], None],
+        lost: Callable[[Segment, MailboxClosedError], None],
+        new_edge: Callable[[], int],
+        packed: Callable[[Any, Segment], list[Segment]],
+    ) -> None:
         self.blocked = 0
+        self._freed = False  # nothing waits any more, and the task was not told
         self.lost = lost
+        self.new_edge = new_edge
+        self.packed = packed
         self._on_room = on_room
         self._outlets: dict[tuple[int, bool], Outlet] = {}
         self._waiters: list[asyncio.Future[None]] = []
@@ -118,26 +233,36 @@ class Outbox:
         """The outlet to a task: one for all streams, so that their order is kept; feedback edges have their own."""
         found = self._outlets.get((target, never_waits))
         if found is None:
-            found = self._outlets[target, never_waits] = Outlet(self, mailbox, never_waits)
+            found = self._outlets[target, never_waits] = Outlet(self, target, mailbox, never_waits)
         return found
 
-    def may_wait(self, target: int) -> int:
-        """See Outlet. 0 on a feedback edge: there nothing waits."""
-        outlet = self._outlets.get((target, False))
-        return 0 if outlet is None else outlet.may_wait
+    def blocks(self) -> None:
+        """Something waits."""
+        self.blocked += 1
+        self._freed = False
 
     def released(self) -> None:
-        """An outlet is empty again."""
+        """It waits no more. The task hears of it in `settle`: after the target, which has work then."""
         self.blocked -= 1
-        if not self.blocked:
+        self._freed = not self.blocked
+
+    def settle(self) -> None:
+        """Tell the task if nothing waits any more."""
+        if self._freed:
+            self._freed = False
             self._on_room()
             for waiter in self._waiters:
                 if not waiter.done():
                     waiter.set_result(None)
             self._waiters.clear()
 
+    def stir(self) -> None:
+        """Something was lost: the task has to tell the ackers, whatever else waits."""
+        self.settle()
+        self._on_room()
+
     async def room(self) -> None:
-        """Wait until nothing is parked."""
+        """Wait until nothing waits that blocks."""
         while self.blocked:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)

@@ -66,7 +66,8 @@ class StampingEmitter(Emitter):
             self._born.setdefault(id(branch), self.born_ms)
         return branch
 
-    def _segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
-        segment = super()._segment(origin, items, marks, root)
+    def segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
+        """See Emitter."""
+        segment = super().segment(origin, items, marks, root)
         segment.born_ms = self.wall_ms() if self._sealing_ms is None else self._sealing_ms
         return segment

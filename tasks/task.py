@@ -74,12 +74,13 @@ class TaskActor(Actor):
         self.counters = TaskCounters()
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.name = f"component {task.component!r} (task {task.task_id})"
-        self.outbox = Outbox(self._on_room, self._lost)
+        ids = env.ids()
+        self.outbox = Outbox(self._on_room, self._lost, ids.take, self._packed)
         kind = StampingEmitter if env.plan.time.stamped else Emitter
         self.emitter = kind(
             self.name,
             env.out_streams(task, spec, config, self.outbox),
-            env.ids(),
+            ids,
             env.ackers(task),
             self.counters,
             self._refused,
@@ -291,6 +292,13 @@ class TaskActor(Actor):
         failure = self.failure(f"the target task has ended: {error}")
         self.emitter.failures += [(root, index, failure) for root, index in segment.messages]
         self.emitter.done(segment)
+
+    def _packed(self, pack: Callable[[Origin, Any, Any], Any], piece: Segment) -> list[Segment]:
+        """A target in another worker takes a piece of what waited for several: as it travels."""
+        packed = self.emitter.spreader.packed(pack, piece)
+        if self.emitter.dirty:  # a row that cannot be sent: its message fails
+            self._on_room()
+        return packed
 
     def dead_letter(self, segment: Segment) -> None:
         """A segment that was taken from the mailbox and will not be executed."""

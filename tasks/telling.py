@@ -3,6 +3,7 @@
 1. A mark goes by the outlets of the rows, behind all that was emitted before it.
 2. Nothing is lost on it: `again` tells it to a task that has forgotten.
 3. What a task tells of itself goes to all. What it follows for one component (following.py) goes to that one's tasks.
+4. It does not block the task: a target that is full hears of it when it has room (outbox.py).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Telling:
     def _send(self, outlet: Outlet, watermark_ms: int) -> None:
         origin, items = self._origin, [watermark_ms]
         if outlet.pack is None:
-            outlet.send(Segment(origin, items))
+            outlet.tell(Segment(origin, items), watermark_ms)
             return
         for packed, _ in outlet.pack(origin, items, None):
-            outlet.send(Segment(origin, packed))
+            outlet.tell(Segment(origin, packed), watermark_ms)

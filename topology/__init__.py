@@ -32,14 +32,15 @@ from .groupings import (
     GlobalGrouping,
     Grouping,
     GroupingContext,
+    Rest,
     Share,
+    Spreading,
     never,
-    nothing,
     share_each,
     share_out,
 )
 from .identity import handed_on, has_identity, metadata_of, part_of, pieces_of
-from .keyed import FieldsGrouping, KeyRangeGrouping, KeyRanges, PartialKeyGrouping
+from .keyed import FieldsGrouping, KeyedGrouping, KeyRangeGrouping, KeyRanges, PartialKeyGrouping
 from .keys import stable_hash
 from .plan import Plan, TaskSpec, make_plan
 from .shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
@@ -99,6 +100,7 @@ __all__ = [
     "GroupingContext",
     "KeyRangeGrouping",
     "KeyRanges",
+    "KeyedGrouping",
     "LaterRows",
     "Lineage",
     "LocalFirstGrouping",
@@ -109,6 +111,7 @@ __all__ = [
     "PartialKeyGrouping",
     "Plan",
     "Progress",
+    "Rest",
     "Row",
     "Same",
     "Segment",
@@ -117,6 +120,7 @@ __all__ = [
     "Spout",
     "SpoutCollector",
     "SpoutDeclarer",
+    "Spreading",
     "StreamDecl",
     "StreamId",
     "Subscription",
@@ -148,7 +152,6 @@ __all__ = [
     "metadata_of",
     "nearest",
     "never",
-    "nothing",
     "part_of",
     "pieces_of",
     "read_outputs",

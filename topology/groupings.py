@@ -20,7 +20,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from .errors import EmitError
 from .fields import Fields
@@ -35,23 +35,20 @@ Share = tuple[int, Sequence[Any], Sequence[Any] | None]
 
 ROUTING_CACHE_KEYS = 65_536
 
+ENDLESS: Final = 1 << 60
+"""Room for any number of rows."""
+
 
 def never(task: int) -> bool:
     """No target is ever over its high mark."""
     return False
 
 
-def nothing(task: int) -> int:
-    """No target is better to wait for than another."""
-    return 0
-
-
 @dataclass(slots=True)
 class GroupingContext:
     """What a grouping can know: who emits to whom, and where and how full the targets are.
 
-    `is_high(task)` says whether that target is over its high mark, `may_wait(task)` how many more tuples may wait for
-    it at this emitter: it takes them in one go when it has room. `local` are targets in the same worker, `same_node`
+    `is_high(task)` says whether that target is over its high mark. `local` are targets in the same worker, `same_node`
     targets on the same node. `cache_keys` is how many keys a grouping by fields remembers;
     `shared` is where groupings of several tasks in one process may keep what they can share.
     """
@@ -62,7 +59,6 @@ class GroupingContext:
     fields: Fields
     rng: random.Random
     is_high: Callable[[int], bool] = never
-    may_wait: Callable[[int], int] = nothing
     local: frozenset[int] = frozenset()
     same_node: frozenset[int] = frozenset()
     cache_keys: int = ROUTING_CACHE_KEYS
@@ -205,6 +201,55 @@ def share_each(chosen: Iterable[int], rows: Sequence[Row], marks: Sequence[Any] 
             shares[target] = [row]
             share_marks[target] = [mark]
     return [(target, share, share_marks[target]) for target, share in shares.items()]
+
+
+class Rest(NamedTuple):
+    """Rows that no target has room for now. `choices`: the targets that may take each of them; None: any target."""
+
+    rows: Sequence[Any]
+    marks: Sequence[Any] | None
+    choices: Sequence[tuple[int, ...]] | None = None
+
+
+class Spreading(Grouping):
+    """A grouping that leaves a choice: what a full target cannot take may go to another one.
+
+    1. `deal` gives a target no more rows than it has room for, and what no target takes is the rest: with `choices`
+       rows here and there, without them the last ones. So each target gets its rows in the order in which they came.
+    2. The emitter keeps the rest (see `tasks.waiting`); whichever target of the choice has room first takes of it.
+    """
+
+    @abstractmethod
+    def deal(
+        self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Callable[[int], int]
+    ) -> tuple[list[Share], Rest | None]:
+        """One share for each target that gets rows, and the rest. `room(target)`: how many rows it takes now."""
+
+    def deal_values(
+        self, values: Sequence[Any], marks: Sequence[Any] | None, room: Callable[[int], int]
+    ) -> tuple[list[Share], Rest | None]:
+        """The same for a stream of one field, whose tuples travel as bare values."""
+        return self.deal(values, marks, room)  # most of them look into no row
+
+    def took(self, target: int, count: int) -> None:
+        """A target has taken rows of the rest."""
+
+    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+        """Shares for an edge on which nothing waits: to those below their high mark if there are any, else to all."""
+        shares, rest = self.deal(rows, marks, self._below_mark)
+        return shares if rest is None else self.deal(rows, marks, _endless)[0]
+
+    def split_values(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+        """The same for a stream of one field."""
+        shares, rest = self.deal_values(rows, marks, self._below_mark)
+        return shares if rest is None else self.deal_values(rows, marks, _endless)[0]
+
+    def _below_mark(self, target: int) -> int:
+        return 0 if self.context.is_high(target) else ENDLESS
+
+
+def _endless(target: int) -> int:
+    return ENDLESS
 
 
 class GlobalGrouping(Grouping):

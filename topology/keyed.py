@@ -21,7 +21,7 @@ from typing import Any
 
 from .columns import Same
 from .errors import UnhashableKeyError
-from .groupings import DealtMarks, Grouping, GroupingContext, Share, share_each
+from .groupings import ENDLESS, DealtMarks, Grouping, GroupingContext, Rest, Share, Spreading, share_each
 from .key_memory import KeyMemory
 from .keys import stable_hash, value_hash
 from .streams import StreamId
@@ -210,9 +210,10 @@ class KeyRangeGrouping(FieldsGrouping):
         return list(map(self._compute, hashes))
 
 
-class PartialKeyGrouping(KeyedGrouping):
+class PartialKeyGrouping(KeyedGrouping, Spreading):
     """Two candidate tasks per key; each row goes to the one that this emitter has used less, a tie to the first.
 
+    One that has no room is passed over while the other has some; a row for which both have none waits for either.
     A key that is very frequent is shared by two tasks; the consumer's counts must be added up downstream.
     """
 
@@ -240,25 +241,67 @@ class PartialKeyGrouping(KeyedGrouping):
 
     def choose(self, values: Row) -> Sequence[int]:
         """The less used of the two candidates."""
-        return (self._pick(*self._lookup_one((values,))),)
+        return (self.split((values,), None)[0][0],)
 
-    def _pick(self, first: int, second: int) -> int:
-        used = self.used
-        target = first if used[first] <= used[second] else second
-        used[target] += 1
-        return target
+    def deal(
+        self, rows: Sequence[Row], marks: Sequence[Any] | None, room: Callable[[int], int]
+    ) -> tuple[list[Share], Rest | None]:
+        """Shares by the less used candidate of each row's key that has room."""
+        pairs = [self._lookup_one(rows)] if len(rows) == 1 else self._lookup(rows)
+        return self._by_pairs(pairs, rows, marks, room)
 
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
-        """Shares by the less used candidate of each row's key."""
-        if len(rows) == 1:
-            return [(self._pick(*self._lookup_one(rows)), rows, marks)]
-        if len(self.targets) == 1:
-            self._lookup(rows)  # as in FieldsGrouping: a bad key must not pass
-            return [(self.targets[0], rows, marks)] if rows else []
+    def deal_values(
+        self, values: Sequence[Any], marks: Sequence[Any] | None, room: Callable[[int], int]
+    ) -> tuple[list[Share], Rest | None]:
+        """The same where each value is its row's only one."""
+        return self._by_pairs(self._lookup_values(values), values, marks, room)
+
+    def took(self, target: int, count: int) -> None:
+        """A target has taken rows of the rest: it was used so often."""
+        self.used[target] += count
+
+    def _by_pairs(
+        self,
+        pairs: list[tuple[int, int]],
+        items: Sequence[Any],
+        marks: Sequence[Any] | None,
+        room: Callable[[int], int],
+    ) -> tuple[list[Share], Rest | None]:
+        if not items:
+            return [], None
+        # The keys were looked up all the same: a bad one must not pass for want of a choice.
+        if len(self.targets) == 1 and room(self.targets[0]) >= len(items):
+            return [(self.targets[0], items, marks)], None
         used = self.used
+        rooms = {target: room(target) for target in (pairs[0] if len(items) == 1 else self.targets)}
         chosen = []
-        for first, second in self._lookup(rows):
-            target = first if used[first] <= used[second] else second
-            used[target] += 1
-            chosen.append(target)
-        return share_each(chosen, rows, marks)
+        if min(rooms.values()) >= len(items):
+            for first, second in pairs:
+                target = first if used[first] <= used[second] else second
+                used[target] += 1
+                chosen.append(target)
+            return share_each(chosen, items, marks), None
+        left: list[int] = []
+        for i, (first, second) in enumerate(pairs):
+            target, other = (first, second) if used[first] <= used[second] else (second, first)
+            if rooms[target] <= 0:
+                target = other
+            if rooms[target] > 0:
+                rooms[target] -= 1
+                used[target] += 1
+                chosen.append(target)
+            else:
+                left.append(i)
+        if not left:
+            return share_each(chosen, items, marks), None
+        rest = Rest([items[i] for i in left], _at(marks, left), [pairs[i] for i in left])
+        waits = set(left)
+        dealt = [i for i in range(len(items)) if i not in waits]
+        return share_each(chosen, [items[i] for i in dealt], _at(marks, dealt)), rest
+
+    def _below_mark(self, target: int) -> int:
+        return ENDLESS  # on an edge on which nothing waits, rows go by use alone
+
+
+def _at(marks: Sequence[Any] | None, places: Sequence[int]) -> Sequence[Any] | None:
+    return None if marks is None else [marks[i] for i in places]

@@ -1,4 +1,4 @@
-"""Shuffle-like groupings: rows are spread evenly, whatever they hold.
+"""Shuffle-like groupings: rows are spread evenly over the targets that have room, whatever the rows hold.
 
 A round deals one row to each target, in an order drawn anew for each round. A batch is dealt like this (3 targets, a
 round of which one target was left):
@@ -8,43 +8,39 @@ round of which one target was left):
                ╰─ whole rounds, each permuted in one step
 
 1. Over k·n rows from one emitter every one of n targets gets exactly k, however the rows were cut into batches, as long
-   as no target was over its high mark.
-2. A target that is over its high mark loses its turns while another target is not.
-3. If all are, those who took most while others were skipped go first, each with as much as it takes in one go: the
-   emitter has to wait, and with a row for a slow target it would wait for that one, while the others run out of work.
-   What is left then is dealt to all.
+   as all targets have room.
+2. A target without room loses its turns while another one has room.
+3. What no target has room for is the rest: it is bound to no target (`Spreading`).
 4. Orders come from a table drawn once by `prepare`; each round draws its entry.
 
-Storm: ShuffleGrouping (round robin over a shuffled list), LocalOrShuffleGrouping; JStorm: LocalFirstGrouper. The high
-marks are ours; Storm's LoadAwareShuffleGrouping learns of load by messages once a second (depart).
+Storm: ShuffleGrouping (round robin over a shuffled list), LocalOrShuffleGrouping; JStorm: LocalFirstGrouper. Room is
+ours; Storm's LoadAwareShuffleGrouping learns of load by messages once a second (depart).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from .groupings import Grouping, GroupingContext, Share, never, share_each
+from .groupings import GroupingContext, Rest, Share, Spreading, share_each
 from .streams import StreamId
 from .tuples import Row
 
 _ORDERS = 64
 _FEW = 32
-_LATELY = 4_096
-_NOBODY: frozenset[int] = frozenset()
+
+Room = Callable[[int], int]
 
 
-class ShuffleGrouping(Grouping):
+class ShuffleGrouping(Spreading):
     """Round robin in a random order, redrawn each round."""
 
     def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
         """Draw the table of orders."""
         super().prepare(context, stream, targets)
         self._rng = context.rng
-        self._watched = context.is_high is not never
         self._left: list[int] = []
-        self._taken = dict.fromkeys(self.targets, 0)  # so many lately, while others were skipped
         count = len(self.targets)
         places = list(range(count))
         orders = [sorted(places, key=lambda _: context.rng.random()) for _ in range(_ORDERS)] if count > 1 else []
@@ -54,69 +50,60 @@ class ShuffleGrouping(Grouping):
 
     def choose(self, values: Row) -> Sequence[int]:
         """The next target of the round."""
-        if len(self.targets) == 1:
-            return self.targets
-        return (self._one(),)
+        return (self.split((values,), None)[0][0],)
 
-    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """Deal a batch."""
-        if not rows:
-            return []
-        if len(self.targets) == 1:
-            return [(self.targets[0], rows, marks)]
-        if len(rows) == 1:
-            return [(self._one(), rows, marks)]
-        high = self._high()
-        picks = self._around(high, len(rows)) if high else []
-        if picks:
-            return share_each(picks + self._picks(len(rows) - len(picks)), rows, marks)
-        if len(rows) < _FEW:
-            return share_each(self._picks(len(rows)), rows, marks)
-        return self._deal(rows, marks)
+    def deal(self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
+        """Whole rounds while all have room, else round by round over those that have."""
+        count = len(rows)
+        if not count:
+            return [], None
+        if count == 1:
+            target = self._one(room)
+            return ([], Rest(rows, marks)) if target is None else ([(target, rows, marks)], None)
+        rooms = list(map(room, self.targets))
+        if min(rooms) >= count // len(rooms) + 2:  # nobody gets more than whole rounds, and a turn of those at the ends
+            return self._evenly(rows, marks), None
+        picks = self._around(count, dict(zip(self.targets, rooms, strict=True)))
+        dealt = len(picks)
+        if dealt == count:
+            return share_each(picks, rows, marks), None
+        rest = Rest(rows[dealt:], None if marks is None else marks[dealt:])
+        return share_each(picks, rows, marks) if dealt else [], rest
 
-    split_values = split  # nobody looks into what is dealt
-
-    def _high(self) -> frozenset[int]:
-        """The targets over their high mark."""
-        if not self._watched:
-            return _NOBODY
-        is_high = self.context.is_high
-        return frozenset([target for target in self.targets if is_high(target)])
-
-    def _one(self) -> int:
-        target = self._next(_NOBODY)
-        if self._watched and self.context.is_high(target):
-            return next(iter(self._around(self._high(), 1)), target)
-        return target
-
-    def _around(self, high: frozenset[int], count: int) -> list[int]:
-        """The targets of the next rows when some are over their high mark. When all are: of those that may wait."""
-        if len(high) == len(self.targets):
-            return self._waiting(count)
-        picks, taken = [self._next(high) for _ in range(count)], self._taken
-        for target in picks:
-            taken[target] += 1
-        if max(taken.values()) > _LATELY:
-            for target in taken:
-                taken[target] //= 2
-        return picks
-
-    def _waiting(self, count: int) -> list[int]:
-        """For the first of the next rows, the targets that are best to wait for."""
-        picks: list[int] = []
-        order = self._orders[self._rng.getrandbits(8)]
-        for target in sorted(order, key=self._taken.__getitem__, reverse=True):
-            picks += [target] * min(self.context.may_wait(target), count - len(picks))
-        return picks
-
-    def _next(self, high: frozenset[int]) -> int:
+    def _one(self, room: Room) -> int | None:
+        """The target of one row."""
         left = self._left
-        while True:
-            if not left:
-                left = self._left = self._orders[self._rng.getrandbits(8)].copy()
-            target = left.pop()
-            if target not in high:
+        for place in range(len(left) - 1, -1, -1):
+            if room(target := left[place]) > 0:
+                del left[place:]
                 return target
+        if len(self.targets) == 1:
+            return self.targets[0] if room(self.targets[0]) > 0 else None
+        order = self._orders[self._rng.getrandbits(8)]
+        for place in range(len(order) - 1, -1, -1):
+            if room(target := order[place]) > 0:
+                self._left = order[:place]
+                return target
+        return None
+
+    def _around(self, count: int, rooms: dict[int, int]) -> list[int]:
+        """The targets of the first of the next rows, as many as there is room for."""
+        picks: list[int] = []
+        left = self._left
+        takers = [target for target, room in rooms.items() if room > 0]
+        while takers and len(picks) < count:
+            if not left:
+                left = takers.copy()
+                self._rng.shuffle(left)
+            target = left.pop()
+            room = rooms[target]
+            if room > 0:
+                picks.append(target)
+                rooms[target] = room - 1
+                if room == 1:
+                    takers.remove(target)
+        self._left = left
+        return picks
 
     def _picks(self, count: int) -> list[int]:
         """The targets of the next rows, when nobody is skipped."""
@@ -127,8 +114,12 @@ class ShuffleGrouping(Grouping):
         self._left = left[:at]
         return left[at:][::-1]
 
-    def _deal(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    def _evenly(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
         """Many rows: whole rounds are permuted and turned into columns in C; only the ends are dealt one by one."""
+        if len(self.targets) == 1:
+            return [(self.targets[0], rows, marks)]
+        if len(rows) < _FEW:
+            return share_each(self._picks(len(rows)), rows, marks)
         head = len(self._left)
         rounds, tail = divmod(len(rows) - head, len(self.targets))
         if rounds <= 0:
@@ -160,27 +151,34 @@ class ShuffleGrouping(Grouping):
         return shares
 
 
-class NoneGrouping(Grouping):
-    """The emitter does not care: a random target for each row, one that is not over its high mark if there is any."""
+class NoneGrouping(Spreading):
+    """The emitter does not care: for each row a random one of the targets that have room."""
 
     def choose(self, values: Row) -> Sequence[int]:
         """Any target."""
-        return (self.context.rng.choice(self._candidates()),)
+        return (self.split((values,), None)[0][0],)
 
-    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+    def deal(self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
         """Any target for each row."""
-        candidates = self._candidates()
-        if len(candidates) == 1 or len(rows) == 1:
-            return [(self.context.rng.choice(candidates), rows, marks)] if rows else []
-        return share_each(self.context.rng.choices(candidates, k=len(rows)), rows, marks)
-
-    split_values = split
-
-    def _candidates(self) -> Sequence[int]:
-        is_high = self.context.is_high
-        if is_high is never:
-            return self.targets
-        return [target for target in self.targets if not is_high(target)] or self.targets
+        rooms = {target: found for target in self.targets if (found := room(target)) > 0}
+        count, rng = len(rows), self.context.rng
+        takers = list(rooms)
+        if len(self.targets) == 1 and count and rooms and rooms[takers[0]] >= count:
+            return [(takers[0], rows, marks)], None
+        picks: list[int] = []
+        while takers and len(picks) < count:
+            some = min(count - len(picks), min(rooms.values()))  # so many fit wherever they go
+            drawn = rng.choices(takers, k=some)
+            picks += drawn
+            for target in drawn:
+                rooms[target] -= 1
+            rooms = {target: left for target, left in rooms.items() if left}
+            takers = list(rooms)
+        dealt = len(picks)
+        if dealt == count:
+            return share_each(picks, rows, marks), None
+        rest = Rest(rows[dealt:], None if marks is None else marks[dealt:])
+        return share_each(picks, rows, marks) if dealt else [], rest
 
 
 class LocalOrShuffleGrouping(ShuffleGrouping):
@@ -191,8 +189,8 @@ class LocalOrShuffleGrouping(ShuffleGrouping):
         super().prepare(context, stream, [target for target in targets if target in context.local] or targets)
 
 
-class LocalFirstGrouping(Grouping):
-    """Shuffle among the targets in the same worker while one is below its high mark, else the same node, else all."""
+class LocalFirstGrouping(Spreading):
+    """Shuffle among the targets in the same worker while one has room, else the same node, else all."""
 
     def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
         """Make one shuffle for each ring of targets."""
@@ -209,18 +207,18 @@ class LocalFirstGrouping(Grouping):
 
     def choose(self, values: Row) -> Sequence[int]:
         """The next target of the nearest ring that has room."""
-        return self._nearest().choose(values)
+        return (self.split((values,), None)[0][0],)
+
+    def deal(self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
+        """Deal to the nearest ring that has room; what it does not take is the rest, also if a wider one would."""
+        for ring in self._rings[:-1]:
+            if any(room(target) > 0 for target in ring.targets):
+                return ring.deal(rows, marks, room)
+        return self._rings[-1].deal(rows, marks, room)
 
     def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """Deal a batch to the nearest ring that has room."""
-        return self._nearest().split(rows, marks)
+        """To the nearest ring with a target below its high mark; when there is none, to all."""
+        shares, rest = self.deal(rows, marks, self._below_mark)
+        return shares if rest is None else self._rings[-1].split(rows, marks)
 
     split_values = split
-
-    def _nearest(self) -> ShuffleGrouping:
-        is_high = self.context.is_high
-        for ring in self._rings[:-1]:
-            for target in ring.targets:
-                if not is_high(target):
-                    return ring
-        return self._rings[-1]

@@ -9,7 +9,8 @@
    and there what credit.py says. Edges inside a cycle never wait: only they may add to a full queue.
 2. It is asked for a frame when the link has room: what was gathered until then goes together. At low load that is one
    segment at once; no timer waits to fill a frame.
-3. Segments of one sender stay in their order. Senders are parked only while the gate is closed.
+3. Segments of one sender stay in their order. Parked senders are pulled from while there is credit for what waits
+   already: what several targets may take (see tasks.waiting) does not go to one that takes nothing.
 4. Control messages go another way (exchange.py): they need no credit.
 """
 
@@ -129,8 +130,7 @@ class FarInbox:
             sender.refused(MailboxClosedError("the link to its worker is closed"))
             return
         self._parked.append(sender)
-        if self.gate_open:
-            self._pull()
+        self._pull()
 
     def post(self, item: Any) -> None:
         """A message for the control lane."""
@@ -191,7 +191,7 @@ class FarInbox:
         self._queued_bytes -= size
         self._queued_tuples -= tuples
         self.allowance.spend(tuples)
-        if not self.gate_open and not self._is_full():
+        if not self._is_full():
             self.gate_open = True
             self._pull()
         return pack_payload(PayloadKind.SEGMENTS, self.task_id, segments_body(parts))
@@ -218,7 +218,7 @@ class FarInbox:
 
     def _pull(self) -> None:
         parked = self._parked
-        while parked and self.gate_open:
+        while parked and not self.is_high:
             sender = parked.popleft()
             piece = sender.next_piece()
             if piece is None:

@@ -106,7 +106,7 @@ async def test_uneven_load(local_cluster: LocalCluster, sim_clock: SimClock) -> 
 
     feeder = FeederSpout("n")
     topology = straight(feeder, sink=FirstIsStuck, tasks=2)
-    config = {"mailbox_capacity_tuples": 10, "turn_max_tuples": 1}
+    config = {"mailbox_capacity_tuples": 10}
     tracked = await track_topology(local_cluster, topology, config)
     await feeder.feed_all(range(100))
     await sim_clock.advance(1)

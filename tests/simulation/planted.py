@@ -164,11 +164,11 @@ def the_pieces_of_a_segment_share_an_edge(original: Any) -> Any:
     """A segment that is cut in two is one edge, done twice."""
 
     def send(self: Emitter, outlet: Outlet, origin: Any, items: Sequence[Any], marks: Any, root: int) -> None:
-        piece = outlet.max_piece
+        piece = outlet.piece
         if len(items) <= piece or marks is None or root == -1:
             original(self, outlet, origin, items, marks, root)
             return
-        whole = self._segment(origin, items, marks, root)
+        whole = self.segment(origin, items, marks, root)
         for start in range(0, len(items), piece):
             stop = start + piece
             outlet.send(Segment(origin, items[start:stop], root, whole.edge, marks[start:stop]))

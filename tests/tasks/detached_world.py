@@ -124,7 +124,7 @@ class Bolt:
         """As Emitter.flush does: what was emitted first."""
         unsealed, self.unsealed = self.unsealed, []
         for root, items, marks in unsealed:
-            segment = self.emitter._segment(ORIGIN, items, marks, root)
+            segment = self.emitter.segment(ORIGIN, items, marks, root)
             assert root != MANY or segment.lineage is not None
             self.world.put(segment)
         self.emitter.post()

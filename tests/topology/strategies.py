@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from aiostorm.topology import Fields, Grouping, GroupingContext, Row, Share, StreamId, never, nothing
+from aiostorm.topology import Fields, Grouping, GroupingContext, Row, Share, StreamId, never
 
 SOURCE = StreamId("lines")
 
@@ -42,7 +42,6 @@ def prepare(
     fields: Fields | None = None,
     seed: int = 7,
     is_high: Callable[[int], bool] = never,
-    may_wait: Callable[[int], int] = nothing,
     local: Iterable[int] = (),
     same_node: Iterable[int] = (),
     cache_keys: int = 65_536,
@@ -55,7 +54,6 @@ def prepare(
         fields=fields or Fields("word", "n"),
         rng=random.Random(seed),
         is_high=is_high,
-        may_wait=may_wait,
         local=frozenset(local),
         same_node=frozenset(same_node),
         cache_keys=cache_keys,

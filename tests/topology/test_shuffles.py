@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aiostorm.topology import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
+from aiostorm.topology import (
+    Fields,
+    LocalFirstGrouping,
+    LocalOrShuffleGrouping,
+    NoneGrouping,
+    PartialKeyGrouping,
+    ShuffleGrouping,
+)
 
 from .strategies import batch_sizes, numbered, prepare, split_all, targets
 
@@ -80,19 +88,88 @@ def test_a_target_that_has_room_again_takes_part_again() -> None:
     assert min(counts[task] for task in (1, 2, 3)) >= 9
 
 
-def test_when_all_are_full_the_fast_ones_are_waited_for() -> None:
-    """Those that had room while others had none; with as much as they take in one go, and the rest is for all."""
-    full = {2}
-    grouping = prepare(ShuffleGrouping(), [1, 2, 3], is_high=lambda task: task in full, may_wait=lambda task: 20)
-    split_all(grouping, [100])
-    full.update((1, 3))
-    for size in (1, 10, 30, 40):
-        counts = split_all(grouping, [size])
-        assert set(counts) <= {1, 3}
-        assert max(counts.values()) <= 20
-    assert split_all(grouping, [60]) == {1: 20, 2: 20, 3: 20}
-    assert min(split_all(grouping, [90]).values()) >= 29
-    assert grouping.choose(("a", 1))[0] in (1, 3)
+KINDS = [ShuffleGrouping, NoneGrouping, LocalOrShuffleGrouping, LocalFirstGrouping, PartialKeyGrouping]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("values", [False, True])
+@given(
+    rooms=st.lists(st.integers(0, 40), min_size=2, max_size=6),
+    sizes=st.lists(st.integers(1, 80), min_size=1, max_size=6),
+    tracked=st.booleans(),
+)
+def test_a_deal_gives_no_target_more_than_it_has_room_for_and_the_rest_keeps_its_order(
+    kind: Any, values: bool, rooms: list[int], sizes: list[int], tracked: bool
+) -> None:
+    """Nothing is lost or doubled, each target gets its rows in order, and what is left has no room anywhere."""
+    left = dict(enumerate(rooms, 1))
+    make = (lambda: kind(["word"])) if kind is PartialKeyGrouping else kind
+    fields = Fields("word") if values else None
+    grouping = prepare(make(), left, local=[1, 2], same_node=[1, 2, 3], fields=fields)
+    for size in sizes:
+        rows = numbered(size)
+        items = [row[0] for row in rows] if values else rows
+        marks = list(range(size)) if tracked else None
+        deal = grouping.deal_values if values else grouping.deal
+        shares, rest = deal(items, marks, left.__getitem__)
+        places: dict[Any, int] = {item: place for place, item in enumerate(items)}
+        seen = [places[item] for _, share, _ in shares for item in share]
+        assert len({target for target, _, _ in shares}) == len(shares)
+        for target, share, share_marks in shares:
+            assert 0 < len(share) <= left[target]
+            left[target] -= len(share)
+            order = [places[item] for item in share]
+            assert order == sorted(order)
+            assert share_marks is None if marks is None else list(share_marks or ()) == order
+        if rest is not None:
+            assert len(rest.rows) > 0
+            order = [places[item] for item in rest.rows]
+            seen += order
+            assert order == sorted(order)
+            assert rest.marks is None if marks is None else list(rest.marks or ()) == order
+            if rest.choices is None:
+                assert order == list(range(size - len(order), size))
+                assert kind is LocalFirstGrouping or not any(left[target] for target in grouping.targets)
+            else:
+                assert not any(left[target] for choice in rest.choices for target in choice)
+        assert sorted(seen) == list(range(size))
+
+
+def test_a_shuffle_fills_those_that_have_room_to_the_brim() -> None:
+    grouping = prepare(ShuffleGrouping(), [1, 2, 3])
+    rooms = {1: 5, 2: 0, 3: 100}
+    shares, rest = grouping.deal(numbered(60), None, rooms.__getitem__)
+    assert {target: len(rows) for target, rows, _ in shares} == {1: 5, 3: 55}
+    assert rest is None
+    shares, rest = grouping.deal(numbered(200), None, rooms.__getitem__)
+    assert {target: len(rows) for target, rows, _ in shares} == {1: 5, 3: 100}
+    assert rest.rows == numbered(200)[105:]
+
+
+def test_local_first_takes_the_nearest_ring_and_then_the_next() -> None:
+    grouping = prepare(LocalFirstGrouping(), range(1, 7), local=[1, 2], same_node=[1, 2, 3, 4])
+    rooms = dict.fromkeys(range(1, 7), 10)
+    seen = []
+    rest: Any = numbered(50)
+    while rest:
+        shares, left = grouping.deal(rest, None, rooms.__getitem__)
+        seen.append({target for target, _, _ in shares})
+        for target, share, _ in shares:
+            rooms[target] -= len(share)
+        rest = None if left is None else left.rows
+    assert seen == [{1, 2}, {3, 4}, {5, 6}]
+
+
+def test_partial_key_takes_the_other_candidate_when_the_less_used_has_no_room() -> None:
+    grouping = prepare(PartialKeyGrouping(["word"]), [1, 2, 3])
+    first, second = (grouping.choose(("a", 1))[0], grouping.choose(("a", 1))[0])
+    assert first != second
+    shares, rest = grouping.deal([("a", n) for n in range(9)], None, lambda task: 7 if task == second else 0)
+    assert [(target, len(rows)) for target, rows, _ in shares] == [(second, 7)]
+    assert [n for _, n in rest.rows] == [7, 8]
+    assert {frozenset(choice) for choice in rest.choices} == {frozenset((first, second))}
+    grouping.took(first, 2)
+    assert (grouping.used[first], grouping.used[second]) == (3, 8)
 
 
 @pytest.mark.parametrize("size", [1, 2, 200])

@@ -1,0 +1,140 @@
+"""Spreading: rows of which several targets may take what one has no room for.
+
+    rows ─► grouping.deal(room of each) ─┬─ shares ─► the targets that have room, at once
+                                         └─ rest ───► group ─► the first target that has room
+
+1. A row goes out now if any target that may have it has room now.
+2. What waits has its edge already. What goes to another worker from there is packed when its target takes it: a row
+   that cannot be packed fails its message then, in the frame in which its edge is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..topology import ColumnRows, Origin, Same, Segment, has_identity, pieces_of
+from ..transport import WHOLE_BYTES, UnsendableError
+from .branches import OutStream, Route
+from .drive import USER_ERRORS, blamed
+from .outbox import Outlet
+from .waiting import Group, Parcel, cut_off, marks_of
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
+
+
+class Spreader:
+    """Of one emitter."""
+
+    __slots__ = ("_emitter", "_new_edge")
+
+    def __init__(self, emitter: Emitter, new_edge: Callable[[], int]) -> None:
+        self._emitter = emitter
+        self._new_edge = new_edge
+
+    def send(
+        self,
+        route: Route,
+        group: Group,
+        stream: OutStream,
+        items: Sequence[Any],
+        marks: Sequence[Any] | None,
+        root: int,
+    ) -> None:
+        """To the targets that have room; what none has room for waits for the first that has."""
+        if type(items) is ColumnRows:
+            self._send_columns(route, group, stream.origin, items, marks, root)
+            return
+        origin, outlets = stream.origin, route.outlets
+        while True:
+            try:
+                shares, rest = route.deal(items, marks, route.room)
+            except USER_ERRORS as error:
+                self._send_by_row(route, group, stream, items, marks, root, blamed(error))
+                return
+            for to, share, share_marks in shares:
+                self._send_now(outlets[to], origin, share, share_marks, root)
+            if rest is None:
+                return
+            items, marks, choices = rest
+            if not shares or choices is not None:  # else: a target elsewhere takes one piece at a time
+                break
+        self._emitter.counters.transferred += len(items)
+        group.wait(self._emitter.segment(origin, items, marks, root), choices)
+
+    def packed(self, pack: Callable[[Origin, Any, Any], Any], piece: Segment) -> list[Segment]:
+        """A piece that has its edge, as it travels to another worker. Rows that cannot be sent fail their messages."""
+        found: list[Segment] = []
+        todo = [piece]
+        while todo:
+            part = todo.pop()
+            marks = marks_of(part)
+            if marks is not None and type(marks) is not Same:
+                marks = list(marks)  # they may be dealt only when somebody asks, and are asked for more than once
+            try:
+                parts = pack(part.origin, part.items, marks)
+            except UnsendableError as error:
+                todo += self._around_row(part, error)
+                continue
+            for at, (items, part_marks) in enumerate(parts, 1):
+                found.append(cut_off(part, items, part_marks, self._new_edge, last=at == len(parts)))
+        return found
+
+    def _send_by_row(
+        self,
+        route: Route,
+        group: Group,
+        stream: OutStream,
+        items: Sequence[Any],
+        marks: Sequence[Any] | None,
+        root: int,
+        error: Exception,
+    ) -> None:
+        """A grouping refused a batch: find the rows it refuses, fail their messages, let the others go their way."""
+        if len(items) == 1:
+            mark = None if marks is None else marks[0]
+            self._emitter.refuse(error, stream.row(items[0]), stream.origin.stream, mark, root)
+            return
+        for i, item in enumerate(items):
+            self.send(route, group, stream, [item], None if marks is None else [marks[i]], root)
+
+    def _send_columns(self, route: Route, group: Group, origin: Origin, rows: Any, marks: Any, root: int) -> None:
+        """A batch of columns goes whole to one target. Part of a chunk is cut all the same (Emitter._send_columns)."""
+        emitter = self._emitter
+        pieces = pieces_of(rows.batch, WHOLE_BYTES) if emitter.spread and has_identity(rows.batch) else ()
+        parts = [rows] if len(pieces) < 2 else [ColumnRows(piece, rows.bare) for piece in pieces]
+        for part in parts:
+            part_marks = None if marks is None else Same(marks.mark, len(part))
+            shares, _ = route.deal([()], None, route.room)
+            if shares:
+                self._send_now(route.outlets[shares[0][0]], origin, part, part_marks, root)
+            else:
+                emitter.counters.transferred += len(part)
+                group.wait(emitter.segment(origin, part, part_marks, root))
+
+    def _send_now(
+        self, outlet: Outlet, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int
+    ) -> None:
+        """To a target that has room for so much."""
+        emitter = self._emitter
+        if outlet.pack is not None:
+            emitter.send_packed(outlet, outlet.pack, outlet.send_bound, origin, items, marks, root)
+            return
+        emitter.counters.transferred += len(items)
+        outlet.send(emitter.segment(origin, items, marks, root))
+
+    def _around_row(self, part: Segment, error: UnsendableError) -> list[Segment]:
+        """Without the row that cannot be sent: what is behind it, and what is before it (taken first)."""
+        emitter, count, at = self._emitter, len(part.items), error.offset or 0
+        if count > 1 and type(part.items) is not ColumnRows:
+            parcel = Parcel(part, self._new_edge)
+            cuts = [parcel.take(0, size) for size in (at, 1, count - at - 1) if size]
+            return [cut for cut in reversed(cuts) if cut is not None]
+        # One row, or a batch, which is one message: it fails as a whole.
+        emitter.counters.transferred -= count
+        row = (part.items,) if type(part.items) is ColumnRows else part.row(0)
+        failure = emitter.refused(error, row, part.origin.stream)
+        emitter.failures += [(root, index, failure) for root, index in part.messages]
+        emitter.done(part)
+        return []

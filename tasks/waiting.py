@@ -1,0 +1,216 @@
+"""Waiting: rows that any of several tasks may take, while none of them has room.
+
+    group ─ rest ─► waiting ◄─ take ─ outlet a ◄─ pull ─ mailbox a      whichever has room first takes the next piece
+                        ▲──── take ─ outlet b ◄─ pull ─ mailbox b
+
+1. First in, first out: a target takes those of the rows that it may have in the order in which they were emitted.
+2. It stands once in the queue of each outlet that may take of it, at its place among what goes to that target alone.
+   What is put behind it there seals it: later rows wait in another one, behind that. So what one task sends another
+   stays in order, and a mark (or a barrier) passes no row that was emitted before it.
+3. The task is blocked by rows that wait here exactly while there are any: then every target of theirs is full.
+4. An outlet that finds it empty passes it by, whenever that is: a task that hangs costs one entry in its mailbox.
+5. A segment has its edge before its target is known. A piece that is cut from it takes an edge of its own, and the
+   segment keeps the XOR of both: what the task has told the acker, or will tell, stays true (`acker.ledger`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..actors import MailboxClosedError
+from ..topology import ColumnRows, Lineage, Segment, Spreading
+
+if TYPE_CHECKING:
+    from .outbox import Outbox
+
+
+class Taker(Protocol):
+    """An outlet, as what waits for it sees it."""
+
+    target: int
+
+    def wait_for(self, waiting: Waiting) -> None:
+        """Take of it when there is room, behind what waits already. It may take some at once."""
+        ...
+
+
+class Group:
+    """The targets of one shuffle-like subscription, as one emitting task sees them."""
+
+    __slots__ = ("_last", "_outbox", "_takers", "_took")
+
+    def __init__(self, outbox: Outbox, grouping: Spreading, takers: Mapping[int, Taker]) -> None:
+        self._outbox = outbox
+        self._takers = {target: takers[target] for target in grouping.targets}
+        self._took = grouping.took
+        self._last: Waiting | None = None
+
+    def wait(self, segment: Segment, choices: Sequence[tuple[int, ...]] | None = None) -> None:
+        """Rows for which there is no room now; `choices`: the targets that may take each (None: any)."""
+        last = self._last
+        if last is None or last.sealed:
+            last = self._last = Waiting(self._outbox, self._takers, self._took)
+        last.add(Parcel(segment, self._outbox.new_edge, choices))
+
+
+class Waiting:
+    """Some of the rows of a group. `sealed`: no more may be added."""
+
+    __slots__ = ("_absent", "_gone", "_outbox", "_parcels", "_takers", "_took", "sealed")
+
+    def __init__(self, outbox: Outbox, takers: Mapping[int, Taker], took: Callable[[int, int], None]) -> None:
+        self.sealed = False
+        self._outbox = outbox
+        self._takers = takers
+        self._took = took
+        self._absent = set(takers)  # the targets in whose outlets it does not stand
+        self._gone: set[int] = set()
+        self._parcels: deque[Parcel] = deque()
+
+    @property
+    def is_empty(self) -> bool:
+        """Does nothing wait?"""
+        return not self._parcels
+
+    def add(self, parcel: Parcel) -> None:
+        """Rows, behind those that wait already."""
+        parcels = self._parcels
+        parcels.append(parcel)
+        if len(parcels) == 1:
+            self._outbox.blocks()
+        needed = self._absent if parcel.choices is None else self._absent.intersection(parcel.targets())
+        for target in list(needed):  # none, mostly: it stands in all of them still
+            if not parcels:
+                return  # a target had room after all, or all are gone
+            self._absent.discard(target)
+            self._takers[target].wait_for(self)
+        if self._gone:
+            self._lose(MailboxClosedError("the target task has ended"))
+            self._outbox.settle()
+
+    def take(self, target: int, most: int) -> Segment | None:
+        """The next piece of rows for a target, of at most `most`; None: there are none for it."""
+        parcels = self._parcels
+        for parcel in parcels:
+            piece = parcel.take(target, most)
+            if piece is not None:
+                if parcel.is_empty:
+                    parcels.remove(parcel)  # mostly the first
+                    if not parcels:
+                        self._outbox.released()
+                self._took(target, len(piece.items))
+                return piece
+        return None
+
+    def passed(self, target: int) -> None:
+        """The target's outlet found nothing for it here, and has left."""
+        self._absent.add(target)
+
+    def refused(self, target: int, error: MailboxClosedError) -> None:
+        """The target will take nothing any more: others may."""
+        self._absent.discard(target)
+        self._gone.add(target)
+        self._lose(error)
+
+    def _lose(self, error: MailboxClosedError) -> None:
+        """Rows of which every target has gone are lost."""
+        gone, parcels = self._gone, self._parcels
+        alive = self._takers.keys() - gone
+        for parcel in list(parcels):
+            lost = parcel.lost(gone, alive)
+            if lost is not None:
+                self._outbox.lost(lost, error)
+            if parcel.is_empty:
+                parcels.remove(parcel)
+                if not parcels:
+                    self._outbox.released()
+
+
+class Parcel:
+    """A segment of which pieces are taken. `choices`: for each row, who may take it; None: anybody, in order."""
+
+    __slots__ = ("_at", "_new_edge", "_rest", "_segment", "choices")
+
+    def __init__(
+        self, segment: Segment, new_edge: Callable[[], int], choices: Sequence[tuple[int, ...]] | None = None
+    ) -> None:
+        self.choices = choices
+        self._segment = segment
+        self._new_edge = new_edge
+        self._at = 0
+        self._rest = None if choices is None else list(range(len(choices)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Has all of it been taken?"""
+        return not self._rest if self._rest is not None else self._at >= len(self._segment.items)
+
+    def targets(self) -> set[int]:
+        """All that may take a row of it."""
+        return {target for choice in self.choices or () for target in choice}
+
+    def take(self, target: int, most: int) -> Segment | None:
+        """The next rows for a target, in order. A batch of columns is taken whole."""
+        if self._rest is not None:
+            choices: Any = self.choices
+            places = [i for i in self._rest if target in choices[i]][:most]
+            return self._take_places(places) if places else None
+        start, length = self._at, len(self._segment.items)
+        if start == 0 and (length <= most or type(self._segment.items) is ColumnRows):
+            self._at = length
+            return self._segment
+        self._at = stop = min(start + most, length)
+        return self._piece(slice(start, stop), last=stop == length)
+
+    def lost(self, gone: set[int], alive: Iterable[int]) -> Segment | None:
+        """The rows that nobody can take any more."""
+        if self._rest is None:
+            return None if alive else self.take(0, len(self._segment.items))
+        choices: Any = self.choices
+        places = [i for i in self._rest if gone.issuperset(choices[i])]
+        return self._take_places(places) if places else None
+
+    def _take_places(self, places: list[int]) -> Segment:
+        taken = set(places)
+        self._rest = [i for i in self._rest or () if i not in taken]
+        return self._piece(places, last=not self._rest)
+
+    def _piece(self, where: slice | list[int], *, last: bool) -> Segment:
+        whole = self._segment
+        marks = marks_of(whole)
+        cut = None if marks is None else _at(marks, where)
+        return cut_off(whole, _at(whole.items, where), cut, self._new_edge, last=last)
+
+
+def marks_of(segment: Segment) -> Sequence[Any] | None:
+    """What each row is a child of: message indices, or with several anchors lineage pairs; None: untracked."""
+    return segment.lineage.pairs if segment.lineage is not None else segment.indices
+
+
+def cut_off(
+    whole: Segment, items: Sequence[Any], marks: Sequence[Any] | None, new_edge: Callable[[], int], *, last: bool
+) -> Segment:
+    """A piece of a segment, which keeps the edge of the rest; the last piece has what is left of it."""
+    piece = Segment(whole.origin, items)
+    piece.born_ms = whole.born_ms
+    if marks is None:
+        return piece
+    if whole.lineage is not None:
+        left = whole.lineage.edges
+        edges = left
+        if not last:
+            edges = {root: new_edge() for root in dict.fromkeys([root for pairs in marks for root, _ in pairs])}
+            for root, edge in edges.items():
+                left[root] ^= edge
+        piece.lineage = Lineage(edges, marks)
+        return piece
+    piece.root, piece.indices = whole.root, marks
+    piece.edge = whole.edge if last else new_edge()
+    whole.edge ^= piece.edge
+    return piece
+
+
+def _at(items: Sequence[Any], where: slice | list[int]) -> Sequence[Any]:
+    return items[where] if isinstance(where, slice) else [items[i] for i in where]

@@ -1,0 +1,265 @@
+"""A group over real mailboxes: whatever opens, closes and ends when, no row is lost, doubled or out of order."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from aiostorm.acker import IdSource
+from aiostorm.actors.lanes import Lanes
+from aiostorm.metrics import TaskCounters
+from aiostorm.tasks.branches import MANY, OutStream, Route
+from aiostorm.tasks.emitter import Emitter
+from aiostorm.tasks.outbox import Outbox
+from aiostorm.tasks.waiting import Group, Waiting
+from aiostorm.topology import (
+    Failure,
+    Fields,
+    GroupingContext,
+    LocalFirstGrouping,
+    NoneGrouping,
+    Origin,
+    PartialKeyGrouping,
+    Segment,
+    ShuffleGrouping,
+    StreamId,
+)
+from aiostorm.transport import PackedItems, UnsendableError
+
+BAD = "cannot be sent"
+
+
+class Box(Lanes):
+    """A mailbox, in this worker or (it packs) seen from another one."""
+
+    def __init__(self, capacity: int, *, far: bool) -> None:
+        super().__init__(capacity)
+        self.pack: Any = self.packs if far else None
+
+    def packs(self, origin: Origin, items: Any, marks: Any) -> list[tuple[PackedItems, Any]]:
+        """Two pieces, or one; a bad row is refused."""
+        for offset, item in enumerate(items):
+            if item[0] == BAD:
+                raise UnsendableError("bad", where="here", offset=offset)
+        half = (len(items) + 1) // 2
+        cuts = [(0, half), (half, len(items))] if half < len(items) else [(0, len(items))]
+        return [(Packed(items[a:b]), marks and marks[a:b]) for a, b in cuts]
+
+
+class Packed(list[Any]):
+    """Stands for PackedItems."""
+
+
+class Sender:
+    """One emitting task with a group over some targets, and its streams "a" and "b" to the same targets."""
+
+    def __init__(self, kind: str, boxes: dict[int, Any], seed: int) -> None:
+        self.stirs = 0
+        self.roots: dict[int, int] = {}  # what an acker would have
+        self.failed: set[int] = set()
+        ids = IdSource(random.Random(seed).randbytes)
+        self.outbox = Outbox(
+            self._room, self._lost, ids.take, lambda pack, piece: self.emitter.spreader.packed(pack, piece)
+        )
+        outlets = {target: self.outbox.outlet(target, box, never_waits=False) for target, box in boxes.items()}
+        self.outlets = outlets
+        streams = {}
+        for name in ("a", "b"):
+            origin = Origin("spout", 1, name, Fields("key", "n"))
+            context = GroupingContext(
+                "spout", 1, "bolt", Fields("key", "n"), random.Random(seed), local=frozenset((1, 2))
+            )
+            grouping: Any = {
+                "shuffle": ShuffleGrouping,
+                "none": NoneGrouping,
+                "local first": LocalFirstGrouping,
+                "partial key": lambda: PartialKeyGrouping(["key"]),
+            }[kind]()
+            grouping.prepare(context, StreamId("spout", name), list(boxes))
+            streams[name] = OutStream(
+                origin, False, [Route(grouping, False, outlets, Group(self.outbox, grouping, outlets))]
+            )
+        self.emitter = Emitter("task", streams, ids, [], TaskCounters(), lambda e, row, stream: Failure("failed"))
+
+    def _room(self) -> None:
+        self.stirs += 1
+
+    def _lost(self, segment: Segment, error: Exception) -> None:
+        self.emitter.failures += [(root, index, Failure("failed")) for root, index in segment.messages]
+        self.emitter.done(segment)
+
+    def tell(self) -> None:
+        """What a flush tells the ackers."""
+        for root, xor in self.emitter.xors.items():
+            self.roots[root] = self.roots.get(root, 0) ^ xor
+        self.failed |= {index for _, index, _ in self.emitter.failures}
+        self.emitter.xors, self.emitter.failures = {}, []
+
+
+class GroupMachine(RuleBasedStateMachine):
+    """Rows are numbered in the order in which they are emitted; a mark is numbered like a row."""
+
+    @initialize(
+        kind=st.sampled_from(["shuffle", "none", "local first", "partial key"]),
+        capacities=st.lists(st.integers(1, 30), min_size=2, max_size=5),
+        far=st.sets(st.integers(1, 5)),
+        seed=st.integers(0, 99),
+    )
+    def begin(self, kind: str, capacities: list[int], far: set[int], seed: int) -> None:
+        self.boxes = {t: Box(capacity, far=t in far) for t, capacity in enumerate(capacities, 1)}
+        self.sender = Sender(kind, self.boxes, seed)
+        self.kind = kind
+        self.count = 0
+        self.root = 100
+        self.emitted: set[int] = set()
+        self.bad: set[int] = set()
+        self.direct: dict[int, int] = {}  # number → the target it was sent to
+        self.marks: dict[int, list[int]] = {target: [] for target in self.boxes}
+        self.taken: dict[int, list[Any]] = {target: [] for target in self.boxes}
+        self.edges: dict[int, int] = {}
+
+    def numbers(self, count: int) -> list[int]:
+        self.count += count
+        return list(range(self.count - count, self.count))
+
+    @rule(
+        count=st.integers(1, 60),
+        stream=st.sampled_from("ab"),
+        lineage=st.booleans(),
+        bad=st.booleans(),
+        keys=st.integers(1, 9),
+    )
+    def emits(self, count: int, stream: str, lineage: bool, bad: bool, keys: int) -> None:
+        numbers = self.numbers(count)
+        items = [(n % keys, n) for n in numbers]
+        if bad:
+            items[count // 2] = (BAD, numbers[count // 2])
+            self.bad.add(numbers[count // 2])
+        emitter = self.sender.emitter
+        self.root += 1
+        if lineage:
+            pairs = [((self.root, n), (1, n)) if n % 2 else ((self.root, n),) for n in numbers]
+            emitter.add(MANY, emitter.streams[stream], items, pairs)
+        else:
+            emitter.add(self.root, emitter.streams[stream], items, numbers)
+        emitter.seal_branches()
+        self.emitted |= set(numbers)
+        self.sender.tell()
+
+    @rule(data=st.data())
+    def sends_to_one(self, data: st.DataObject) -> None:
+        target = data.draw(st.sampled_from(sorted(self.boxes)))
+        (number,) = self.numbers(1)
+        self.root += 1
+        emitter = self.sender.emitter
+        stream = emitter.streams["a"]
+        segment = emitter.segment(stream.origin, [(0, number)], [number], self.root)
+        self.sender.outlets[target].send(segment)
+        self.emitted.add(number)
+        self.direct[number] = target
+        self.sender.tell()
+
+    @rule()
+    def tells(self) -> None:
+        (number,) = self.numbers(1)
+        origin = Origin("spout", 1, "mark", Fields("ms"))
+        self.origin = getattr(self, "origin", origin)
+        for target, outlet in self.sender.outlets.items():
+            outlet.tell(Segment(self.origin, [number]), number)
+            if not self.boxes[target].closed:
+                self.marks[target].append(number)
+
+    @rule(data=st.data(), limit=st.integers(1, 40))
+    def takes(self, data: st.DataObject, limit: int) -> None:
+        target = data.draw(st.sampled_from(sorted(self.boxes)))
+        self.take(target, limit)
+
+    def take(self, target: int, limit: int) -> None:
+        for segment in self.boxes[target].take_batch(limit):
+            self.taken[target].append(segment)
+            if segment.lineage is not None:
+                for root, edge in segment.lineage.edges.items():
+                    self.edges[root] = self.edges.get(root, 0) ^ edge
+            elif segment.root:
+                self.edges[segment.root] = self.edges.get(segment.root, 0) ^ segment.edge
+        self.sender.tell()
+
+    @precondition(lambda self: sum(not box.closed for box in self.boxes.values()) > 0)
+    @rule(data=st.data())
+    def ends(self, data: st.DataObject) -> None:
+        target = data.draw(st.sampled_from([t for t, box in self.boxes.items() if not box.closed]))
+        self.boxes[target].close()
+        self.sender.tell()
+
+    @invariant()
+    def blocked_exactly_while_something_waits_that_no_target_has_room_for(self) -> None:
+        if not hasattr(self, "sender"):
+            return
+        waits = self.waiting()
+        singles = sum(isinstance(entry, Segment) for o in self.sender.outlets.values() for entry in o._ready)
+        assert self.sender.outbox.blocked == len(waits) + singles
+        for waiting in waits:
+            for parcel in waiting._parcels:
+                choices: Any = parcel.choices
+                may = set(self.boxes) if choices is None else {t for i in parcel._rest or () for t in choices[i]}
+                assert not any(self.boxes[target].gate_open for target in may)
+
+    @invariant()
+    def none_parks_twice(self) -> None:
+        for target, box in getattr(self, "boxes", {}).items():
+            assert box.parked <= 1
+            assert box.parked == self.sender.outlets[target]._parked
+            assert not (box.parked and box.gate_open)
+            entries = [entry for entry in self.sender.outlets[target]._ready if isinstance(entry, Waiting)]
+            assert len(entries) == len(set(map(id, entries)))
+
+    @invariant()
+    def what_was_taken_is_in_order(self) -> None:
+        for target, segments in getattr(self, "taken", {}).items():
+            numbers = [item[1] if isinstance(item, tuple) else item for s in segments for item in s.items]
+            assert numbers == sorted(numbers)
+            told = [s.items[0] for s in segments if s.origin.stream == "mark"]
+            assert set(told) <= set(self.marks[target])
+
+    def waiting(self) -> list[Waiting]:
+        found = {id(e): e for o in self.sender.outlets.values() for e in o._ready if isinstance(e, Waiting)}
+        return [waiting for waiting in found.values() if not waiting.is_empty]
+
+    def teardown(self) -> None:
+        if not hasattr(self, "sender"):
+            return
+        while any(box.has_data for box in self.boxes.values()):
+            for target in self.boxes:
+                self.take(target, 10)
+            self.what_was_taken_is_in_order()
+        self.blocked_exactly_while_something_waits_that_no_target_has_room_for()
+        assert not self.sender.outbox.blocked
+        for target, outlet in self.sender.outlets.items():
+            assert not outlet._ready
+            assert not self.boxes[target].parked
+            told = [s.items[0] for s in self.taken[target] if s.origin.stream == "mark"]
+            if self.marks[target] and not self.boxes[target].closed:
+                assert told[-1] == self.marks[target][-1]  # the newest is never left out
+        seen = [
+            index
+            for segments in self.taken.values()
+            for s in segments
+            if s.origin.stream != "mark"
+            for index in (s.indices if s.lineage is None else [pairs[0][1] for pairs in s.lineage.pairs])
+        ]
+        assert len(seen) == len(set(seen))
+        lost = self.emitted - set(seen)
+        assert lost <= self.sender.failed
+        if all(not box.closed for box in self.boxes.values()):
+            assert lost <= self.bad
+        # Every edge was made once and is done once, by a target or by the sender: no tree is left open or done early.
+        for root in self.sender.roots | self.edges:
+            assert self.sender.roots.get(root, 0) == self.edges.get(root, 0)
+
+
+TestGroup = GroupMachine.TestCase
+TestGroup.settings = settings(max_examples=100, stateful_step_count=25)
