@@ -4,7 +4,8 @@
 `max_spout_pending` set. Nothing of what was emitted is kept, so what the process takes does not depend on how many.
 
 `pending_trees`: many trees are held open by a bolt that acks nothing and keeps nothing, then the memory is taken, then
-the topology is killed. `size` is trees. Message ids and values are there before, and do not count.
+the topology is killed. `size` is trees. Message ids and values are there before, and do not count. What is held has
+left its tree (docs/semantics.md), so a tree of several messages is as many sub-trees then.
 
 * "allocated": what Python's allocator was asked for (tracemalloc; not what it rounds up to). Everything counts: also
   what the bolt's task remembers of the tuples that its bolt holds (a segment, with its rows), to fail them if the
@@ -185,18 +186,18 @@ async def _held(ids: list[str], tree: int) -> tuple[int, int, dict[str, float]]:
         running = await cluster.submit("memory", builder.create_topology(), config)
 
         async def emit(limit: int) -> int:
-            """Wait until so many are held; how many trees they are in."""
+            """Wait until so many are held; how many are pending."""
             hold.reached.clear()
             spout.limit = hold.awaited = limit
             await hold.reached.wait()
             await asyncio.sleep(SETTLE_S)
-            return running.metrics()["ready"].tasks[0].pending_trees
+            return running.metrics()["ready"].tasks[0].pending
 
         before = await emit(WARM_TREES * tree)  # with whatever is made once
         gc.collect()
         tracemalloc.start()
         try:
-            trees = await emit(len(ids)) - before
+            trees = (await emit(len(ids)) - before) // tree
             gc.collect()
             taken, by_file = tracemalloc.get_traced_memory()[0], _by_file(trees)
         finally:
