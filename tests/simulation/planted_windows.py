@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from aiostorm.tasks import BoltTask
+from aiostorm.tasks.branches import Branch
 from aiostorm.tasks.ending import Ending
+from aiostorm.tasks.following import Following
 from aiostorm.tasks.held import Held
 from aiostorm.tasks.spout_collector import SpoutTaskCollector
 from aiostorm.tasks.telling import Telling
@@ -197,6 +199,20 @@ def a_mark_is_passed_on_by_whoever_hears_it() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def marks_of_a_stream_overtake_its_rows() -> Iterator[None]:
+    """What a task follows is told before the rows that it was in."""
+    real = Following.seal
+
+    def seal(self: Following, branch: Branch, send: Callable[[Branch], None]) -> None:
+        real(self, branch, lambda part: None)
+        self.tell()
+        real(self, branch, send)
+
+    with replaced(Following, "seal", seal):
+        yield
+
+
 PLANTED: dict[str, Plant] = {
     planted.__name__: planted
     for planted in (
@@ -215,6 +231,7 @@ PLANTED: dict[str, Plant] = {
         what_was_held_is_not_failed,
         an_instance_has_no_alarm_until_something_comes,
         a_mark_is_passed_on_by_whoever_hears_it,
+        marks_of_a_stream_overtake_its_rows,
     )
 }
 
@@ -227,7 +244,7 @@ FIRST_LOOK = {
     "marks_overtake_rows": 17,
     "an_interval_that_is_over_speaks_for_its_input": 8,
     "what_was_held_is_not_failed": 23,
-    "an_instance_has_no_alarm_until_something_comes": 8,
+    "an_instance_has_no_alarm_until_something_comes": 62,
     "a_mark_is_passed_on_by_whoever_hears_it": 36,
 }
 
