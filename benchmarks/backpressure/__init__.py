@@ -1,9 +1,10 @@
-"""The comparison of backpressures: the same topology and the same slow bolt, under three ways to hold spouts back.
+"""The comparison of backpressures: the same topology and the same slow bolt, under four ways to hold spouts back.
 
     source ×4 (2,000 × 10 tuples/s in all, at least once) ─shuffle─► pass ×2 ─shuffle─► slow ×10 (5 ms a tuple each)
 
     none    hop by hop only: a full mailbox holds its senders, and they theirs (`backpressure_enable=False`)
     heron   a queue past its high mark stops all spouts, and when all are below their low mark they go on (ways.py)
+    pending only so many messages of a spout task may be open (`topology.max.spout.pending`)
     ours    coordinated: the topology's master slows its spouts down (`backpressure_enable=True`, the rest by default)
 
 1. Each run has a process of its own: what one leaves in memory is not seen in the next.

@@ -1,7 +1,9 @@
 """`python -m benchmarks.backpressure`: run the comparison; print the tables, write the record and the plots.
 
-    python -m benchmarks.backpressure                                    all: 12 runs of two minutes
+    python -m benchmarks.backpressure                                    all: 20 runs of two minutes
     python -m benchmarks.backpressure --seconds 45 --runs slow --ways a,c
+    python -m benchmarks.backpressure --virtual --seconds 60 --json RUN.json --plots docs/images \\
+                                      --page docs/backpressure.md        some minutes: the page and its plots
     python -m benchmarks.backpressure --again RUN.json --plots FOLDER    measure nothing: of a run that was saved
 
 Exit codes: 0; 1 if a run failed or its result was wrong (the rest was measured all the same); 130 if interrupted.

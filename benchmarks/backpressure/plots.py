@@ -1,6 +1,6 @@
-"""Plots: for each kind of slowness the three ways beside each other, as PNG and SVG. They need matplotlib.
+"""Plots: for each kind of slowness the ways beside each other, as PNG and SVG. They need matplotlib.
 
-emit rate, the bolt's rate, what it can bear      each second, and the same scale for all three
+emit rate, the bolt's rate, what it can bear      each second, and the same scale for all
 latency from emit to ack, p50 and p99
 """
 

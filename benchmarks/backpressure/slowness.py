@@ -53,16 +53,21 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class Slowness:
-    """A kind of slowness: the speed of each task. `swings_s`: over how long it is taken together where it swings."""
+    """A kind of slowness: the speed of each task. `swings_s`: over how long it is taken together where it swings.
+
+    `keyed`: tuples go by their key, evenly: then all tasks wait for the slowest.
+    """
 
     name: str
     title: str
     speeds: tuple[Speed, ...]
     swings_s: float = 1.0
+    keyed: bool = False
 
     def bears(self, from_s: float, to_s: float) -> float:
         """How many tuples all tasks can do between two moments."""
-        return sum(speed.work(from_s, to_s) for speed in self.speeds) / SERVICE_S
+        work = [speed.work(from_s, to_s) for speed in self.speeds]
+        return (min(work) * len(work) if self.keyed else sum(work)) / SERVICE_S
 
     def rate(self, at_s: float) -> float:
         """Tuples a second that it can bear around a moment: what an even flow would have."""
@@ -89,6 +94,12 @@ def _some(_: float) -> Slowness:
     return Slowness("some", "one task of ten is ten times as slow", (Speed(((0.0, 0.1),)), *(Speed(),) * (TASKS - 1)))
 
 
+def _keyed(_: float) -> Slowness:
+    """Its share is less than the ratio at which a component triggers."""
+    speeds = (Speed(((0.0, 0.1),)), *(Speed(),) * TASKS)
+    return Slowness("keyed", "by key, one task of eleven is ten times as slow", speeds, keyed=True)
+
+
 def _minute(seconds: float) -> Slowness:
     """In two minutes, the middle one."""
     speed = Speed(((0.0, 1.0), (seconds / 4, 0.1), (seconds * 3 / 4, 1.0)))
@@ -99,6 +110,7 @@ KINDS: Final[dict[str, Callable[[float], Slowness]]] = {
     "slow": _slow,
     "bursty": _bursty,
     "some": _some,
+    "keyed": _keyed,
     "minute": _minute,
 }
 """Name → a run of so many seconds."""

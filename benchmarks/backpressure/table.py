@@ -1,4 +1,4 @@
-"""Table: the three ways beside each other, for each kind of slowness, as Markdown."""
+"""Table: the ways beside each other, for each kind of slowness, as Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..tables import table
 from .figures import figures
 from .slowness import KINDS
-from .ways import NONE, WAYS
+from .ways import NONE, PENDING, WAYS
 
 BEGIN: Final = "<!-- tables of the comparison -->"
 END: Final = "<!-- end of the tables of the comparison -->"
@@ -74,7 +74,7 @@ def _cells(record: Mapping[str, Any]) -> list[str]:
         _time(found.p99_s),
         f"{found.longest_pause_s:.1f} s",
         f"{found.pauses}",
-        "–" if record["way"] == NONE else f"{found.transitions}",
+        "–" if record["way"] in (NONE, PENDING) else f"{found.transitions}",
         f"{found.failed:,}",
         f"{found.again:,}",
         f"{found.rss_mb:.1f} MB ({found.growth_mb:+.1f})",

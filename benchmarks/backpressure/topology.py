@@ -1,8 +1,8 @@
 """What runs: a source that could do ten times as much, a bolt that passes on, and the slow one.
 
-Groupings: shuffle. What it knows of load is whether a target's mailbox is past its high mark: then its turns go to
-others. It is the same under all three ways; but under Heron's, mailboxes are so large that it never happens, as in
-Heron, where a shuffle does not look at load.
+Groupings: shuffle, or by key where one of eleven is slow. What shuffle knows of load is whether a target's mailbox is
+past its high mark: then its turns go to others. It is the same under all ways; but under Heron's, mailboxes are so
+large that it never happens, as in Heron, where a shuffle does not look at load.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aiostorm import (
     Tuple,
 )
 
-from .slowness import PER_S, SERVICE_S, TASKS, Slowness
+from .slowness import PER_S, SERVICE_S, Slowness
 from .tally import Tally
 
 TIMES: Final = 10
@@ -114,5 +114,9 @@ def topology(run: Run) -> Topology:
     builder = TopologyBuilder()
     builder.set_spout("source", lambda: Source(run), SPOUTS)
     builder.set_bolt("pass", Pass, PASSES).shuffle_grouping("source")
-    builder.set_bolt("slow", lambda: Slow(run), TASKS).shuffle_grouping("pass")
+    slow = builder.set_bolt("slow", lambda: Slow(run), len(run.slowness.speeds))
+    if run.slowness.keyed:
+        slow.fields_grouping("pass", Fields("spout", "number"))
+    else:
+        slow.shuffle_grouping("pass")
     return builder.create_topology("backpressure")

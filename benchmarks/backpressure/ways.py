@@ -1,4 +1,4 @@
-"""Ways to hold spouts back: none but hop by hop, Heron's, ours.
+"""Ways to hold spouts back: none but hop by hop, Heron's, a limit of what is pending, ours.
 
 Heron's way, as its stream manager does it (apache/incubator-heron, heron/stmgr/src/cpp/manager/instance-server.cpp:
 `StartBackPressureConnectionCb` to `AttemptStopBackPressureFromSpouts`; heron/common/src/cpp/network/connection.cpp):
@@ -14,6 +14,8 @@ Heron's way, as its stream manager does it (apache/incubator-heron, heron/stmgr/
    a look stands for a packet.
 4. Spouts are stopped by deactivating them, which takes effect at once; in Heron a spout goes on until its own small
    queue is full.
+
+Mailboxes that hold a time are ours: under all other ways they hold a number of tuples.
 """
 
 from __future__ import annotations
@@ -27,14 +29,17 @@ from aiostorm import Config, RunningTopology
 
 from .slowness import SERVICE_S
 
-NONE, HERON, OURS = "none", "heron", "ours"
+NONE, HERON, PENDING, OURS = "none", "heron", "pending", "ours"
 TIMEOUT_S: Final = 10.0
 """Of messages: what waits for longer in queues fails, and is emitted again."""
 HIGH: Final = round(5 / SERVICE_S)
 LOW: Final = round(3 / SERVICE_S)
 _CAPACITY: Final = 100 * HIGH
+PENDING_EACH: Final = 1_000
+"""Messages of a spout task: all four have two seconds of the bolt's work, as many as a user would guess."""
 _LOOK_S: Final = 0.01
 _LOOKS_ABOVE: Final = 3
+_BY_NUMBER: Final[Mapping[str, Any]] = {"topology.backpressure.enable": False, "topology.mailbox.target.ms": 0}
 _BASE: Final[Mapping[str, Any]] = {
     "topology.message.timeout.secs": TIMEOUT_S,
     "topology.max.retries": 1_000_000,
@@ -59,13 +64,14 @@ class Way:
 WAYS: Final[dict[str, Way]] = {
     way.name: way
     for way in (
-        Way(NONE, "a", "hop by hop only", {"topology.backpressure.enable": False}),
+        Way(NONE, "a", "hop by hop only", _BY_NUMBER),
         Way(
             HERON,
             "b",
             "Heron's way: stop all, go",
-            {"topology.backpressure.enable": False, "topology.mailbox.capacity": _CAPACITY},
+            {**_BY_NUMBER, "topology.mailbox.capacity": _CAPACITY},
         ),
+        Way(PENDING, "d", "max.spout.pending alone", {**_BY_NUMBER, "topology.max.spout.pending": PENDING_EACH}),
         Way(OURS, "c", "coordinated", {"topology.backpressure.enable": True}),
     )
 }

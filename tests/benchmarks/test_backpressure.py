@@ -38,6 +38,7 @@ def test_what_all_tasks_bear_is_known_beforehand():
     bears = {name: [make(120.0).bears(*between) for between in ((0, 30), (30, 90))] for name, make in KINDS.items()}
     assert bears["slow"] == pytest.approx([30 * PER_S, 60 * PER_S])
     assert bears["some"] == pytest.approx([30 * PER_S * 0.91, 60 * PER_S * 0.91])
+    assert bears["keyed"] == pytest.approx([30 * 220, 60 * 220]), "by key, all wait for the slowest"
     assert bears["minute"] == pytest.approx([30 * PER_S, 6 * PER_S])
     assert bears["bursty"] == pytest.approx([30 * PER_S, 60 * PER_S], rel=0.15)
     assert KINDS["minute"](120.0).rate(60.0) == pytest.approx(PER_S / 10)
