@@ -119,6 +119,7 @@ class Environment:
             for subscription in subscriptions:
                 targets = self.plan.tasks_of[subscription.consumer]
                 never_waits = (source, subscription.consumer) in self.plan.feedback
+                local, same_node = self._where(subscription.consumer)
                 context = GroupingContext(
                     component=spec.id,
                     task_id=task.task_id,
@@ -126,8 +127,8 @@ class Environment:
                     fields=declared.fields,
                     rng=self.rng.generator(),
                     is_high=self.is_high,
-                    local=frozenset(target for target in targets if target not in self.far),
-                    same_node=frozenset(targets if self.near is None else self.near.intersection(targets)),
+                    local=local,
+                    same_node=same_node,
                     cache_keys=config.routing_cache_keys,
                     shared=self.grouping_memory,
                 )
@@ -139,6 +140,16 @@ class Environment:
                 routes.append(Route(grouping, origin.bare, outlets, group))
             streams[name] = OutStream(origin, False, routes)
         return streams
+
+    def _where(self, consumer: str) -> tuple[frozenset[int], frozenset[int]]:
+        """The tasks of a consumer that are in this process, and on this machine: one pair of sets for all emitters."""
+        found: tuple[frozenset[int], frozenset[int]] | None = self.grouping_memory.get((Environment, consumer))
+        if found is None:
+            targets = self.plan.tasks_of[consumer]
+            here = frozenset(target for target in targets if target not in self.far)
+            found = here, frozenset(targets if self.near is None else self.near.intersection(targets))
+            self.grouping_memory[Environment, consumer] = found
+        return found
 
     def mark_outlets(self, task: TaskSpec, outbox: Outbox) -> dict[int, Outlet]:
         """Consumer task → the outlet by which it hears how far time is at this one: that of its rows."""

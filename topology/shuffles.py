@@ -11,7 +11,7 @@ round of which one target was left):
    as all targets have room.
 2. A target without room loses its turns while another one has room.
 3. What no target has room for is the rest: it is bound to no target (`Spreading`).
-4. Orders come from a table drawn once by `prepare`; each round draws its entry.
+4. Orders come from a table, drawn once for all emitters of a process; each round of each of them draws its entry.
 
 Storm: ShuffleGrouping (round robin over a shuffled list), LocalOrShuffleGrouping; JStorm: LocalFirstGrouper. Room is
 ours; Storm's LoadAwareShuffleGrouping learns of load by messages once a second (depart).
@@ -21,16 +21,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .groupings import GroupingContext, Rest, Share, Spreading, share_each
 from .streams import StreamId
 from .tuples import Row
 
+if TYPE_CHECKING:
+    from random import Random
+
 _ORDERS = 64
 _FEW = 32
 
 Room = Callable[[int], int]
+
+
+_Tables = tuple[list[list[int]], list[Callable[[Any], Any]]]
+
+
+def _tables(targets: Sequence[int], rng: Random) -> _Tables:
+    """Random orders, as targets and as functions that permute one round of rows. Indexed by a random byte."""
+    places = list(range(len(targets)))
+    orders = [sorted(places, key=lambda _: rng.random()) for _ in range(_ORDERS)] if len(targets) > 1 else []
+    permute: list[Callable[[Any], Any]] = [itemgetter(*order) for order in orders]
+    repeats = 256 // _ORDERS
+    return [[targets[place] for place in order] for order in orders] * repeats, permute * repeats
 
 
 class ShuffleGrouping(Spreading):
@@ -41,12 +56,12 @@ class ShuffleGrouping(Spreading):
         super().prepare(context, stream, targets)
         self._rng = context.rng
         self._left: list[int] = []
-        count = len(self.targets)
-        places = list(range(count))
-        orders = [sorted(places, key=lambda _: context.rng.random()) for _ in range(_ORDERS)] if count > 1 else []
-        # As targets, and as a function that permutes one round of rows. Indexed by a random byte.
-        self._orders = [[self.targets[place] for place in order] for order in orders] * (256 // _ORDERS)
-        self._permute = [itemgetter(*order) for order in orders] * (256 // _ORDERS)
+        # One table for all tasks of this process that emit to these targets: between a thousand tasks and a thousand,
+        # a table for each would be most of the start, and of the memory. Each draws for itself which entry is next.
+        tables: _Tables | None = context.shared.get((ShuffleGrouping, self.targets))
+        if tables is None:
+            tables = context.shared[ShuffleGrouping, self.targets] = _tables(self.targets, context.rng)
+        self._orders, self._permute = tables
 
     def choose(self, values: Row) -> Sequence[int]:
         """The next target of the round."""

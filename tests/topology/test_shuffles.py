@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import Any
 
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 
 from aiostorm.topology import (
     Fields,
+    GroupingContext,
     LocalFirstGrouping,
     LocalOrShuffleGrouping,
     NoneGrouping,
     PartialKeyGrouping,
     ShuffleGrouping,
+    StreamId,
 )
 
 from .strategies import batch_sizes, numbered, prepare, split_all, targets
@@ -212,3 +215,17 @@ def test_none_picks_at_random_and_passes_over_the_full() -> None:
     assert set(split_all(full, [1, 50])) == {2}
     assert full.choose(("a", 1)) == (2,)
     assert set(split_all(prepare(NoneGrouping(), [1, 2, 3], is_high=lambda task: True), [100])) == {1, 2, 3}
+
+
+def test_many_emitters_to_many_targets_share_one_table_of_orders_and_draw_for_themselves() -> None:
+    shared: dict[Any, Any] = {}
+    groupings = []
+    for seed in range(20):
+        grouping = ShuffleGrouping()
+        context = GroupingContext("c", seed, "b", Fields("n"), random.Random(seed), shared=shared)
+        grouping.prepare(context, StreamId("c", "default"), range(200))
+        groupings.append(grouping)
+    assert len(shared) == 1, "memory and start grow with the targets, not with the pairs"
+    rounds = [tuple(grouping.choose((number,))[0] for number in range(200)) for grouping in groupings]
+    assert all(sorted(once) == list(range(200)) for once in rounds)
+    assert len(set(rounds)) > 10
