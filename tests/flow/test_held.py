@@ -111,8 +111,8 @@ async def test_at_a_steady_bottleneck_a_row_waits_for_a_moment_and_the_rate_is_t
     await sim_clock.advance(30)
     p50_s, p99_s = waited(watch.latencies[before:])
     rate = (len(watch.latencies) - before) / 30
-    limit = 0.5 if isinstance(slow, Batches) else 0.3  # a batch is acked as a whole
-    assert rate >= 0.95 * 1_000
+    limit = 0.5 if isinstance(slow, Batches) else 0.25  # a batch is acked as a whole
+    assert rate >= 0.99 * 1_000
     assert p50_s <= limit
     assert p99_s <= 2 * limit
     assert watch.failed == 0
