@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import methodcaller
@@ -80,6 +81,8 @@ class Simulation:
         self._running: RunningTopology | None = None
         self._life = 0
         self._failures: list[BaseException] = []
+        self.healed_s = math.inf
+        """When the faults ended (true seconds)."""
         self.over = False
 
     # -- what a test makes its topology of ---------------------------------------------------------------------------
@@ -140,7 +143,7 @@ class Simulation:
         self._operator.schedule(self.script)
         await world.until(lambda: world.now_s >= faults_from_s + faults_s, faults_s + 1, "the faults' end")
         self._operator.heal()
-        healed_s = world.now_s
+        healed_s = self.healed_s = world.now_s
         await self._recover(liveness_s if liveness_s is not None else _bound_s(settings))
         recovered_s = world.now_s - healed_s
         if not world.problems:

@@ -11,12 +11,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from aiostorm import Topology
+from aiostorm import Failure, Topology
 from aiostorm.testing.simulation import World
+
+if TYPE_CHECKING:
+    from .progress import Hang
 
 Emission = tuple[str, int, int]
 Ids = tuple[Emission, ...]
@@ -28,6 +31,8 @@ class Tree:
     open: set[tuple[int, str, int]] = field(default_factory=set)
     failed: bool = False
     acked: bool = False
+    over: bool = False
+    """The spout was told FAIL."""
 
 
 class Ghost:
@@ -38,6 +43,14 @@ class Ghost:
         self.trees: dict[Emission, Tree] = {}
         self.executed = 0
         self.acked = 0
+        self.touched_s: dict[str, float] = {}
+        """Source → when something of it was done last."""
+        self.waiting: dict[tuple[int, str, int], tuple[Emission, float]] = {}
+        """Rows that were emitted and have not come to a task: one of its emissions, and since when."""
+        self.complete: dict[Emission, float] = {}
+        """Emissions of which all was executed, not settled yet: since when."""
+        self.hang: Hang | None = None
+        self.on_failure: Callable[..., None] | None = None
         self._consumers: dict[tuple[str, str], list[tuple[str, int]]] = {}
         self._nodes = itertools.count(1)
         self._last: dict[tuple[Any, ...], int] = {}
@@ -56,10 +69,17 @@ class Ghost:
     def emit(self, component: str, ids: Ids, stream: str = "default") -> int:
         """A row is emitted, anchored to these emissions; its node."""
         node = next(self._nodes)
+        now_s = self.world.now_s
+        opened = [
+            (node, consumer, copy)
+            for consumer, copies in self._consumers.get((component, stream), ())
+            for copy in range(max(1, copies))
+        ]
         for emission in ids:
-            tree = self.trees.setdefault(emission, Tree())
-            for consumer, copies in self._consumers.get((component, stream), ()):
-                tree.open.update((node, consumer, copy) for copy in range(max(1, copies)))
+            self.trees.setdefault(emission, Tree()).open.update(opened)
+            self.touched_s[emission[0]] = now_s
+        if ids:
+            self.waiting.update(dict.fromkeys(opened, (ids[0], now_s)))
         return node
 
     def arrived(self, component: str, index: int, tup: Any) -> None:
@@ -69,29 +89,56 @@ class Ghost:
         if node <= self._last.get(way, 0) and self.world.current.alive:
             self.world.problem(f"{component}: row {node} of task {way[1]} comes after row {self._last[way]}")
         self._last[way] = node
+        self._has_come(component, index, node)
+
+    def _has_come(self, component: str, index: int, node: int) -> None:
+        if self.waiting.pop((node, component, index), None) is None:
+            self.waiting.pop((node, component, 0), None)
 
     def done(self, component: str, index: int, ids: Iterable[Emission], node: int) -> None:
         """A tuple was executed to its end by the `index`-th task of a component."""
         self.executed += 1
+        self._has_come(component, index, node)
+        now_s = self.world.now_s
         for emission in ids:
             tree = self.trees[emission]
+            self.touched_s[emission[0]] = now_s
             if tree.acked and self.world.current.alive:
                 self.world.problem(f"{component} executes a tuple of {emission} after its ack")
             if (node, component, index) in tree.open:
                 tree.open.discard((node, component, index))
             else:
                 tree.open.discard((node, component, 0))
+            if not (tree.open or tree.failed or tree.acked or tree.over):
+                self.complete.setdefault(emission, now_s)
 
     def failed(self, ids: Iterable[Emission]) -> None:
         """A tuple of these failed, or is forgotten: they may not be acked."""
         for emission in ids:
             self.trees[emission].failed = True
+            self.complete.pop(emission, None)
+            self.touched_s[emission[0]] = self.world.now_s
+
+    def fail(self, emission: Emission, failure: Failure) -> None:
+        """The spout is told FAIL."""
+        if not self.world.current.alive:
+            return
+        self._settles(emission)
+        tree = self.trees.setdefault(emission, Tree())
+        tree.over = True
+        if self.on_failure is not None:
+            self.on_failure(emission, failure, len(tree.open), harmed=tree.failed)
+
+    def _settles(self, emission: Emission) -> None:
+        self.complete.pop(emission, None)
+        self.touched_s[emission[0]] = self.world.now_s
 
     def ack(self, emission: Emission) -> None:
         """The spout is told ACK."""
         if not self.world.current.alive:
             return
         self.acked += 1
+        self._settles(emission)
         tree = self.trees.get(emission)
         if tree is None:
             return  # nobody consumes it

@@ -30,6 +30,14 @@ class GhostSource(Source):
         view.ghost, view.style, view.side = self.ghost, self.style, self.side
         return view
 
+    def offer_between(self, begin_s: float, end_s: float) -> None:
+        """In half of the seeds many at once, so that trees are of several messages."""
+        super().offer_between(begin_s, end_s)
+        book = self._book
+        step_s = book.world.chance.stream(f"bursts of {book.name}").choice((0.0, 0.0, 2.0, 10.0))
+        if step_s:
+            book.offers_s = [begin_s + (at_s - begin_s) // step_s * step_s for at_s in book.offers_s]
+
     def open(self, context: Any, collector: Any) -> None:
         super().open(context, collector)
         self.component = context.component
@@ -61,6 +69,15 @@ class GhostSource(Source):
             node = self.ghost.emit(self.component, (emission,), stream)
             self._collector.emit(((emission,), book.rows[message][0], 0, node), message_id=message, stream=stream)
 
+    @property
+    def book(self) -> Any:
+        """What all of its tasks read."""
+        return self._book
+
+    def fail(self, message_id: Any, failure: Any) -> None:
+        self.ghost.fail((self.component, message_id, self._book.emitted[message_id]), failure)
+        super().fail(message_id, failure)
+
     def ack(self, message_id: Any) -> None:
         self.ghost.ack((self.component, message_id, self._book.emitted[message_id]))
         super().ack(message_id)
@@ -81,6 +98,9 @@ class Habits:
     pace_s: float = 0.0
     """What a tuple takes, of those kinds that can wait."""
 
+    joins: bool = True
+    """Is what comes of several tuples that were held anchored to all of them?"""
+
     def __deepcopy__(self, memo: Any) -> Habits:
         return self
 
@@ -95,6 +115,14 @@ class Habits:
 
     def rows(self, ids: Ids, hops: int) -> list[tuple[Any, ...]]:
         return [(ids, n, h, self.ghost.emit(self.name, ids)) for n, h in self.children(hops)]
+
+    async def hangs(self, index: int) -> None:
+        """Until it goes on; in pieces, since the process's clock is not true time."""
+        world, hang = self.ghost.world, self.ghost.hang
+        wait_s = hang.wait_s(self.name, index, world.now_s) if hang is not None else 0.0
+        until_s = world.now_s + wait_s
+        while world.now_s < until_s:  # noqa: ASYNC110
+            await asyncio.sleep(min(1.0, until_s - world.now_s + 0.001))
 
     def fails(self, ids: Ids) -> None:
         if self.unlucky(ids, self.fail):
@@ -129,6 +157,8 @@ class AsyncBasic(Basic):
         rng = self.habits.rng
         if rng.random() < 0.3 or self.habits.pace_s:
             await asyncio.sleep(self.habits.pace_s or rng.choice([0, 0.01, 0.03]))
+        if self.habits.ghost.hang is not None:
+            await self.habits.hangs(self.index)
         super().execute(tup, collector)
         if rng.random() < 0.1:
             await collector.drain()
@@ -198,17 +228,25 @@ class Rich(Bolt):
         if not held:
             return
         habits, ghost, rng = self.habits, self.habits.ghost, self.habits.rng
-        joined = tuple(dict.fromkeys(i for tup in held for i in tup["ids"]))
-        anchors: Any = held if len(held) > 1 else held[0]
-        if rng.random() < 0.2:
-            anchors = [*held, held[0]]  # one named twice
-        for row in habits.rows(joined, max(tup["hops"] for tup in held)):
-            self.collector.emit(row, anchors=anchors)
+        if habits.joins:
+            self._join(held)
+        else:
+            for tup in held:
+                for row in habits.rows(tup["ids"], tup["hops"]):
+                    self.collector.emit(row, anchors=tup)
         rng.shuffle(held)
         for tup in held:
             ghost.done(habits.name, self.index, tup["ids"], tup["node"])
             self.collector.ack(tup)
             self.collector.ack(tup)  # twice is harmless
+
+    def _join(self, held: list[Any]) -> None:
+        joined = tuple(dict.fromkeys(i for tup in held for i in tup["ids"]))
+        anchors: Any = held if len(held) > 1 else held[0]
+        if self.habits.rng.random() < 0.2:
+            anchors = [*held, held[0]]  # one named twice
+        for row in self.habits.rows(joined, max(tup["hops"] for tup in held)):
+            self.collector.emit(row, anchors=anchors)
 
 
 class Batch(BasicBolt):

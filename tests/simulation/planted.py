@@ -6,14 +6,16 @@ A context manager per bug replaces one method and puts it back. Each must be fou
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aiostorm.acker import Acks, IdSource, Ledger, Pending, Verdict
+from aiostorm.acker import AckerActor, Acks, IdSource, Ledger, Pending, Verdict
 from aiostorm.actors import Lanes, LoopClock
 from aiostorm.cluster import RunningTopology
-from aiostorm.tasks import lineage
+from aiostorm.tasks import detached, lineage
 from aiostorm.tasks.account import Account
+from aiostorm.tasks.detaching import Detacher
 from aiostorm.tasks.emitter import Emitter
 from aiostorm.tasks.fates import Fates
 from aiostorm.tasks.outbox import Outlet
@@ -25,7 +27,11 @@ BUGS: dict[str, Plant] = {}
 
 FIRST_LOOK = {
     # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
-    "a second INIT is taken": 11,
+    "a second INIT is taken": 1,
+    "held rows stay in their trees": 15,
+    "a sub tree is told before the edge is done": 15,
+    "a sub tree has another acker": 15,
+    "one of ten thousand acks is dropped": 12,
     "rows never expire": 6,
     "an ACK passes messages whose FAIL was lost": 34,
     "edges of an open segment are told": 1,
@@ -198,6 +204,48 @@ def all_grouping_leaves_one_out(original: Any) -> Any:
         return shares[:-1] if len(shares) > 1 else shares
 
     return split
+
+
+@bug(Detacher, "executed")
+def held_rows_stay_in_their_trees(original: Any) -> Any:
+    """Ours, until trees of a turn let go of held rows: all messages of the turn wait for one."""
+    return lambda self, segment: None
+
+
+@bug(Account, "post")
+def a_sub_tree_is_told_before_the_edge_is_done(original: Any) -> Any:
+    """In a message of its own: if that is lost, the tree is complete without it, and its message is acked."""
+
+    def post(self: Account) -> None:
+        if self._open:
+            self._keep_back()
+        told, self._detached = self._detached, []
+        for i, acker in enumerate(self._ackers):
+            mine = [each for each in told if each[0] % len(self._ackers) == i]
+            if mine:
+                acker.post(Acks([], detached=mine))
+        original(self)
+
+    return post
+
+
+@bug(detached, "alone")
+def a_sub_tree_has_another_acker(original: Any) -> Any:
+    """Its edges go to one that knows nothing of it."""
+    return lambda number, root, ackers: original(number, root + 1, ackers)
+
+
+@bug(AckerActor, "receive")
+def one_of_ten_thousand_acks_is_dropped(original: Any) -> Any:
+    """Where nothing can be lost, no message may time out."""
+    numbers = itertools.count(1)
+
+    def receive(self: AckerActor, message: Any) -> Any:
+        if type(message) is Acks and next(numbers) % 10_000 == 1_000:
+            return None
+        return original(self, message)
+
+    return receive
 
 
 # -- mailboxes, time, steering -----------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from aiostorm.transport import SequenceLimits, courier
 from .links import described
 from .living import WorldResult, live
 from .planting import replaced
+from .progress import Progress
 from .storm import draw
 from .workers_ghost import Life, WorkersGhost
 from .workers_hired import PARENT, Hired, Parent, seen_crews
@@ -49,6 +50,9 @@ FAULTS_S = 30.0
 LIVENESS_S = 150.0
 STILL_S = 20.0
 """Who has messages acked this often may take longer than LIVENESS_S."""
+
+CALM = 0.2
+"""So many of the seeds have no faults."""
 
 WARM_UP_S = 2.0
 LEASE_S = 5.0
@@ -90,6 +94,8 @@ def run(
     """
     loop = world_loop(seed, max_turns=max_turns, **options)
     world = loop.world
+    if faults is None and world.chance.stream("calm").random() < CALM:
+        faults = "none"
     work = WorkersWorkload(world, faults, only, hired)
     with seen_crews(work), replaced(courier, "BUNDLE_BYTES", work.bundle_bytes):
         seen = live(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
@@ -184,7 +190,10 @@ class WorkersWorkload:
             fails=self.ghost.tracked,
             forgets=forgets,
             paces=(0.0, 0.005, 0.03),
+            hangs_s=(5.0, 30.0),
+            local=False,
         )
+        held_s = float(config.message_timeout_s) if config.message_timeout_s > 30 else 10.0  # see storm.Plight
         self.kinds = KINDS if self.ghost.tracked else tuple(kind for kind in KINDS if kind != "error")
         self.topology = self.injuries.injured(topology) if "error" in self.kinds else topology
         self.capacity = chance.choice((1, 2, 3, 8, 64))
@@ -192,7 +201,7 @@ class WorkersWorkload:
             "workers": len(self.names),
             "mailbox_capacity_tuples": self.capacity,
             "acker_executors": chance.choice((None, None, 1, 2)) if self.ghost.tracked else 0,
-            "message_timeout_s": 10.0 if forgets or len(self.names) > 2 else LONG_S,
+            "message_timeout_s": held_s if forgets or len(self.names) > 2 else LONG_S,
             # Paced spouts keep mailboxes from being full: what happens when they are is to be seen, too.
             "backpressure_enable": chance.random() < 0.5,
             "backpressure_check_interval_ms": chance.choice((100.0, 250.0, 1000.0)),
@@ -299,6 +308,7 @@ class WorkersWorkload:
             assert isinstance(source, SpreadSource)
             source.shelf.offer_in_bursts(self.chance, self.world.now_s, self.load_until_s)
         self._watch()
+        self._watch_progress()
         return await self.fleet.run(
             settled=self.settled,
             stop=self.stop,
@@ -308,6 +318,28 @@ class WorkersWorkload:
             liveness_s=LIVENESS_S + 4 * 10.0 + 10 * LIVENESS_S,
             warm_up_s=WARM_UP_S,
         )
+
+    def _watch_progress(self) -> None:
+        """Where nothing can be lost and nobody died: is what can be done?"""
+        if not self.ghost.tracked:
+            return
+        sources = {f"s{i}": source for i, source in enumerate(self.sources)}
+        bolts = len(self.topology.components) - len(sources)
+        whole = "error" not in self.kinds and self.timeout_s == LONG_S
+        progress = Progress(
+            self.ghost,
+            sources,
+            self.config,
+            bolts,
+            excused=self._harmed,
+            calm=lambda: whole and not self.ghost.deaths,
+        )
+        self.world.call_at(self.world.now_s + WARM_UP_S, progress.watch)
+
+    def _harmed(self) -> bool:
+        """Is something wrong, or was until now? (What is lost with a death may wait for its timeout: see 3.)"""
+        waits = bool(self.ghost.deaths) and (len(self.names) > 2 or self.timeout_s < LONG_S)
+        return self.fleet.over or waits or self.world.now_s < self._trouble_s + WELL_S
 
     def stop(self) -> None:
         if self.parent is not None and self.parent.process.alive:

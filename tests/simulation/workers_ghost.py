@@ -83,6 +83,7 @@ class WorkersGhost(Ghost):
         if node <= self._last.get(way, 0):
             self.world.problem(f"{component}: row {node} of task {tup.source_task} comes after row {self._last[way]}")
         self._last[way] = node
+        self._has_come(component, index, node)
         heard = self._heard.setdefault((*here, sender[0]), [])
         if sender[1] not in heard:
             heard.append(sender[1])

@@ -1,0 +1,129 @@
+"""Progress: while one task can work, something is done within STILL_S; told in the ghost's words.
+
+    ghost: rows on their way, messages that are complete ─┐
+    sources: rows that are due, messages that are open ───┴─► is there work? ─► has anything been done?
+
+1. *Done* is: a row is executed, a message is emitted, acked or failed.
+2. *There is work* if a message is complete and has not been settled; if a row was emitted and has not come to a task;
+   or if a source has a row that is due, and fewer messages open than one of its tasks may have. Rows that a bolt holds
+   are no work, nor are rows for a bolt of which a task hangs (nor, then, messages that are complete: a tree waits for
+   all of its rows); what the source of such rows has to emit still is: the other tasks can work.
+3. Of one source, what is before its rows in mailboxes counts: it has STILL_S and what all of them hold, at ROW_S each.
+4. Nothing is asked for while a fault is at work, nor until its messages have timed out (`excused`).
+5. Calm and without a task that hangs, a message fails only if a row of it has failed or was forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiostorm import Config, Failure
+
+from .ghost import Emission, Ghost
+
+STILL_S = 5.0
+LOOK_S = 1.0
+ROW_S = 0.1
+"""What a tuple takes at the most, of any bolt but one that hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """From `from_s` to `to_s` (true seconds) a task of a bolt takes `takes_s` for a tuple; None: until `to_s`."""
+
+    component: str
+    index: int
+    from_s: float
+    to_s: float
+    takes_s: float | None
+
+    def wait_s(self, component: str, index: int, now_s: float) -> float:
+        """So long a tuple takes that is begun now."""
+        if (component, index) != (self.component, self.index) or not self.from_s <= now_s < self.to_s:
+            return 0.0
+        return self.to_s - now_s if self.takes_s is None else self.takes_s
+
+
+class Progress:
+    """Of one run. `excused` says whether a fault is at work; `calm`: none ever is."""
+
+    def __init__(
+        self,
+        ghost: Ghost,
+        sources: Mapping[str, Any],
+        config: Config,
+        bolts: int,
+        *,
+        excused: Callable[[], bool],
+        calm: Callable[[], bool],
+    ) -> None:
+        self.ghost = ghost
+        self.world = ghost.world
+        self.sources = sources
+        self.excused = excused
+        self.calm = calm
+        self.over = False
+        self.looks = 0
+        """So often it was looked, and nothing was excused."""
+        self._limit = config.max_spout_pending
+        self._slack_s = STILL_S + ROW_S * config.mailbox_capacity_tuples * bolts
+        self._unharmed_from_s = self.world.now_s
+        ghost.on_failure = self.failed
+
+    @property
+    def hangs(self) -> bool:
+        """Does a task hang, or has it just gone on?"""
+        hang = self.ghost.hang
+        return hang is not None and hang.from_s <= self.world.now_s <= hang.to_s + STILL_S
+
+    def watch(self) -> None:
+        """Look, now and again."""
+        if self.over:
+            return
+        if self.excused():
+            self._unharmed_from_s = self.world.now_s
+        else:
+            self._look()
+        self.world.call_at(self.world.now_s + LOOK_S, self.watch)
+
+    def _look(self) -> None:
+        self.looks += 1
+        now_s, ghost = self.world.now_s, self.ghost
+        still_from_s = max(self._unharmed_from_s, max(ghost.touched_s.values(), default=0.0))
+        for source in self.sources:
+            since_s = max(self._unharmed_from_s, ghost.touched_s.get(source, 0.0))
+            still = now_s - still_from_s > STILL_S
+            if not still and now_s - since_s <= self._slack_s:
+                continue
+            work = self._work(source, now_s - STILL_S)
+            if work:
+                what = "nothing" if still else f"nothing of {source}"
+                self.world.problem(f"{what} was done for {now_s - (still_from_s if still else since_s):.1f} s; {work}")
+                self._unharmed_from_s = now_s
+
+    def _work(self, source: str, before_s: float) -> str:
+        """What there was to do all the time."""
+        ghost, book = self.ghost, self.sources[source].book
+        for (name, message, attempt), at_s in ghost.complete.items() if not self.hangs else ():
+            latest = message in book.open and book.emitted[message] == attempt  # else it was a dead process's
+            if name == source and at_s < before_s and latest:
+                emission = (name, message, attempt)
+                return f"{emission} is complete since {at_s:.3f} s, and is not acked"
+        hung = ghost.hang.component if ghost.hang is not None and self.hangs else None
+        for (node, consumer, _), (emission, at_s) in ghost.waiting.items():
+            tree = ghost.trees[emission]
+            lost = tree.over or tree.failed or emission[1] not in book.open
+            if emission[0] == source and at_s < before_s and consumer != hung and not lost:
+                return f"row {node} is on its way to {consumer} since {at_s:.3f} s"
+        if book.queue and book.queue[0][0] < before_s and (self._limit is None or len(book.open) < self._limit):
+            return f"{source} has had something to emit since {book.queue[0][0]:.3f} s, and {len(book.open)} are open"
+        return ""
+
+    def failed(self, emission: Emission, failure: Failure, rows: int, *, harmed: bool) -> None:
+        """A message has failed, of which some rows had not come to a task. `harmed`: a row failed, or was forgotten."""
+        if not harmed and self.calm() and self.ghost.hang is None:
+            self.world.problem(
+                f"{emission} has failed ({failure.reason}), and nothing of it has; {rows} rows were open"
+            )
