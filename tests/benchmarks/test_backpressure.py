@@ -148,7 +148,7 @@ def test_a_run_in_which_nothing_was_emitted_has_no_figure_for_it():
     ("arguments", "said"),
     [
         (["--runs", "slowly"], "none of"),
-        (["--ways", "d"], "none of"),
+        (["--ways", "e"], "none of"),
         (["--seconds", "1"], "at least 10 s"),
         (["--seconds", "nan"], "at least 10 s"),
         (["--again", "nowhere.json"], "there is no file nowhere.json"),
@@ -166,7 +166,7 @@ async def test_a_short_run_is_checked_and_seen_second_by_second(way: str):
     seen = await watched("slow", way, 4.0, loop.time)
     seconds = [Second(*values) for values in seen["series"]]
     assert [round(second.at_s) for second in seconds] == [1, 2, 3, 4]
-    assert seconds[0].emitted > 2 * PER_S  # as fast as it may, until it is held back
+    assert seconds[0].emitted > 1.2 * PER_S  # as fast as it may, until it is held back
     assert seconds[-1].done == pytest.approx(PER_S, rel=0.05)
     assert sum(second.emitted for second in seconds) < TIMES * PER_S * 2  # a quarter of what it could
     assert (seen["transitions"] > 0) is (way == HERON)  # ours takes four looks, one a second

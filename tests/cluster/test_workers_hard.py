@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp  # noqa: F401  (it takes a while, and would block the loop)
 import pytest
 
-from aiostorm import BasicCollector, Config, LocalCluster, State, Topology, TopologyBuilder, Tuple
+from aiostorm import BasicCollector, Bolt, Config, LocalCluster, State, Topology, TopologyBuilder, Tuple
 from aiostorm.cluster import ProcessSite, WorkerError
 from aiostorm.testing.simulation import World
 from aiostorm.transport import Credentials, NetworkError, Node
@@ -48,11 +48,11 @@ class Named(Numbers):
         return None
 
 
-class Keeps(Talkative):
-    """Keeps what it has."""
+class Keeps(Bolt):
+    """Neither acks nor fails what it has."""
 
-    async def execute(self, tup: Tuple, collector: BasicCollector) -> None:
-        await asyncio.Event().wait()
+    def execute(self, tup: Tuple) -> None:
+        return None
 
 
 def talkative() -> Topology:
