@@ -67,6 +67,7 @@ class Lanes:
         "capacity",
         "close_reason",
         "closed",
+        "closings",
         "fill",
         "gate_open",
         "high",
@@ -93,6 +94,7 @@ class Lanes:
         self.fill = 0
         self.row_s = 0.0  # seconds that the reader works for a row, as it has measured; 0: not yet
         self.gate_open = True
+        self.closings = 0  # how often the gate has closed, since more came than goes
         self.closed = False
         self.close_reason = "the mailbox is closed"
         self.late: Callable[[Any], None] | None = None
@@ -261,6 +263,7 @@ class Lanes:
         if fill > self.capacity:
             self.check_weight(weight)
         self.gate_open = False
+        self.closings += 1
 
     def _open(self) -> None:
         if not self.closed:

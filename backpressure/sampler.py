@@ -10,7 +10,8 @@
    it was relieved the last time (or since the first): who has more than one stays blocked.
 3. A flagged task that is low and was idle for most of an interval is RELIEVED at once: no later sample can say more.
 4. A mailbox whose gate is closed counts as high, whatever its fill: it lets in nothing until it is down at its low
-   mark, and meanwhile those who have something for it wait.
+   mark, and meanwhile those who have something for it wait. So does one whose gate has closed since the look before, if
+   its task had something to do all the time: one that holds little closes and opens several times between two looks.
 5. A task that is stuck is full because of a bolt behind it, and can do nothing about it: it counts as between. What it
    executes meanwhile, nothing, says nothing of what it could.
 
@@ -50,7 +51,7 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A look at a task. `fill` and `capacity` in tuples; `held`: the gate is closed; `executed` tuples so far.
+    """A look at a task. `fill` and `capacity` in tuples; `executed` so far; `held`: the gate is closed, or was (see 4).
 
     `execute_s`: seconds spent on tuples so far, with the one that is executed now. `dry`: it has run out of work since
     the look before. `life`: another one for each instance of its component.

@@ -58,6 +58,7 @@ class BoltTask(FailingTask):
         self._collectors: list[TaskCollector] = []
         self._working = False
         self._dry = False
+        self._closings = 0  # of its mailbox's gate, until the last look
         self._begun_s = 0.0  # what is executed now was begun then,
         self._running = 0  # and is so many tuples
         self._suspended = False
@@ -86,7 +87,7 @@ class BoltTask(FailingTask):
         seen = Sample(
             fill=box.fill + in_hand + running - done,
             capacity=box.limit,
-            held=not (box.gate_open or box.closed),
+            held=not (box.gate_open or box.closed) or (box.closings != self._closings and not self._dry),
             executed=counters.executed + done,
             execute_s=counters.execute_s + spent_s,
             dry=self._dry,
@@ -94,6 +95,7 @@ class BoltTask(FailingTask):
             stuck=bool(self.outbox.blocked),
         )
         self._dry = not (self._working or seen.fill)
+        self._closings = box.closings
         sampler.sample(seen, now_s)
         judged = (sampler.flagged, sampler.verdict, sampler.step, sampler.busy)
         since = (sampler.load, sampler.starved, sampler.blocks)

@@ -309,7 +309,9 @@ def test_held_to_less_it_takes_less_and_what_is_in_stays() -> None:
     assert sender.hand
     assert lanes.take_batch(1) == [47]
     assert not sender.hand, "at its low mark, which is another one now, it opens"
+    assert lanes.closings == 0, "it was held to less: no more came than goes"
     lanes.offer("heavy", 20)
+    assert lanes.closings == 1
     assert lanes.fill == 23
     assert not lanes.gate_open
     lanes.hold(100)

@@ -80,7 +80,7 @@ def test_the_spouts_of_all_workers_are_paced_and_set_free_by_an_update() -> None
         await running.update({"topology.backpressure.enable": False})
         before = Endless.emitted
         await asyncio.sleep(0.1)
-        assert Endless.emitted - before > 20  # until mailboxes are full
+        assert Endless.emitted - before > 7  # paced it would be five; until mailboxes are full, of 16 rows each
         await asyncio.sleep(1)
         view = running.backpressure()
         assert (view.enabled, view.state, view.spouts) == (False, "NORMAL", ())

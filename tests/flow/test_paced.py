@@ -140,7 +140,9 @@ async def test_the_spout_settles_at_what_its_bolt_can_bear(
     running = await tell(local_cluster, source(shop), slow(shop))
     await sim_clock.advance(20)
     seen = await rates(sim_clock, shop, 20)
-    assert sum(done for _, done in seen) == pytest.approx(2_000, abs=256 if slow is batches else 2)
+    # A mailbox of 20 rows is empty for a moment between two calls that emit 40.
+    off = 256 if slow is batches else 20 if source is ManyACall else 2
+    assert sum(done for _, done in seen) == pytest.approx(2_000, abs=off)
     lumps = 40 if source is ManyACall else 1
     assert all(emitted == pytest.approx(100, abs=10 + lumps) for emitted, _ in seen)
     assert sum(emitted for emitted, _ in seen) == pytest.approx(2_000, rel=0.05)
@@ -178,7 +180,9 @@ async def test_switched_off_every_spout_is_free_at_once_and_on_again_it_is_paced
 ) -> None:
     shop = Shop()
     # A mailbox in which a second of the spout's is nothing: it alone holds nobody back in this test.
-    running = await tell(local_cluster, Endless(shop), Slow(shop), Config(mailbox_capacity_tuples=100_000))
+    running = await tell(
+        local_cluster, Endless(shop), Slow(shop), Config(mailbox_capacity_tuples=100_000, mailbox_target_ms=0)
+    )
     await running.update({"topology.backpressure.water.mark.high": 0.01, "topology.backpressure.water.mark.low": 0.001})
     await sim_clock.advance(20)
     assert running.backpressure().state == "THROTTLED"

@@ -16,10 +16,11 @@ coordinator decides. L: a lease, P: a period, I: a check interval; the longest o
 from __future__ import annotations
 
 import math
+import statistics
 from collections import deque
 from typing import Any
 
-from aiostorm.backpressure import Settings, Verdict, sources_of
+from aiostorm.backpressure import Graph, Settings, Verdict, sources_of
 from aiostorm.backpressure.throttle import MAX_WAIT
 from aiostorm.cluster import RunningTopology
 from aiostorm.tasks import BoltTask, SpoutTask
@@ -42,6 +43,7 @@ class Watch:
         self.spouts: list[SpoutTask] = crew.spouts
         self.bolts: list[BoltTask] = crew.bolts
         self.fed_by = sources_of(running.topology)
+        self.balanced = Graph.of(running.topology).balanced
         self.feeds = {spout: [bolt for bolt, by in self.fed_by.items() if spout in by] for spout in scene.demands}
         self.interval_s = self.period_s = 0.0
         self.took_s = 0.0
@@ -189,7 +191,7 @@ class Watch:
         middle = (self.settings.low + self.settings.high) / 2
         for component, seen in self.fills.items():
             flagged = [b for b in self.bolts if b.sampler.flagged and b.task.component in self.feeds[component]]
-            shares = [_share(bolt) for bolt in flagged]
+            shares = [self._fill(bolt) for bolt in flagged]
             large = all(bolt._box.limit >= 20 for bolt in flagged)  # of few, what is seen is chance
             seen.append((min(shares), max(shares)) if shares and large else None)
             if not unharmed or len(seen) < 3 * LOOKS + 1 or None in seen:
@@ -204,6 +206,13 @@ class Watch:
                     self.world.problem(f"a bolt of {component} is {min(fullest):.0%} full, and it is hurried")
                 if max(fullest) < middle - 0.25 and bent > 1e-6:
                     self.world.problem(f"the bolts of {component} are at most {max(fullest):.0%} full, and it is held")
+
+    def _fill(self, bolt: BoltTask) -> float:
+        """Of its mailbox; of all tasks of its component, if what comes goes to whichever has room."""
+        component = bolt.task.component
+        if component not in self.balanced:
+            return _share(bolt)
+        return statistics.fmean(_share(other) for other in self.bolts if other.task.component == component)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
