@@ -108,6 +108,7 @@ class PressureWorkload:
         self.chance = world.chance.stream("deaths")
         self.windows = Windows(world, self.rewire)
         self.faulty = False
+        self.wants_pacing = self.shape.config.backpressure_enable
         self.settled_s = 0.0
         self.wires: PressureWires | None = None
         self.watch: Watch | None = None
@@ -160,7 +161,7 @@ class PressureWorkload:
         self.windows.clear()
         self.scene.doomed.clear()
         self.world.trace.add(self.world.now_s, "fault", "world", "is healed")
-        if not self.running.config.backpressure_enable:
+        if not self.wants_pacing:  # what was ordered at this very instant is not in the config yet
             self.update({"backpressure_enable": True})
 
     async def settle(self) -> None:
@@ -257,6 +258,7 @@ class PressureWorkload:
 
     def update(self, changes: dict[str, Any]) -> None:
         self.world.trace.add(self.world.now_s, "fault", "update", repr(changes))
+        self.wants_pacing = bool(changes["backpressure_enable"])
         self.process.outside(self._update(changes), "update")
 
     async def _update(self, changes: dict[str, Any]) -> None:
