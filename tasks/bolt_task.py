@@ -206,7 +206,8 @@ class BoltTask(FailingTask):
             self._intake.sent(counters.executed)
 
     def _post(self) -> None:
-        self._detach_if_idle()
+        if self._detacher.waiting:
+            self._detach_if_idle()
         self.emitter.post()
         if self._raised is None and not (self._inbox or self.fires or self._box.has_data):
             self._dry = True
@@ -332,7 +333,7 @@ class BoltTask(FailingTask):
             self.emitter.done(segment)
 
     def _detach_if_idle(self) -> None:
-        if self._detacher and not (self._inbox or self.fires or self._box.has_data):
+        if self._detacher.waiting and not (self._inbox or self.fires or self._box.has_data):
             self.emitter.seal_branches()  # children of what is held: their edges are told with its own
             self._detacher.all()
 

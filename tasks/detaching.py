@@ -39,30 +39,27 @@ class Holding(Protocol):
 
 
 class Detacher:
-    """Of one bolt task."""
+    """Of one bolt task. `waiting`: the segments that are to be detached, with when."""
 
     def __init__(self, task: Holding, account: Account, ids: IdSource, monotonic: Callable[[], float]) -> None:
         self._task = task
         self._account = account
         self._ids = ids
         self._monotonic = monotonic
-        self._waiting: deque[tuple[float, Segment]] = deque()
+        self.waiting: deque[tuple[float, Segment]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
     def executed(self, segment: Segment) -> None:
         """All rows of it have been, and some of them are held."""
         if may_part(segment):
-            self._waiting.append((self._monotonic() + HELD_S, segment))
+            self.waiting.append((self._monotonic() + HELD_S, segment))
             if self._timer is None:
                 self._arm(HELD_S)
 
     def all(self) -> None:
         """The task has nothing else to do. What this comes to is told with what the turn has to tell."""
         self._part(float("inf"))
-        if not self._waiting:
+        if not self.waiting:
             self.stop()
 
     def stop(self) -> None:
@@ -73,7 +70,7 @@ class Detacher:
 
     def _part(self, until_s: float) -> bool:
         """Detach what is due by then. Was there anything?"""
-        waiting, parted = self._waiting, False
+        waiting, parted = self.waiting, False
         stay: list[Segment] = []
         while waiting and waiting[0][0] <= until_s:
             segment = waiting.popleft()[1]
@@ -93,8 +90,8 @@ class Detacher:
             return
         if self._part(self._monotonic()):
             self._task.tell_detached()
-        if self._waiting:
-            self._arm(max(0.0, self._waiting[0][0] - self._monotonic()))
+        if self.waiting:
+            self._arm(max(0.0, self.waiting[0][0] - self._monotonic()))
 
     def _arm(self, delay_s: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)

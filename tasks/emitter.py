@@ -250,10 +250,10 @@ class Emitter(Account):
             return
         count = len(items)
         self.counters.transferred += count
-        piece = outlet.piece
-        if count <= piece or count <= outlet.room or type(items) is ColumnRows:
+        if outlet.takes(count) or type(items) is ColumnRows:
             outlet.send(self.segment(origin, items, marks, root))
             return
+        piece = outlet.piece
         for start in range(0, count, piece):
             part = None if marks is None else marks[start : start + piece]
             outlet.send(self.segment(origin, items[start : start + piece], part, root))

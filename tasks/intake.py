@@ -68,7 +68,7 @@ class Intake:
         self._held_s += held_s
         if self._batches or not self._target_s:
             return self._most
-        row_s = self._holding.row_s
+        row_s = self._box.row_s
         return rows if row_s * rows <= self._turn_s else max(1, int(self._turn_s / row_s))
 
     def done(self, rows: int, work_s: float) -> None:

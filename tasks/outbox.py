@@ -71,6 +71,13 @@ class Outlet:
             return 0
         return mailbox.limit - mailbox.fill if self.pack is None else mailbox.piece
 
+    def takes(self, count: int) -> bool:
+        """May so many rows go to a task of this process in one segment?"""
+        mailbox = self._mailbox
+        return count <= mailbox.piece or (
+            mailbox.gate_open and not self._parked and mailbox.fill + count <= mailbox.limit
+        )
+
     def send(self, segment: Segment) -> None:
         """Send now if there is room, else when there is; never waits."""
         if not self._parked:

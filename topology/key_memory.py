@@ -1,7 +1,7 @@
 """Key memory: where each key's rows go, remembered for as long as that is cheaper than to hash the key again.
 
-    keys ──all known──▶ the young generation: one dict look-up a key
-      └─some are not──▶ the old generation, and what neither knows is computed, all of a batch together
+    keys ──▶ the young generation: one dict look-up a key
+               └─ not there ──▶ the old generation ──▶ computed: one by one, or all of a batch where they are many
 
 1. It holds at most `limit_keys` keys (at least two) and 8 MiB of them, and none beyond 1 KiB. Half of that is young:
    when it is full it becomes the old generation, and the old one is forgotten; a key that is used meanwhile is young
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from .keys import size_bytes, stable_hash, value_hashes
+from .keys import size_bytes, stable_hash, value_hash, value_hashes
 
 LONG_KEY_BYTES: Final = 1024
 MEMORY_BYTES: Final = 8 * 2**20
@@ -29,6 +29,9 @@ WORTHLESS_AT_FIRST: Final = 0.75
 ROUNDS_WITHOUT: Final = 16
 """For how many times `limit_keys` look-ups it then computes before it tries again."""
 
+MANY: Final = 1 / 16
+"""The share of a batch that is unknown from which on all of the next batch is looked up, and computed, together."""
+
 _TEXT: Final = {str}
 
 
@@ -36,8 +39,10 @@ class KeyMemory:
     """`compute` makes of many hashes what is remembered of their keys."""
 
     __slots__ = (
+        "_bulk",
         "_compute",
         "_computed",
+        "_full",
         "_limit_bytes",
         "_limit_keys",
         "_looked_up",
@@ -53,12 +58,14 @@ class KeyMemory:
         self._limit_keys = max(1, limit_keys // 2)
         self._limit_bytes = MEMORY_BYTES // 2
         self._single = single
-        self._young: dict[Any, Any] = {}
+        self._young: dict[Any, Any] = _Generation(self)
         self._old: dict[Any, Any] = {}
         self._young_bytes = 0
         self._looked_up = 0
         self._computed = 0
         self._without = 0
+        self._bulk = True
+        self._full = False
 
     def __len__(self) -> int:
         """Keys that are remembered."""
@@ -67,20 +74,42 @@ class KeyMemory:
     def find(self, keys: Sequence[Any]) -> list[Any]:
         """What belongs to each key. TypeError or UnhashableKeyError if one has no hash."""
         self._looked_up += len(keys)
-        try:
-            return list(map(self._young.__getitem__, keys))
-        except KeyError:
-            return self._find_others(keys)
+        if self._bulk:
+            return self._find_together(keys)
+        computed = self._computed
+        found = list(map(self._young.__getitem__, keys))
+        self._bulk = self._computed - computed > len(keys) * MANY
+        if self._full:
+            self._turn()
+        return found
 
     def find_one(self, key: Any) -> Any:
         """What belongs to a key."""
         self._looked_up += 1
-        try:
-            return self._young[key]
-        except KeyError:
-            return self._find_others((key,))[0]
+        found = self._young[key]
+        if self._full:
+            self._turn()
+        return found
 
-    def _find_others(self, keys: Sequence[Any]) -> list[Any]:
+    def learn(self, key: Any) -> Any:
+        """What belongs to a key that is not young. (For the young generation.)"""
+        found = self._old.get(key)
+        if found is None:
+            self._computed += 1
+            found = self._compute([value_hash(key) if self._single else stable_hash(key)])[0]
+        if self._without > 0:
+            self._without -= 1
+            return found
+        size = len(key) if type(key) is str else size_bytes(key)
+        if size <= LONG_KEY_BYTES:
+            if len(self._young) >= self._limit_keys or self._young_bytes + size > self._limit_bytes:
+                self._full = True  # it is not turned before the batch has been looked up in it
+            else:
+                self._young[key] = found
+                self._young_bytes += size
+        return found
+
+    def _find_together(self, keys: Sequence[Any]) -> list[Any]:
         if self._without > 0:
             self._without -= len(keys)
             if set(map(type, keys)) != _TEXT:
@@ -95,7 +124,9 @@ class KeyMemory:
             self._computed += len(unknown)
             known.update(zip(unknown, self._made_of(unknown), strict=True))
         found = [known[key] if place is None else place for key, place in zip(keys, found, strict=True)]
-        self._remember(known)
+        self._bulk = len(missing) > len(keys) * MANY
+        if known:
+            self._remember(known)
         return found
 
     def _made_of(self, keys: Sequence[Any]) -> list[Any]:
@@ -121,5 +152,19 @@ class KeyMemory:
             self._without = ROUNDS_WITHOUT * 2 * self._limit_keys
         else:
             self._old = self._young
-        self._young = {}
+        self._young = _Generation(self)
+        self._full = False
         self._young_bytes = self._looked_up = self._computed = 0
+
+
+class _Generation(dict[Any, Any]):
+    """The young keys. A key that is not there costs a call, and the others of its batch nothing."""
+
+    __slots__ = ("_memory",)
+
+    def __init__(self, memory: KeyMemory) -> None:
+        super().__init__()
+        self._memory = memory
+
+    def __missing__(self, key: Any) -> Any:
+        return self._memory.learn(key)

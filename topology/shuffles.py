@@ -67,6 +67,14 @@ class ShuffleGrouping(Spreading):
         """The next target of the round."""
         return (self.split((values,), None)[0][0],)
 
+    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+        """Shares for an edge on which nothing waits, or of one target."""
+        if len(self.targets) == 1:
+            return [(self.targets[0], rows, marks)] if rows else []
+        return super().split(rows, marks)
+
+    split_values = split
+
     def deal(self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
         """Whole rounds while all have room, else round by round over those that have."""
         count = len(rows)
