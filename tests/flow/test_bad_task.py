@@ -1,0 +1,61 @@
+"""One task of a shuffle hangs or is slow: a few cells of bad_task.py (all of them: python -m tests.flow.bad_task)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from aiostorm import Topology, TopologyBuilder
+
+from .bad_task import LEAST, Cell, Trouble, Work, endless, main, ratio
+
+
+@pytest.mark.parametrize(
+    "name", ["hung-4-1024-1024-1", "slow-4-1024-1024-1", "hung-10-16-16-4", "slow-4-4096-16-4", "slow-10-16-1024-1"]
+)
+async def test_the_others_have_all_that_they_can_do(sim_clock: object, name: str) -> None:
+    assert await ratio(Cell.named(name), 7, seconds=1) >= LEAST
+
+
+async def test_it_is_still_so_after_two_periods_of_the_topology_master(sim_clock: object) -> None:
+    assert await ratio(Cell.named("slow-4-1024-1024-1"), 8, seconds=14) >= LEAST
+
+
+async def test_by_fields_all_wait_for_the_one_that_hangs(sim_clock: object) -> None:
+    """Rows of a key have nowhere else to go: so it would be seen if a shuffle waited as well."""
+
+    def by_fields(cell: Cell, trouble: Trouble) -> Topology:
+        builder = TopologyBuilder()
+        builder.set_spout("endless", endless, cell.spouts)
+        builder.set_bolt("work", Work(trouble), cell.tasks).fields_grouping("endless", "n")
+        return builder.create_topology()
+
+    assert await ratio(Cell.named("hung-4-16-16-1"), 0, 1, by_fields) < 0.1
+
+
+def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "2", "--seconds", "1", "--jobs", "1", "--cells", "hung-4-16-1*-1"]) == 0
+    output, progress = capsys.readouterr()
+    assert output.splitlines() == [
+        "| one of | mailbox | 1 spout, turn 16 | 1 spout, turn 1,024 |",
+        "|---|---|---|---|",
+        "| 4 hung | 16 | 1.000 / 1.000 | 1.000 / 1.000 |",
+        "",
+        "2 cells, 2 seeds: 0 of 4 below 0.95, the least 1.000",
+    ]
+    assert progress.splitlines()[-1].startswith("  2/2 shares, ")
+
+
+def test_a_process_of_it_says_the_ratios_of_its_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--share", "3:5", "--seconds", "1", "--cells", "slow-4-16-16-1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found) == 2
+    assert min(found) >= LEAST
+
+
+@pytest.mark.parametrize("options", ["--seeds 0", "--jobs 0", "--seconds 0", "--cells hang-*"])
+def test_what_runs_nothing_is_refused(options: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(options.split())
+    assert ended.value.code == 2
