@@ -265,8 +265,10 @@ class Outbox:
 
     def stir(self) -> None:
         """Something was lost: the task has to tell the ackers, whatever else waits."""
-        self.settle()
-        self._on_room()
+        if self._freed:
+            self.settle()
+        else:
+            self._on_room()
 
     async def room(self) -> None:
         """Wait until nothing waits that blocks."""

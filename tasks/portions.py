@@ -53,8 +53,8 @@ class Portions:
         return False
 
     def freed(self) -> None:
-        """There is room again."""
-        if self._at_s >= 0.0:
+        """There is room again; or a target has ended, and other rows may still wait."""
+        if self._at_s >= 0.0 and not self._outbox.blocked:
             self._held_s += self._stopwatch() - self._at_s
             self._at_s = -1.0
 

@@ -114,7 +114,7 @@ class TimedTask(SteppingTask):
 
     def _on_room(self) -> None:
         super()._on_room()
-        if self._time is not None:
+        if self._time is not None and not self.outbox.blocked:  # else a target has ended, and other rows wait
             if self._rests_ms is not None:
                 self._time.skip(self._time.now_ms() - self._rests_ms)
             if self._alarm is None:

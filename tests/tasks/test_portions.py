@@ -1,0 +1,62 @@
+"""Portions: a task is held up until nothing waits any more, whatever ends before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiostorm.actors.lanes import Lanes
+from aiostorm.tasks.outbox import Outbox
+from aiostorm.tasks.portions import Portions
+from aiostorm.topology import Fields, Origin, Segment
+
+ORIGIN = Origin("spout", 1, "default", Fields("n"))
+
+
+class Box(Lanes):
+    """A mailbox in this worker."""
+
+    pack: Any = None
+
+
+class Rig:
+    """A task that sends to two others, of which neither has room after one segment."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.lost: list[Any] = []
+        self.rooms = 0
+        outbox = Outbox(self.on_room, lambda segment, error: self.lost.append(segment), lambda: 1, lambda *_: [])
+        self.portions = Portions(outbox, lambda: self.now_s, 256, 1.0)
+        self.boxes = [Box(4), Box(4)]
+        for target, box in enumerate(self.boxes):
+            outlet = outbox.outlet(target, box, never_waits=False)
+            for _ in range(2):
+                outlet.send(Segment(ORIGIN, [0] * 4))
+        self.outbox = outbox
+
+    def on_room(self) -> None:
+        self.rooms += 1
+        self.portions.freed()
+
+
+def test_a_target_that_ends_frees_no_task_that_waits_for_another() -> None:
+    rig = Rig()
+    assert rig.portions.sent(16)
+    rig.now_s = 1.0
+    rig.boxes[0].close()
+    assert (len(rig.lost), rig.outbox.blocked, rig.rooms) == (1, 1, 1)
+    assert rig.portions.held_s == 1.0
+    rig.now_s = 3.0
+    rig.boxes[1].take_batch(100)
+    assert (rig.outbox.blocked, rig.portions.held_s) == (0, 0.0)
+    assert rig.portions.next()[1] == 3.0
+
+
+def test_the_last_that_ends_frees_it_and_says_so_once() -> None:
+    rig = Rig()
+    rig.portions.sent(16)
+    rig.now_s = 2.0
+    rig.boxes[0].close()
+    rig.boxes[1].close()
+    assert (len(rig.lost), rig.outbox.blocked, rig.rooms) == (2, 0, 2)
+    assert rig.portions.next()[1] == 2.0
