@@ -17,10 +17,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, Final
 
 from ..acker import ACKER_MESSAGES, AckerActor, Forget, Verdicts
-from ..actors import Actor, ActorEscalatedError, ActorSystem, Directive, Mailbox, Ref, RestartPolicy, restart
+from ..actors import Actor, ActorEscalatedError, ActorSystem, Directive, Inbox, Mailbox, Ref, RestartPolicy, restart
 from ..backpressure import PRESSURE_MESSAGES, Settings
 from ..tasks import (
     TIME_MESSAGES,
@@ -229,8 +230,13 @@ class Crew:
         )
 
     def _delivery(self, acker: int) -> Callable[[int, Verdicts], None]:
-        inboxes = {task_id: self._env.reach(acker, task_id) for task_id in self._spout_ids}
-        return lambda spout_task, verdicts: inboxes[spout_task].post(verdicts)
+        @cache
+        def inbox(spout_task: int) -> Inbox:
+            if spout_task not in self._spout_ids:
+                raise KeyError(spout_task)
+            return self._env.reach(acker, spout_task)
+
+        return lambda spout_task, verdicts: inbox(spout_task).post(verdicts)
 
     def _worker_died(self, worker: str) -> None:
         failure = Failure("failed", error=f"worker {worker} has died, and with it what it had of the tree")

@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ..topology import ColumnRows, Grouping, KeyedGrouping, Origin, Rest, Row, Same, Share, Spreading, split_columns
-from .outbox import Outlet
+from .outbox import Outbox, Outlet, Outlets
 from .waiting import Group
 
 UNTRACKED: Final = 0
@@ -25,27 +25,24 @@ Split = Callable[[Sequence[Any], Sequence[Any] | None], list[Share]]
 
 
 class Route:
-    """One consumer of a stream: how rows are split over its tasks, and an outlet to each.
+    """One consumer of a stream: how rows are split over its tasks, and the outlets to them.
 
     `group`: where rows wait that several of the tasks may take. Without it each row is for the task it was split to.
     `whole`: with a group, a batch of columns is not split either.
     """
 
-    __slots__ = ("deal", "group", "grouping", "outlets", "split", "whole")
+    __slots__ = ("deal", "group", "grouping", "outlets", "room", "split", "whole")
 
-    def __init__(self, grouping: Grouping, bare: bool, outlets: dict[int, Outlet], group: Group | None = None) -> None:
+    def __init__(self, grouping: Grouping, bare: bool, outlets: Outlets, group: Group | None = None) -> None:
         self.grouping = grouping
         self.split: Split = grouping.split_values if bare else grouping.split
         self.outlets = outlets
+        self.room = outlets.room  # how many rows a task takes now
         self.group = group
         self.whole = not isinstance(grouping, KeyedGrouping)  # a batch of columns is not split
         self.deal: Deal
         if isinstance(grouping, Spreading):
             self.deal = grouping.deal_values if bare else grouping.deal
-
-    def room(self, target: int) -> int:
-        """How many rows a task takes now."""
-        return self.outlets[target].room
 
     def split_columns(self, rows: Any, marks: Any) -> list[Share]:
         """The same for a batch of columns (ColumnRows), whose rows have one mark (Same)."""
@@ -53,25 +50,42 @@ class Route:
         return [(to, share, None if marks is None else Same(marks.mark, len(share))) for to, share in shares]
 
 
+class Direct:
+    """Where a direct stream goes. `takers`: task → is its edge inside a cycle? (One mapping for all emitters.)"""
+
+    __slots__ = ("_outbox", "takers")
+
+    def __init__(self, takers: Mapping[int, bool], outbox: Outbox) -> None:
+        self.takers = takers
+        self._outbox = outbox
+
+    def outlet(self, target: int) -> Outlet:
+        """To one of the takers."""
+        return self._outbox.edge(never_waits=self.takers[target])[target]
+
+
 class OutStream:
-    """A declared stream of this task."""
+    """A declared stream of this task. `direct`: the tasks that take of it, if it is a direct one."""
 
-    __slots__ = ("arity", "bare", "direct", "origin", "outlets", "routes")
+    __slots__ = ("arity", "bare", "direct", "origin", "routes")
 
-    def __init__(
-        self, origin: Origin, direct: bool, routes: Sequence[Route], outlets: dict[int, Outlet] | None = None
-    ) -> None:
+    def __init__(self, origin: Origin, routes: Sequence[Route], direct: Direct | None = None) -> None:
         self.origin = origin
         self.arity = len(origin.fields)
         self.bare = origin.bare
         self.direct = direct
         self.routes = tuple(routes)
-        self.outlets = outlets or {}
 
     @property
     def consumed(self) -> bool:
         """Does anybody listen?"""
-        return bool(self.routes or self.outlets)
+        return bool(self.routes or (self.direct is not None and self.direct.takers))
+
+    def outlet(self, target: int) -> Outlet:
+        """To a task that takes of this direct stream (see Emitter.row)."""
+        direct: Any = self.direct
+        found: Outlet = direct.outlet(target)
+        return found
 
     def item(self, row: Row) -> Any:
         """How a row travels on this stream."""

@@ -189,7 +189,7 @@ class Emitter(Account):
         columns = type(items) is ColumnRows
         send = self._send_columns if columns and self.spread else self._send
         if target is not None:
-            send(stream.outlets[target], origin, items, marks, root)
+            send(stream.outlet(target), origin, items, marks, root)
             return
         for route in stream.routes:
             if route.group is not None and (not columns or route.whole):
@@ -358,12 +358,12 @@ class Emitter(Account):
 
     def _check_direct(self, out: OutStream, stream: str, direct_to: int | None) -> None:
         if direct_to is None:
-            if out.direct:
+            if out.direct is not None:
                 raise EmitError(f"stream {stream!r} of {self.name} is direct: use emit_direct(task, values)")
-        elif not out.direct:
+        elif out.direct is None:
             raise EmitError(f"stream {stream!r} of {self.name} is not direct: declare it with direct(...) or use emit")
-        elif direct_to not in out.outlets:
-            known = ", ".join(map(str, sorted(out.outlets))) or "none"
+        elif direct_to not in out.direct.takers:
+            known = ", ".join(map(str, sorted(out.direct.takers))) or "none"
             raise EmitError(
                 f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (takers: {known})"
             )

@@ -30,7 +30,7 @@ class Ending:
 
     def is_due(self, collector: SpoutTaskCollector) -> bool:
         """Will it emit nothing more, and have those behind it not been told?"""
-        if not self._telling.outlets or not collector.finished or self._replays:  # (no outlets: nobody wants to hear)
+        if not self._telling.hearers or not collector.finished or self._replays:
             return False
         if self._told_behind == collector.emitted_at_all:
             return False

@@ -5,9 +5,9 @@ Everything a task needs from outside comes through here, so that a test or anoth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ..acker import IdSource
 from ..actors import Clock, Inbox, Mailbox, Rng
@@ -26,10 +26,12 @@ from ..topology import (
     Topology,
     TopologyError,
 )
-from .branches import OutStream, Route
-from .outbox import Outbox, Outlet
+from .branches import Direct, OutStream, Route
+from .outbox import Outbox
 from .reports import ErrorLog, describe
 from .waiting import Group
+
+T = TypeVar("T")
 
 Wire = Callable[[int, int, Mailbox], Inbox]
 """What stands between two tasks: (sender's task id, receiver's, receiver's mailbox) → what the sender sees of it."""
@@ -58,7 +60,7 @@ class Environment:
 
     `on_quiet` is called when a task has run out of work: somebody may be waiting for that. While not `awake`, a task
     that emits or executes calls `wake`: the gauge sleeps. `reaches` says whether what is posted to a task goes there
-    now.
+    now. `memory` is what the tasks of one process share, groupings too (GroupingContext.shared).
     """
 
     name: str
@@ -77,14 +79,16 @@ class Environment:
     awake: bool = True
     wake: Callable[[], None] = field(default=_nothing)
     reaches: Callable[[int], bool] = field(default=_always)
-    grouping_memory: dict[Any, Any] = field(default_factory=dict)
+    memory: dict[Any, Any] = field(default_factory=dict)
 
     def ids(self) -> IdSource:
         """A supply of ids for one task."""
         return IdSource(self.rng.token_bytes)
 
-    def ackers(self, task: TaskSpec) -> list[Inbox]:
+    def ackers(self, task: TaskSpec) -> Sequence[Inbox]:
         """The ackers, as a task sees them."""
+        if self.wire is direct:  # all see the same
+            return self._shared("ackers", "", lambda: [self.reach(task.task_id, acker) for acker in self.acker_ids])
         return [self.reach(task.task_id, acker) for acker in self.acker_ids]
 
     def stream_fields(self) -> dict[tuple[str, str], Fields]:
@@ -106,14 +110,7 @@ class Environment:
             origin = Origin(spec.id, task.task_id, name, declared.fields)
             subscriptions = self.topology.consumers_of(source)
             if declared.direct:
-                outlets = {
-                    target: outbox.outlet(
-                        target, self.reach(task.task_id, target), never_waits=(source, s.consumer) in self.plan.feedback
-                    )
-                    for s in subscriptions
-                    for target in self.plan.tasks_of[s.consumer]
-                }
-                streams[name] = OutStream(origin, True, (), outlets)
+                streams[name] = OutStream(origin, (), Direct(self._takers(source), outbox))
                 continue
             routes = []
             for subscription in subscriptions:
@@ -130,44 +127,68 @@ class Environment:
                     local=local,
                     same_node=same_node,
                     cache_keys=config.routing_cache_keys,
-                    shared=self.grouping_memory,
+                    shared=self.memory,
                 )
                 grouping = _prepared(subscription, context, targets)
-                outlets = {t: outbox.outlet(t, self.reach(task.task_id, t), never_waits=never_waits) for t in targets}
+                outlets = outbox.edge(never_waits=never_waits)
                 group = None
                 if isinstance(grouping, Spreading) and len(grouping.targets) > 1 and not never_waits:
                     group = Group(outbox, grouping, outlets)
                 routes.append(Route(grouping, origin.bare, outlets, group))
-            streams[name] = OutStream(origin, False, routes)
+            streams[name] = OutStream(origin, routes)
         return streams
 
+    def hearers(self, component: str) -> Sequence[int]:
+        """The tasks that hear how far time is at those of a component: by the outlets of its rows."""
+        return self._shared("hearers", component, lambda: tuple(self._hearers(component)))
+
+    def time_inputs(self, component: str) -> Mapping[int, bool]:
+        """Input task → does it tell watermarks? Without those that close a cycle."""
+        return self._shared("time inputs", component, lambda: self._time_inputs(component))
+
     def _where(self, consumer: str) -> tuple[frozenset[int], frozenset[int]]:
-        """The tasks of a consumer that are in this process, and on this machine: one pair of sets for all emitters."""
-        found: tuple[frozenset[int], frozenset[int]] | None = self.grouping_memory.get((Environment, consumer))
+        """The tasks of a consumer that are in this process, and on this machine."""
+        return self._shared("where", consumer, lambda: self._find_where(consumer))
+
+    def _takers(self, source: StreamId) -> Mapping[int, bool]:
+        """See Direct."""
+        return self._shared("takers", source, lambda: self._find_takers(source))
+
+    def _shared(self, what: str, of: Any, find: Callable[[], T]) -> T:
+        """One of it for all tasks of this process: what is as long as a list of tasks is not made for each task."""
+        key = Environment, what, of
+        found: T | None = self.memory.get(key)
         if found is None:
-            targets = self.plan.tasks_of[consumer]
-            here = frozenset(target for target in targets if target not in self.far)
-            found = here, frozenset(targets if self.near is None else self.near.intersection(targets))
-            self.grouping_memory[Environment, consumer] = found
+            found = self.memory[key] = find()
         return found
 
-    def mark_outlets(self, task: TaskSpec, outbox: Outbox) -> dict[int, Outlet]:
-        """Consumer task → the outlet by which it hears how far time is at this one: that of its rows."""
+    def _find_where(self, consumer: str) -> tuple[frozenset[int], frozenset[int]]:
+        targets = self.plan.tasks_of[consumer]
+        here = frozenset(target for target in targets if target not in self.far)
+        return here, frozenset(targets if self.near is None else self.near.intersection(targets))
+
+    def _find_takers(self, source: StreamId) -> dict[int, bool]:
+        return {
+            target: (source, subscription.consumer) in self.plan.feedback
+            for subscription in self.topology.consumers_of(source)
+            for target in self.plan.tasks_of[subscription.consumer]
+        }
+
+    def _hearers(self, component: str) -> Iterator[int]:
         time, feedback = self.plan.time, self.plan.feedback
-        if task.component not in time.marks:
-            return {}
-        streams = [StreamId(task.component, name) for name in self.topology.components[task.component].outputs]
+        if component not in time.marks:
+            return
+        streams = [StreamId(component, name) for name in self.topology.components[component].outputs]
         consumers = [
             subscription.consumer
             for source in streams
             for subscription in self.topology.consumers_of(source)
             if (source, subscription.consumer) not in feedback and time.hears(subscription.consumer)
         ]
-        targets = [target for consumer in dict.fromkeys(consumers) for target in self.plan.tasks_of[consumer]]
-        return {t: outbox.outlet(t, self.reach(task.task_id, t), never_waits=False) for t in targets}
+        for consumer in dict.fromkeys(consumers):
+            yield from self.plan.tasks_of[consumer]
 
-    def time_inputs(self, component: str) -> dict[int, bool]:
-        """Input task → does it tell watermarks? Without those that close a cycle."""
+    def _time_inputs(self, component: str) -> dict[int, bool]:
         time, feedback = self.plan.time, self.plan.feedback
         return {
             task: subscription.source.component in time.tells

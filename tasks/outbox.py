@@ -1,8 +1,9 @@
 """Outbox: what one task has sent and other tasks' mailboxes have not taken yet.
 
-One outlet per target. An outlet whose target's gate is closed parks itself there, and the target pulls from it when it
-has room. What waits for one target alone waits in its outlet; rows that any of several targets may take wait for the
-group (waiting.py), and stand in the outlets of all of them.
+One outlet per target, made when it is first used: a thousand tasks before a thousand have a million pairs, and most of
+them never meet. An outlet whose target's gate is closed parks itself there, and the target pulls from it when it has
+room. What waits for one target alone waits in its outlet; rows that any of several targets may take wait for the group
+(waiting.py), and stand in the outlets of all of them.
 
 1. Order is kept per target.
 2. The task is blocked as long as a segment waits for its target, or rows for a group; it is told once, when the last
@@ -66,10 +67,7 @@ class Outlet:
     @property
     def room(self) -> int:
         """How many tuples the target takes right now, in one segment."""
-        mailbox = self._mailbox
-        if self._parked or mailbox.is_high:
-            return 0
-        return mailbox.limit - mailbox.fill if self.pack is None else mailbox.piece
+        return 0 if self._parked else _room(self._mailbox)
 
     def takes(self, count: int) -> bool:
         """May so many rows go to a task of this process in one segment?"""
@@ -211,14 +209,45 @@ class Outlet:
         return count
 
 
+class Outlets(dict[int, Outlet]):
+    """The outlets of one task, by target: `outlets[target]` makes one that is not there yet."""
+
+    __slots__ = ("_never_waits", "_outbox", "_reach")
+
+    def __init__(self, outbox: Outbox, reach: Callable[[int], Inbox], *, never_waits: bool) -> None:
+        super().__init__()
+        self._outbox = outbox
+        self._reach = reach
+        self._never_waits = never_waits
+
+    def __missing__(self, target: int) -> Outlet:
+        found = self[target] = Outlet(self._outbox, target, self._reach(target), self._never_waits)
+        return found
+
+    def room(self, target: int) -> int:
+        """How many rows a target takes right now. The question makes no outlet: without one, nothing is parked."""
+        outlet = self.get(target)
+        return _room(self._reach(target)) if outlet is None else outlet.room
+
+
+def _room(inbox: Inbox) -> int:
+    """How many tuples it takes, in one segment, from a sender that is not parked there."""
+    if inbox.is_high:
+        return 0
+    return inbox.limit - inbox.fill if inbox.pack is None else inbox.piece
+
+
 class Outbox:
-    """All outlets of one task. `on_room` is called when nothing waits any more, or something was lost.
+    """All outlets of one task: `feedback` those of edges inside a cycle, which never wait, `outlets` the others.
+
+    Streams share them, so that order is kept. `on_room` is called when nothing waits any more, or something was lost.
 
     `lost` is called with a segment that no target will take, `packed` with a way to pack and the piece of a group that
-    goes to another worker: it gives the piece as it travels, in parts. `new_edge`: see waiting.py.
+    goes to another worker: it gives the piece as it travels, in parts. `new_edge`: see waiting.py. `reach` gives what
+    the task sees of another one's mailbox.
     """
 
-    __slots__ = ("_freed", "_on_room", "_outlets", "_waiters", "blocked", "lost", "new_edge", "packed")
+    __slots__ = ("_freed", "_on_room", "_waiters", "blocked", "feedback", "lost", "new_edge", "outlets", "packed")
 
     def __init__(
         self,
@@ -226,22 +255,21 @@ class Outbox:
         lost: Callable[[Segment, MailboxClosedError], None],
         new_edge: Callable[[], int],
         packed: Callable[[Any, Segment], list[Segment]],
+        reach: Callable[[int], Inbox],
     ) -> None:
+        self.outlets = Outlets(self, reach, never_waits=False)
+        self.feedback = Outlets(self, reach, never_waits=True)
         self.blocked = 0
         self._freed = False  # nothing waits any more, and the task was not told
         self.lost = lost
         self.new_edge = new_edge
         self.packed = packed
         self._on_room = on_room
-        self._outlets: dict[tuple[int, bool], Outlet] = {}
         self._waiters: list[asyncio.Future[None]] = []
 
-    def outlet(self, target: int, mailbox: Inbox, *, never_waits: bool) -> Outlet:
-        """The outlet to a task: one for all streams, so that their order is kept; feedback edges have their own."""
-        found = self._outlets.get((target, never_waits))
-        if found is None:
-            found = self._outlets[target, never_waits] = Outlet(self, target, mailbox, never_waits)
-        return found
+    def edge(self, *, never_waits: bool) -> Outlets:
+        """The outlets for an edge of the graph."""
+        return self.feedback if never_waits else self.outlets
 
     def blocks(self) -> None:
         """Something waits."""

@@ -12,6 +12,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from ..actors import Actor, DeadLetter, MailboxClosedError, Question
@@ -75,7 +76,7 @@ class TaskActor(Actor):
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.name = f"component {task.component!r} (task {task.task_id})"
         ids = env.ids()
-        self.outbox = Outbox(self._on_room, self._lost, ids.take, self._packed)
+        self.outbox = Outbox(self._on_room, self._lost, ids.take, self._packed, partial(env.reach, task.task_id))
         kind = StampingEmitter if env.plan.time.stamped else Emitter
         self.emitter = kind(
             self.name,
@@ -93,7 +94,8 @@ class TaskActor(Actor):
         self.telling = self.emitter.telling = Telling(
             self.emitter,
             Origin(task.component, task.task_id, WATERMARK_STREAM, WATERMARK_FIELDS),
-            env.mark_outlets(task, self.outbox),
+            self.outbox.outlets,
+            env.hearers(task.component),
             declared=spec.time.tells,
         )
         self.emitter.following = follow(env, task, self.emitter.streams.values(), self.telling)

@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..topology import EmitError, Origin, Segment
-from .outbox import Outlet
+from .outbox import Outlet, Outlets
 
 if TYPE_CHECKING:
     from ..windows import StreamClock
@@ -20,40 +20,42 @@ if TYPE_CHECKING:
 
 
 class Telling:
-    """Of one task. `outlets`: by the task that hears it. `declared`: does the component say that it tells?
+    """Of one task. `hearers`: the tasks that hear it. `declared`: does the component say that it tells?
 
     `clocks`: by the task that is sent their marks.
     """
 
-    def __init__(self, emitter: Emitter, origin: Origin, outlets: Mapping[int, Outlet], *, declared: bool) -> None:
+    def __init__(
+        self, emitter: Emitter, origin: Origin, outlets: Outlets, hearers: Sequence[int], *, declared: bool
+    ) -> None:
         self.told_ms: int | None = None
-        self.outlets = outlets
+        self.hearers = hearers
         self.declared = declared
         self.clocks: Mapping[int, StreamClock] = {}
         self._emitter = emitter
+        self._outlets = outlets
         self._origin = origin
 
     def tell(self, watermark_ms: int) -> None:
         """To all of them."""
         self._emitter.seal_branches()
         self.told_ms = watermark_ms
-        for outlet in self.outlets.values():
-            self._send(outlet, watermark_ms)
+        for task in self.hearers:
+            self._send(self._outlets[task], watermark_ms)
 
     def tell_some(self, tasks: Iterable[int], mark_ms: int) -> None:
         """To these, behind what has been sealed: how far what they read is."""
         for task in tasks:
-            self._send(self.outlets[task], mark_ms)
+            self._send(self._outlets[task], mark_ms)
 
     def again(self, task: int) -> None:
         """To one of them, if anything was told."""
-        outlet = self.outlets.get(task)
-        if outlet is None:
+        if task not in self.hearers:
             return
         followed = self.clocks.get(task)
         for told_ms in (None if followed is None else followed.told_ms, self.told_ms):
             if told_ms is not None:
-                self._send(outlet, told_ms)
+                self._send(self._outlets[task], told_ms)
 
     def check(self) -> None:
         """EmitError if the component has not declared that it tells watermarks."""

@@ -39,33 +39,34 @@ class Taker(Protocol):
 class Group:
     """The targets of one shuffle-like subscription, as one emitting task sees them."""
 
-    __slots__ = ("_last", "_outbox", "_takers", "_took")
+    __slots__ = ("_grouping", "_last", "_outbox", "_takers")
 
     def __init__(self, outbox: Outbox, grouping: Spreading, takers: Mapping[int, Taker]) -> None:
         self._outbox = outbox
-        self._takers = {target: takers[target] for target in grouping.targets}
-        self._took = grouping.took
+        self._takers = takers  # they may be made when they are asked for: that is when something waits
+        self._grouping = grouping
         self._last: Waiting | None = None
 
     def wait(self, segment: Segment, choices: Sequence[tuple[int, ...]] | None = None) -> None:
         """Rows for which there is no room now; `choices`: the targets that may take each (None: any)."""
         last = self._last
         if last is None or last.sealed:
-            last = self._last = Waiting(self._outbox, self._takers, self._took)
+            last = self._last = Waiting(self._outbox, self._grouping, self._takers)
         last.add(Parcel(segment, self._outbox.new_edge, choices))
 
 
 class Waiting:
     """Some of the rows of a group. `sealed`: no more may be added."""
 
-    __slots__ = ("_absent", "_gone", "_outbox", "_parcels", "_takers", "_took", "sealed")
+    __slots__ = ("_absent", "_gone", "_outbox", "_parcels", "_takers", "_targets", "_took", "sealed")
 
-    def __init__(self, outbox: Outbox, takers: Mapping[int, Taker], took: Callable[[int, int], None]) -> None:
+    def __init__(self, outbox: Outbox, grouping: Spreading, takers: Mapping[int, Taker]) -> None:
         self.sealed = False
         self._outbox = outbox
         self._takers = takers
-        self._took = took
-        self._absent = set(takers)  # the targets in whose outlets it does not stand
+        self._targets = grouping.targets
+        self._took = grouping.took
+        self._absent = set(grouping.targets)  # the targets in whose outlets it does not stand
         self._gone: set[int] = set()
         self._parcels: deque[Parcel] = deque()
 
@@ -117,7 +118,7 @@ class Waiting:
     def _lose(self, error: MailboxClosedError) -> None:
         """Rows of which every target has gone are lost."""
         gone, parcels = self._gone, self._parcels
-        alive = self._takers.keys() - gone
+        alive = gone.symmetric_difference(self._targets)  # those that are gone are among them
         for parcel in list(parcels):
             lost = parcel.lost(gone, alive)
             if lost is not None:

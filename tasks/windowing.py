@@ -69,7 +69,7 @@ def window_executor(
 
 def passing_side(tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper | None) -> TimeSide | None:
     """Of a bolt without windows."""
-    if keeper is None or not tools.emitter.telling.outlets:
+    if keeper is None or not tools.emitter.telling.hearers:
         return None
     return PassingSide(_tools(tools, env, task, keeper))
 
@@ -79,7 +79,7 @@ def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper) -
     return TimeTools(
         clock=env.clock,
         keeper=keeper,
-        tell=telling.tell if telling.outlets else None,
+        tell=telling.tell if telling.hearers else None,
         # Who tells watermarks of its own passes on only the end.
         tells=task.component in env.plan.time.tells and not telling.declared,
         sent=tools.emitter.sent,

@@ -148,7 +148,8 @@ class Grouping(ABC):
         """Called once, before anything else. `targets` are the task ids of the consumer."""
         self.context = context
         self.stream = stream
-        self.targets = tuple(sorted(targets))
+        in_order = tuple(sorted(targets))
+        self.targets = context.shared.setdefault((Grouping, in_order), in_order)  # one for a thousand emitters
 
     @abstractmethod
     def choose(self, values: Row) -> Sequence[int]:

@@ -225,7 +225,8 @@ def test_many_emitters_to_many_targets_share_one_table_of_orders_and_draw_for_th
         context = GroupingContext("c", seed, "b", Fields("n"), random.Random(seed), shared=shared)
         grouping.prepare(context, StreamId("c", "default"), range(200))
         groupings.append(grouping)
-    assert len(shared) == 1, "memory and start grow with the targets, not with the pairs"
+    assert len(shared) == 2, "memory and start grow with the targets, not with the pairs"  # the table, and the targets
+    assert len({id(grouping.targets) for grouping in groupings}) == 1
     rounds = [tuple(grouping.choose((number,))[0] for number in range(200)) for grouping in groupings]
     assert all(sorted(once) == list(range(200)) for once in rounds)
     assert len(set(rounds)) > 10
