@@ -25,13 +25,18 @@ class Rig:
         self.now_s = 0.0
         self.lost: list[Any] = []
         self.rooms = 0
-        outbox = Outbox(self.on_room, lambda segment, error: self.lost.append(segment), lambda: 1, lambda *_: [])
-        self.portions = Portions(outbox, lambda: self.now_s, 256, 1.0)
         self.boxes = [Box(4), Box(4)]
-        for target, box in enumerate(self.boxes):
-            outlet = outbox.outlet(target, box, never_waits=False)
+        outbox = Outbox(
+            self.on_room,
+            lambda segment, error: self.lost.append(segment),
+            lambda: 1,
+            lambda *_: [],
+            self.boxes.__getitem__,
+        )
+        self.portions = Portions(outbox, lambda: self.now_s, 256, 1.0)
+        for target in range(2):
             for _ in range(2):
-                outlet.send(Segment(ORIGIN, [0] * 4))
+                outbox.outlets[target].send(Segment(ORIGIN, [0] * 4))
         self.outbox = outbox
 
     def on_room(self) -> None:
