@@ -85,7 +85,8 @@ def part(segment: Segment, ids: IdSource, ackers: int) -> Parted:
     else:
         for offset, row in enumerate(pairs):
             if row:
-                moved = pairs[offset] = tuple([subs.get(pair, pair) for pair in row])
+                moved: Any = tuple([subs.get(pair, pair) for pair in row])
+                pairs[offset] = moved
                 for root in dict.fromkeys([root for root, _ in moved]):
                     left[root] = left.get(root, 0) + 1
         if segment.done is None:

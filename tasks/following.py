@@ -76,16 +76,17 @@ class TimeReader:
         """Rows whose order is not known."""
         try:
             if type(items) is ColumnRows:
-                if self._take is not None and self._sees_column(items.batch):
+                field = self._field
+                if not callable(field) and self._sees_column(items.batch, field):
                     return
                 items = items.items
             self.clock.see_together(_readable(self._values(items))[1])
         except ColumnsError:  # Python has no value for something in it: the component fails all of it
             return
 
-    def _sees_column(self, batch: Any) -> bool:
+    def _sees_column(self, batch: Any, field: str) -> bool:
         try:
-            return self.clock.see_greatest(to_ms(greatest_of(batch, self._field)))
+            return self.clock.see_greatest(to_ms(greatest_of(batch, field)))
         except TimestampError:  # not all are timestamps, as above
             return False
 

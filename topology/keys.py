@@ -197,9 +197,10 @@ def _text(value: str) -> int:
     # Every new key of a word count passes here: one call for each step, and what is rare costs nothing until it comes.
     try:
         data = _encoded(value)
-        state = _integer(data, "little") % DATA_PRIME + _TEXT_KEYS[len(data)]
     except UnicodeEncodeError:  # a lone surrogate, as in names of files
         return _data(TEXT, _TEXT_KEYS, _encoded(value, "utf-8", "surrogatepass"))
+    try:
+        state = _integer(data, "little") % DATA_PRIME + _TEXT_KEYS[len(data)]
     except IndexError:
         return _long(TEXT, data)
     return _residue(state * state * state)
