@@ -241,7 +241,7 @@ FIRST_LOOK = {
     "windows_fire_a_millisecond_late": 11,
     "nothing_is_told_again": 2,
     "an_end_is_told_once": 73,
-    "marks_overtake_rows": 17,
+    "marks_overtake_rows": 56,
     "an_interval_that_is_over_speaks_for_its_input": 8,
     "what_was_held_is_not_failed": 23,
     "an_instance_has_no_alarm_until_something_comes": 62,
