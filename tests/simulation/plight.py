@@ -58,11 +58,11 @@ class Plight:
         takes_s = self.chance.choice((None, None, 0.5))
         return Hang(self.hung, self.chance.randrange(parallelism), from_s, to_s, takes_s)
 
-    def settled(self, config: Config) -> Config:
-        """As many messages may be open as it takes."""
+    def settled(self, config: Config, *, forgets: bool) -> Config:
+        """As many messages may be open as it takes: each that is forgotten is open until it times out."""
         if self.hung:
             return config.merge({"max_spout_pending": None})
         if self.holds:
-            most = self.holding + self.chance.choice((1, 1, 5, 100))
+            most = None if forgets else self.holding + self.chance.choice((1, 1, 5, 100))
             return config.merge({"max_spout_pending": most, "message_timeout_s": 10 * self.HOLDS_S})
         return config
