@@ -26,7 +26,8 @@ CALM = 0.25
 
 CALM_TIMEOUT_S = 60.0
 LIVENESS_S = 1200.0
-"""A thousand rows, five at a time, and forgotten ones that hold up the others for 30 s: that takes long."""
+"""A thousand rows, five at a time, and forgotten ones that hold up the others for 30 s: that takes long. With a message
+timeout that is longer than that it takes as many times longer."""
 
 
 @dataclass
@@ -187,7 +188,8 @@ def run(
             calm=lambda: not simulation.kinds,
         )
         loop.world.call_at(loop.world.now_s + 2.0, progress.watch)
-        storm.outcome = await simulation.run(topology, config, faults_s=faults_s, liveness_s=LIVENESS_S)
+        liveness_s = LIVENESS_S * max(1.0, timeout_s / 30)
+        storm.outcome = await simulation.run(topology, config, faults_s=faults_s, liveness_s=liveness_s)
 
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # hundreds of bolts fail on purpose
