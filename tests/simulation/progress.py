@@ -107,15 +107,14 @@ class Progress:
         """What there was to do all the time."""
         ghost, book = self.ghost, self.sources[source].book
         for (name, message, attempt), at_s in ghost.complete.items() if not self.hangs else ():
-            latest = message in book.open and book.emitted[message] == attempt  # else it was a dead process's
-            if name == source and at_s < before_s and latest:
+            if name == source and at_s < before_s and _is_open(book, message, attempt):
                 emission = (name, message, attempt)
                 return f"{emission} is complete since {at_s:.3f} s, and is not acked"
         hung = ghost.hang.component if ghost.hang is not None and self.hangs else None
         for (node, consumer, _), (emission, at_s) in ghost.waiting.items():
-            tree = ghost.trees[emission]
-            lost = tree.over or tree.failed or emission[1] not in book.open
-            if emission[0] == source and at_s < before_s and consumer != hung and not lost:
+            if emission[0] != source or at_s >= before_s or consumer == hung or ghost.trees[emission].failed:
+                continue
+            if _is_open(book, *emission[1:]):
                 return f"row {node} is on its way to {consumer} since {at_s:.3f} s"
         if book.queue and book.queue[0][0] < before_s and (self._limit is None or len(book.open) < self._limit):
             return f"{source} has had something to emit since {book.queue[0][0]:.3f} s, and {len(book.open)} are open"
@@ -127,3 +126,8 @@ class Progress:
             self.world.problem(
                 f"{emission} has failed ({failure.reason}), and nothing of it has; {rows} rows were open"
             )
+
+
+def _is_open(book: Any, message: int, attempt: int) -> bool:
+    """Is it this attempt that is open? (Of one that a dead process has made, rows may be lost.)"""
+    return message in book.open and book.emitted[message] == attempt

@@ -315,7 +315,7 @@ class WorkersWorkload:
             unsettled=self.unsettled,
             check=self.ghost.at_the_end,
             faults_s=faults_s,
-            liveness_s=LIVENESS_S + 4 * 10.0 + 10 * LIVENESS_S,
+            liveness_s=20 * LIVENESS_S,
             warm_up_s=WARM_UP_S,
         )
 
@@ -370,7 +370,7 @@ class WorkersWorkload:
             bound_s = LIVENESS_S + (4 * self.timeout_s if self.timeout_s < LONG_S else 0)
             if not any(self.unsettled()):
                 self.rests_from_s = now_s
-            elif now_s > self.healed_s + bound_s and not self._gets_on(now_s):
+            elif now_s > self.healed_s + bound_s and not self._gets_on(now_s, bound_s):
                 what = "\n    ".join(list(self.unsettled())[:8])
                 self.world.problem(f"{bound_s:g} s after the last fault not all is settled:\n    {what}")
             return False
@@ -384,12 +384,12 @@ class WorkersWorkload:
                 self.world.problem(what)
         return True
 
-    def _gets_on(self, now_s: float) -> bool:
+    def _gets_on(self, now_s: float, bound_s: float) -> bool:
         """Is it only much to do? (Four hundred messages one at a time, through bolts that hold each for a tick.)"""
         acked = self.ghost.acked
         if acked != self._acked[0]:
             self._acked = acked, now_s
-        return now_s < self._acked[1] + STILL_S and now_s < self.healed_s + 4 * LIVENESS_S
+        return now_s < self._acked[1] + STILL_S and now_s < self.healed_s + 3 * bound_s
 
     def unsettled(self) -> Iterator[str]:
         if self.world.now_s < self.load_until_s:
