@@ -21,7 +21,7 @@ from operator import methodcaller
 from typing import Any, Final
 
 from ...cluster import LocalCluster, RunningTopology, TopologyFailedError
-from ...topology import Config, Fields, Topology
+from ...topology import Config, Fields, Topology, make_plan
 from .errors import InvariantError
 from .faults import Fault, draw, kinds_of
 from .harm import draw_machine
@@ -162,7 +162,8 @@ class Simulation:
 
     async def _main(self, process: Process) -> None:
         self._ending = asyncio.get_running_loop().create_future()
-        self.wires = Wires(process)
+        settings = Config().merge(self.topology.config).merge(self._config)
+        self.wires = Wires(process, make_plan(self.topology, settings))
         self._operator.rewire()
         async with LocalCluster(rng=process.rng, wire=self.wires) as cluster:
             self._running = running = await cluster.submit("storm", self.topology, self._config)

@@ -19,17 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 from ...acker import Acks, Init, Verdicts
 from ...actors import Inbox, Mailbox, MailboxClosedError, Parked
-from ...topology import Segment
+from ...topology import Plan, Segment
 
 if TYPE_CHECKING:
     from .process import Process
 
 
 class Wires:
-    """All wires of one process: give it to `LocalCluster(wire=…)`. The fault script sets the rates (0 to 1)."""
+    """All wires of one process: give it to `LocalCluster(wire=…)`. The fault script sets the rates (0 to 1).
 
-    def __init__(self, process: Process) -> None:
+    `plan`: of the topology that runs there; the trace names its tasks.
+    """
+
+    def __init__(self, process: Process, plan: Plan) -> None:
         self.process = process
+        self._plan = plan
         self.chance = process.world.chance.stream(f"wires {process.name}.{process.incarnation}")
         self.segment_loss = 0.0
         self.loss = 0.0
@@ -38,18 +42,16 @@ class Wires:
         self.late_s = 0.0
         self.carried = 0
         self.forced: set[int] = set()
-        self._boxes: dict[int, Mailbox] = {}
 
     def __call__(self, source: int, target: int, mailbox: Mailbox) -> Inbox:
         """See `aiostorm.tasks.Wire`."""
-        self._boxes[target] = mailbox
         return _Wire(self, source, target, mailbox)
 
     def name(self, task_id: int) -> str:
         """The name of a task, as in "count[5]"."""
-        box = self._boxes.get(task_id)
-        reader = box.reader if box is not None else None
-        return reader.rpartition("/")[2] if reader else f"[{task_id}]"
+        plan = self._plan
+        component = "topology_master" if task_id == plan.master else plan.tasks[task_id - 1].component
+        return f"{component}[{task_id}]"
 
     def check_fill(self, target: int, box: Mailbox) -> None:
         """No mailbox holds more than its capacity, but for edges inside a cycle."""
