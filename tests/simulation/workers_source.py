@@ -92,7 +92,7 @@ class Reader:
             self._shelf.hand_over(self)
         message = self._shelf.take()
         if message is not None:
-            self.revoked.discard(message)
+            # One that was revoked stays so: if its turn came again, both of its attempts are settled, and one counts.
             self.emitted[message] = self._shelf.emitted[message]
             self.open[message] = None
         return message
