@@ -6,6 +6,7 @@
 2. A node is closed when its tuple was executed to its end (rich bolts: acked). What it emitted was opened before.
 3. An emission is acked only when all its nodes are closed and none of them failed; after that none of it is executed.
 4. What one task sends another on a stream arrives in the order in which it was emitted (nodes are numbered).
+5. A row is executed at most once by each consumer: by one of its tasks, or by each with all-grouping.
 """
 
 from __future__ import annotations
@@ -105,10 +106,13 @@ class Ghost:
             self.touched_s[emission[0]] = now_s
             if tree.acked and self.world.current.alive:
                 self.world.problem(f"{component} executes a tuple of {emission} after its ack")
-            if (node, component, index) in tree.open:
-                tree.open.discard((node, component, index))
-            else:
-                tree.open.discard((node, component, 0))
+            opened = (node, component, index)
+            if opened not in tree.open:
+                opened = (node, component, 0)
+            if opened in tree.open:
+                tree.open.discard(opened)
+            elif self.world.current.alive and not tree.acked:
+                self.world.problem(f"{component} executes row {node} again")
             if not (tree.open or tree.failed or tree.acked or tree.over):
                 self.complete.setdefault(emission, now_s)
 

@@ -19,6 +19,7 @@ from aiostorm.tasks.detaching import Detacher
 from aiostorm.tasks.emitter import Emitter
 from aiostorm.tasks.fates import Fates
 from aiostorm.tasks.outbox import Outlet
+from aiostorm.tasks.waiting import Parcel
 from aiostorm.topology import AllGrouping, Row, Segment
 
 from .planting import Plant, replaced
@@ -38,6 +39,7 @@ FIRST_LOOK = {
     "an anchor that is named twice cancels itself": 11,
     "the pieces of a segment share an edge": 18,
     "what is sent overtakes what is parked": 3,
+    "parked rows are dealt twice": 4,
     "all grouping leaves one out": 3,
     "only one parked sender is woken": 10,
     "the gate closes one piece late": 18,
@@ -193,6 +195,22 @@ def what_is_sent_overtakes_what_is_parked(original: Any) -> Any:
             original(self, segment)
 
     return send
+
+
+@bug(Parcel, "take")
+def parked_rows_are_dealt_twice(original: Any) -> Any:
+    """Those that are taken first are left where they are: the next target gets them, too, with other edges."""
+    last: list[Parcel] = []
+
+    def take(self: Parcel, target: int, most: int) -> Segment | None:
+        at, rest = self._at, self._rest
+        piece: Segment | None = original(self, target, most)
+        if piece is not None and not self.is_empty and self not in last:
+            last[:] = [self]
+            self._at, self._rest = at, rest
+        return piece
+
+    return take
 
 
 @bug(AllGrouping, "split")
