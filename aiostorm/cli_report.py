@@ -70,6 +70,14 @@ class Report:
         return sum(c.trees for c in self.metrics.values())
 
     @property
+    def done_before(self) -> str:
+        """Why nothing was processed, if an earlier run had done all there is; else empty."""
+        known = [c.progress for c in self.metrics.values() if c.progress is not None and c.progress.total]
+        if self.messages["acked"] or not known or any(p.before < p.total for p in known):
+            return ""
+        return "; ".join(f"all {p.total:,} {p.unit} were {p.note or 'done by an earlier run'}" for p in known)
+
+    @property
     def error_count(self) -> int:
         """Errors in user code; `errors` has the last of them."""
         return sum(c.errors for c in self.metrics.values())
@@ -92,6 +100,7 @@ def as_json(report: Report) -> str:
         "state": report.state,
         "elapsed_s": round(report.elapsed_s, 3),
         "problems": list(report.problems),
+        "done_before": report.done_before or None,
         "summary": report.summary,
         "results": report.results if report.summary is None else None,
         "messages": report.messages,
@@ -245,7 +254,10 @@ def _totals(report: Report) -> str:
         for name, c in _shown(report.metrics)
     ]
     components = table(rows, head, right=frozenset(range(1, len(head))))
-    return f"{printable(report.topology)} {report.state} after {report.elapsed_s:.1f} s\n{table(facts)}\n\n{components}"
+    end = f"{printable(report.topology)} {report.state} after {report.elapsed_s:.1f} s"
+    if report.done_before:
+        end += f": nothing was processed, {printable(report.done_before)}"
+    return f"{end}\n{table(facts)}\n\n{components}"
 
 
 def windows_text(c: ComponentMetrics) -> str:

@@ -70,13 +70,16 @@ class TimeMetrics:
 class ProgressMetrics:
     """How far a task or a component is with what it has to do: `done` of `total` parts, of which `unit` is the name.
 
-    `rows`: so many have been processed.
+    `rows`: so many have been processed. `before`: parts that an earlier run had done. `note`: what there is to say of
+    them.
     """
 
     unit: str
     done: int
     total: int
     rows: int = 0
+    before: int = 0
+    note: str = ""
 
     def __str__(self) -> str:
         rows = f", {self.rows:,} row{'' if self.rows == 1 else 's'}" if self.rows else ""
@@ -210,8 +213,10 @@ class ComponentMetrics:
         known = [t.progress for t in self.tasks if t.progress is not None]
         if not known:
             return None
-        done, total, rows = (sum(getattr(p, name) for p in known) for name in ("done", "total", "rows"))
-        return ProgressMetrics(known[0].unit, done, total, rows)
+        names = ("done", "total", "rows", "before")
+        done, total, rows, before = (sum(getattr(p, name) for p in known) for name in names)
+        note = next((p.note for p in known if p.note), "")
+        return ProgressMetrics(known[0].unit, done, total, rows, before, note)
 
     @property
     def replayed(self) -> int:

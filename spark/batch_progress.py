@@ -4,7 +4,7 @@
 
 1. A task writes its own store only, whole and atomically (DirectoryStore: 0600, one process at a time), and reads
    everybody's when it begins: so the next run may have more tasks, or fewer.
-2. The header says of which source it is: another one is refused, and nothing is overwritten.
+2. The header says of which source and which data it is: another one is refused, and nothing is overwritten.
 3. Two runs with one folder: the second one's first task finds the store in use, and is refused.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from .errors import SparkSourceError
 from .partitions import Known, merged
 
 _BLOB: Final = "progress"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _MAX_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -35,6 +36,8 @@ class BatchProgress:
         self._own = f"task-{index}"
         self._store = DirectoryStore(self._folder / self._own, max_bytes=_MAX_BYTES)
         self._written = b""
+        self.saved_at = ""
+        """When the runs before this one have kept something for the last time; empty if there was none."""
 
     async def open(self) -> tuple[Known, Known]:
         """What all tasks have kept, and what this one has. SparkSourceError if it is of another source, or in use."""
@@ -49,7 +52,7 @@ class BatchProgress:
             raise SparkSourceError(
                 f"progress={self._folder} cannot be used ({error}): give a folder that can be made and written here"
             ) from error
-        blobs = await self._calls.run(_read_all, self._folder)
+        blobs, self.saved_at = await self._calls.run(_read_all, self._folder)
         states = {name: self._checked(name, blob) for name, blob in blobs.items()}
         mine = [self._checked(self._own, own)] if own is not None else []
         return self._joined([state for name, state in states.items() if name != self._own] + mine), self._joined(mine)
@@ -77,8 +80,8 @@ class BatchProgress:
         for key, now in header.items():
             if found.get(key) != now:
                 raise SparkSourceError(
-                    f"progress={self._folder} is of another source: its {key} was {_short(found.get(key))}, and is "
-                    f"{_short(now)} now; give each source a folder of its own, or remove this one to begin anew"
+                    f"progress={self._folder} is of another source, or of other data: its {key} was "
+                    f"{_short(found.get(key))}, and is {_short(now)} now; give each source a folder of its own, or remove this one to begin anew"
                 )
         return found
 
@@ -95,14 +98,15 @@ class BatchProgress:
         )
 
 
-def _read_all(folder: Path) -> dict[str, bytes]:
-    """What all tasks have kept: without their locks, since what is written replaces a file as a whole. Blocks."""
-    found = {}
+def _read_all(folder: Path) -> tuple[dict[str, bytes], str]:
+    """What all tasks have kept, and when: without their locks, since a file is replaced as a whole. Blocks."""
+    found, newest_s = {}, 0.0
     for place in sorted(folder.glob("task-*")):
         file = place / f"{_BLOB}.blob"
         if file.is_file() and file.stat().st_size <= _MAX_BYTES:
             found[place.name] = file.read_bytes()
-    return found
+            newest_s = max(newest_s, file.stat().st_mtime)
+    return found, datetime.fromtimestamp(newest_s, UTC).strftime("%Y-%m-%d %H:%M UTC") if found else ""
 
 
 def _short(value: object) -> str:

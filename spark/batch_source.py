@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from .batch_data import Data, data_of
 from .errors import SparkJobError, SparkLostError, SparkSourceError
 from .fetching import Fetching, GoneError, planned
 from .needs import load
@@ -23,14 +24,20 @@ from .sessions import SessionLease, SessionSource, alive, brief, sessions, use_h
 from .types import arrow_schema, check_fields
 
 _USERS: Final = "SQLSTATE: 42"  # the SQL standard's class of what is written wrong, or names what is not there
-_SETTINGS: Final = {"spark.sql.execution.arrow.maxBytesPerBatch": 16 * 1024 * 1024}
+_SETTINGS: Final = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": 16 * 1024 * 1024,
+    "spark.sql.debug.maxToStringFields": 100_000,
+}
 
 Way = Literal["auto", "fetch", "push"]
 
 
 @dataclass(slots=True)
 class Opened:
-    """A source that can be read. `fetching`: None where only the push way is left; then `missing` says why."""
+    """A source that can be read. `fetching`: None where only the push way is left; then `missing` says why.
+
+    `data`: what it reads, as far as that is known.
+    """
 
     session: Any
     frame: Any
@@ -38,6 +45,7 @@ class Opened:
     partitions: int
     fetching: Fetching | None
     missing: str = ""
+    data: Data = field(default_factory=Data)
     users: int = 0
 
 
@@ -145,11 +153,19 @@ class BatchSource:
             "spark.sql.adaptive.enabled": str(self.adaptive).lower(),
         }
         own = planned(frame, settings)
+        data = self._data(own, session)
         try:
             fetching = Fetching(own)
         except GoneError as error:
-            return Opened(session, own, schema, own.rdd.getNumPartitions(), None, str(error))
-        return Opened(session, own, schema, fetching.partitions, fetching)
+            return Opened(session, own, schema, own.rdd.getNumPartitions(), None, str(error), data)
+        return Opened(session, own, schema, fetching.partitions, fetching, "", data)
+
+    def _data(self, own: Any, session: Any) -> Data:
+        use_here(own.sparkSession)  # its settings: how much of a plan is shown
+        try:
+            return data_of(own)
+        finally:
+            use_here(session)
 
     def _frame(self) -> tuple[Any, Any]:
         if self.frame is not None:

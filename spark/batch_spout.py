@@ -19,20 +19,21 @@ import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from ..actors import LoopClock, SystemRng
+from ..actors import LoopClock
 from ..topology import Failure, Outputs, Progress, Spout, SpoutCollector, TopologyContext
 from ..transport import TlsFiles
-from .batch_feed import Feed, FetchOpener, Opener
-from .batch_loads import FetchedLoad, Load, Piece
+from .batch_feed import Feed
+from .batch_loads import Piece
+from .batch_openers import Openers
 from .batch_progress import BatchProgress
+from .batch_samples import compare_samples
 from .batch_source import BatchSource, Opened, Way, chosen_way
 from .calls import SparkCalls, heard
-from .errors import SparkJobError, SparkLostError, SparkSourceError
-from .fetching import TooLargeError, cancel
+from .errors import SparkLostError, SparkSourceError
+from .fetching import TooLargeError
 from .group_size import GroupSize
-from .partitions import Known, Partitions, ReplayError, merged
-from .push_server import PushOpener, PushServer
-from .sessions import SessionSource, brief, is_lost, use_here
+from .partitions import Known, Partitions, merged
+from .sessions import SessionSource, brief, use_here
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -53,7 +54,8 @@ class SparkBatchSpout(Spout):
     `session`: a function that makes the SparkSession, or settings of Spark's; default: the one of this process, else a
     local one. `name`: what chunks are called (`flights/7/3`); default: the component's id. `ahead`: partitions that
     Spark computes at a time. `max_pending`: chunks in this process that are not acked yet. `in_order`: each task emits
-    its partitions in their order (never pushed). `progress`: a folder from which the next run goes on. `adaptive`: let
+    its partitions in their order (never pushed). `progress`: a folder from which the next run goes on; it is of this
+    source, and of one state of its data (which files, of what size and time; which versions of tables). `adaptive`: let
     Spark choose the number of partitions as it runs (then a run that goes on from `progress` may find another number,
     and is refused).
 
@@ -150,7 +152,7 @@ class SparkBatchSpout(Spout):
         self._failures = 0
         self._saved_s = self._clock.monotonic()
         self._dirty = self._closing = False
-        self._size = GroupSize()
+        self._openers = self._new_openers()
         try:
             self._opened = await self._calls.run(self._source.open)
             known = own = merged(())
@@ -159,21 +161,57 @@ class SparkBatchSpout(Spout):
                 known, own = await self._kept.open()
             self._known_rows = known.rows if self._index == 0 else 0
             self._begin(self._opened, known, own)
+            await self._go_on(self._opened, known)
         except BaseException:
             await self._end()
             raise
 
+    def _new_openers(self) -> Openers:
+        return Openers(
+            self._title,
+            self._group,
+            self._way,
+            self._chunk_rows,
+            self._ahead,
+            GroupSize(),
+            self._push_host,
+            self._push_tls,
+            pushes=self._way == "push",
+        )
+
     def _begin(self, opened: Opened, known: Known, own: Known) -> None:
         self._machine = Partitions(opened.partitions, index=self._index, tasks=self._tasks, known=known, own=own)
         self._metadata = dict(opened.schema.metadata or {})
-        self._pushes = self._way == "push"
+        self._before = self._machine.done
+        self._note = ""
+
+    async def _go_on(self, opened: Opened, known: Known) -> None:
+        """Compare what an earlier run has finished, say how far it was, and begin to read."""
+        machine = self._machine
+        if self._kept is not None and self._before:
+            samples = {p: digest for p, digest in known.samples.items() if p % self._tasks == self._index}
+            await self._calls.run(self._compare, opened, samples)
+            if machine.is_over:
+                self._note = f"done by an earlier run ({self._kept.saved_at}); remove {self._folder} to run again"
+            told = f"all were {self._note}" if self._note else "they are not run again"
+            level = logging.WARNING if self._note else logging.INFO
+            log.log(level, "%s: %d of %d partitions: %s", self._group, self._before, machine.total, told)
         self._feed = self._new_feed(opened)
         self._feed.begin()
+
+    def _compare(self, opened: Opened, samples: Mapping[int, int]) -> None:
+        """Are finished partitions what they were? Only asked of data that nothing else tells apart. Blocks."""
+        if samples and not opened.data.known:
+            use_here(opened.session)
+            opened.session.sparkContext.setJobGroup(self._group, f"{self._title}: samples", False)
+            compare_samples(opened.frame, opened.schema, self._chunk_rows, samples, self._title)
 
     def _header(self, opened: Opened) -> dict[str, Any]:
         return {
             "source": self._source.identity,
             "name": self._title,
+            "plan": opened.data.plan,
+            "data": opened.data.text,
             "columns": [f"{field.name} {field.type}" for field in opened.schema],
             "chunk_rows": self._chunk_rows,
             "partitions": opened.partitions,
@@ -189,7 +227,7 @@ class SparkBatchSpout(Spout):
         try:
             await self._end_feed()
             if self._kept is not None and self._feed is not None:
-                await self._kept.save(self._machine.state())
+                await self._kept.save(self._state())
         finally:  # also if it is interrupted: threads do what they were asked before they end
             if self._feed is not None:
                 self._calls.begin(self._feed.close).add_done_callback(heard)
@@ -274,7 +312,11 @@ class SparkBatchSpout(Spout):
     async def _save(self) -> None:
         assert self._kept is not None  # noqa: S101 - for the type checker
         self._dirty, self._saved_s = False, self._clock.monotonic()
-        await self._kept.save(self._machine.state())
+        await self._kept.save(self._state())
+
+    def _state(self) -> Mapping[str, Any]:
+        opened = self._opened
+        return self._machine.state(samples=opened is None or not opened.data.known)
 
     async def _finish(self) -> None:
         if self._kept is not None:
@@ -286,14 +328,15 @@ class SparkBatchSpout(Spout):
         if self._feed is None:
             return None
         machine = self._machine
-        return Progress(machine.done, machine.total, "partitions", machine.rows + self._known_rows)
+        rows = machine.rows + self._known_rows
+        return Progress(machine.done, machine.total, "partitions", rows, self._before, self._note)
 
     # -- Spark fails -------------------------------------------------------------------------------------------------
 
     def _new_feed(self, opened: Opened) -> Feed:
         feed = Feed(
             self._machine,
-            self._opener(opened),
+            self._openers.make(opened, self._machine),
             self._calls,
             ahead=self._ahead,
             max_pending=self._max_pending,
@@ -303,39 +346,6 @@ class SparkBatchSpout(Spout):
         if self._feed is not None:
             feed.ready = self._feed.ready
         return feed
-
-    def _opener(self, opened: Opened) -> Opener:
-        if opened.fetching is None and self._way == "fetch":
-            raise SparkSourceError(f'{self._title}: {opened.missing}; use way="auto" or "push"')
-        if self._pushes or opened.fetching is None:
-            return self._push_opener(opened)
-
-        def begin(partitions: list[int]) -> Load:
-            use_here(opened.session)
-            assert opened.fetching is not None  # noqa: S101 - for the type checker
-            fetched = opened.fetching.fetch(partitions, self._group)
-            return FetchedLoad(partitions, fetched, opened.schema, self._chunk_rows)
-
-        return FetchOpener(self._machine, begin, self._size, lambda: cancel(opened.session, self._group))
-
-    def _push_opener(self, opened: Opened) -> Opener:
-        host = self._push_host or "127.0.0.1"
-        server = PushServer(host, self._push_tls, SystemRng().token_bytes)
-
-        def job(server: PushServer) -> None:
-            use_here(opened.session)
-            opened.session.sparkContext.setJobGroup(self._group, f"{self._title}: push", False)
-            function = server.function(opened.schema, self._chunk_rows)
-            opened.frame.mapInArrow(function, "partition int, chunks long").collect()
-
-        return PushOpener(
-            self._machine,
-            server,
-            opened.schema,
-            readers=self._ahead,
-            job=job,
-            cancel=lambda: cancel(opened.session, self._group),
-        )
 
     def _changed(self) -> None:
         feed = self._feed
@@ -348,24 +358,7 @@ class SparkBatchSpout(Spout):
         self._collector.wake()
 
     def _told(self, error: Exception, opened: Opened) -> Exception:
-        """What has happened, in words. Blocks: it asks Spark."""
-        if isinstance(error, ReplayError):
-            return SparkSourceError(
-                f"{self._title}: {error}. Spark computes a partition again in any order it likes behind a shuffle: "
-                "sort it before, df.sort('a unique column'), or write it to Parquet first and read that"
-            )
-        if isinstance(error, TooLargeError | SparkSourceError):
-            return error
-        if self._pushes and isinstance(error, EOFError | ConnectionError):  # an executor or its task has gone
-            return SparkJobError(f"{self._title}: a partition was cut off ({error})")
-        if is_lost(error, opened.session):
-            if not self._source.can_reopen:
-                return SparkSourceError(
-                    f"{self._title}: the session of this DataFrame has ended ({brief(error)}): give a function that "
-                    "makes the DataFrame (with fields=), then it is made again in a new session"
-                )
-            return SparkLostError(f"{self._title}: Spark was lost ({brief(error)}); it is started again")
-        return SparkJobError(f"{self._title}: {brief(error)}")
+        return self._openers.told(error, opened, can_reopen=self._source.can_reopen)
 
     def _judged(self, told: asyncio.Future[Exception]) -> None:
         self._recovering = None
@@ -373,14 +366,14 @@ class SparkBatchSpout(Spout):
             return
         failure = told.exception()
         error: Exception = told.result() if failure is None else RuntimeError(repr(failure))
-        self._size.too_large()
+        self._openers.size.too_large()
         if isinstance(error, TooLargeError):
             if error.partitions > 1:
                 self._recover(error)
                 return
             if self._way == "auto":
                 log.info("%s: a partition is larger than spark.driver.maxResultSize: executors push", self._title)
-                self._pushes = True
+                self._openers.pushes = True
                 self._recover(error)
                 return
             error = SparkSourceError(
@@ -395,7 +388,7 @@ class SparkBatchSpout(Spout):
 
     def _recover(self, error: Exception) -> None:
         """Go on from what is acked or open, with the source as it is or opened again."""
-        lost = isinstance(error, SparkLostError)
+        lost, samples = isinstance(error, SparkLostError), self._machine.samples
         feed, opened = self._feed, self._opened
         assert feed is not None and opened is not None  # noqa: S101, PT018 - there was a feed that failed
 
@@ -404,7 +397,11 @@ class SparkBatchSpout(Spout):
                 feed.close()
             except Exception:
                 log.debug("%s: what was left of it", self._group, exc_info=True)
-            return self._source.open(opened) if lost else opened
+            if not lost:
+                return opened
+            anew = self._source.open(opened)
+            self._compare(anew, samples)
+            return anew
 
         self._recovering = self._calls.begin(again)
         self._recovering.add_done_callback(self._recovered)

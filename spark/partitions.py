@@ -13,7 +13,8 @@
    noticed before it is mixed with what is there.
 5. A finished partition is never taken. One with a chunk that was given up ends, but is not finished: the next run reads
    it again.
-6. What `state` gives is enough to go on from after a crash, with any number of tasks; `merged` joins what several tasks
+6. Of a finished partition the digest of its first chunk is remembered (a sample; 0: it had none).
+7. What `state` gives is enough to go on from after a crash, with any number of tasks; `merged` joins what several tasks
    have kept.
 """
 
@@ -50,7 +51,10 @@ class Chunk(NamedTuple):
 
 @dataclass(slots=True)
 class Begun:
-    """A partition that is neither untouched nor finished. `length`: how many chunks it has, once that is known."""
+    """A partition that is neither untouched nor finished.
+
+    `first`: the digest of its first chunk. `length`: how many chunks it has. Both: once that is known in this run.
+    """
 
     acked: Runs = field(default_factory=Runs)
     sum: int = 0
@@ -58,6 +62,7 @@ class Begun:
     open: dict[int, Chunk] = field(default_factory=dict)
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
     given_up: set[int] = field(default_factory=set)
+    first: int = 0
     length: int | None = None
 
     @property
@@ -118,11 +123,12 @@ class _Reading:
 
 
 class Known(NamedTuple):
-    """What tasks have kept. `rows`: of what is finished."""
+    """What tasks have kept. `rows` and `samples` (by partition): of what is finished."""
 
     finished: Runs
     rows: int
     begun: dict[int, Begun]
+    samples: dict[int, int]
 
 
 class Partitions:
@@ -150,6 +156,7 @@ class Partitions:
         self._kept = {p: b for p, b in own.begun.items() if p not in mine}  # others may not have read them yet
         self._finished = own.finished.copy()
         self._finished_rows = own.rows
+        self._samples = dict(own.samples)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -190,6 +197,8 @@ class Partitions:
         if number != reading.next:
             raise ValueError(f"chunk {number} of partition {partition} came, {reading.next} is next")
         reading.next += 1
+        if number == 0:
+            begun.first = digest
         reading.compare(partition, number, digest)
         if reading.next >= reading.known:
             self._suspects.discard(partition)
@@ -253,10 +262,16 @@ class Partitions:
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
+    @property
+    def samples(self) -> dict[int, int]:
+        """Of what this task has finished."""
+        return dict(self._samples)
+
+    def state(self, *, samples: bool = True) -> dict[str, Any]:
         """As plain data, for JSON: what this task has finished, and what it has begun."""
         begun = {str(p): _shown(b) for p, b in sorted((self._kept | self._begun).items())}
-        return {"finished": str(self._finished), "rows": self._finished_rows, "begun": begun}
+        sampled = {str(p): f"{digest:016x}" for p, digest in self._samples.items()} if samples else {}
+        return {"finished": str(self._finished), "rows": self._finished_rows, "begun": begun, "samples": sampled}
 
     def _begin(self, partition: int) -> Begun:
         if partition not in self._taken:
@@ -274,6 +289,7 @@ class Partitions:
             self.done += 1
             self._finished.add(partition)
             self._finished_rows += begun.rows
+            self._samples[partition] = begun.first
             del self._begun[partition]
 
 
@@ -284,15 +300,17 @@ def merged(states: Iterable[Mapping[str, Any]]) -> Known:
     """What anybody has finished is; of what was begun, who got further is right. ValueError, KeyError if unreadable."""
     finished, rows = Runs(), 0
     begun: dict[int, Begun] = {}
+    samples: dict[int, int] = {}
     for state in states:
         for begin, end in Runs.parsed(state["finished"]).pairs():
             finished.add_range(begin, end)
         rows += _count(state["rows"])
+        samples.update((int(text), int(digest, 16)) for text, digest in dict(state["samples"]).items())
         for text, shown in dict(state["begun"]).items():
             found, partition = _read(shown), int(text)
             if partition not in begun or len(found.acked) > len(begun[partition].acked):
                 begun[partition] = found
-    return Known(finished, rows, {p: b for p, b in begun.items() if p not in finished})
+    return Known(finished, rows, {p: b for p, b in begun.items() if p not in finished}, samples)
 
 
 def _shown(begun: Begun) -> dict[str, Any]:

@@ -76,11 +76,7 @@ class PushServer:
 
     def function(self, schema: Any, chunk_rows: int) -> Any:
         """For `mapInArrow`."""
-        cloudpickle = load("pyspark.cloudpickle")
-        from . import chunking, digests, pushing
-
-        for module in (chunking, digests, pushing):  # so that aiostorm need not be installed where executors run
-            cloudpickle.register_pickle_by_value(module)
+        by_value()
         return pusher(self.address, self._token, self._authority, schema.serialize().to_pybytes(), chunk_rows)
 
     def accept(self) -> tuple[Any, int]:
@@ -219,6 +215,15 @@ class PushOpener:
     def _accepted(self) -> Load:
         sock, partition = self._server.accept()
         return PushedLoad(sock, partition, self._schema)
+
+
+def by_value() -> None:
+    """What runs in executors travels there as it is: aiostorm need not be installed where they run."""
+    cloudpickle = load("pyspark.cloudpickle")
+    from . import chunking, digests, pushing
+
+    for module in (chunking, digests, pushing):
+        cloudpickle.register_pickle_by_value(module)
 
 
 def _is_loopback(host: str) -> bool:

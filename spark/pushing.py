@@ -59,6 +59,27 @@ def pusher(
     return push
 
 
+def sampler(wanted: list[tuple[int, int]], schema: bytes, chunk_rows: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The function for `mapInArrow` that gives the digest of a partition's first chunk, if it is one of `wanted`."""
+
+    def sample(batches: Iterator[Any]) -> Iterator[Any]:
+        import importlib
+
+        import pyarrow as pa
+
+        partition = importlib.import_module("pyspark").TaskContext.get().partitionId()
+        if not any(begin <= partition < end for begin, end in wanted):
+            return
+        declared, chunker = pa.ipc.read_schema(pa.py_buffer(schema)), Chunker(chunk_rows)
+        whole = (chunk for batch in batches for chunk in chunker.add(_cast(batch, declared)))
+        first = next(whole, None) or chunker.end()
+        if first is not None:
+            digest = [f"{digest_of(0, first):016x}"]
+            yield pa.record_batch({"partition": pa.array([partition], pa.int32()), "digest": pa.array(digest)})
+
+    return sample
+
+
 def send_partition(
     batches: Iterator[Any],
     partition: int,

@@ -143,7 +143,9 @@ class TaskActor(Actor):
             return None
         try:
             found = component.progress()
-            return None if found is None else ProgressMetrics(found.unit, found.done, found.total, found.rows)
+            if found is None:
+                return None
+            return ProgressMetrics(found.unit, found.done, found.total, found.rows, found.before, found.note)
         except Exception as error:
             if component is not self._blamed:
                 self._blamed = component

@@ -43,13 +43,16 @@ class Failure:
 class Progress(NamedTuple):
     """How far a task is with what it has to do: `done` of `total` parts, called `unit`; `rows` of them are processed.
 
-    `total` 0: there is nothing to do.
+    `total` 0: there is nothing to do. `before`: so many parts were done by an earlier run. `note`: what people should
+    know of that ("done by an earlier run of …").
     """
 
     done: int
     total: int
     unit: str
     rows: int = 0
+    before: int = 0
+    note: str = ""
 
 
 class TopologyContext:

@@ -159,8 +159,20 @@ def test_progress():
     found = report(metrics=TopologyMetrics([ComponentMetrics("flights", "spout", tasks)]))
     assert "\nprogress  flights: 7 of 8 partitions, 1,200 rows\n" in as_text(found)
     shown = json.loads(as_json(found))["components"]["flights"]["progress"]
-    assert shown == {"unit": "partitions", "done": 7, "total": 8, "rows": 1_200}
+    assert shown == {"unit": "partitions", "done": 7, "total": 8, "rows": 1_200, "before": 0, "note": ""}
     assert ComponentMetrics("late", "bolt", (TaskMetrics(4),)).progress is None
+
+
+def test_a_run_that_an_earlier_one_had_completed_says_so():
+    note = "done by an earlier run (2026-11-21 05:00 UTC); remove /data/progress to run again"
+    tasks = tuple(TaskMetrics(n, progress=ProgressMetrics("partitions", 1, 1, 0, 1, note)) for n in (1, 2))
+    found = report(metrics=TopologyMetrics([ComponentMetrics("flights", "spout", tasks)]))
+    assert f" s: nothing was processed, all 2 partitions were {note}\n" in as_text(found)
+    assert json.loads(as_json(found))["done_before"] == f"all 2 partitions were {note}"
+    some = (tasks[0], TaskMetrics(2, progress=ProgressMetrics("partitions", 1, 1, 0)))
+    found = report(metrics=TopologyMetrics([ComponentMetrics("flights", "spout", some)]))
+    assert "nothing was processed" not in as_text(found)
+    assert json.loads(as_json(found))["done_before"] is None
 
 
 def test_results_are_cut_for_people_only():

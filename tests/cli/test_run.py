@@ -74,6 +74,7 @@ def test_json(aiostorm: Command, loop: str):
         "topology": "mine",
         "state": "finished",
         "problems": [],
+        "done_before": None,
         "summary": {"sum": 9900},
         "results": None,
         "messages": {"acked": 100, "failed": 0, "replayed": 0, "dead_lettered": 0, "given_up": 0, "pending": 0},

@@ -99,7 +99,10 @@ async def test_what_was_kept_is_gone_on_from_and_compared(spark: Any, tmp_path: 
             await finished(counting(other, Chunks()))
         await running.kill(wait_s=0)
     assert {path.stat().st_mode & 0o777 for path in Path(folder).rglob("*.blob")} == {0o600}  # noqa: ASYNC240
-    for shift, rows, says in ((1, 100, "different"), (0, 50, "chunk_rows was 100, and is 50 now")):
+    for shift, rows, says in (
+        (1, 100, "of another source, or of other data: its plan was"),
+        (0, 50, "chunk_rows was 100, and is 50 now"),
+    ):
         wrong = SparkBatchSpout(await source(shift), chunk_rows=rows, progress=folder, name="n")
         with pytest.raises(TopologyFailedError, match=says):
             await finished(counting(wrong, Chunks()))

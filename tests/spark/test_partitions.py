@@ -41,6 +41,20 @@ def test_a_partition_is_finished_when_all_its_chunks_are_acked() -> None:
     assert (machine.done, machine.is_over, machine.rows) == (2, True, 30)
 
 
+def test_the_first_chunk_of_a_finished_partition_is_remembered() -> None:
+    machine = Partitions(3)
+    machine.take(3)
+    for partition, length in ((0, 2), (1, 0), (2, 1)):
+        read(machine, partition, length)
+    machine.acked(0, 0)
+    machine.acked(0, 1)
+    assert machine.samples == {0: digest(0, 0), 1: 0}
+    assert resumed(machine).samples == machine.samples
+    assert machine.state(samples=False)["samples"] == {}
+    after = Partitions(3, known=resumed(machine), own=resumed(machine))
+    assert after.samples == machine.samples
+
+
 def test_no_partitions_is_over_at_once() -> None:
     machine = Partitions(0)
     assert machine.is_over
