@@ -234,19 +234,23 @@ class LocalCluster:
 
 @asynccontextmanager
 async def running(
-    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str = "topology"
+    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str | None = None
 ) -> AsyncIterator[RunningTopology]:
-    """One topology for the length of a block: `async with aiostorm.running(topology) as running: …`."""
+    """One topology for the length of a block: `async with aiostorm.running(topology) as running: …`.
+
+    It has the topology's own name, unless another one is given; "topology" if it has none.
+    """
     async with LocalCluster() as cluster:
-        yield await cluster.submit(name, topology, config)
+        yield await cluster.submit(name or topology.name or "topology", topology, config)
 
 
 def cleanup_ctx(
-    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str = "topology", key: Any = None
+    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str | None = None, key: Any = None
 ) -> Callable[[Any], AsyncIterator[None]]:
     """For aiohttp: `app.cleanup_ctx.append(aiostorm.cleanup_ctx(topology, key=RUNNING))`.
 
-    The topology runs as long as the application; with a key (an `aiohttp.web.AppKey`), `app[key]` is its handle.
+    The topology runs as long as the application; with a key (an `aiohttp.web.AppKey`), `app[key]` is its handle. Its
+    name: see `running`.
     """
 
     async def context(app: Any) -> AsyncIterator[None]:
@@ -259,9 +263,12 @@ def cleanup_ctx(
 
 
 def lifespan(
-    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str = "topology"
+    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str | None = None
 ) -> Callable[[Any], Any]:
-    """For ASGI frameworks: `FastAPI(lifespan=aiostorm.lifespan(topology))`; the handle is `request.state.running`."""
+    """For ASGI frameworks: `FastAPI(lifespan=aiostorm.lifespan(topology))`; the handle is `request.state.running`.
+
+    Its name: see `running`.
+    """
 
     @asynccontextmanager
     async def context(app: Any) -> AsyncIterator[dict[str, RunningTopology]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import signal
 import threading
@@ -241,3 +242,19 @@ async def test_no_callback_is_left_in_the_loop() -> None:
         await running.wait_idle()
     left = [handle for handle in scheduled if not handle.cancelled() and handle not in before]
     assert not left
+
+
+async def test_a_topology_that_is_embedded_has_its_own_name() -> None:
+    named = dataclasses.replace(line(Numbers(5), sink=Recorder()), name="sums")
+    async with aiostorm.running(named) as running:
+        assert running.name == "sums"
+    async with aiostorm.running(named, name="mine") as running:
+        assert running.name == "mine"
+    async with aiostorm.running(line(Numbers(5), sink=Recorder())) as running:
+        assert running.name == "topology"
+    async with aiostorm.lifespan(named)(object()) as state:
+        assert state["running"].name == "sums"
+    app = web.Application()
+    app.cleanup_ctx.append(aiostorm.cleanup_ctx(named, key=RUNNING))
+    async with TestServer(app):
+        assert app[RUNNING].name == "sums"
