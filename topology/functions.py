@@ -9,7 +9,7 @@
 2. A result is a tuple (or list) of values; with one declared field it is the value itself. A plain function that
    returns None emits nothing; a generator emits what it yields.
 3. A function spout is called once per task; what it yields is emitted, and when it ends the task is finished. If it
-   needs one argument, that is the `TopologyContext`.
+   needs one argument that is named `context` or annotated `TopologyContext`, it is given that; any other is refused.
 4. What is decorated stays callable as the plain function.
 5. A function spout may yield a pyarrow.RecordBatch: it is one message. A function bolt with `arrow=True` takes one.
 6. A function component emits on its default stream only. For several streams write a `BasicBolt` or a `Spout`.
@@ -109,16 +109,13 @@ class FunctionSpout(_FunctionComponent):
     ) -> None:
         super().__init__(fn, outputs, blocking, config)
         self.tracked = tracked
-        # Not an argument with a default: that may be anything, as in `def numbers(limit=10)`.
-        self.wants_context = self.min_args == 1
         if self.style != "generator":
             raise TopologyError([f"@spout needs a generator function (one with yield); {self.name!r} is none"])
-        if self.min_args > 1:
-            problem = (
-                f"@spout function {self.name!r} needs {self.min_args} arguments; it may take one, the "
-                "TopologyContext: bind the others with functools.partial or a closure"
-            )
-            raise TopologyError([problem])
+        # Not an argument with a default: that may be anything, as in `def numbers(limit=10)`.
+        needed = _needed(fn)
+        self.wants_context = len(needed) == 1 and _is_context(needed[0])
+        if needed and not self.wants_context:
+            raise TopologyError([_unbound(self.name, [p.name for p in needed])])
 
 
 @overload
@@ -201,6 +198,32 @@ def _called(fn: Callable[..., Any]) -> Any:
     while isinstance(bare, functools.partial):
         bare = bare.func
     return bare if inspect.isroutine(bare) or inspect.isclass(bare) else type(bare).__call__
+
+
+def _needed(fn: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The positional arguments that have no default."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # some builtins do not say
+        return []
+    return [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+
+
+def _is_context(parameter: inspect.Parameter) -> bool:
+    """Is it meant for the TopologyContext? Annotations may be text."""
+    annotation = parameter.annotation
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return parameter.name.strip("_") in ("context", "ctx", "") or text.rpartition(".")[2] == "TopologyContext"
+
+
+def _unbound(name: str, needed: list[str]) -> str:
+    """What to do about arguments of a spout that nothing gives."""
+    given = ", ".join(f"{argument}=…" for argument in needed if argument not in ("context", "ctx"))
+    return (
+        f"@spout function {name!r} needs {', '.join(needed)}, but a spout is called without arguments, or with "
+        "one that is named context or annotated TopologyContext: bind the others, as in "
+        f"spout(outputs=…)(functools.partial({name}, {given})), or define the spout inside a function that takes them"
+    )
 
 
 def _arity(fn: Callable[..., Any], name: str) -> tuple[int, int | None]:

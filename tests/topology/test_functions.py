@@ -37,6 +37,14 @@ async def async_generator(a: int) -> Any:
     yield a
 
 
+def lines() -> Any:
+    yield "the cat sat"
+
+
+def replay(path: str) -> Any:
+    yield path
+
+
 class CallsGenerator:
     def __init__(self) -> None:
         self.seen: list[int] = []
@@ -99,9 +107,9 @@ def test_what_is_decorated_stays_the_function() -> None:
         (bolt(Fields("a"))(plain), Fields("a")),
         (bolt(outputs=Fields("a", "b"))(plain), Fields("a", "b")),
         (bolt({"default": "a"})(plain), {"default": "a"}),
-        (spout(generator), None),
-        (spout("a", "b")(generator), ("a", "b")),
-        (spout(outputs="a")(generator), "a"),
+        (spout(lines), None),
+        (spout("a", "b")(lines), ("a", "b")),
+        (spout(outputs="a")(lines), "a"),
     ],
     ids=str,
 )
@@ -112,9 +120,9 @@ def test_fields_come_by_position_or_as_outputs(decorated: Any, outputs: Any) -> 
 def test_options_are_kept() -> None:
     made = bolt("a", blocking=True, config={"turn_max_ms": 3})(plain)
     assert (made.blocking, made.config) == (True, {"turn_max_ms": 3})
-    source = spout("a", tracked=False, blocking=True, config={"max_spout_pending": 3})(generator)
+    source = spout("a", tracked=False, blocking=True, config={"max_spout_pending": 3})(lines)
     assert (source.tracked, source.blocking, source.config) == (False, True, {"max_spout_pending": 3})
-    assert spout("a")(generator).tracked is True
+    assert spout("a")(lines).tracked is True
 
 
 def numbers() -> Any:
@@ -129,6 +137,10 @@ def with_context(context: TopologyContext) -> Any:
     yield context.task_id
 
 
+def annotated(of_this_task: TopologyContext) -> Any:
+    yield of_this_task.task_id
+
+
 async def forever(context: TopologyContext) -> Any:
     yield context
 
@@ -139,6 +151,8 @@ async def forever(context: TopologyContext) -> Any:
         (numbers, False, False),
         (limited, False, False),
         (with_context, False, True),
+        (annotated, False, True),
+        (lambda ctx: (yield ctx), False, True),
         (forever, True, True),
         (functools.partial(limited, 3), False, False),
         (functools.partial(limited, limit=3), False, False),
@@ -156,7 +170,10 @@ def test_a_spout_gets_the_context_if_it_needs_an_argument(fn: Any, is_async: boo
     [
         (lambda: spout("a")(plain), "needs a generator function .*'plain' is none"),
         (lambda: spout("a")(coroutine), "needs a generator function"),
-        (lambda: spout("a")(lambda x, y: (yield x)), "needs 2 arguments.*functools.partial"),
+        (lambda: spout("a")(lambda x, y: (yield x)), "needs x, y, but.*functools.partial"),
+        (lambda: spout("a")(replay), r"'replay' needs path, but .*functools.partial\(replay, path=…\)"),
+        (lambda: spout(replay), r"'replay' needs path, but"),
+        (lambda: spout("a")(lambda context, path: (yield path)), r"functools.partial\(<lambda>, path=…\)"),
         (lambda: bolt("a")(lambda x, *, y: x), "needs y by keyword.*functools.partial"),
         (lambda: bolt("a", outputs="b"), "either by position or as outputs="),
         (lambda: spout("a", outputs="b"), "either by position or as outputs="),
