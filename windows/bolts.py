@@ -4,7 +4,7 @@
     class Average(WindowedBolt):      init_state, execute, merge, purge               JStorm's way: states
     class Report(BufferedWindowBolt): execute(window)                                 Storm's way: the tuples
 
-1. Settings are class attributes or arguments; arguments come first.
+1. Settings are class attributes or arguments; arguments come first (keywords.py has their names and types).
 2. Everything that can be seen to be wrong is said when the topology is built, with the field that is meant.
 3. What a method returns is emitted: None is nothing, a tuple is a row, any other iterable is rows, and on a stream of
    one field anything else is a value.
@@ -16,10 +16,10 @@ From: JStorm, BaseWindowedBolt (incremental) and Retractor; Storm, BaseWindowedB
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Unpack
 
 from ..topology import (
     DEFAULT_STREAM,
@@ -41,7 +41,7 @@ from .building import KeepingMachine, LatePolicy, buffered_windows, count_window
 from .count_windows import CountWindows
 from .early import Each, EarlyWindows, Every
 from .errors import WindowError
-from .generators import Generator
+from .keywords import WindowSettings, given_settings
 from .problems import (
     LATE_FIELDS,
     TUPLE,
@@ -115,30 +115,11 @@ class WindowBolt(Windowed):
             if isinstance(function, FunctionType) and accepts(function, given) and not _takes_self(function):
                 setattr(cls, name, staticmethod(function))
 
-    def __init__(
-        self,
-        windows: Windows | None = None,
-        *,
-        key: Key = None,
-        timestamp: Timestamp = None,
-        outputs: Outputs = None,
-        lag_ms: int | None = None,
-        interval_ms: int | None = None,
-        max_advance_ms: int | None = None,
-        idle_timeout_ms: int | None = None,
-        allowed_lateness_ms: int | None = None,
-        late: LatePolicy | None = None,
-        late_stream: str | None = None,
-        policy: WatermarkPolicy | None = None,
-        ratio: float | None = None,
-        generator: Callable[[], Generator] | None = None,
-        max_states: int | None = None,
-        fire_when_idle: bool | None = None,
-    ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        for name, value in given.items():
-            if value is not None:
-                setattr(self, name, value)
+    def __init__(self, windows: Windows | None = None, **settings: Unpack[WindowSettings]) -> None:
+        for name, value in given_settings(self, settings).items():
+            setattr(self, name, value)
+        if windows is not None:
+            self.windows = windows  # type: ignore[misc] # this one's; elsewhere declared per class
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> Any:
         """Called once before anything else, and again after a restart. Emits of `collector` are anchored to nothing.
@@ -249,7 +230,7 @@ class WindowedBolt(WindowBolt):
         aggregate: Aggregate | None = None,
         *,
         early: Every | Each | None = None,
-        **settings: Any,
+        **settings: Unpack[WindowSettings],
     ) -> None:
         super().__init__(windows, **settings)
         if aggregate is not None:

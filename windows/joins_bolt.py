@@ -18,7 +18,7 @@ From: Storm, JoinBolt. What is joined by what is in joins.py, the joining in joi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, Unpack
 
 from ..topology import DEFAULT_STREAM, BoltCollector, Fields, Outputs, StreamId, TopologyContext, Tuple
 from .assigners import Session, whole
@@ -27,6 +27,7 @@ from .buffered import WindowRows
 from .errors import WindowError
 from .joins import Joins, Names
 from .joins_hash import MAX_JOINED, HashJoin, JoinKind
+from .keywords import SharedSettings
 from .window import is_nan
 
 AT_ONCE: Final = 1_000
@@ -54,7 +55,7 @@ class JoinBolt(BufferedWindowBolt):
         anchored: bool | None = None,
         max_joined: int | None = None,
         stream: str | None = None,
-        **settings: Any,
+        **settings: Unpack[SharedSettings],
     ) -> None:
         if "outputs" in settings:
             raise WindowError("what a join gives is said by select('user, clicks:url'), not by outputs")

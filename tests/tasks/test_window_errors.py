@@ -12,6 +12,8 @@ import pytest
 from aiostorm import (
     BufferedWindowBolt,
     Counts,
+    Each,
+    JoinBolt,
     LatePolicy,
     Session,
     Sliding,
@@ -226,3 +228,14 @@ def test_a_class_that_makes_its_settings_itself_need_not_call_the_base() -> None
 
     assert problems(Bare()) == []
     assert problems(Bare) == []
+
+
+def test_a_setting_that_there_is_not_is_refused_when_the_bolt_is_made() -> None:
+    with pytest.raises(TypeError, match=r"WindowedBolt has no setting 'keey'; did you mean 'key'\?"):
+        WindowedBolt(SECOND, Count(), keey="user")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match=r"has no setting 'erly'; did you mean 'early'\?"):
+        WindowedBolt(SECOND, Count(), erly=Each(2))  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match=r"BufferedWindowBolt has no setting 'outptus'; did you mean 'outputs'\?"):
+        BufferedWindowBolt(SECOND, outptus="n")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match=r"JoinBolt has no setting 'xyz'; there are: allowed_lateness_ms, anchored, "):
+        JoinBolt("orders", "user", SECOND, xyz=1)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
