@@ -81,7 +81,8 @@ class BatchProgress:
             if found.get(key) != now:
                 raise SparkSourceError(
                     f"progress={self._folder} is of another source, or of other data: its {key} was "
-                    f"{_short(found.get(key))}, and is {_short(now)} now; give each source a folder of its own, or remove this one to begin anew"
+                    f"{_short(found.get(key))}, and is {_short(now)} now; give each source a folder of its own, or "
+                    "remove this one to begin anew"
                 )
         return found
 

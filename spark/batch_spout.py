@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from ..actors import LoopClock
-from ..topology import Failure, Outputs, Progress, Spout, SpoutCollector, TopologyContext
+from ..topology import Failure, Outputs, Progress, Spout, SpoutCollector, TimeRole, TopologyContext
 from ..transport import TlsFiles
 from .batch_feed import Feed
 from .batch_loads import Piece
@@ -62,6 +62,9 @@ class SparkBatchSpout(Spout):
     `way`: "fetch" (partitions come through the driver), "push" (executors send them; for partitions larger than
     `spark.driver.maxResultSize`), or "auto": fetch, and push where that cannot be. `push_host`: where executors reach
     this process; default: loopback, which does if all of Spark is on this machine; any other needs `push_tls`.
+
+    `lossy_windows`: with `progress`, incremental windows behind it may lose what they hold when the process ends (it is
+    acked, and not emitted again); without it such a topology is refused.
     """
 
     on_driver = True
@@ -91,6 +94,7 @@ class SparkBatchSpout(Spout):
         adaptive: bool = False,
         push_host: str | None = None,
         push_tls: TlsFiles | None = None,
+        lossy_windows: bool = False,
     ) -> None:
         given = [what for what in (source, sql, path) if what is not None]
         if len(given) != 1:
@@ -129,6 +133,12 @@ class SparkBatchSpout(Spout):
         self._way: Way = chosen_way(way, in_order=in_order)
         self._push_host = push_host
         self._push_tls = push_tls
+        self._resumes = "" if progress is None or lossy_windows else "progress="
+
+    @property
+    def time_role(self) -> TimeRole:
+        """See Component."""
+        return TimeRole(tells=self.watermarks, resumes=self._resumes)
 
     def all_outputs(self, inputs: object = None) -> Outputs:
         """See Component."""

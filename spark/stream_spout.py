@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from ..topology import DEFAULT_STREAM, Failure, Fields, Progress, Spout, SpoutCollector, TopologyContext
+from ..topology import DEFAULT_STREAM, Failure, Fields, Progress, Spout, SpoutCollector, TimeRole, TopologyContext
 from .errors import SparkSourceError
 from .stream_query import QuerySpec
 from .stream_run import StreamRun
@@ -37,6 +37,8 @@ class SparkStreamSpout(Spout):
     the latter the spout finishes. `output_mode`: as of `DataStreamWriter.outputMode`. `chunk_rows`: rows of a message,
     at most; `ahead`: groups of partitions that are computed at once; `max_pending`: chunks that may be under way.
     `max_batch_attempts`: how often a chunk is emitted, and a batch's data fetched, before the batch has failed.
+    `lossy_windows`: incremental windows behind it may lose what they hold when the process ends (Spark has committed
+    it); without it such a topology is refused.
     """
 
     on_driver = True
@@ -55,6 +57,7 @@ class SparkStreamSpout(Spout):
         ahead: int = 2,
         max_pending: int = 8,
         max_batch_attempts: int = 3,
+        lossy_windows: bool = False,
     ) -> None:
         for what, value in (
             ("chunk_rows", chunk_rows),
@@ -90,6 +93,7 @@ class SparkStreamSpout(Spout):
         self._chunk_rows = chunk_rows
         self._ahead = ahead
         self._max_attempts = max_batch_attempts
+        self._resumes = "" if lossy_windows else "a checkpoint"
         self._run: StreamRun | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -97,6 +101,11 @@ class SparkStreamSpout(Spout):
         copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
+
+    @property
+    def time_role(self) -> TimeRole:
+        """See Component."""
+        return TimeRole(tells=self.watermarks, resumes=self._resumes)
 
     async def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
         """See Spout."""

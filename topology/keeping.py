@@ -10,13 +10,15 @@
 2. What may be enough is not refused: how many rows windows by time hold only the rows can say, a bolt between may make
    many rows of a message, and a spout that tells watermarks moves time on without a row.
 3. Without ackers nothing is open, and nothing is refused.
+4. Incremental windows ack a row before they fire. Behind a source that goes on behind what was acked, what they hold
+   when the process ends would be in no run: refused, unless the source accepts it (`lossy_windows`).
 
 From: Storm, WindowedBoltExecutor.validate, which asks for length and slide, of one task, and only of windows by count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from .time_flow import LaterRows
@@ -40,6 +42,30 @@ def cannot_keep(topology: Topology, config: Config | None) -> list[str]:
     if config.acker_executors != 0:
         for spec in topology.components.values():
             problems += [f"bolt {spec.id!r}: {problem}" for problem in _kept_too_many(spec, topology, config)]
+    return problems
+
+
+def lossy_windows(specs: Mapping[str, ComponentSpec]) -> list[str]:
+    """A problem for each spout of whose acked rows open windows would take some along when the process ends."""
+    problems = []
+    for spout in specs.values():
+        if not spout.time.resumes:
+            continue
+        reached, ahead = {spout.id}, [spout.id]
+        while ahead:
+            at = ahead.pop()
+            for spec in specs.values():
+                if spec.id not in reached and any(part.source.component == at for part in spec.inputs):
+                    reached.add(spec.id)
+                    ahead.append(spec.id)
+        behind = [repr(spec.id) for spec in specs.values() if spec.id in reached and spec.time.loses]
+        if behind:
+            bolts = f"bolt{'' if len(behind) == 1 else 's'} {', '.join(behind)}"
+            problems.append(
+                f"spout {spout.id!r}: with {spout.time.resumes} what was acked does not come again, and {bolts} behind "
+                "it (incremental windows) ack rows before their windows fire: what these hold when the process ends "
+                "would be lost. Use a BufferedWindowBolt, or windows in Spark, or accept it: lossy_windows=True"
+            )
     return problems
 
 

@@ -52,6 +52,9 @@ class TimeRole:
     `keeps`: rows are acked when windows fire, `kept_ms` after they came (None: nobody can say). `kept_rows`: so many of
     them must be there at once, or no window fires. `later`: rows that must come as well. `anchors`: what it emits is a
     child of what it reads, always.
+
+    `resumes`: what was acked does not come again in a later run, and by what ("progress="); empty: nothing of the kind,
+    or the user accepts what that loses.
     """
 
     windowing: Windowing = Windowing.NONE
@@ -63,6 +66,12 @@ class TimeRole:
     anchors: bool = False
     stamped: bool = False
     follow: Any = None
+    resumes: str = ""
+
+    @property
+    def loses(self) -> bool:
+        """Has it windows in memory whose rows are acked before they fire?"""
+        return self.windowing is not Windowing.NONE and not self.keeps
 
     @property
     def listens(self) -> bool:

@@ -19,6 +19,7 @@ from .errors import ConfigError, TopologyError
 from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout
 from .groupings import Grouping
+from .keeping import lossy_windows
 from .streams import DEAD_LETTER_FIELDS, NAME, NAME_RULE, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing
 from .topology import ComponentSpec, Kind, Subscription
@@ -92,7 +93,7 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
     problems += _follow_inputs(specs, instances)
     for spec in specs.values():
         problems += [f"{spec.kind} {spec.id!r}: {problem}" for problem in _check_inputs(spec, specs, instances)]
-    problems += _check_graph(specs)
+    problems += _check_graph(specs) + lossy_windows(specs)
     return specs, problems
 
 

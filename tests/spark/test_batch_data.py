@@ -30,7 +30,7 @@ def day(spark: Any, path: str, shift: int, rows: int = 400) -> None:
 
 SOURCES: dict[str, Callable[[str], dict[str, Any]]] = {
     "path": lambda path: {"path": path},
-    "sql": lambda path: {"sql": f"select * from parquet.`{path}`"},
+    "sql": lambda path: {"sql": f"select * from parquet.`{path}`"},  # noqa: S608
     "function": lambda path: {"source": lambda spark: spark.read.parquet(path).where("id >= 0")},
 }
 
@@ -119,7 +119,7 @@ def test_what_a_plan_reads(spark: Any, tmp_path: Path) -> None:
         assert read().known
         assert read().text.startswith("2 files of ")
         assert data_of(spark.read.parquet(path).where("id > 4").groupBy("text").count()).plan != read().plan
-        nested = data_of(spark.sql(f"select (select max(id) from parquet.`{path}`) as most"))
+        nested = data_of(spark.sql(f"select (select max(id) from parquet.`{path}`) as most"))  # noqa: S608
         assert nested.text.startswith("2 files of ")
         assert data_of(spark.range(7)) == Data(data_of(spark.range(7)).plan, "what the query says", known=True)
         assert not data_of(spark.createDataFrame([(1,)], "a int")).known
