@@ -250,6 +250,8 @@ class PressureWorkload:
     def change(self, fault: Fault) -> None:
         """Other marks; or off for a while, and on again with others."""
         changes = marks(self.chance)
+        if self._base.mailbox_target_ms:
+            changes["mailbox_target_ms"] = self.chance.choice((0, 50, 200, 200))
         if fault.amount < 0.5:
             self.update({"backpressure_enable": False})
             self.world.call_at(self.world.now_s + fault.for_s, self.begin, replace(fault, amount=1.0))

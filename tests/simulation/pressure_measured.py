@@ -29,6 +29,7 @@ MARKS = {
     "backpressure_high_mark": 0.8,
     "backpressure_low_mark": 0.05,
     "mailbox_capacity_tuples": 20,
+    "mailbox_target_ms": 0,
     "max_spout_pending": None,
 }
 

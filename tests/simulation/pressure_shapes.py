@@ -49,7 +49,7 @@ def draw(
     a_interval = 2 * 6 ** chance.random()
     """So many tuples of the slow one in an interval."""
     builder = TopologyBuilder()
-    config = _config(chance, interval_s)
+    config = _config(chance, interval_s).merge(_mailboxes(scene.world.chance.stream("mailboxes")))
     per_emitted = _flow(bolts)
     rate = a_interval / interval_s * chance.choice((1.3, 1.6, 2.5))
     slowest = max(per_emitted[bolt.name] for bolt in bolts if bolt.slow)
@@ -112,7 +112,7 @@ def _flow(bolts: list[Bolt]) -> dict[str, float]:
 def _config(chance: random.Random, interval_s: float) -> Config:
     return Config(
         mailbox_capacity_tuples=chance.choice((1, 2, 5, 20, 20, 60)),
-        mailbox_target_ms=0,  # of mailboxes as small as these a time would leave nothing to see
+        mailbox_target_ms=0,  # in half of the seeds: see _mailboxes
         turn_max_tuples=chance.choice((1, 4, 256)),
         max_spout_pending=chance.choice((None, None, 3, 200)),
         message_timeout_s=LONG_S,
@@ -123,6 +123,13 @@ def _config(chance: random.Random, interval_s: float) -> Config:
         backpressure_check_interval_ms=interval_s * 1000,
         **marks(chance),
     )
+
+
+def _mailboxes(chance: random.Random) -> dict[str, Any]:
+    """In half of the seeds mailboxes hold a time. Then they are larger: of one that is small it holds all."""
+    if chance.random() < 0.5:
+        return {}
+    return {"mailbox_target_ms": 200, "mailbox_capacity_tuples": chance.choice((20, 60, 200, 1024))}
 
 
 def marks(chance: random.Random) -> dict[str, Any]:

@@ -5,12 +5,16 @@ coordinator decides. L: a lease, P: a period, I: a check interval; the longest o
 
 1. No mailbox holds more than its capacity (a cycle's may).
 2. A spout waits only while it has been given an order within L (a gauge looks once in I, and one that has failed is
-   there again after its backoff), and never while all is switched off.
-3. A spout waits only if a bolt that it feeds was flagged within the time that a release takes (`release_s`).
+   there again after its backoff; what comes while a spout is started anew it takes after that), and never while all is
+   switched off.
+3. A spout waits only if a bolt that it feeds was flagged, or had no rest for a lease, within the time that a release
+   takes (`release_s`): who can do no more, and has lost its flag with its life, is approached by small steps.
 4. Unharmed, a component of which enough tasks are found blocked again and again is answered: who feeds it waits.
 5. Unharmed, what bends a wait does not hurry a spout whose bolt is full, nor hold one back whose bolt is empty.
 6. A spout that has something to emit is not held while all that it feeds is idle, for longer than `starve_s`.
 7. A spout that asks for next to nothing gets it: what it has waits no longer than a bolt hangs, and `starve_s`.
+8. Where mailboxes hold a time, one of a bolt that has been as slow for a while takes no more in than belongs to that.
+9. While one task can work, something is done: see pressure_progress.py.
 """
 
 from __future__ import annotations
@@ -21,15 +25,21 @@ from collections import deque
 from typing import Any
 
 from aiostorm.backpressure import Graph, Settings, Verdict, sources_of
+from aiostorm.backpressure.holding import LEAST
 from aiostorm.backpressure.throttle import MAX_WAIT
 from aiostorm.cluster import RunningTopology
 from aiostorm.tasks import BoltTask, SpoutTask
 
+from .pressure_progress import PressureProgress
 from .pressure_scene import Scene
 from .pressure_wires import PressureWires
 
 LOOKS = 2
 """In a check interval."""
+
+KNOWN_S = 5.0
+KNOWN_ROWS = 8
+"""After so long, and so many rows, a task knows what a row takes now."""
 
 
 class Watch:
@@ -49,8 +59,14 @@ class Watch:
         self.took_s = 0.0
         """The longest that a tuple may take once begun, and the latest that a message may be."""
         self.changed(Settings.of(running.config))
+        self.progress = PressureProgress(scene, self.spouts, self.bolts, self.interval_s)
         begun_s = self.world.now_s
-        self.flagged_s = dict.fromkeys(self.fed_by, -math.inf)
+        self.cause_s = dict.fromkeys(self.fed_by, -math.inf)
+        """Bolt → when there was a cause to pace those who feed it, the last time."""
+        self.rested_s: dict[int, float] = {}
+        """Bolt task → when it had nothing to do, the last time."""
+        self.down_s: dict[int, float] = {}
+        """Spout task → since when it is being started anew."""
         self.alive_s = dict.fromkeys(scene.demands, begun_s)
         self.well_s = dict.fromkeys(self.fed_by, begun_s)
         """Bolt → when it had not enough blocked tasks, the last time."""
@@ -59,6 +75,8 @@ class Watch:
         }
         self.blocked: dict[str, tuple[int, int]] = dict.fromkeys(self.fed_by, (0, 0))
         """Bolt → how often its tasks have been judged, and how often of that BLOCKED while nobody waited."""
+        self.held: dict[int, int] = {}
+        """Bolt task → what was in its mailbox at the last look."""
         self.hop_s = begun_s
         """When the innocent one was held by a full mailbox, the last time."""
         self.gauges_s: list[float] = []
@@ -70,6 +88,7 @@ class Watch:
 
     def changed(self, settings: Settings) -> None:
         """These hold from now on."""
+        self.aimed_s = self.world.now_s
         self.settings = settings
         self.interval_s = max(self.interval_s, settings.interval_s)
         self.period_s = max(self.period_s, settings.period_s)
@@ -110,10 +129,16 @@ class Watch:
                 if component not in self.scene.overfilled:
                     self.world.problem(f"the mailbox of {component}[{task}] holds {box.fill} of {box.capacity}")
         for bolt in self.bolts:
-            if bolt.sampler.flagged:
-                self.flagged_s[bolt.task.component] = now_s
-            if bolt._working or bolt._inbox or bolt._box.fill:
+            self._look_at_mailbox(bolt, now_s)
+            works = bool(bolt._working or bolt._inbox or bolt._box.fill)
+            if works:
                 self.scene.progress_s[bolt.task.component] = now_s
+            rested_s = self.rested_s.setdefault(bolt.task.task_id, now_s)
+            if not works:
+                self.rested_s[bolt.task.task_id] = now_s
+            if bolt.sampler.flagged or now_s - rested_s > self.lease_s:
+                self.cause_s[bolt.task.component] = now_s
+        self.progress.look()
         unharmed = now_s - self.wires.harmed_s > 2 * self.lease_s + 2 * self.period_s
         for spout in self.spouts:
             self._look_at_spout(spout, now_s)
@@ -125,19 +150,37 @@ class Watch:
         view = self.running.backpressure()
         self.throttled = self.throttled or view.state == "THROTTLED"
 
+    def _look_at_mailbox(self, bolt: BoltTask, now_s: float) -> None:
+        component, fill, target_s = bolt.task.component, bolt._box.fill, self.settings.target_s
+        before, self.held[bolt.task.task_id] = self.held.get(bolt.task.task_id, fill), fill
+        load = self.scene.loads.get(component)
+        if not target_s or load is None or bolt.task.index not in load.slow or component in self.scene.overfilled:
+            return
+        for stint in load.stints:
+            known_s = KNOWN_S + KNOWN_ROWS * stint.takes_s
+            if stint.takes_s and not stint.hangs and max(stint.from_s, self.aimed_s) + known_s <= now_s < stint.to_s:
+                most = max(LEAST, target_s / stint.takes_s)
+                if fill > most and fill > before:
+                    self.world.problem(f"the mailbox of {bolt.name} holds {fill}, of which {most:.0f} take its time")
+
     def _look_at_spout(self, spout: SpoutTask, now_s: float) -> None:
         component, task = spout.task.component, spout.task.task_id
+        told_s = self.wires.told_s
+        if spout._mouth is None:
+            self.down_s.setdefault(task, now_s)
+        elif self.down_s.pop(task, math.inf) - self.interval_s < told_s.get(task, -math.inf):
+            told_s[task] = now_s
         if not spout.pace.wait_us:
             return
-        ago_s = now_s - self.wires.told_s.get(task, -math.inf)
+        ago_s = now_s - told_s.get(task, -math.inf)
         died = sum(at_s > now_s - ago_s for at_s in self.gauges_s)  # each looks after its backoff and an interval
         if ago_s > self.lease_s + (1.5 + 3 * died) * self.interval_s:
             self.world.problem(f"{component}[{task}] waits, and has been given no order for {ago_s:.3f} s")
         if now_s > self.off_s:
             self.world.problem(f"{component}[{task}] waits, and backpressure is off for {now_s - self.off_s:.3f} s")
-        cause_s = now_s - max(self.flagged_s[bolt] for bolt in self.feeds[component])
+        cause_s = now_s - max(self.cause_s[bolt] for bolt in self.feeds[component])
         if cause_s > self.release_s:
-            self.world.problem(f"{component}[{task}] waits, and nothing that it feeds is flagged for {cause_s:.3f} s")
+            self.world.problem(f"{component}[{task}] waits, and nothing that it feeds is busy for {cause_s:.3f} s")
 
     def _look_for_progress(self, component: str, waiting: int, emptied_s: float, now_s: float) -> None:
         """Is a spout held though all that it feeds is idle?"""

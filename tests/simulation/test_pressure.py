@@ -21,6 +21,13 @@ def test_pressure_is_answered_and_ends(seed: int) -> None:
     assert result.executed > 0
 
 
+@pytest.mark.parametrize("seed", [55, 258])
+def test_it_is_no_fault_that_a_busy_bolt_has_lost_its_flag_or_that_a_spout_takes_an_order_late(seed: int) -> None:
+    result = run(seed, last=100)
+    assert not result.problems, "\n".join([*result.problems, result.trace])
+    assert result.throttled
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_fault_alone(kind: str) -> None:
     result = run(1_003, faults=kind, faults_s=150)
