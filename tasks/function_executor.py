@@ -18,6 +18,7 @@ from .collectors import BasicTaskCollector
 from .drive import USER_ERRORS, blamed, drive, ran_out
 from .emitter import Emitter
 from .executors import Executor, Fail
+from .hints import YIELD_EACH
 from .lineage import branch_of
 from .outbox import Outbox
 
@@ -241,7 +242,12 @@ class FunctionExecutor(Executor):
             return value
         if self._stream is None:
             raise EmitError(f"{self._emitter.name} returned {value!r:.200} but declares no outputs: @bolt(outputs=…)")
-        return self._emitter.row(value, DEFAULT_STREAM)[1]  # several fields: the row
+        try:
+            return self._emitter.row(value, DEFAULT_STREAM)[1]  # several fields: the row
+        except EmitError as error:
+            if isinstance(value, list) and value and all(isinstance(item, list | tuple) for item in value):
+                raise EmitError(f"{error}; it is a list of rows: {YIELD_EACH}") from None
+            raise
 
 
 def function_as_execute(bolt: FunctionBolt, *, single: bool) -> Callable[[Tuple, BasicTaskCollector], Any]:

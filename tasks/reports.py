@@ -2,7 +2,8 @@
 
 1. Every error names topology, component, task and, where there is one, the input tuple.
 2. All are counted; the last `kept` are kept; the log gets each kind (component, type, line) once with its traceback and
-   then at most once a second with the number left out: a bolt that fails on every tuple must not fill the disk.
+   then at most once a second with the number left out: a bolt that fails on every tuple must not fill the disk. The log
+   shows frames of user code; all of them are in the report, and in the log of level DEBUG.
 3. Texts are bounded, and no value can break them: a report is made while something fails already, perhaps of a value of
    a million characters, or of one whose `__repr__` raises.
 """
@@ -15,6 +16,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ..topology import TupleBatch
+from .frames import own_frames
 
 log = logging.getLogger("aiostorm.component")
 
@@ -70,8 +72,12 @@ class ErrorLog:
         tup: object | None,
         wall_s: float,
         now_s: float,
+        hint: str = "",
     ) -> ErrorReport:
-        """Count, keep and (sometimes) log an error. `wall_s` is seconds since 1970, `now_s` monotonic."""
+        """Count, keep and (sometimes) log an error. `wall_s` is seconds since 1970, `now_s` monotonic.
+
+        `hint`: what may be behind it; it stands below the traceback.
+        """
         self.count += 1
         report = ErrorReport(
             topology=self._topology,
@@ -79,15 +85,15 @@ class ErrorLog:
             task=task,
             where=where,
             error=describe(error),
-            traceback=_clipped("".join(traceback.format_exception(error)), MAX_TRACEBACK),
+            traceback=_clipped("".join(traceback.format_exception(error)), MAX_TRACEBACK) + hint,
             tuple=None if tup is None else _shown(tup),
             time=wall_s,
         )
         self._last.append(report)
-        self._log(report, error, now_s)
+        self._log(report, error, now_s, hint)
         return report
 
-    def _log(self, report: ErrorReport, error: BaseException, now_s: float) -> None:
+    def _log(self, report: ErrorReport, error: BaseException, now_s: float, hint: str) -> None:
         line = error.__traceback__
         while line is not None and line.tb_next is not None:
             line = line.tb_next
@@ -97,7 +103,10 @@ class ErrorLog:
             if len(self._seen) >= 1000:  # a bound: exception types are user code's
                 self._seen.clear()
             self._seen[kind] = _Seen(now_s)
-            log.error("%s\n%s", report, report.traceback.rstrip())
+            lines = [str(report), _clipped(own_frames(error), MAX_TRACEBACK), hint]
+            if log.isEnabledFor(logging.DEBUG):
+                lines = [str(report), report.traceback.rstrip()]
+            log.error("%s", "\n".join(line for line in lines if line))
         elif now_s - seen.logged_s >= REPEAT_S:
             log.error("%s (and %d more like it)", report, seen.left_out)
             seen.logged_s, seen.left_out = now_s, 0

@@ -35,6 +35,7 @@ from .drive import AwaitCancelledError, awaited, check_cancel
 from .emitter import Emitter
 from .environment import Environment
 from .following import follow
+from .hints import hint
 from .hooks import DebugHook, HookCalls, load_hooks
 from .outbox import Outbox
 from .reports import describe
@@ -265,6 +266,7 @@ class TaskActor(Actor):
             tup=tup,
             wall_s=clock.now(),
             now_s=clock.monotonic(),
+            hint=hint(self.env.topology, self.task.component, error, tup),
         )
 
     def failure(self, error: BaseException | str | None) -> Failure:

@@ -1,0 +1,83 @@
+"""Frames: the traceback of an error as its author needs it: lines of user code, not those of what called it.
+
+1. Frames of aiostorm are left out, and those of asyncio and of threads that lead to user code.
+2. An error in the chain that has nothing but frames of ours is left out too, unless it is the one that was raised.
+3. What was raised by code of ours alone has its innermost frame; an error of ours has nothing: its text says it.
+4. Nothing of the error is changed: it may be the user's own class, and one object raised many times.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from traceback import StackSummary, TracebackException
+from typing import Final
+
+from ..actors import AiostormError
+
+PACKAGE: Final = __name__.partition(".")[0]
+
+PLUMBING: Final = ("asyncio", "concurrent")
+
+
+def own_frames(error: BaseException) -> str:
+    """What Python would print of an error, with the frames of user code only; empty if it says all by itself."""
+    shown = TracebackException.from_exception(error)
+    ours, plumbing = _files(error)
+    _strip(shown, ours, plumbing)
+    if shown.stack or shown.__cause__ is not None or shown.__context__ is not None or _parts(shown):
+        return "".join(shown.format()).rstrip()
+    if isinstance(error, AiostormError):
+        return ""
+    shown.stack = StackSummary.from_list(traceback.extract_tb(error.__traceback__)[-1:])
+    return "".join(shown.format() if shown.stack else shown.format_exception_only()).rstrip()
+
+
+def _strip(shown: TracebackException, ours: set[str], plumbing: set[str]) -> None:
+    """Leave out what is not the user's, in the whole chain."""
+    kept = [frame for frame in shown.stack if frame.filename not in ours]
+    while kept and kept[0].filename in plumbing:
+        del kept[0]
+    shown.stack[:] = kept
+    for part in _parts(shown):
+        _strip(part, ours, plumbing)
+    for link in ("__cause__", "__context__"):
+        earlier: TracebackException | None = getattr(shown, link)
+        if earlier is not None:
+            _strip(earlier, ours, plumbing)
+            if not (earlier.stack or earlier.__cause__ or earlier.__context__ or _parts(earlier)):
+                setattr(shown, link, None)
+
+
+def _parts(shown: TracebackException) -> list[TracebackException]:
+    """Of an exception group."""
+    return shown.exceptions or []
+
+
+def _files(error: BaseException) -> tuple[set[str], set[str]]:
+    """The files of our frames in the chain of an error, and those of asyncio and of threads."""
+    ours: set[str] = set()
+    plumbing: set[str] = set()
+    for one in _chain(error):
+        for frame, _ in traceback.walk_tb(one.__traceback__):
+            package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+            if package == PACKAGE:
+                ours.add(frame.f_code.co_filename)
+            elif package in PLUMBING:
+                plumbing.add(frame.f_code.co_filename)
+    return ours, plumbing
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, its causes and contexts, and the parts of groups, each once."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        waiting += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            waiting += one.exceptions
