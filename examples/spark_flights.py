@@ -25,9 +25,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from aiostorm import LocalCluster, Topology, TopologyBuilder, Tumbling, WindowedBolt, bolt
+from aiostorm import Combined, Count, LocalCluster, Max, Mean, Topology, TopologyBuilder, Tumbling, WindowedBolt, bolt
 from aiostorm.spark import ParquetSinkBolt, SparkBatchSpout, make_session
-from aiostorm.windows import Combined, Count, Max, Mean
 
 HOUR_MS = 3_600_000
 MADE_UP = "-"
