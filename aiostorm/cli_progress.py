@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from .cluster import WorkerStatus
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -63,6 +65,8 @@ class Snapshot:
     """Tuples that came too late for their windows."""
     paced: str = ""
     """Which spouts wait, and why; empty if none does."""
+    starting: str = ""
+    """What is being started, in words; empty once it runs."""
 
 
 class Rates:
@@ -73,7 +77,7 @@ class Rates:
         self._window_s = window_s
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque([(started_s, {})])
 
-    def look(self, metrics: TopologyMetrics, now_s: float, paced: str = "") -> Snapshot:
+    def look(self, metrics: TopologyMetrics, now_s: float, paced: str = "", starting: str = "") -> Snapshot:
         """The moment `now_s`, with rates since the sample that is `window_s` old (or the oldest)."""
         while len(self._samples) > 1 and self._samples[1][0] <= now_s - self._window_s:
             self._samples.popleft()
@@ -92,7 +96,16 @@ class Rates:
             dead_lettered=sum(c.dead_lettered for c in spouts),
             late=sum(c.late for c in shown),
             paced=paced,
+            starting=starting,
         )
+
+
+def starting_text(workers: Sequence[WorkerStatus]) -> str:
+    """What a topology that starts is waiting for; without workers it does not wait for long."""
+    if not workers:
+        return "starting"
+    running = sum(worker.phase == "RUNNING" for worker in workers)
+    return f"starting workers, {running} of {len(workers)} run"
 
 
 def _row(c: ComponentMetrics, then: tuple[int, int], seconds: float) -> Row:
@@ -112,6 +125,8 @@ def _row(c: ComponentMetrics, then: tuple[int, int], seconds: float) -> Row:
 
 def plain_line(snapshot: Snapshot) -> str:
     """A snapshot in one line."""
+    if snapshot.starting:
+        return f"{snapshot.elapsed_s:.1f} s  {snapshot.starting}"
     rates = [f"{row.component} {row.rate:,.0f}/s" for row in snapshot.rows]
     fills = [f"{row.component} {row.fill:.0%}" for row in snapshot.rows if row.kind == "bolt"]
     pending = f"pending {snapshot.pending_messages:,} in {_count(snapshot.pending_trees, 'tree')}"
@@ -238,7 +253,8 @@ def live_table(snapshot: Snapshot, title: str, high_mark: float) -> Table:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
-    table = Table(title=f"{title}  {snapshot.elapsed_s:.1f} s", title_justify="left", caption_justify="left", box=None)
+    head = f"{title}  {snapshot.elapsed_s:.1f} s" + (f"  {snapshot.starting}" if snapshot.starting else "")
+    table = Table(title=head, title_justify="left", caption_justify="left", box=None)
     table.add_column("component", no_wrap=True)
     for name in ("tasks", "emitted/s", "executed/s", "acked", "failed"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -2,7 +2,7 @@
 
 1. Everything in a Report is plain and final: nothing in it changes when the topology has gone.
 2. What a topology's `summary` gives is rendered by its shape, not by its meaning: a scalar is `name  value`, a list of
-   rows a table. Without a summary the results stand there, by component.
+   rows a table, text is lines. Without a summary the results stand there, by component.
 3. The JSON document has the same content; what JSON cannot say becomes text.
 4. Text of the user's own never reaches the terminal raw: what is not printable is escaped.
 """
@@ -28,6 +28,9 @@ SHOWN_LINES = 20
 
 SHOWN_IDS = 5
 
+EPOCH_MS = 978_307_200_000, 4_102_444_800_000
+"""Milliseconds since 1970 of this century: 2001 to 2099."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -42,7 +45,7 @@ class Report:
     elapsed_s: float
     metrics: TopologyMetrics
     results: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    summary: Mapping[str, Any] | None = None
+    summary: Mapping[str, Any] | str | None = None
     pending: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     errors: Sequence[ErrorReport] = ()
     problems: tuple[str, ...] = ()
@@ -184,7 +187,10 @@ def _key(key: Any) -> str:
 
 def as_text(report: Report) -> str:
     """The summary (or the results by component), then the totals."""
-    blocks = [render(report.summary)] if report.summary is not None else _results(report.results)
+    if isinstance(report.summary, str):
+        blocks = ["\n".join(printable(line) for line in report.summary.splitlines())]
+    else:
+        blocks = [render(report.summary)] if report.summary is not None else _results(report.results)
     blocks.append(_totals(report))
     return "\n\n".join(block for block in blocks if block)
 
@@ -305,21 +311,29 @@ def _rows(value: Any) -> tuple[list[Sequence[str]], tuple[str, ...], frozenset[i
     right = frozenset(
         i for i in range(columns) if all(_is_number(row[i]) for row in raw if i < len(row) and row[i] is not None)
     )
-    return [[_cell(cell) for cell in row] for row in raw], head, right
+    times = {i for i in right if all(_is_epoch_ms(row[i]) for row in raw if i < len(row) and row[i] is not None)}
+    cells: list[Sequence[str]] = [[_cell(cell, time=i in times) for i, cell in enumerate(row)] for row in raw]
+    return cells, head, right
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _cell(value: Any) -> str:
+def _is_epoch_ms(value: Any) -> bool:
+    """Is it likely to be milliseconds since 1970, of this century? Such a number is no count, and is not grouped."""
+    return isinstance(value, int) and EPOCH_MS[0] <= value < EPOCH_MS[1]
+
+
+def _cell(value: Any, *, time: bool | None = None) -> str:
+    """A value on one line. `time`: it is a point in time, in milliseconds (None: if it looks like one)."""
     match value:
         case None:
             return "-"
         case bool() | str():
             return printable(str(value))
         case int():
-            return f"{value:,}"
+            return str(value) if (_is_epoch_ms(value) if time is None else time) else f"{value:,}"
         case float():
             return f"{value:,.6g}"
     return _short(printable(repr(value) if _is_table(value) else str(value)))

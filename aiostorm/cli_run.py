@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from .actors import AiostormError
 from .cli_pressure import paced_text
-from .cli_progress import Display, Rates
+from .cli_progress import Display, Rates, starting_text
 from .cli_report import Report, pending_text
 from .cli_signals import Interrupts
 from .cluster import LocalCluster, RunningTopology, State, TopologyFailedError
@@ -83,7 +83,7 @@ async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable
     cluster = _cluster(job.spread)
     try:
         async with contextlib.AsyncExitStack() as stack:
-            if not await _started(cluster, stop):
+            if not await _started(cluster, stop, None if job.spread is None else display):
                 report = _too_early(job, interrupts, loop.time() - started_s)
                 done(report)
                 return report
@@ -99,8 +99,8 @@ async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable
             timer.cancel()
 
 
-async def _started(cluster: LocalCluster, stop: asyncio.Event) -> bool:
-    """Start it; False if it is to stop before it has: a Spark session takes its time."""
+async def _started(cluster: LocalCluster, stop: asyncio.Event, display: Display | None) -> bool:
+    """Start it; False if it is to stop before it has: a Spark session takes its time, which `display` shows."""
     loop = asyncio.get_running_loop()
 
     async def give_up(limit: asyncio.Timeout) -> None:
@@ -110,17 +110,29 @@ async def _started(cluster: LocalCluster, stop: asyncio.Event) -> bool:
     failure: Exception | None = None
     try:
         async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
-            giving_up = group.create_task(give_up(limit))
+            beside = [group.create_task(give_up(limit))]
+            if display is not None:
+                beside.append(group.create_task(_show_starting(display)))
             try:
                 await cluster.start()
             except Exception as error:
                 failure = error  # raised as it is, and not as a group
-            giving_up.cancel()
+            for task in beside:
+                task.cancel()
     except TimeoutError:
         return False
     if failure is not None:
         raise failure
     return True
+
+
+async def _show_starting(display: Display) -> None:
+    loop = asyncio.get_running_loop()
+    rates = Rates(loop.time())
+    with display:
+        while True:
+            await asyncio.sleep(display.interval_s)
+            display.show(rates.look(TopologyMetrics(()), loop.time(), starting="starting workers"))
 
 
 def _too_early(job: Job, interrupts: Interrupts, elapsed_s: float) -> Report:
@@ -278,10 +290,15 @@ class _Session:
         pending: Mapping[str, Sequence[Any]],
     ) -> Report:
         running, topology = self._running, self._job.topology
-        summary: Mapping[str, Any] | None = None
+        summary: Mapping[str, Any] | str | None = None
         if topology.summary is not None and results is not None:
             try:
-                summary = topology.summary({component: list(parts) for component, parts in results.items()})
+                made: Any = topology.summary({component: list(parts) for component, parts in results.items()})
+                if isinstance(made, Mapping | str):
+                    summary = made
+                else:
+                    kind = type(made).__name__
+                    self._problems.append(f"the topology's summary gave a {kind}: give names and values, or text")
             except Exception as error:
                 log.debug("no summary", exc_info=error)
                 self._problems.append(f"the topology's summary raised {type(error).__name__}: {error}")
@@ -308,7 +325,8 @@ class _Session:
             running = self._running
             if running is not None:
                 paced = paced_text(running.backpressure())
-                self._display.show(rates.look(running.metrics(), self._loop.time(), paced))
+                starting = starting_text(running.workers()) if running.state is State.STARTING else ""
+                self._display.show(rates.look(running.metrics(), self._loop.time(), paced, starting))
 
     def _abandon(self) -> None:
         """The process ends now: remove what would stay."""

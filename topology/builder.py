@@ -139,8 +139,8 @@ class TopologyBuilder:
     ) -> Topology:
         """Check everything and freeze it. Raises TopologyError with every mistake.
 
-        `summary` makes what `aiostorm run` prints at the end, from the results of all tasks by component. `config` is
-        the topology's own configuration: below files, environment and command line.
+        `summary` makes what `aiostorm run` prints at the end, from the results of all tasks by component: names and
+        values, or text. `config` is the topology's own configuration: below files, environment and command line.
         """
         components, problems = check(self._declarations, config)
         if problems:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .config import Config
 
 Kind = Literal["spout", "bolt"]
-Summary = Callable[[dict[str, list[Any]]], Mapping[str, Any]]
-"""From the results of all tasks, by component, to what `aiostorm run` prints at the end."""
+Summary = Callable[[dict[str, list[Any]]], Mapping[str, Any] | str]
+"""From the results of all tasks, by component, to what `aiostorm run` prints at the end: names and values, or text."""
 
 
 @dataclass(frozen=True, slots=True)

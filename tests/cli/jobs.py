@@ -117,6 +117,16 @@ def bad_summary() -> Topology:
     return _sums(Sum, summary)
 
 
+def text_summary() -> Topology:
+    """Its summary is text."""
+    return _sums(Sum, lambda results: f"the sum is {results['sum'][0]}\n  \x1b[31mred")
+
+
+def odd_summary() -> Topology:
+    """Its summary is neither names and values nor text."""
+    return _sums(Sum, lambda results: results["sum"])
+
+
 def bad_result() -> Topology:
     """A component's result raises."""
 

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.cli_progress import LiveTable, PlainLines, Rates, Silent, choose_display, plain_line
+from aiostorm.cli_progress import LiveTable, PlainLines, Rates, Silent, choose_display, plain_line, starting_text
+from aiostorm.cluster import WorkerStatus
 from aiostorm.metrics import ComponentMetrics, ProgressMetrics, TaskMetrics, TopologyMetrics
 
 from .conftest import JOBS
@@ -80,6 +81,18 @@ def test_plain_line():
     late = TopologyMetrics([ComponentMetrics("windows", "bolt", (TaskMetrics(3, late=2), TaskMetrics(4, late=1)))])
     assert plain_line(rates.look(late, 14.0)).endswith("failed 0  late 3")
     assert "flights 0/s  flights 7 of 32 partitions, 1 row  pending" in plain_line(rates.look(half_way(), 15.0))
+
+
+def test_it_says_what_is_being_started():
+    workers = [WorkerStatus("local-1", 7, "RUNNING", (1,), 0), WorkerStatus("local-2", 0, "STARTING", (2,), 0)]
+    starting = starting_text(workers)
+    snapshot = Rates(0.0).look(metrics(0, 0), 2.0, starting=starting)
+    assert plain_line(snapshot) == "2.0 s  starting workers, 1 of 2 run"
+    table, file = drawn()
+    with table:
+        table.show(snapshot)
+    assert "word-count  2.0 s  starting workers, 1 of 2 run" in ESCAPES.sub("", file.getvalue())
+    assert starting_text([]) == "starting"
 
 
 def half_way() -> TopologyMetrics:

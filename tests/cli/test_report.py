@@ -42,6 +42,12 @@ class Point:
         ({"numbers": [1, 22]}, "numbers\n   1\n  22"),
         ({"rows": [{"a": 1, "b": "x"}, {"a": 20}]}, "rows\n   a  b\n   1  x\n  20  -"),
         ({"nothing": []}, "nothing\n  (none)"),
+        ({"begun": 1_700_000_000_000, "bytes": 17_000_000_000_000}, "begun  1700000000000\nbytes  17,000,000,000,000"),
+        (
+            {"per minute": [("ann", 3, 1_700_000_000_000), ("bob", 1_000, 1_700_000_060_000), ("all", None, None)]},
+            "per minute\n  ann      3  1700000000000\n  bob  1,000  1700000060000\n  all      -              -",
+        ),
+        ({"a sum": [(1_700_000_000_000,), (7,)]}, "a sum\n  1,700,000,000,000\n                  7"),
         ({"bad": "a\x1b[31mb\nc"}, "bad  a\\x1b[31mb\\nc"),
         ({"日本": 1, "ab": 2}, "日本  1\nab    2"),
         ({"object": Point(1, 2)}, "object  Point(x=1, y=2)"),

@@ -8,14 +8,16 @@ import logging
 import re
 import sys
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 from aiostorm import Config, __version__
 from aiostorm.cli_progress import PlainLines
 from aiostorm.cli_report import as_text
-from aiostorm.cli_run import Job, run
+from aiostorm.cli_run import Job, Spread, run
 from aiostorm.cli_signals import Interrupts
+from aiostorm.cluster import ProcessSite
 
 from . import jobs
 from .conftest import JOBS, Command
@@ -177,6 +179,20 @@ def test_a_summary_that_raises_is_exit_code_1_and_the_results_are_shown(aiostorm
     outcome = aiostorm("run", f"{JOBS}:bad_summary", "-q")
     assert outcome.code == 1
     assert "Error: the topology's summary raised KeyError: 'no such component'" in outcome.err
+    assert outcome.out.startswith("sum  45\n")
+
+
+def test_a_summary_may_be_text(aiostorm: Command):
+    outcome = aiostorm("run", f"{JOBS}:text_summary", "-q")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("the sum is 45\n  \\x1b[31mred\n\nsums finished after")
+    assert aiostorm("run", f"{JOBS}:text_summary", "-q", "--json").json["summary"] == "the sum is 45\n  \x1b[31mred"
+
+
+def test_a_summary_that_is_neither_is_exit_code_1(aiostorm: Command):
+    outcome = aiostorm("run", f"{JOBS}:odd_summary", "-q")
+    assert outcome.code == 1
+    assert "Error: the topology's summary gave a list: give names and values, or text" in outcome.err
     assert outcome.out.startswith("sum  45\n")
 
 
@@ -356,6 +372,20 @@ async def test_progress_in_virtual_time(capsys: pytest.CaptureFixture[str]):
     assert reports[0].summary is not None
     assert asyncio.get_running_loop().time() >= 5.5
     assert json.dumps(reports[0].messages)
+
+
+async def test_progress_while_workers_are_started(capsys: pytest.CaptureFixture[str]):
+    class Slow(ProcessSite):
+        async def __aenter__(self) -> Self:
+            await asyncio.sleep(60)
+            return await super().__aenter__()
+
+    spread = Spread("tests.cli.jobs:endless", (), 1, 0, Slow(), lambda address, names: None, lambda: None)
+    reports = []
+    await run(Job("slow", jobs.endless(), Config(), 3.5, spread), PlainLines(), Interrupts(), reports.append)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["1.0 s  starting workers", "2.0 s  starting workers", "3.0 s  starting workers"]
+    assert reports[0].state == "timed out"
 
 
 async def test_progress_and_report_say_that_a_spout_is_paced(capsys: pytest.CaptureFixture[str]):
