@@ -20,6 +20,13 @@ import click
 _CA_CERTIFICATE, _CA_KEY, _CREDENTIALS = "ca.pem", "ca-key.pem", "credentials"
 _CERTIFICATE, _KEY = "certificate.pem", "key.pem"
 
+_ROLES = {
+    "parent": ("parent",),
+    "worker": ("worker", "node", "ingress", "egress"),
+    "client": ("spark",),
+}
+"""What a node may be: the roles of the handshake that its certificate names."""
+
 _days = click.IntRange(1, 36500)
 _directory = click.Path(file_okay=False, path_type=Path)
 _force = click.option("--force", is_flag=True, help="Replace what is there.")
@@ -33,7 +40,7 @@ def certs() -> None:
     Once, on a machine that you trust:
       aiostorm certs init certs --cluster prod
     For each node, with every host name and address that others reach it by:
-      aiostorm certs node certs node-a --host a.example --host 10.0.0.2
+      aiostorm certs node certs node-a --host a.example --host 10.0.0.2 --role worker
       scp -rp certs/nodes/node-a a.example:
     """
 
@@ -71,16 +78,26 @@ def init(directory: Path, cluster: str, days: int, force: bool) -> None:
     _told(make)
 
 
-@certs.command(epilog="Example: aiostorm certs node certs node-a --host a.example --host 10.0.0.2")
+@certs.command(epilog="Example: aiostorm certs node certs node-a --host a.example --role parent --role worker")
 @click.argument("directory", type=_directory, metavar="DIR")
 @click.argument("name")
 @click.option("--host", "hosts", multiple=True, required=True, help="Name or IP address of the node. May be repeated.")
 @click.option("--days", type=_days, default=365, show_default=True, help="How long the certificate is good.")
 @_force
-def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: bool) -> None:
+@click.option(
+    "--role",
+    "roles",
+    type=click.Choice(list(_ROLES)),
+    multiple=True,
+    default=("worker",),
+    show_default=True,
+    help="What the node may be: parent (`aiostorm run`), worker, client (Spark's executors). May be repeated.",
+)
+def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: bool, roles: tuple[str, ...]) -> None:
     """Make the files of one node, in DIR/nodes/NAME: to be copied there, whole.
 
-    The certificate is also for localhost, 127.0.0.1 and ::1, by which processes of one machine reach one another.
+    The certificate says what the node may be: others believe it in no other role. It is also for localhost, 127.0.0.1
+    and ::1, by which processes of one machine reach one another.
     """
     from .transport import Credentials, Secret, read_private
 
@@ -90,7 +107,7 @@ def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: b
         credentials = Credentials.from_file(directory / _CREDENTIALS)
         ca = (directory / _CA_CERTIFICATE).read_bytes()
         ca_key = Secret(read_private(directory / _CA_KEY, 64 * 1024))
-        issued = new_certificate(ca, ca_key, name, hosts, time.time(), days)
+        issued = new_certificate(ca, ca_key, name, hosts, time.time(), days, _words(roles))
         place = directory / "nodes" / name
         for each in (directory, place.parent, place):
             _private_directory(each)
@@ -113,6 +130,11 @@ def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: b
         )
 
     _told(make)
+
+
+def _words(roles: tuple[str, ...]) -> list[str]:
+    """As they stand in the certificate."""
+    return list(dict.fromkeys(word for role in roles for word in _ROLES[role]))
 
 
 def _told(make: Callable[[], None]) -> None:

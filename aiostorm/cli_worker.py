@@ -12,8 +12,10 @@ import asyncio
 import logging
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TextIO, cast
 
 import click
@@ -25,7 +27,9 @@ from .cluster import (
     CHILD_LEASE_S,
     LEASE_S,
     LEAVE_S,
+    PARENT,
     TERMINATED,
+    WORKER,
     MarkedFormatter,
     MarkedStream,
     ProcessSite,
@@ -86,7 +90,7 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
     if pulse is not None:
         pulse.start()
     try:
-        async with open_network(options.name, security) as network:
+        async with open_network(options.name, security, role=WORKER, roles=(PARENT, WORKER)) as network:
             code = await work(options, network, leave)
             interrupts.end_within(
                 LEAVE_S, code or TERMINATED, f"{options.name}: user code still runs: it is left behind"
@@ -97,10 +101,15 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
             pulse.stop()
 
 
-def options_of(name: str, parent: str, listen: str, *, child: bool) -> WorkerOptions:
+def options_of(name: str, parent: str, listen: str, targets: Sequence[str], *, child: bool) -> WorkerOptions:
     """With what this process knows of itself. `child`: it dies with its parent."""
     lease_s = CHILD_LEASE_S if child else LEASE_S
-    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), lease_s)
+    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), lease_s, tuple(targets))
+
+
+def look_in(paths: Sequence[str]) -> None:
+    """Modules are looked for there, too, after this process's own places."""
+    sys.path += [path for path in paths if path not in sys.path]
 
 
 def log_here(level: str, *, child: bool) -> None:
@@ -137,13 +146,14 @@ def spread_of(
         insecure=security.insecure,
         arguments=("--loop", loop, "--log-level", log_level),
     )
-    return Spread(target, arguments, workers, remote, site, _say_remote, site.abandon)
+    return Spread(target, arguments, workers, remote, site, partial(_say_remote, target), site.abandon)
 
 
-def _say_remote(address: str, names: Sequence[str]) -> None:
+def _say_remote(target: str, address: str, names: Sequence[str]) -> None:
     click.echo(f"Waiting for {len(names)} workers of other machines. There, with its own certificate:", err=True)
     for name in names:
         click.echo(
-            f"  aiostorm worker --name {name} --connect {address} --listen HOST:PORT --credentials DIR",
+            f"  aiostorm worker --name {name} --connect {address} --listen HOST:PORT --credentials DIR "
+            f"--target {shlex.quote(target)}",
             err=True,
         )

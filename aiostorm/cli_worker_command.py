@@ -48,9 +48,10 @@ def security_options(command: Any) -> Any:
 
     \b
       aiostorm worker --name remote-1 --connect main.example:6700 --listen here.example:6701 \\
-          --credentials here
+          --credentials here --target mypackage.jobs:topology
 
-    It needs the topology's code, in the same version. It ends with its topology, or 5 s after it last heard of it.
+    It loads that target, and no other. It needs its code, in the same version. It ends with its topology, or 5 s after
+    it last heard of it.
     """,
     epilog="Exit codes: 0 told to end, 69 nobody there, 78 exposed without TLS and token, 143 SIGTERM.",
 )
@@ -63,6 +64,15 @@ def security_options(command: Any) -> Any:
     metavar="HOST:PORT",
     help="Where other workers reach this one.",
 )
+@click.option(
+    "--target",
+    "targets",
+    required=True,
+    multiple=True,
+    metavar="TARGET",
+    help="What it may be told to load, as `aiostorm run` has it; with any arguments, if it names none. Repeatable.",
+)
+@click.option("--path", "paths", multiple=True, metavar="DIR", help="Look for modules there, too. May be repeated.")
 @click.option(
     "--loop", type=click.Choice(["auto", "uvloop", "asyncio"]), default="auto", show_default=True, help="Event loop."
 )
@@ -80,6 +90,8 @@ def worker(
     name: str,
     connect: str,
     listen: str,
+    targets: tuple[str, ...],
+    paths: tuple[str, ...],
     loop: str,
     log_level: str,
     from_stdin: bool,
@@ -92,10 +104,11 @@ def worker(
     child = die_with_parent() or click.get_current_context().obj is SPARE
     with errors(debug=debug):
         from .cli_signals import Interrupts
-        from .cli_worker import log_here, options_of, run_worker, security_of
+        from .cli_worker import log_here, look_in, options_of, run_worker, security_of
 
         log_here(log_level, child=child)
-        options = options_of(name, connect, listen, child=child)
+        look_in(paths)
+        options = options_of(name, connect, listen, targets, child=child)
         code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)
     sys.exit(code)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .errors import ControlError, TopologyFailedError, TopologyKilledError, WorkerError, WorkerTaskError
     from .headquarters import Site
     from .local import LocalCluster, cleanup_ctx, lifespan, running
-    from .messages import DRIVER, PARENT
+    from .messages import DRIVER, PARENT, WORKER
     from .pulse import Pulse
     from .running_topology import RunningTopology, State
     from .site import ProcessSite
@@ -29,6 +29,7 @@ __all__ = [
     "LEAVE_S",
     "PARENT",
     "TERMINATED",
+    "WORKER",
     "Ask",
     "ControlError",
     "ControlSocket",
@@ -70,7 +71,7 @@ _LATER = {
     "errors": "ControlError TopologyFailedError TopologyKilledError WorkerError WorkerTaskError",
     "headquarters": "Site",
     "local": "LocalCluster cleanup_ctx lifespan running",
-    "messages": "DRIVER PARENT",
+    "messages": "DRIVER PARENT WORKER",
     "pulse": "Pulse",
     "running_topology": "RunningTopology State",
     "site": "ProcessSite",

@@ -3,7 +3,8 @@
     builder   one after the other: load, connect, prepare, open, results, the end
     steward   at once: metrics, steering, is it quiet?, a peer's death
 
-1. A topology is imported by its import string. What is in a message is data, never code.
+1. A topology is imported by its import string, once, and only one that the worker was started for: on its own command
+   line stand what it may load and where it looks for modules. What is in a message is data, never code.
 2. A topology that looks different here from the parent's (another version of the module) is refused: task ids would
    mean different things.
 3. What the user's code or configuration makes impossible is Trouble. Anything else ends the worker with its traceback.
@@ -14,7 +15,7 @@ From: Storm's Worker and WorkerState; theirs read the assignment from ZooKeeper.
 from __future__ import annotations
 
 import asyncio
-import sys
+import shlex
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -50,7 +51,7 @@ from .messages import (
     Update,
 )
 from .post import Post
-from .targets import TargetError, load_topology
+from .targets import TargetError, is_named, load_topology
 
 PENDING_SHOWN: Final = 1000
 """Message ids that a worker tells of, at most."""
@@ -78,7 +79,7 @@ Loader = Callable[[str, tuple[str, ...]], Topology]
 
 def load(target: str, arguments: tuple[str, ...]) -> Topology:
     """By import string."""
-    return load_topology(target, arguments)[1]
+    return load_topology(target, arguments, own=True)[1]
 
 
 class Duty:
@@ -91,6 +92,7 @@ class Duty:
         listen: str,
         tell_parent: Callable[[object], None],
         loader: Loader = load,
+        targets: Sequence[str] = (),
     ) -> None:
         self.worker = node.name
         self.life = int.from_bytes(system.rng.token_bytes(8), "big") >> 1
@@ -110,6 +112,8 @@ class Duty:
         self._listening: dict[str, str] = {}
         self._tell_parent = tell_parent
         self._loader = loader
+        self._targets = targets
+        self._ordered = False
 
     @property
     def is_idle(self) -> bool:
@@ -120,9 +124,12 @@ class Duty:
 
     def load(self, order: Load) -> Trouble | None:
         """Import. It may take long, and nothing else runs meanwhile."""
-        for path in order.paths:
-            if path not in sys.path:
-                sys.path.append(path)
+        if self._ordered:
+            told = f"worker {self.worker} was told before what to load: that is done once in a life"
+            return Trouble("WorkerError", (told,))
+        self._ordered = True
+        if not is_named(order.target, self._targets):
+            return Trouble("TargetError", (_not_named(order.target, self.worker, self._targets),))
         try:
             topology = self._loader(order.target, order.arguments)
         except TargetError as error:
@@ -298,6 +305,13 @@ class Duty:
 def shape_of(topology: Topology) -> str:
     """What must be the same in parent and workers, so that task ids mean the same."""
     return topology.describe()
+
+
+def _not_named(target: str, worker: str, targets: Sequence[str]) -> str:
+    return (
+        f"worker {worker} was not started for {target:.500}, but for {', '.join(targets) or 'nothing'}: start it with "
+        f"--target {shlex.quote(target)[:500]}"
+    )
 
 
 def _other_version(target: str, worker: str, found: str, expected: str) -> str:

@@ -170,10 +170,6 @@ class Headquarters:
             infos.append(WorkerInfo(f"{DRIVER}-{self._count}", on_driver=True))
         return infos
 
-    def paths(self, name: str) -> tuple[str, ...]:
-        """Where that worker looks for modules, besides its own places."""
-        return () if self.is_remote(name) else tuple(path for path in self._site.paths if path)
-
     def admit(self, name: str) -> None:
         """A user will start a worker of that name."""
         self._remote_names.append(name)
@@ -196,8 +192,8 @@ class Headquarters:
             self.node.lose(name, f"{name} has ended")
         self._log.forget(name)
 
-    async def spawn(self, name: str) -> Child:
-        """Start a worker; of another machine: begin to wait for it. SpawnError."""
+    async def spawn(self, name: str, target: str) -> Child:
+        """Start a worker for that target; of another machine: begin to wait for it. SpawnError."""
         if self.is_remote(name):
             child = self._remote[name] = RemoteChild(name)
             joined, link = self._early.pop(name, None), self.node.state(name)
@@ -207,7 +203,9 @@ class Headquarters:
                 self.lost(name, self.node.incarnation(name))
             return child
         listen = self._site.listen(name, self._addresses.get(name, ""))
-        words = ["--name", name, "--connect", self.address, "--listen", listen]
+        words = ["--name", name, "--connect", self.address, "--listen", listen, "--target", target]
+        for path in filter(None, self._site.paths):
+            words += ["--path", path]
         started = await self._spawner.spawn(name, ["worker", *words, *self._site.arguments], stdin=self._site.secret)
         self._children[started] = None
         self.system.guard(self._reap(started), name=f"end of {name}")

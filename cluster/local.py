@@ -110,7 +110,7 @@ class LocalCluster:
             raise ValueError(f"a topology named {name!r} is running: kill it first, or choose another name")
         target = topology if isinstance(topology, str) else ""
         if isinstance(topology, str):
-            topology = load_topology(target, arguments)[1]
+            topology = load_topology(target, arguments, own=bool(self._spread))[1]
         settings = Config()
         for layer in (self._config, topology.config, config):
             settings = settings.merge(layer)

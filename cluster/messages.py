@@ -25,7 +25,10 @@ from ..transport import register_record
 from .idle import QuietReport
 
 PARENT: Final = "parent"
-"""The parent's name, and that of its actor."""
+"""The parent's name, its role, and the name of its actor."""
+
+WORKER: Final = "worker"
+"""The role of workers, and of what starts some for a parent. (See transport's authentication.)"""
 
 DRIVER: Final = "driver"
 """How the name of a worker beside the parent begins."""
@@ -40,7 +43,7 @@ RESULT_ITEMS: Final = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Import the topology. `paths`: where to look for modules, besides one's own.
+    """Import the topology. Once a life, and one that the worker was started for.
 
     `config`: what is set in it. `shape`: what the parent's topology looks like; another one is refused.
     """
@@ -48,7 +51,6 @@ class Load:
     name: str
     target: str
     arguments: tuple[str, ...]
-    paths: tuple[str, ...]
     config: Mapping[str, Any]
     placement: Mapping[int, str]
     shape: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ..actors import Ref
@@ -20,8 +21,8 @@ class Post(PostOffice, Protocol):
         """Let others dial this address. Returns where it is."""
         ...
 
-    def offer(self, name: str, ref: Ref) -> None:
-        """Let others reach an actor by that name."""
+    def offer(self, name: str, ref: Ref, *, to: Iterable[str] | None = None) -> None:
+        """Let others (`to`: these peers) reach an actor by that name."""
         ...
 
     def ref(self, node: str, name: str) -> Ref:

@@ -23,7 +23,7 @@ from typing import Final, Self
 from ..actors import ChildLine, PythonSpawner, SpareSpawner, Spawner
 from ..transport import Credentials, Network, Node, Security, TlsFiles, open_network
 from .leftovers import own_name, remove, sweep
-from .messages import PARENT
+from .messages import PARENT, WORKER
 from .worker_life import LifeTimings
 
 LOOPBACK: Final = "127.0.0.1:0"
@@ -119,7 +119,9 @@ class ProcessSite:
             if not self._address and sys.platform != "win32":
                 sweep(Path(tempfile.gettempdir()), _PREFIX)
                 self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=own_name(_PREFIX)))
-            self._network = await stack.enter_async_context(open_network(PARENT, self._security))
+            self._network = await stack.enter_async_context(
+                open_network(PARENT, self._security, role=PARENT, roles=(WORKER,))
+            )
             processes = PythonSpawner("aiostorm", lambda line: self._on_line(line))
             self._spawner = await stack.enter_async_context(SpareSpawner(processes, ("spare",)))
             self._stack = stack.pop_all()

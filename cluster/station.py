@@ -15,23 +15,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ..actors import AiostormError, AskFailedError, AskTimeoutError, Child, SpawnError
 from ..metrics import TaskCounters, TaskMetrics
 from ..transport import PeerLostError
 from .body import WorkerStatus
+from .chief import Chief
 from .errors import WorkerError
 from .headquarters import Headquarters
 from .messages import (
     BUILDER,
     STEWARD,
-    Connect,
     Finish,
     GaveUp,
     Joined,
     Leaving,
-    Load,
     Look,
     Open,
     PeerBack,
@@ -56,59 +55,6 @@ HELD_UP_S: Final = 1.0
 
 FINISH_S: Final = 2.0
 """So long a worker has for an end at once, and more than its topology's graceful stop for one in order."""
-
-
-class Chief(Protocol):
-    """Who has the stations of a topology."""
-
-    @property
-    def mode(self) -> str:
-        """How the spouts are to be."""
-        ...
-
-    def order(self, station: Station) -> Load:
-        """What this worker is to load."""
-        ...
-
-    def connection(self, station: Station) -> Connect:
-        """Whom it is to have links to."""
-        ...
-
-    async def reached(self, station: Station, step: str) -> None:
-        """It has got so far; returns when all have, once."""
-        ...
-
-    async def turn(self, station: Station) -> None:
-        """Returns when those that it is to dial listen."""
-        ...
-
-    def connected(self, station: Station) -> None:
-        """It listens."""
-        ...
-
-    def ready(self, station: Station) -> None:
-        """It works."""
-        ...
-
-    def died(self, station: Station, life: int) -> None:
-        """That life of its process has ended."""
-        ...
-
-    def seen(self, station: Station, seen: Seen) -> None:
-        """What a look has shown."""
-        ...
-
-    def gave_up(self, told: GaveUp) -> None:
-        """One of its tasks was given up."""
-        ...
-
-    def leaving(self, station: Station, within_s: float) -> None:
-        """It was asked to end by somebody else."""
-        ...
-
-    def failed(self, error: Exception) -> None:
-        """It can never work."""
-        ...
 
 
 class Station:
@@ -256,7 +202,7 @@ class Station:
         loop = asyncio.get_running_loop()
         self._joined, self._mode = loop.create_future(), ""
         try:
-            child = self._child = await self._headquarters.spawn(self.name)
+            child = self._child = await self._headquarters.spawn(self.name, self._chief.target)
         except AiostormError as error:
             log.error("%s: %s", self.name, error)
             if not isinstance(error, SpawnError):  # it can never be started

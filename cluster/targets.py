@@ -29,7 +29,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..actors import AiostormError
@@ -66,8 +66,11 @@ class Target:
         return Path(self.file).stem if self.file else self.module.rpartition(".")[2]
 
 
-def load_topology(text: str, arguments: Sequence[str] = ()) -> tuple[Target, Topology]:
-    """Import a target and make its topology. Raises TargetError."""
+def load_topology(text: str, arguments: Sequence[str] = (), *, own: bool = False) -> tuple[Target, Topology]:
+    """Import a target and make its topology. Raises TargetError.
+
+    `own`: as a worker does, for which a function that makes it must be one of the module's own.
+    """
     target = parse_target(text)
     if target.arguments is not None and arguments:
         raise TargetError(
@@ -75,7 +78,20 @@ def load_topology(text: str, arguments: Sequence[str] = ()) -> tuple[Target, Top
         )
     module = _import_file(target) if target.file else _import_module(target)
     found = _attribute(module, target)
+    if own:
+        _check_own(found, module, target)
     return target, _topology(found, target, arguments)
+
+
+def is_named(text: str, named: Iterable[str]) -> bool:
+    """May a worker that was started for the targets `named` load this one? If they have no arguments, with any."""
+    wanted = parse_target(text)
+    for one in named:
+        found = parse_target(one)
+        same = (found.module, found.file, found.attribute) == (wanted.module, wanted.file, wanted.attribute)
+        if one == text or (same and found.arguments is None):
+            return True
+    return False
 
 
 def target_of(topology: Topology) -> str:
@@ -276,6 +292,17 @@ def _attempt(what: str, make: Callable[[], Any]) -> Any:
         return make()
     except (Exception, SystemExit) as error:
         raise _raised(what, error) from error
+
+
+def _check_own(found: Any, module: ModuleType, target: Target) -> None:
+    if isinstance(found, Topology | TopologyBuilder):
+        return
+    defined = getattr(found, "__module__", None)
+    if not isinstance(found, FunctionType | MethodType | type) or defined != module.__name__:
+        raise TargetError(
+            f"{target.where}:{target.attribute} is no topology, and no function that is defined in {module.__name__}: "
+            "what workers load is one of both, named where it is defined"
+        )
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------

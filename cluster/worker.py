@@ -12,7 +12,8 @@
 5. A worker whose link to a peer or its parent was closed (what came over it could not be taken) ends: its next life
    has another.
 6. One that has nothing to do yet (it has joined before anything was submitted) lives as long as its link does.
-7. A parent that has begun anew does not know it, and one that has given it up has another: it ends.
+7. Only its parent gives it orders: nothing that it offers can be found by any other peer.
+8. A parent that has begun anew does not know it, and one that has given it up has another: it ends.
 
 Exit codes: 0 told to end; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 anything else, with a traceback.
 
@@ -59,7 +60,7 @@ __all__ = ["NO_PARENT", "TERMINATED", "WorkerOptions", "work"]
 class WorkerOptions:
     """`parent`: the address that it dials; `listen`: where its peers dial it; `node`: the machine; `pid` its own.
 
-    `lease_s`: how long it goes on without a word of its parent's.
+    `lease_s`: how long it goes on without a word of its parent's. `targets`: what it may be told to load.
     """
 
     name: str
@@ -68,6 +69,7 @@ class WorkerOptions:
     pid: int
     node: str = ""
     lease_s: float = LEASE_S
+    targets: tuple[str, ...] = ()
 
 
 async def work(
@@ -115,7 +117,7 @@ class _Worker:
     async def run(self, node: Node, loader: Loader) -> int:
         """To the end."""
         options = self._options
-        link = node.link(PARENT, options.parent)
+        link = node.link(PARENT, options.parent, role=PARENT)
         parent = node.ref(PARENT, PARENT)
 
         def tell_parent(message: object) -> None:
@@ -123,9 +125,9 @@ class _Worker:
 
         node.on_lost(self._lost)
         node.on_peer(self._started)
-        duty = self.duty = Duty(self._system, node, options.listen, tell_parent, loader)
+        duty = self.duty = Duty(self._system, node, options.listen, tell_parent, loader, options.targets)
         for name, actor in ((BUILDER, Builder(duty)), (STEWARD, Steward(duty))):
-            node.offer(name, self._system.spawn(actor, name))
+            node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
         try:
             await parent.ask(Joined(options.name, options.pid, options.node), timeout_s=JOIN_S)
         except AiostormError as error:
@@ -168,7 +170,7 @@ class _Worker:
             if silence_s >= self._options.lease_s:
                 log.error("no word of the parent's for %g s: it is gone, or this machine is cut off", silence_s)
                 return NO_PARENT
-            if self._parents > 1:  # 7
+            if self._parents > 1:  # 8
                 log.error("its parent has begun anew, and does not know this process")
                 return NO_PARENT
             if self._broken is not None:

@@ -256,13 +256,17 @@ class Workforce:
 
     # -- Chief -------------------------------------------------------------------------------------------------------
 
+    @property
+    def target(self) -> str:
+        """See Chief."""
+        return self._assignment.target
+
     def order(self, station: Station) -> Load:
         """See Chief."""
         return Load(
             name=self._name,
             target=self._assignment.target,
             arguments=self._assignment.arguments,
-            paths=self._headquarters.paths(station.name),
             config=self._settings(),
             placement=dict(self._placement),
             shape=shape_of(self._topology),

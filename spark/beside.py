@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..actors import Child
-from ..cluster import CHILD_LEASE_S, WorkerOptions, work
+from ..cluster import CHILD_LEASE_S, PARENT, WORKER, WorkerOptions, work
 from ..transport import Node, Security, open_network
 
 log = logging.getLogger("aiostorm.worker")
@@ -41,12 +41,18 @@ class BesideSpawner:
         environment: Mapping[str, str] | None = None,
         stdin: bytes = b"",
     ) -> Child:
-        """Start one (see Spawner). Of its words only where it dials and listens are of interest here."""
+        """Start one (see Spawner). Of its words only where it dials and listens, and for what, are of interest here."""
         if environment is not None or stdin:
             raise ValueError("a worker beside the parent has the parent's environment, and no standard input")
         after = dict(itertools.pairwise(arguments))
         options = WorkerOptions(
-            name, after["--connect"], after["--listen"], os.getpid(), platform.node(), CHILD_LEASE_S
+            name,
+            after["--connect"],
+            after["--listen"],
+            os.getpid(),
+            platform.node(),
+            CHILD_LEASE_S,
+            targets=(after["--target"],),
         )
         child = _BesideChild(name, options, self._security)
         child.task = self._node.system.guard(child.live(), name=f"{name} beside the parent")
@@ -69,7 +75,7 @@ class _BesideChild:
         """Be that worker to the end."""
         code = KILLED
         try:
-            async with open_network(self.name, self._security) as network:
+            async with open_network(self.name, self._security, role=WORKER, roles=(PARENT, WORKER)) as network:
                 code = await work(self._options, network, self._leave)
         except Exception:
             log.exception("%s has failed", self.name)

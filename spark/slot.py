@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..actors import Actor, ActorSystem, AiostormError, Child, ChildLine, PythonSpawner, Ref
-from ..cluster import plain_line
+from ..cluster import WORKER, plain_line
 from .slot_order import ANY_HOST, SlotOrder
 
 if TYPE_CHECKING:  # they take a second to load: the worker is started first
@@ -132,12 +132,12 @@ class _Slot(Actor):
         register()
         order = self._order
         async with (
-            open_network(order.slot, _security(order)) as network,
+            open_network(order.slot, _security(order), role=WORKER, roles=(order.parent_name,)) as network,
             ActorSystem(order.slot) as system,
             Node(order.slot, network, system) as node,
         ):
-            link = node.link(order.parent_name, order.parent)
-            node.offer(SLOT, system.spawn(self, SLOT))
+            link = node.link(order.parent_name, order.parent, role=order.parent_name)
+            node.offer(SLOT, system.spawn(self, SLOT), to=(order.parent_name,))
             self._desk = node.ref(order.parent_name, DESK)
             try:
                 wanted = await self._desk.ask(SlotReady(order.slot, os.getpid(), platform.node()), timeout_s=JOIN_S)

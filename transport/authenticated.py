@@ -7,7 +7,7 @@
    AuthenticationError; who was dialled logs it. Both say it in their own log only, ten times a minute at most.
 2. At most `max_pending` that dialled are between the two; one more is turned away.
 3. Where the network below keeps strangers short (`Guarded`), it is told whom to trust; and its connection's TLS
-   certificate is part of what is proved.
+   certificate is part of what is proved. A certificate may name roles: its owner takes no other.
 4. Where frames may be lost or repeated, a frame of the handshake may come after it. It is not handed on: what was
    answered is answered again (a WELCOME was lost), the rest is ignored. To other frames nothing is added: what keeps
    them as they were sent is TLS, or that they do not leave the machine.
@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Protocol, Self, runtime_checkable
 
@@ -42,6 +43,11 @@ class Guarded(Protocol):
     @property
     def binding(self) -> bytes:
         """What the proofs are about beside what is said: the hash of the server's certificate; empty without TLS."""
+        ...
+
+    @property
+    def certified(self) -> frozenset[str]:
+        """The roles that its certificate names; empty if it names none, and without TLS."""
         ...
 
     def trust(self) -> None:
@@ -118,9 +124,11 @@ class AuthenticatedNetwork:
     # -- one connection ----------------------------------------------------------------------------------------------
 
     def _claim(self, connection: Connection) -> Claim:
-        binding = connection.binding if isinstance(connection, Guarded) else b""
         nonce = self._rng.token_bytes(NONCE_BYTES)
-        return Claim(self._credentials, self._identity, nonce, self._roles, binding)
+        claim = Claim(self._credentials, self._identity, nonce, self._roles)
+        if not isinstance(connection, Guarded):
+            return claim
+        return replace(claim, binding=connection.binding, certified=connection.certified)
 
     async def _prove(self, connection: Connection, dialler: Dialler) -> None:
         connection.send(dialler.last)

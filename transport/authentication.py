@@ -16,7 +16,8 @@
 4. Frames may be lost, repeated or late (see network): the dialler says its last one again every RESEND_S, and what is
    said again, byte for byte, is answered again. What else comes twice is wrong.
 5. Proofs are compared in constant time. Names are claims: whoever has the token may take any but the peer's own, so
-   that what one end has said is not told it back as another's.
+   that what one end has said is not told it back as another's. A role is a claim, too, unless a certificate names roles
+   (see authenticated): then it is one of them.
 
 From: the challenge-response of SCRAM (RFC 5802) and of ZeroMQ's and Erlang's peers, with a random key in the place of a
 password; channel binding from RFC 5929.
@@ -29,10 +30,10 @@ import hmac
 import re
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from .credentials import Credentials
-from .errors import AuthenticationError
+from .errors import AuthenticationError, ProtocolError
 
 AUTHENTICATION_VERSION: Final = 1
 
@@ -74,13 +75,35 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one end says of itself, on one connection. `roles`: those it speaks to. `binding`: see Guarded."""
+    """What one end says of itself, on one connection. `roles`: those it speaks to.
+
+    `binding`: see Guarded. `certified`: the roles that the peer's certificate allows it; empty: any.
+    """
 
     credentials: Credentials
     identity: Identity
     nonce: bytes
     roles: frozenset[str] = frozenset({"node"})
     binding: bytes = b""
+    certified: frozenset[str] = frozenset()
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """A connection whose peer has proved who it is."""
+
+    @property
+    def identity(self) -> Identity:
+        """Who that is."""
+        ...
+
+
+def check_identity(connection: object, name: str, role: str = "") -> None:
+    """ProtocolError if the peer has proved to be somebody else (`role`: or something else)."""
+    if isinstance(connection, Identified):
+        found = connection.identity
+        if found.name != name or role not in ("", found.role):
+            raise ProtocolError(f"it has proved to be {found}, and is to be {f'{role} {name}'.strip()}")
 
 
 class Dialler:
@@ -116,7 +139,8 @@ class Dialler:
         _check(self._proofs.challenge, proof, "the peer has not this cluster's token, or somebody stands between")
         if nonce == claim.nonce or name == claim.identity.name:
             raise AuthenticationError("the peer says what we have said: we are linked to ourselves")
-        _check_role(role, claim)
+        if wrong := _wrong_role(role, claim):
+            raise AuthenticationError(wrong)
         self.peer = Identity(name, role)
         self._challenge = frame
         self.last = PROOF + self._proofs.dialler
@@ -155,8 +179,8 @@ class Acceptor:
             self._wrong = f"it is of another cluster, {cluster_id}"
         elif nonce == claim.nonce or name == claim.identity.name:
             self._wrong = "it says what we have said: we are linked to ourselves"
-        elif role not in claim.roles:
-            self._wrong = f"its role is {role}, and those that we speak to are {', '.join(sorted(claim.roles))}"
+        else:
+            self._wrong = _wrong_role(role, claim)
         self._claimed = Identity(name, role)
         self._proofs = _Proofs(claim, self._claimed, claim.identity, nonce, claim.nonce)
         return _start(CHALLENGE, claim, claim.identity.role, claim.identity.name) + self._proofs.challenge
@@ -233,6 +257,10 @@ def _check(proof: bytes, given: bytes, wrong: str) -> None:
         raise AuthenticationError(wrong)
 
 
-def _check_role(role: str, claim: Claim) -> None:
+def _wrong_role(role: str, claim: Claim) -> str:
+    """Why it cannot be what it says that it is; empty if it can."""
     if role not in claim.roles:
-        raise AuthenticationError(f"its role is {role}: we speak to {', '.join(sorted(claim.roles))}")
+        return f"its role is {role}, and those that we speak to are {', '.join(sorted(claim.roles))}"
+    if claim.certified and role not in claim.certified:
+        return f"its role is {role}, and its certificate is for {', '.join(sorted(claim.certified))}"
+    return ""

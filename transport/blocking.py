@@ -33,7 +33,7 @@ from .authentication import NONCE_BYTES, REFUSED, STEPS, Claim, Dialler, Identit
 from .errors import AuthenticationError, ConnectionLostError, CredentialsError, FrameTooLargeError, NetworkError
 from .network import MAX_FRAME_BYTES
 from .security import Security
-from .tls import binding_of
+from .tls import binding_of, roles_in
 
 _MAX_ANSWER_BYTES: Final = 8 * 1024
 _READ_BYTES: Final = 256 * 1024
@@ -213,16 +213,23 @@ def dial(
     connection = BlockingConnection(made, address, silence_s)
     try:
         connection.upgrade(host, rng)
-        certificate = made.getpeercert(binary_form=True) if isinstance(made, ssl.SSLSocket) else None
-        binding = b"" if certificate is None else binding_of(certificate)
         nonce = rng.token_bytes(NONCE_BYTES)
-        connection.prove(Dialler(Claim(security.credentials, identity, nonce, frozenset(roles), binding)))
+        claim = Claim(security.credentials, identity, nonce, frozenset(roles), *_shown(made))
+        connection.prove(Dialler(claim))
     except ConnectionLostError as error:
         raise NetworkError(f"{address}: it ended the connection before it had proved who it is: {error}") from error
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _shown(made: socket.socket) -> tuple[bytes, frozenset[str]]:
+    """Of the certificate that was shown: what identifies it, and the roles that it names."""
+    if not isinstance(made, ssl.SSLSocket):
+        return b"", frozenset()
+    certificate = made.getpeercert(binary_form=True)
+    return b"" if certificate is None else binding_of(certificate), roles_in(made.getpeercert())
 
 
 def _tcp(target: TcpAddress, security: Security, silence_s: float) -> socket.socket:

@@ -4,8 +4,9 @@
    for dialling, and no other use.
 2. A node's certificate is for the hosts that were named, and for this machine by its loopback addresses: processes of
    one machine reach one another by these.
-3. Certificates are good from an hour before they are made: clocks differ.
-4. Bytes in, bytes out: who calls it writes the files, with modes that keep the keys private.
+3. It names the roles in which the node is believed, as organizational units.
+4. Certificates are good from an hour before they are made: clocks differ.
+5. Bytes in, bytes out: who calls it writes the files, with modes that keep the keys private.
 """
 
 from __future__ import annotations
@@ -59,9 +60,18 @@ def new_authority(cluster: str, now_s: float, days: int) -> Issued:
 
 
 def new_certificate(
-    ca_certificate: bytes, ca_key: Secret, name: str, hosts: Iterable[str], now_s: float, days: int
+    ca_certificate: bytes,
+    ca_key: Secret,
+    name: str,
+    hosts: Iterable[str],
+    now_s: float,
+    days: int,
+    roles: Iterable[str] = (),
 ) -> Issued:
-    """A certificate for a node. CredentialsError if a host is none, or the CA cannot be used, or ends before it."""
+    """A certificate for a node. `roles`: what it may be; none: anything.
+
+    CredentialsError if a host is none, or the CA cannot be used, or ends before it.
+    """
     try:
         ca = x509.load_pem_x509_certificate(ca_certificate)
         signer = serialization.load_pem_private_key(ca_key.reveal(), password=None)
@@ -79,7 +89,7 @@ def new_certificate(
     names = [_general_name(host) for host in dict.fromkeys((*hosts, *LOOPBACK))]
     organisation = ca.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     builder = (
-        builder.subject_name(_subject(str(organisation[0].value) if organisation else "aiostorm", name))
+        builder.subject_name(_subject(str(organisation[0].value) if organisation else "aiostorm", name, roles))
         .issuer_name(ca.subject)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -93,7 +103,7 @@ def new_certificate(
     return _issued(builder.sign(signer, hashes.SHA256()), key)
 
 
-def _subject(cluster: str, name: str) -> x509.Name:
+def _subject(cluster: str, name: str, roles: Iterable[str] = ()) -> x509.Name:
     for word in (cluster, name.removesuffix(" CA")):
         if not _NAME.fullmatch(word):
             raise CredentialsError(
@@ -102,6 +112,7 @@ def _subject(cluster: str, name: str) -> x509.Name:
     return x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, cluster),
+            *(x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role) for role in roles),
             x509.NameAttribute(NameOID.COMMON_NAME, name[:64]),
         ]
     )

@@ -31,6 +31,7 @@ from typing import Protocol
 
 from ..actors import Clock
 from .alarm import Alarm
+from .authentication import check_identity
 from .errors import ConnectionLostError, LinkClosedError, LinkSupersededError, NetworkError, ProtocolError
 from .headers import greeting_of, is_data
 from .network import Connection
@@ -75,7 +76,10 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LinkParts:
-    """What a link is made of. `dial` is None where the peer dials; `greeting` is what the peer's HELLOs must say."""
+    """What a link is made of. `dial` is None where the peer dials; `greeting` is what the peer's HELLOs must say.
+
+    `role`: what the peer must have proved to be; empty: anything.
+    """
 
     sequence: LinkSequence
     greeting: bytes
@@ -86,6 +90,7 @@ class LinkParts:
     on_payload: Callable[[bytes], None]
     on_peer: Callable[[PeerStarted], None]
     source: Source | None = None
+    role: str = ""
 
 
 class Link:
@@ -274,6 +279,7 @@ class Link:
         self._connection = connection
         self._sequence.connect(self._now_s())
         try:
+            check_identity(connection, self.peer, self._parts.role)
             if hello:
                 self._heard(hello)
             async with asyncio.TaskGroup() as group:

@@ -7,8 +7,8 @@
 
 1. Each process has a name, and each of its links is to another name. One of the two dials, the other has the address.
 2. Who knocks says its name in its first HELLO, within `connect_s` seconds, and must be one that we have a link to and
-   that is to dial: else the connection is closed. At most MAX_KNOCKING are between the two at a time.
-   (A name proves nothing. Authentication comes before it, in a layer of its own.)
+   that is to dial: else the connection is closed. At most MAX_KNOCKING are between the two at a time. Where connections
+   are authenticated, that is the name that was part of what it has proved, and so is that of whom we dial.
 3. One incarnation stands for the process on all its links. It is random: no two lives have the same. A link that was
    closed and is opened again begins with another: what was between the two is forgotten here, so the peer must know.
 4. Leaving the block closes the links, each of which drains within its bound; after an exception they end at once. A
@@ -26,6 +26,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from ..actors import Clock, LoopClock, Rng, SystemRng
+from .authentication import check_identity
 from .errors import NetworkError
 from .headers import greeting_of
 from .link import Link, LinkParts, LinkTimings, Source
@@ -81,8 +82,11 @@ class Links:
         self._listener = await self._network.listen(address, self._knocked)
         return self._listener.address
 
-    def open(self, peer: str, address: str | None, *, source: Source | None = None) -> Link:
-        """The link to that peer. `address`: where it listens; None: it is the peer who dials. ValueError: a second."""
+    def open(self, peer: str, address: str | None, *, source: Source | None = None, role: str = "") -> Link:
+        """The link to that peer. `address`: where it listens; None: it is the peer who dials. ValueError: a second.
+
+        `role`: see Node.link.
+        """
         before = self._links.get(peer)
         if _checked(peer) == self.name or (before is not None and not before.over):
             raise ValueError(f"{self.name} has a link to {peer} already, or it is itself")
@@ -97,6 +101,7 @@ class Links:
             on_payload=partial(self._on_payload, peer),
             on_peer=partial(self._on_peer, peer),
             source=source,
+            role=role,
         )
         link = self._links[peer] = Link(peer, parts)
         self._group.create_task(self._run(link), name=f"link {self.name} to {peer}")
@@ -163,6 +168,7 @@ class Links:
         try:
             async with asyncio.timeout(self._timings.connect_s):
                 hello, name = await _first_hello(connection)
+            check_identity(connection, name)
             link = self._links.get(name)
             if link is None or link.dials:
                 _log.warning("%s: nobody here is to be dialled by %.140r", self.name, name)

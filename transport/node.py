@@ -27,7 +27,7 @@ From: Erlang's node; Akka's remoting, but nothing can be reached that was not of
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
@@ -97,10 +97,13 @@ class Node:
         """Let peers dial this address. Returns where it is. NetworkError if it is taken."""
         return await self._links.listen(address)
 
-    def link(self, peer: str, address: str | None = None) -> Link:
-        """Open the link to a peer: dial that address, or wait for it to dial us (None). ValueError if there is one."""
+    def link(self, peer: str, address: str | None = None, *, role: str = "") -> Link:
+        """Open the link to a peer: dial that address, or wait for it to dial us (None). ValueError if there is one.
+
+        `role`: what it must have proved to be, where connections are authenticated; empty: anything.
+        """
         courier = Courier()
-        link = self._links.open(peer, address, source=courier)
+        link = self._links.open(peer, address, source=courier, role=role)
         courier.wake = link.wake
         self._open[peer] = link
         self._couriers[peer] = courier
@@ -160,12 +163,12 @@ class Node:
 
     # -- actors ------------------------------------------------------------------------------------------------------
 
-    def offer(self, name: str, ref: Ref) -> None:
-        """Let actors of linked processes reach this one by that name.
+    def offer(self, name: str, ref: Ref, *, to: Iterable[str] | None = None) -> None:
+        """Let actors of linked processes (`to`: of these peers only) reach this one by that name.
 
         ValueError if another living actor has the name, NotHereError if it is not an actor of this process.
         """
-        self.home.exports.offer(name, ref)
+        self.home.exports.offer(name, ref, to)
 
     def withdraw(self, name: str) -> None:
         """From now on nobody finds it by that name. Who has sent to it already goes on."""

@@ -207,7 +207,7 @@ class RemotePeer:
         if number in self._inlets or len(self._inlets) >= MAX_CHANNELS:
             raise ProtocolError(f"channel {number} is open, or {MAX_CHANNELS:,} are")
         key = key_of(data)
-        ref = self.home.exports.find(key)
+        ref = self.home.exports.find_for(key, self.name)
         if ref is None:
             self.send(note(ENDED, number, pack_reason(Reason(Why.UNKNOWN))))
             return

@@ -62,4 +62,4 @@ class RefCodec:
         key = key_of(memoryview(data)[1 + size :])
         if node != self._refs.name:
             return RemoteRef(self._refs, node, key)
-        return self._refs.home.exports.find(key) or DeadRef(self._refs, node, key)
+        return self._refs.home.exports.find_for(key) or DeadRef(self._refs, node, key)

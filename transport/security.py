@@ -10,7 +10,7 @@ from typing import Self
 
 from .addresses import TcpAddress, check_exposure, parse_address
 from .credentials import Credentials
-from .tls import TlsFiles, binding_of
+from .tls import TlsFiles, binding_of, roles_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,12 @@ class Security:
     def own_binding(self) -> bytes:
         """What identifies a TLS connection that came to us; empty without TLS."""
         return b"" if self.tls is None else self.tls.binding()
+
+
+def certified_roles(transport: BaseTransport) -> frozenset[str]:
+    """The roles that the peer's certificate names; empty if it names none, or there is no TLS."""
+    secured: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    return frozenset() if secured is None else roles_in(secured.getpeercert())
 
 
 def dialled_binding(transport: BaseTransport) -> bytes:

@@ -6,6 +6,7 @@
 3. A key is a file that its owner alone may read, and is not encrypted: nobody is there to be asked for a password.
 4. The server's certificate is part of what the authentication is about (its SHA-256; RFC 5929, tls-server-end-point):
    what was proved over one TLS connection says nothing over another.
+5. A certificate may name the roles of who has it (organizational units): it is believed in no other.
 
 From: CVE-2026-41081 (Storm: TLS that failed open), storm#8987 (the peer's name was not checked).
 """
@@ -15,7 +16,9 @@ from __future__ import annotations
 import hashlib
 import os
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from .credentials import read_private
 from .errors import CredentialsError
@@ -60,6 +63,12 @@ class TlsFiles:
 def binding_of(certificate: bytes) -> bytes:
     """The SHA-256 of a certificate (DER)."""
     return hashlib.sha256(certificate).digest()
+
+
+def roles_in(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+    """The roles that a certificate names, as `getpeercert` gives it: its organizational units."""
+    names = (pair for part in (certificate or {}).get("subject", ()) for pair in part)
+    return frozenset(value for name, value in names if name == "organizationalUnitName")
 
 
 def _no_password() -> str:

@@ -26,6 +26,7 @@ import aiohttp
 
 from .errors import ConnectionLostError, FrameTooLargeError
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES
+from .security import certified_roles
 
 CLOSE_S: Final = 1.0
 """How long a close waits for the buffer to drain."""
@@ -143,6 +144,11 @@ class WebSocketConnection:
         self._tap = tap
         self._closed = False
         self._ended = False
+
+    @property
+    def certified(self) -> frozenset[str]:
+        """See Guarded."""
+        return certified_roles(self._tap.transport)
 
     def __repr__(self) -> str:
         return f"<WebSocketConnection with {self.peer}{', over' if self._tap.over else ''}>"

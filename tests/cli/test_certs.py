@@ -103,13 +103,13 @@ def test_a_directory_that_others_may_look_into_is_refused(aiostorm: Command, tmp
 
 
 def test_a_worker_that_would_dial_another_machine_unprotected_does_not_start(aiostorm: Command) -> None:
-    outcome = aiostorm("worker", "--name", "w", "--connect", "10.0.0.2:6700")
+    outcome = aiostorm("worker", "--name", "w", "--target", "jobs", "--connect", "10.0.0.2:6700")
     assert outcome.code == 78
     assert "--credentials DIR" in outcome.err
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:6700", "10.0.0.1:6700"])
 def test_a_worker_that_would_be_reached_unprotected_does_not_start(aiostorm: Command, address: str) -> None:
-    outcome = aiostorm("worker", "--name", "w", "--connect", "127.0.0.1:1", "--listen", address)
+    outcome = aiostorm("worker", "--name", "w", "--target", "jobs", "--connect", "127.0.0.1:1", "--listen", address)
     assert outcome.code == 78, "at once: nobody is asked first"
     assert "TLS and a token" in outcome.err

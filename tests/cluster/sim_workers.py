@@ -28,6 +28,8 @@ class SimSite:
     paths: Sequence[str] = ()
     arguments: Sequence[str] = ()
     secret = b""
+    target = "tests.cluster.test_workers:topology"
+    """What those that are started by hand may load."""
 
     def __init__(self, parent: Process) -> None:
         self.parent = parent
@@ -52,7 +54,7 @@ class SimSite:
     async def worker(self, process: Process, arguments: Sequence[str]) -> None:
         """The program of `aiostorm worker`, without its command line."""
         given = dict(zip(arguments[::2], arguments[1::2], strict=True))
-        code = await self.life(process, given["--name"], given["--connect"], given["--listen"])
+        code = await self.life(process, given["--name"], given["--connect"], given["--listen"], given["--target"])
         if code:
             raise SystemExit(code)
 
@@ -60,16 +62,16 @@ class SimSite:
         """A process that somebody starts on another machine: `aiostorm worker --name NAME --connect …`."""
 
         async def program(process: Process) -> None:
-            await self.life(process, name, self.address, self.listen(name))
+            await self.life(process, name, self.address, self.listen(name), self.target)
 
         return self.parent.world.process(name, program)
 
-    async def life(self, process: Process, name: str, parent: str, listen: str) -> int:
+    async def life(self, process: Process, name: str, parent: str, listen: str, target: str) -> int:
         """From its start to its end; the exit code."""
         self.lives[process.name] = self.lives.get(process.name, 0) + 1
         leave = asyncio.Event()
         process.on_terminate = leave.set
-        options = WorkerOptions(name, parent, listen, process.incarnation)
+        options = WorkerOptions(name, parent, listen, process.incarnation, targets=(target,))
         code = await work(
             options,
             process.network,

@@ -27,9 +27,9 @@ COUNT = 1000
 
 
 @contextlib.contextmanager
-def worker(parent: str, token: Path) -> Iterator[subprocess.Popen[str]]:
+def worker(parent: str, token: Path, target: str) -> Iterator[subprocess.Popen[str]]:
     """What `aiostorm run --remote-workers 1` says is to be typed on the other machine."""
-    words = ["--name", "remote-1", "--connect", parent, "--token-file", str(token)]
+    words = ["--name", "remote-1", "--connect", parent, "--token-file", str(token), "--target", target]
     command = [sys.executable, "-m", "aiostorm", "worker", *words]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
@@ -53,12 +53,12 @@ async def by_hand(folder: Path, token: Path, credentials: Credentials) -> None:
     site = ProcessSite("127.0.0.1:0", credentials)
     async with LocalCluster(workers=1, remote_workers=1, site=site) as cluster:
         job = f"{JOBS}:numbers"
-        with worker(cluster.address, token) as first:
+        with worker(cluster.address, token, job) as first:
             running = await cluster.submit("numbers", job, arguments=(str(folder), str(COUNT), "0.015"))
             assert [w.name for w in running.workers()] == ["worker-1", "remote-1"]
             assert running.workers()[1].pid == first.pid
             await until(lambda: len(written(folder)) > 100)
-        with worker(cluster.address, token) as second:
+        with worker(cluster.address, token, job) as second:
             await running.wait_finished(60)
             assert running.workers()[1].pid == second.pid
             assert [w.restarts for w in running.workers()] == [0, 1]

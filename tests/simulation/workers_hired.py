@@ -115,7 +115,8 @@ class HiredSite:
         given = dict(zip(arguments[::2], arguments[1::2], strict=True))
         leave = asyncio.Event()
         process.on_terminate = leave.set
-        options = WorkerOptions(given["--name"], given["--connect"], given["--listen"], process.incarnation)
+        words = (given["--name"], given["--connect"], given["--listen"], process.incarnation)
+        options = WorkerOptions(*words, targets=(given["--target"],))
         try:
             code = await work(options, process.network, leave, rng=process.rng)
         except Exception as error:

@@ -220,3 +220,35 @@ def test_links_are_made_over_a_network_that_loses_repeats_and_reorders(seed: int
 
 def test_no_frame_of_a_link_is_taken_for_one_of_the_handshake() -> None:
     assert all(ord(kind) > 4 for kind in STEPS)
+
+
+async def test_a_link_is_to_who_has_proved_to_be_of_that_name_and_role(caplog: pytest.LogCaptureFixture) -> None:
+    """Of the name in a HELLO of a link nothing was proved: it must be the one of the handshake."""
+    memory = MemoryNetwork()
+    caplog.set_level(logging.INFO)
+    heard: list[tuple[str, bytes]] = []
+
+    def links(name: str, network: AuthenticatedNetwork) -> Links:
+        return Links(name, network, on_payload=lambda peer, payload: heard.append((peer, payload)), rng=SeededRng(name))
+
+    async with network(memory, "a") as ours, network(memory, "b") as theirs, links("b", theirs) as host:
+        await host.listen("b")
+        host.open("c", None)
+        host.open("a", None)
+        async with links("c", ours) as claims_c:
+            link = claims_c.open("b", "b")
+            assert link.offer(b"from c?")
+            await asyncio.sleep(1)
+            assert not link.established
+            link.end()
+        assert "it has proved to be node a, and is to be c" in caplog.text
+        async with links("a", ours) as right:
+            wrong = right.open("b", "b", role="parent")
+            assert wrong.offer(b"to a parent")
+            await asyncio.sleep(1)
+            assert wrong.trouble == "it has proved to be node b, and is to be parent b"
+            wrong.end()
+            await asyncio.sleep(1)
+            assert right.open("b", "b", role="node").offer(b"from a")
+            await asyncio.sleep(3)
+        assert heard == [("a", b"from a")]

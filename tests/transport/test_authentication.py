@@ -117,6 +117,23 @@ def test_an_end_that_is_wrong_is_refused_by_the_other(wrong: dict[str, object], 
         acceptor.receive(PROOF + bytes(32))
 
 
+@pytest.mark.parametrize("who", ["dialler", "acceptor"])
+def test_a_certificate_that_names_roles_is_good_for_no_other(who: str) -> None:
+    def made(*certified: str) -> tuple[Dialler, Acceptor]:
+        limits: dict[str, object] = {"certified": frozenset(certified)}
+        return ends(limits, None) if who == "acceptor" else ends(None, limits)
+
+    assert shake(*made()) == shake(*made("node", "spark")) == ""
+    assert shake(*made("spark")) == ("dialler" if who == "acceptor" else "acceptor")
+    dialler, acceptor = made("spark")
+    challenge = acceptor.receive(dialler.last)
+    assert challenge is not None
+    end, frame = (dialler, challenge) if who == "acceptor" else (acceptor, dialler.receive(challenge))
+    assert frame is not None
+    with pytest.raises(AuthenticationError, match="role is node, and its certificate is for spark"):
+        end.receive(frame)
+
+
 def test_what_is_wrong_is_not_told_and_comes_at_the_same_step() -> None:
     told: list[list[int]] = []
     for wrong in ({"credentials": OTHER}, {"credentials": CLUSTER}, {"identity": Identity("a", "viewer")}):

@@ -383,3 +383,22 @@ class Giver(Actor):
             case ("back", ref):
                 return ref
         return None
+
+
+async def test_what_is_offered_to_some_is_found_by_no_other(sim_clock: SimClock) -> None:
+    async with two() as (a, b):
+        secret = b.system.spawn(Echo, "secret")
+        b.node.offer("secret", secret, to=("c",))
+        with pytest.raises(NoSuchActorError):
+            await a.node.ref("b", "secret").ask("hello")
+        echo = Echo()
+        b.spawn(echo, "echo")
+        await a.node.ref("b", "echo").tell(a.node.ref("b", "secret"))
+        await a.node.ref("b", "echo").ask("came")
+        assert isinstance(echo.got[0], RemoteRef), "nor is it handed to our actors by a ref that names it"
+        assert b.node.ref("b", "secret") == secret, "in its own process it is found"
+        b.node.offer("secret", secret, to=("c", "a"))
+        assert await a.node.ref("b", "secret").ask("hello") == "hello"
+        b.node.withdraw("secret")
+        b.node.offer("secret", secret)
+        await a.node.ref("b", "secret").tell("all")

@@ -58,9 +58,10 @@ class Ministry:
         now_s: float | None = None,
         days: int = 2,
         name: str = "node",
+        roles: tuple[str, ...] = (),
     ) -> TlsFiles:
         ca = ca or self.ca
-        made = new_certificate(ca.certificate, ca.key, name, hosts, now_s or time.time(), days)
+        made = new_certificate(ca.certificate, ca.key, name, hosts, now_s or time.time(), days, roles)
         return self.written(made, trusts or self.ca)
 
     def written(self, made: Issued, trusts: Issued) -> TlsFiles:
@@ -173,6 +174,29 @@ async def test_what_is_wrong_is_refused(ministry: Ministry, wrong: str) -> None:
             async with asyncio.timeout(PATIENCE_S):
                 await network.connect(server.address)
         await server.is_left_alone()
+
+
+@sockets
+@pytest.mark.parametrize("who", ["who dials", "who listens"])
+async def test_a_certificate_names_the_roles_of_its_owner(ministry: Ministry, who: str) -> None:
+    worker, parent = ministry.files(roles=("worker", "node")), ministry.files(roles=("parent",))
+    other = ministry.files()
+    for files, role, believed in ((worker, "worker", True), (worker, "parent", False), (parent, "worker", False)):
+        ours, theirs = (files, other) if who == "who dials" else (other, files)
+        roles = {"role": role, "roles": ("node",)} if who == "who dials" else {"role": "node", "roles": (role,)}
+        serves = {"roles": (role,)} if who == "who dials" else {"role": role}
+        async with (
+            open_network("server", Security(TOKEN, theirs), **serves) as server,  # type: ignore[arg-type]
+            open_network("client", Security(TOKEN, ours), **roles) as network,  # type: ignore[arg-type]
+        ):
+            came: list[Connection] = []
+            listener = await server.listen("127.0.0.1:0", came.append)
+            if believed:
+                await network.connect(listener.address)
+                continue
+            with pytest.raises(AuthenticationError):
+                await network.connect(listener.address)
+            assert not came
 
 
 @sockets

@@ -1,0 +1,129 @@
+"""Who may give a worker orders, and which: its parent alone; one target, of those it was started for, once a life."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+
+from aiostorm import LocalCluster
+from aiostorm.actors import ActorSystem, AiostormError
+from aiostorm.cluster import TargetError
+from aiostorm.cluster.duty import Duty, shape_of
+from aiostorm.cluster.messages import BUILDER, STEWARD, Load, Steer, Trouble
+from aiostorm.cluster.targets import is_named, load_topology
+from aiostorm.testing.simulation import World
+from aiostorm.testing.simulation.process import Process
+from aiostorm.transport import Node, NoSuchActorError, PayloadKind
+
+from .sim_workers import SimSite, with_workers
+
+TARGET = "tests.cluster.test_workers:topology"
+PYTHON = Load("x", "builtins:exec", ("import tests.cluster.proof",), {}, {}, "")
+
+
+def order(target: str = TARGET) -> Load:
+    return Load("x", target, (), {}, {1: "w"}, shape_of(load_topology(TARGET)[1]))
+
+
+class NoPost:
+    """Of a worker that is alone."""
+
+    name = "w"
+    listen = link = None
+
+
+@contextlib.asynccontextmanager
+async def duty(*targets: str) -> AsyncIterator[Duty]:
+    async with ActorSystem("w") as system:
+        yield Duty(system, NoPost(), "", lambda message: None, targets=targets)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("service", [BUILDER, STEWARD])
+def test_another_peer_than_the_parent_finds_no_service_of_a_worker(service: str) -> None:
+    answers: list[AiostormError] = []
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        await cluster.submit("sums", TARGET)
+
+        async def intruder(process: Process) -> None:
+            async with (
+                ActorSystem("worker-2") as system,
+                Node("worker-2", process.network, system) as node,
+            ):
+                for kind in (PayloadKind.CREDIT, PayloadKind.SEGMENTS, PayloadKind.TASK):
+                    node.handle(kind, lambda peer, target, body: None)
+                node.link("worker-1", "worker-1:1")
+                message = PYTHON if service == BUILDER else Steer("ended")
+                try:
+                    await node.ref("worker-1", service).ask(message, timeout_s=2)
+                except AiostormError as error:
+                    answers.append(error)
+                node.lose("worker-1", "all is known")
+
+        process = world.process("intruder", intruder)
+        process.start()
+        await world.until(lambda: not process.alive, 20, "the intruder's end")
+
+    with_workers(story)
+    [answer] = answers
+    assert isinstance(answer, NoSuchActorError)
+    assert "tests.cluster.proof" not in sys.modules
+
+
+async def test_what_a_worker_was_not_started_for_is_not_loaded() -> None:
+    async with duty(TARGET) as one, duty() as none:
+        found = one.load(PYTHON)
+        assert found is not None
+        assert (found.kind, found.problems) == (
+            "TargetError",
+            (f"worker w was not started for builtins:exec, but for {TARGET}: start it with --target builtins:exec",),
+        )
+        assert isinstance(none.load(order()), Trouble), "nothing at all"
+
+
+async def test_a_worker_loads_once_a_life() -> None:
+    async with duty(TARGET) as one, duty(TARGET) as other:
+        assert one.load(order()) is None
+        again = one.load(order())
+        assert again is not None
+        assert again.problems == ("worker w was told before what to load: that is done once in a life",)
+        assert isinstance(other.load(PYTHON), Trouble)
+        assert isinstance(other.load(order()), Trouble), "nobody tries until something is found that can be loaded"
+
+
+@pytest.mark.parametrize("target", ["builtins:exec", "os:system", "tests.cluster.sim_workers:asyncio.run"])
+async def test_what_is_no_topology_of_the_module_is_not_called(target: str) -> None:
+    async with duty(target) as one:
+        found = one.load(Load("x", target, ("1",), {}, {}, ""))
+        assert found is not None
+        assert found.kind == "TargetError"
+        assert "no function that is defined in" in found.problems[0]
+
+
+def test_a_function_from_elsewhere_is_refused_where_there_are_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from . import spread_jobs, test_workers
+
+    monkeypatch.setattr(test_workers, "elsewhere", spread_jobs.windows, raising=False)
+    load_topology("tests.cluster.test_workers:elsewhere")
+    with pytest.raises(TargetError, match="is no topology, and no function that is defined in"):
+        load_topology("tests.cluster.test_workers:elsewhere", own=True)
+    assert load_topology("tests.cluster.spread_jobs:windows", own=True)
+
+
+def test_a_name_allows_any_arguments_unless_it_has_some() -> None:
+    assert is_named("a.b:make", ["a.b:make"])
+    assert is_named("a.b", ["a.b:topology"])
+    assert is_named('a.b:make("x", n=3)', ["c", "a.b:make"])
+    assert is_named('a.b:make("x")', ['a.b:make("x")'])
+    assert not is_named('a.b:make("y")', ['a.b:make("x")'])
+    assert not is_named("a.b:make", ['a.b:make("x")'])
+    assert not is_named("a.b:made", ["a.b:make"])
+    assert not is_named("b:make", ["a.b:make"])
+    assert not is_named("jobs.py", ["jobs"])
+
+
+def test_no_field_of_load_says_where_to_look_for_modules() -> None:
+    assert not {"paths", "path"} & set(Load.__dataclass_fields__)
