@@ -30,6 +30,8 @@ from .cluster import (
     PARENT,
     TERMINATED,
     WORKER,
+    DialledBeats,
+    LineBeats,
     MarkedFormatter,
     MarkedStream,
     ProcessSite,
@@ -86,9 +88,9 @@ def run_worker(options: WorkerOptions, security: Security, interrupts: Interrupt
 
 async def _run(options: WorkerOptions, security: Security, interrupts: Interrupts, *, child: bool) -> int:
     leave = interrupts.listen()
-    pulse = Pulse() if child else None
-    if pulse is not None:
-        pulse.start()
+    here = DialledBeats(options.name, options.pid, options.parent, security)
+    pulse = Pulse(LineBeats() if child else here)
+    pulse.start()
     try:
         async with open_network(options.name, security, role=WORKER, roles=(PARENT, WORKER)) as network:
             code = await work(options, network, leave)
@@ -97,8 +99,7 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
             )
             return code
     finally:
-        if pulse is not None:
-            pulse.stop()
+        pulse.stop()
 
 
 def options_of(name: str, parent: str, listen: str, targets: Sequence[str], *, child: bool) -> WorkerOptions:

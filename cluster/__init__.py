@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .headquarters import Site
     from .local import LocalCluster, cleanup_ctx, lifespan, running
     from .messages import DRIVER, PARENT, WORKER
-    from .pulse import Pulse
+    from .pulse import DialledBeats, LineBeats, Pulse
     from .running_topology import RunningTopology, State
     from .site import ProcessSite
     from .targets import TargetError, load_topology
@@ -33,8 +33,10 @@ __all__ = [
     "Ask",
     "ControlError",
     "ControlSocket",
+    "DialledBeats",
     "Found",
     "LifeTimings",
+    "LineBeats",
     "LocalCluster",
     "MarkedFormatter",
     "MarkedStream",
@@ -72,7 +74,7 @@ _LATER = {
     "headquarters": "Site",
     "local": "LocalCluster cleanup_ctx lifespan running",
     "messages": "DRIVER PARENT WORKER",
-    "pulse": "Pulse",
+    "pulse": "DialledBeats LineBeats Pulse",
     "running_topology": "RunningTopology State",
     "site": "ProcessSite",
     "targets": "TargetError load_topology",

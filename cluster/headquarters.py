@@ -138,6 +138,7 @@ class Headquarters:
             self.address = await self.node.listen(self._site.address)
             self._spawner = self._site.spawner(self._line, self.node)
             self.node.on_peer(self._peer_started)
+            self.node.on_pulse(self._pulsed)
             self.node.offer(PARENT, self.system.spawn(_Desk(self), "parent"))
             self._stack = stack.pop_all()
 
@@ -268,6 +269,12 @@ class Headquarters:
         child = self._remote.get(peer)
         if child is not None and child.pid:
             child.end("another process of that name has come")
+
+    def _pulsed(self, peer: str, process: int) -> None:
+        """A thread of a remote worker says that it lives, while user code holds its loop."""
+        child, reporter = self._remote.get(peer), self._reporters.get(peer)
+        if child is not None and child.pid == process and reporter is not None:
+            reporter.heard()
 
     def _line(self, line: ChildLine) -> None:
         reporter = self._reporters.get(line.name)

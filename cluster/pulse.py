@@ -1,12 +1,14 @@
 """Pulse: says for a worker that it lives, while user code holds its event loop.
 
     loop:     tick … tick … [user code blocks] ………………………………………………… tick
-    thread:                      late: PULSE to standard error, each second … 30 s: no more ─► its lease is over
+    thread:                      late: a beat, each second … 30 s: no more ─► its lease is over
 
-1. A frozen process (SIGSTOP, a machine that hangs) has no thread that runs: it is silent at once.
-2. A loop that is held for `limit_s` counts as frozen: nobody can tell a long computation from one without an end.
+1. A child's beats are lines on its standard error, which its parent reads. A worker that a user has started says them
+   over a connection of the thread's own (a PULSE, see transport's door), which it has while there is something to say.
+2. A frozen process (SIGSTOP, a machine that hangs) has no thread that runs: it is silent at once.
+3. A loop that is held for `limit_s` counts as frozen: nobody can tell a long computation from one without an end.
    What blocks for longer belongs in a component with `blocking = True`.
-3. While the loop runs nothing is written: the parent hears of the worker otherwise.
+4. While the loop runs nothing is said: the parent hears of the worker otherwise.
 
 From: STORM-742 and STORM-2150, busy workers that were taken for dead; STORM-513, hung ones that were taken for alive.
 """
@@ -14,23 +16,97 @@ From: STORM-742 and STORM-2150, busy workers that were taken for dead; STORM-513
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
+from ..actors import AiostormError
+from ..transport import BlockingConnection, Identity, Security, dial_blocking, encode_pulse
+from .messages import PARENT, WORKER
 from .worker_log import PULSE
+
+log = logging.getLogger("aiostorm.worker")
 
 BEAT_S: Final = 1.0
 LIMIT_S: Final = 30.0
+
+DIAL_S: Final = 2.0
+"""So long the parent may take to answer the thread."""
+
+
+class Beats(Protocol):
+    """How a thread says that the process lives."""
+
+    def beat(self) -> bool:
+        """Say it. False: there is nobody to hear it, ever."""
+        ...
+
+    def rest(self) -> None:
+        """The loop runs again."""
+        ...
+
+
+class LineBeats:
+    """To the parent that reads what this process prints."""
+
+    def __init__(self, fd: int = 2) -> None:
+        self._fd = fd
+
+    def beat(self) -> bool:
+        """See Beats."""
+        try:
+            os.write(self._fd, f"{PULSE}\n".encode())
+        except OSError:  # nobody reads it: the parent is gone, and this process soon
+            return False
+        return True
+
+    def rest(self) -> None:
+        """See Beats."""
+
+
+class DialledBeats:
+    """To the parent at that address. `process`: this one's id, as the parent was told when the worker joined."""
+
+    def __init__(self, name: str, process: int, parent: str, security: Security) -> None:
+        self._name = name
+        self._process = process
+        self._parent = parent
+        self._security = security
+        self._connection: BlockingConnection | None = None
+
+    def beat(self) -> bool:
+        """See Beats. What goes wrong is tried again at the next one: the parent may be away for a moment."""
+        try:
+            if self._connection is None:
+                self._connection = dial_blocking(
+                    self._parent,
+                    self._security,
+                    Identity(self._name, WORKER),
+                    roles=(PARENT,),
+                    silence_s=DIAL_S,
+                    without=True,
+                )
+            self._connection.send(encode_pulse(self._process, self._name))
+        except (AiostormError, OSError) as error:
+            log.debug("%s cannot say that it lives: %s", self._name, error)
+            self.rest()
+        return True
+
+    def rest(self) -> None:
+        """See Beats."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 class Pulse:
     """Of the running loop, from `start` to `stop`."""
 
-    def __init__(self, fd: int = 2, limit_s: float = LIMIT_S, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._fd = fd
+    def __init__(self, beats: Beats, limit_s: float = LIMIT_S, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._beats = beats
         self._limit_s = limit_s
         self._monotonic = monotonic
         self._ticked_s = monotonic()
@@ -56,10 +132,12 @@ class Pulse:
         self._timer = self._loop.call_later(BEAT_S / 2, self._tick)
 
     def _watch(self) -> None:
-        while not self._over.wait(BEAT_S):
-            held_s = self._monotonic() - self._ticked_s
-            if BEAT_S < held_s < self._limit_s:
-                try:
-                    os.write(self._fd, f"{PULSE}\n".encode())
-                except OSError:  # nobody reads it: the parent is gone, and this process soon
+        try:
+            while not self._over.wait(BEAT_S):
+                held_s = self._monotonic() - self._ticked_s
+                if not BEAT_S < held_s < self._limit_s:
+                    self._beats.rest()
+                elif not self._beats.beat():
                     return
+        finally:
+            self._beats.rest()

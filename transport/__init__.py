@@ -39,6 +39,7 @@ from .errors import (
 from .exchange import Exchange, PostOffice
 from .far_inbox import FarInbox
 from .first_caller import serve_callers
+from .headers import encode_pulse
 from .link import Link, LinkTimings, Source
 from .links import Links
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
@@ -131,6 +132,7 @@ __all__ = [
     "WebSocketNetwork",
     "check_exposure",
     "dial_blocking",
+    "encode_pulse",
     "joined",
     "new_authority",
     "new_certificate",

@@ -18,22 +18,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from ..actors import Clock, LoopClock, Rng, SystemRng
 from .authentication import NONCE_BYTES, REFUSED, RESEND_S, STEPS, Acceptor, Claim, Dialler, Identity
+from .complaints import Complaints
 from .credentials import Credentials
 from .errors import AuthenticationError, ConnectionLostError
 from .network import Connection, Listener, Network
-
-_log = logging.getLogger(__name__)
-
-_WARNINGS: Final = 10
-_WARNINGS_S: Final = 60.0
 
 
 @runtime_checkable
@@ -204,26 +199,6 @@ class AuthenticatedConnection:
             if answer is not None:
                 with contextlib.suppress(ConnectionLostError):  # what had come before the end is still to be received
                     self.send(answer)
-
-
-class Complaints:
-    """Warnings, so many a minute: whoever knocks all day fills no disk."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._begun_s = float("-inf")
-        self._said = 0
-
-    def warn(self, message: str, *arguments: object) -> None:
-        """Log it, unless enough was said."""
-        now_s = self._clock.monotonic()
-        if now_s - self._begun_s >= _WARNINGS_S:
-            if self._said > _WARNINGS:
-                _log.warning("and %d times more like that", self._said - _WARNINGS)
-            self._begun_s, self._said = now_s, 0
-        self._said += 1
-        if self._said <= _WARNINGS:
-            _log.warning(message, *arguments)
 
 
 def _wrong(error: Exception, within_s: float) -> str:

@@ -191,13 +191,14 @@ def dial(
     roles: Iterable[str] = ("node",),
     silence_s: float = 10.0,
     rng: Rng | None = None,
+    without: bool = False,
 ) -> BlockingConnection:
-    """A connection to whoever listens there. `roles`: whom we speak to.
+    """A connection to whoever listens there. `roles`: whom we speak to. `without`: if need be without a token.
 
     NetworkError if it is not reached, AuthenticationError if one of the two does not believe the other, ExposedError
-    if it is another machine and there is no TLS. CredentialsError without a token: there is no connection without one.
+    if it is another machine and there is no TLS. CredentialsError without a token.
     """
-    if security.credentials is None:
+    if security.credentials is None and not without:
         raise CredentialsError(f"{address} is dialled with a token only: give credentials")
     target = parse_address(address)
     rng = rng or SystemRng()
@@ -214,8 +215,9 @@ def dial(
     try:
         connection.upgrade(host, rng)
         nonce = rng.token_bytes(NONCE_BYTES)
-        claim = Claim(security.credentials, identity, nonce, frozenset(roles), *_shown(made))
-        connection.prove(Dialler(claim))
+        if security.credentials is not None:
+            claim = Claim(security.credentials, identity, nonce, frozenset(roles), *_shown(made))
+            connection.prove(Dialler(claim))
     except ConnectionLostError as error:
         raise NetworkError(f"{address}: it ended the connection before it had proved who it is: {error}") from error
     except BaseException:

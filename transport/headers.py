@@ -4,8 +4,9 @@
     DATA     version 1, kind 1, epoch 8, sequence 8, ack 8, payload
     ACK      version 1, kind 1, epoch 8, ack 8
     REFUSED  version 1, kind 1, incarnation 8, attempt 8
+    PULSE    version 1, kind 1, process 8, name              in the place of a HELLO, on a connection of its own
 
-1. Reading allocates no more than the frame; what is not exactly one of the four, of this version, is a ProtocolError.
+1. Reading allocates no more than the frame; what is not exactly one of the five, of this version, is a ProtocolError.
 2. HELLO comes first. It comes from strangers: it has at most MAX_HELLO_BYTES.
 3. An epoch is made of both incarnations, and is another one for each direction. With one of the two the same, another
    one on the other side always gives another epoch: 3 is odd, so nothing is folded together.
@@ -28,7 +29,9 @@ _HELLO: Final = struct.Struct("!BBBQQQQQ")
 _DATA: Final = struct.Struct("!BBQQQ")
 _ACK: Final = struct.Struct("!BBQQ")
 _REFUSED: Final = struct.Struct("!BBQQ")
+_PULSE: Final = struct.Struct("!BBQ")
 _KIND_HELLO, _KIND_DATA, _KIND_ACK, _KIND_REFUSED = 1, 2, 3, 4
+_KIND_PULSE: Final = 5
 
 DATA_HEADER_BYTES: Final = _DATA.size
 _DATA_BEGINS: Final = bytes((VERSION, _KIND_DATA))
@@ -93,6 +96,20 @@ class Refused:
 def encode_data(epoch: int, sequence: int, ack: int, payload: bytes) -> bytes:
     """The frame of a Data. (These are nearly all frames: they go without an object.)"""
     return _DATA.pack(VERSION, _KIND_DATA, epoch, sequence, ack) + payload
+
+
+def encode_pulse(process: int, name: str) -> bytes:
+    """The frame with which a thread says that its process lives, while its event loop is held."""
+    return _PULSE.pack(VERSION, _KIND_PULSE, process) + name.encode()
+
+
+def pulse_of(frame: bytes) -> tuple[int, str] | None:
+    """Process and name, if the frame is a PULSE. ProtocolError if it should be one and is not."""
+    if _kind(frame) != _KIND_PULSE:
+        return None
+    if not _PULSE.size < len(frame) <= MAX_HELLO_BYTES:
+        raise ProtocolError(f"a PULSE of {len(frame)} bytes")
+    return _PULSE.unpack_from(frame)[2], frame[_PULSE.size :].decode("ascii", "backslashreplace")
 
 
 def is_data(frame: bytes) -> bool:

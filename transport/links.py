@@ -1,4 +1,4 @@
-"""Links: all links of one process, and the door at which its peers knock.
+"""Links: all links of one process.
 
     async with Links("worker-1", network, on_payload=…) as links:
         await links.listen("host:6700")
@@ -6,9 +6,7 @@
         await link.send(payload)
 
 1. Each process has a name, and each of its links is to another name. One of the two dials, the other has the address.
-2. Who knocks says its name in its first HELLO, within `connect_s` seconds, and must be one that we have a link to and
-   that is to dial: else the connection is closed. At most MAX_KNOCKING are between the two at a time. Where connections
-   are authenticated, that is the name that was part of what it has proved, and so is that of whom we dial.
+2. Who knocks comes in by the door (see door), and must be one that we have a link to and that is to dial.
 3. One incarnation stands for the process on all its links. It is random: no two lives have the same. A link that was
    closed and is opened again begins with another: what was between the two is forgotten here, so the peer must know.
 4. Leaving the block closes the links, each of which drains within its bound; after an exception they end at once. A
@@ -18,7 +16,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Callable
 from functools import partial
@@ -26,16 +23,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from ..actors import Clock, LoopClock, Rng, SystemRng
-from .authentication import check_identity
+from .complaints import Complaints
+from .door import Door
 from .errors import NetworkError
-from .headers import greeting_of
 from .link import Link, LinkParts, LinkTimings, Source
 from .network import Connection, Listener, Network
 from .sequence import LinkSequence, PeerStarted, SequenceLimits
-
-_log = logging.getLogger(__name__)
-
-MAX_KNOCKING: Final = 64
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
@@ -44,8 +37,15 @@ def _ignore_peer(peer: str, started: PeerStarted) -> None:
     """Nobody asked to be told."""
 
 
+def _ignore_pulse(peer: str, process: int) -> None:
+    """The same."""
+
+
 class Links:
-    """The links of one process. `on_payload(peer, payload)` and `on_peer(peer, started)` do not wait."""
+    """The links of one process. `on_payload(peer, payload)` and `on_peer(peer, started)` do not wait.
+
+    `on_pulse(peer, process)`: see door.
+    """
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class Links:
         *,
         on_payload: Callable[[str, bytes], None],
         on_peer: Callable[[str, PeerStarted], None] = _ignore_peer,
+        on_pulse: Callable[[str, int], None] = _ignore_pulse,
         clock: Clock | None = None,
         rng: Rng | None = None,
         timings: LinkTimings | None = None,
@@ -73,13 +74,14 @@ class Links:
         self._links: dict[str, Link] = {}
         self._opened: set[str] = set()
         self._listener: Listener | None = None
-        self._knocking: dict[Connection, None] = {}
+        within_s = self._timings.connect_s
+        self._door = Door(name, self._group, within_s, self._take, on_pulse, Complaints(self._clock))
 
     async def listen(self, address: str) -> str:
         """Let peers dial this address. Returns where it is. NetworkError if it is taken."""
         if self._listener is not None:
             raise NetworkError(f"{self.name} listens already, at {self._listener.address}")
-        self._listener = await self._network.listen(address, self._knocked)
+        self._listener = await self._network.listen(address, self._door.knocked)
         return self._listener.address
 
     def open(self, peer: str, address: str | None, *, source: Source | None = None, role: str = "") -> Link:
@@ -141,8 +143,7 @@ class Links:
     def _lock_up(self) -> None:
         if self._listener is not None:
             self._listener.close()
-        for connection in self._knocking:
-            connection.close()
+        self._door.close()
         for link in self._links.values():
             link.end()
 
@@ -153,42 +154,12 @@ class Links:
             if self._links.get(link.peer) is link:
                 del self._links[link.peer]  # it was closed: another one may be opened
 
-    # -- who knocks --------------------------------------------------------------------------------------------------
-
-    def _knocked(self, connection: Connection) -> None:
-        if len(self._knocking) >= MAX_KNOCKING:
-            _log.warning("%s: too many that have not said who they are: %s is turned away", self.name, connection.peer)
-            connection.close()
-            return
-        self._knocking[connection] = None
-        self._group.create_task(self._let_in(connection), name=f"link {self.name}: who is {connection.peer}?")
-
-    async def _let_in(self, connection: Connection) -> None:
-        given = False
-        try:
-            async with asyncio.timeout(self._timings.connect_s):
-                hello, name = await _first_hello(connection)
-            check_identity(connection, name)
-            link = self._links.get(name)
-            if link is None or link.dials:
-                _log.warning("%s: nobody here is to be dialled by %.140r", self.name, name)
-                return
-            given = True
-            link.take(connection, hello)
-        except (NetworkError, TimeoutError) as error:
-            _log.info("%s: %s has not said who it is: %r", self.name, connection.peer, error)
-        finally:
-            self._knocking.pop(connection, None)
-            if not given:
-                connection.close()
-
-
-async def _first_hello(connection: Connection) -> tuple[bytes, str]:
-    while True:
-        frame = await connection.receive()
-        greeting = greeting_of(frame)
-        if greeting is not None:  # what has overtaken it comes again
-            return frame, greeting.decode("ascii", "backslashreplace")
+    def _take(self, name: str, connection: Connection, hello: bytes) -> bool:
+        link = self._links.get(name)
+        if link is None or link.dials:
+            return False
+        link.take(connection, hello)
+        return True
 
 
 def _checked(name: str) -> str:

@@ -67,6 +67,7 @@ class Node:
             network,
             on_payload=self._came,
             on_peer=self._started,
+            on_pulse=self._pulsed,
             clock=system.clock,
             rng=rng or system.rng,
             timings=timings,
@@ -80,6 +81,7 @@ class Node:
         self._handlers: dict[PayloadKind, Handler] = {PayloadKind.ACTOR: self._for_actors}
         self._on_peer: list[Callable[[str, PeerStarted], None]] = []
         self._on_lost: list[Callable[[str, Exception], None]] = []
+        self._on_pulse: list[Callable[[str, int], None]] = []
 
     @property
     def name(self) -> str:
@@ -160,6 +162,10 @@ class Node:
     def on_lost(self, listener: Callable[[str, Exception], None]) -> None:
         """Call `listener(peer, error)` when a link was closed before the node was. It may open it again."""
         self._on_lost.append(listener)
+
+    def on_pulse(self, listener: Callable[[str, int], None]) -> None:
+        """Call `listener(peer, process)` when a process says that it lives, though its loop is held (see door)."""
+        self._on_pulse.append(listener)
 
     # -- actors ------------------------------------------------------------------------------------------------------
 
@@ -242,6 +248,10 @@ class Node:
         except Exception as error:
             _log.exception("%s: the new life of %s could not be taken: the link is closed", self.name, peer)
             self._lose(peer, error)
+
+    def _pulsed(self, peer: str, process: int) -> None:
+        for listener in self._on_pulse:
+            listener(peer, process)
 
     def _for_actors(self, peer: str, target: int, body: memoryview) -> None:
         self._remote[peer].came(body)

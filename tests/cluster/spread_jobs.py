@@ -11,6 +11,8 @@ from typing import Any
 from aiostorm import BasicBolt, BasicCollector, Config, Spout, Topology, TopologyBuilder, Tuple
 from aiostorm.windows import Count, Tumbling, WindowedBolt
 
+HELD_S = 7.0
+
 
 class Numbers(Spout):
     """0 to count - 1, each until it is acked; begun anew when its worker was."""
@@ -80,6 +82,26 @@ def numbers(folder: str, count: str = "1000", pause_s: str = "0") -> Topology:
     builder.set_bolt("double", Double, 2).shuffle_grouping("numbers")
     builder.set_bolt("write", Write(folder), 2).fields_grouping("double", "n")
     return builder.create_topology("numbers", config=Config(max_spout_pending=500, message_timeout_s=60))
+
+
+class Holds(Write):
+    """Holds its event loop for longer than a remote worker's lease, when it is prepared and in the middle."""
+
+    def prepare(self, context: Any) -> None:
+        super().prepare(context)
+        time.sleep(HELD_S)
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        super().execute(tup, collector)
+        if tup["n"] == 20:
+            time.sleep(HELD_S)
+
+
+def held(folder: str, count: str) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(int(count), 0))
+    builder.set_bolt("holds", Holds(folder), 2).shuffle_grouping("numbers")
+    return builder.create_topology("held", config=Config(max_spout_pending=100, message_timeout_s=60))
 
 
 def written(folder: Path) -> list[int]:

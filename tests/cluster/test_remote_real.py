@@ -67,3 +67,26 @@ async def by_hand(folder: Path, token: Path, credentials: Credentials) -> None:
             await running.kill()
             await until(lambda: second.poll() is not None)
             assert second.returncode == 0
+
+
+@pytest.mark.slow
+def test_user_code_may_hold_the_loop_of_a_worker_that_is_started_by_hand(tmp_path: Path) -> None:
+    """For 30 s, as everywhere: a thread says that it lives. Its lease is 5 s."""
+    folder, token = tmp_path / "written", tmp_path / "credentials"
+    folder.mkdir()
+    credentials = Credentials.new("test")
+    token.touch(0o600)
+    token.write_bytes(credentials.to_bytes())
+
+    async def run() -> None:
+        site = ProcessSite("127.0.0.1:0", credentials)
+        async with LocalCluster(workers=1, remote_workers=1, site=site) as cluster:
+            job = f"{JOBS}:held"
+            with worker(cluster.address, token, job) as first:
+                running = await cluster.submit("held", job, arguments=(str(folder), "50"))
+                assert running.workers()[1].pid == first.pid
+                await running.wait_finished(100)
+                assert [w.restarts for w in running.workers()] == [0, 0]
+                assert sorted(written(folder)) == list(range(50))
+
+    asyncio.run(run())

@@ -9,6 +9,8 @@ import pytest
 
 from aiostorm import LocalCluster, RunningTopology
 from aiostorm.testing.simulation import World
+from aiostorm.testing.simulation.process import Process
+from aiostorm.transport import encode_pulse
 
 from .sim_workers import SimSite, with_workers
 from .test_workers import COUNT, Numbers, Sum
@@ -140,6 +142,59 @@ def test_it_works_for_one_topology_at_a_time() -> None:
         await world.until(lambda: not remote.alive, 1, "its end")
         remote.start()
         await (await submit(cluster)).wait_finished(60)
+
+    with_workers(story, workers=1, remote=1)
+
+
+def test_one_whose_loop_is_held_for_longer_than_its_lease_is_not_given_up_while_its_thread_speaks() -> None:
+    """User code may hold it for 30 s. The process is frozen here; what its thread does is done by another."""
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        remote = site.by_hand("remote-1")
+        remote.start()
+        running = await submit(cluster)
+        await some_work(world)
+        process = remote.incarnation
+
+        async def thread(other: Process) -> None:
+            connection = await other.network.connect(site.address)
+            for _ in range(12):
+                connection.send(encode_pulse(process, "remote-1"))
+                await asyncio.sleep(1)
+            connection.close()
+
+        world.process("its thread", thread).start()
+        remote.pause(12)
+        await asyncio.sleep(12)
+        await running.wait_finished(100)
+        assert [w.restarts for w in running.workers()] == [0, 0]
+        assert set(Sum.seen) == set(ALL)
+
+    site = with_workers(story, workers=1, remote=1)
+    assert site.lives["remote-1"] == 1
+
+
+def test_of_another_process_of_its_name_no_pulse_counts() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        remote = site.by_hand("remote-1")
+        remote.start()
+        running = await submit(cluster)
+        await some_work(world)
+        process = remote.incarnation
+
+        async def thread(other: Process) -> None:
+            connection = await other.network.connect(site.address)
+            for _ in range(12):
+                connection.send(encode_pulse(process + 1, "remote-1"))
+                await asyncio.sleep(1)
+
+        world.process("its thread", thread).start()
+        remote.pause(100)
+        await asyncio.sleep(12)
+        assert running.workers()[1].phase != "RUNNING"
+        remote.kill("is killed by the test")
+        remote.start()
+        await running.wait_finished(100)
 
     with_workers(story, workers=1, remote=1)
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from aiostorm.actors import ChildLine
-from aiostorm.cluster import MarkedFormatter, MarkedStream, Pulse, pulse
+from aiostorm.cluster import LineBeats, MarkedFormatter, MarkedStream, Pulse, pulse
 from aiostorm.cluster.site import ProcessSite
 from aiostorm.cluster.worker_log import PULSE, WorkerLog
 
@@ -84,7 +84,7 @@ async def test_the_pulse_beats_while_the_loop_is_held_and_not_for_ever(monkeypat
     monkeypatch.setattr(pulse, "BEAT_S", 0.02)
     now_s = 1000.0
     reads, writes = os.pipe()
-    beats = Pulse(writes, limit_s=30.0, monotonic=lambda: now_s)
+    beats = Pulse(LineBeats(writes), limit_s=30.0, monotonic=lambda: now_s)
     beats.start()
     try:
         await asyncio.sleep(0.1)

@@ -24,8 +24,8 @@ from aiostorm.transport import (
     ProtocolError,
     SequenceLimits,
 )
+from aiostorm.transport.door import MAX_KNOCKING
 from aiostorm.transport.headers import Ack, Data, Hello, decode
-from aiostorm.transport.links import MAX_KNOCKING
 
 from .parts import SMALL, MemoryNetwork, Process
 

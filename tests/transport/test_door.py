@@ -1,0 +1,104 @@
+"""The door: who may knock, what a pulse says, and how little of it stands in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from aiostorm.testing import SimClock
+from aiostorm.transport import (
+    AuthenticatedNetwork,
+    ConnectionLostError,
+    Credentials,
+    Identity,
+    Links,
+    Network,
+    Secret,
+    encode_pulse,
+)
+
+from .parts import MemoryNetwork, SeededRng
+
+OURS = Credentials("storm-1", Secret(bytes(range(32))))
+
+
+def host(network: Network, heard: list[Any], clock: SimClock) -> Links:
+    return Links(
+        "b",
+        network,
+        on_payload=lambda peer, payload: heard.append((peer, payload)),
+        on_pulse=lambda peer, process: heard.append((peer, process)),
+        rng=SeededRng("b"),
+        clock=clock,
+    )
+
+
+async def test_a_pulse_says_who_lives_and_nothing_else(sim_clock: SimClock) -> None:
+    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
+    async with host(memory.seen_by("b"), heard, sim_clock) as links:
+        await links.listen("b")
+        thread = await memory.seen_by("a").connect("b")
+        for _ in range(3):
+            thread.send(encode_pulse(77, "a"))
+            await asyncio.sleep(1)
+        assert heard == [("a", 77)] * 3
+        thread.send(encode_pulse(78, "a"))
+        with pytest.raises(ConnectionLostError):
+            await thread.receive()
+        assert heard == [("a", 77)] * 3, "of another process, over the same connection"
+        silent = await memory.seen_by("a").connect("b")
+        silent.send(encode_pulse(1, "a"))
+        before_s = sim_clock.monotonic()
+        with pytest.raises(ConnectionLostError):
+            await silent.receive()
+        assert sim_clock.monotonic() - before_s == pytest.approx(5.0, abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["a", "c"])
+async def test_a_pulse_is_of_who_has_proved_to_be_there(name: str, sim_clock: SimClock) -> None:
+    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
+
+    def known(who: str) -> AuthenticatedNetwork:
+        return AuthenticatedNetwork(memory.seen_by(who), OURS, Identity(who), rng=SeededRng(who), clock=sim_clock)
+
+    async with known("b") as ours, known("a") as theirs, host(ours, heard, sim_clock) as links:
+        await links.listen("b")
+        thread = await theirs.connect("b")
+        thread.send(encode_pulse(7, name))
+        await asyncio.sleep(0.1)
+        assert heard == ([("a", 7)] if name == "a" else [])
+
+
+@pytest.mark.parametrize("frame", [b"", b"\x01\x05", encode_pulse(1, ""), encode_pulse(1, "n" * 5000), b"\x02\x05"])
+async def test_what_is_no_pulse_is_shown_out(frame: bytes, sim_clock: SimClock) -> None:
+    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
+    async with host(memory.seen_by("b"), heard, sim_clock) as links:
+        await links.listen("b")
+        thread = await memory.seen_by("a").connect("b")
+        thread.send(frame)
+        with pytest.raises(ConnectionLostError):
+            await thread.receive()
+        assert not heard
+
+
+async def test_who_knocks_all_day_fills_no_log(sim_clock: SimClock, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
+    async with host(memory.seen_by("b"), heard, sim_clock) as links:
+        await links.listen("b")
+        for _ in range(200):
+            stranger = await memory.seen_by("a").connect("b")
+            stranger.send(b"\x07what is this?")
+            with pytest.raises(ConnectionLostError):
+                await stranger.receive()
+        assert len(caplog.records) == 10
+        await asyncio.sleep(61)
+        for _ in range(2):
+            stranger = await memory.seen_by("a").connect("b")
+            stranger.close()
+        await asyncio.sleep(1)
+    assert "and 190 times more like that" in caplog.text
+    assert len(caplog.records) == 13
