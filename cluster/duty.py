@@ -46,7 +46,6 @@ from .messages import (
     PeerGone,
     Prepare,
     Seen,
-    Steer,
     Trouble,
     Update,
 )
@@ -205,7 +204,9 @@ class Duty:
     # -- steward -----------------------------------------------------------------------------------------------------
 
     def look(self, order: Look) -> Seen:
-        """How it is."""
+        """How it is, in that mode."""
+        if order.mode:
+            self.steer(order.mode)
         part = self.part
         if part is None:
             return Seen()
@@ -402,8 +403,6 @@ class Steward(Actor):
         match message:
             case Look():
                 return self._duty.look(message)
-            case Steer():
-                return self._duty.steer(message.mode)
             case Update():
                 return self._duty.update(message)
             case AskQuiet():

@@ -4,7 +4,7 @@
                 ◄── Joined ──                    it is there, and listens
     "builder":  Load, Connect, Prepare, Open ──► in this order, each when the one before is answered
                 Gather, Fetch, Finish ─────────► results, in pieces; the end
-    "steward":  Look, Steer, Update, AskQuiet, Peer… ──► answered at once, whatever the builder does
+    "steward":  Look, Update, AskQuiet, Peer… ──► answered at once, whatever the builder does
                 ◄── GaveUp, Leaving ──
 
 1. What a worker cannot do is an answer (Trouble), not an error: its kind decides what the parent raises.
@@ -78,13 +78,6 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Steer:
-    """`mode`: "active", "inactive" or "ended"."""
-
-    mode: str
-
-
-@dataclass(frozen=True, slots=True)
 class PeerGone:
     """A peer's process has ended, that life of it: send it nothing. Another one of that name will come."""
 
@@ -110,12 +103,16 @@ class PeerBack:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How are you? Errors, stalls and events come once, those before `errors`, `stalls` and `events` have."""
+    """How are you? Errors, stalls and events come once, those before `errors`, `stalls` and `events` have.
+
+    `mode`: how the spouts are to be from now on: "active", "inactive" or "ended"; empty: as they are.
+    """
 
     errors: int = 0
     stalls: int = 0
     events: int = 0
     pending: bool = False
+    mode: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +142,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class AskQuiet:
-    """Is the part quiet, in this mode? As Steer, before the answer. The answer: a QuietReport."""
+    """Is the part quiet, in this mode? As in Look, before the answer. The answer: a QuietReport."""
 
     mode: str
     finished: bool
@@ -216,7 +213,6 @@ _RECORDS: Final[tuple[type[Any], ...]] = (
     Connect,
     Prepare,
     Open,
-    Steer,
     PeerGone,
     PeerDied,
     PeerBack,

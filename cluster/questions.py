@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ..actors import AiostormError, AskFailedError, AskTimeoutError
@@ -38,7 +39,8 @@ async def tell_all(stations: Sequence[Station], news: PeerGone | PeerDied | Upda
 async def quiet_report(station: Station, question: AskQuiet) -> QuietReport | None:
     """A worker's; None if it cannot say."""
     try:
-        report: QuietReport = await station.ask(STEWARD, question, timeout_s=30.0)
+        now = replace(question, mode=station.wanted)  # not what was wanted when somebody began to ask
+        report: QuietReport = await station.ask(STEWARD, now, timeout_s=30.0)
     except AiostormError as error:
         log.debug("%s does not say whether it is quiet: %s", station.name, error)
         return None

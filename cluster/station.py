@@ -1,6 +1,6 @@
 """Station: one worker's place: the process that is there now, what it was told, and what it said of itself.
 
-    life (machine) ─ Spawn ─► child ─► Joined ─► Load ─ all loaded ─► Connect ─► Prepare ─ all prepared ─► Open ─► Steer
+    life (machine) ─ Spawn ─► child ─► Joined ─► Load ─ all loaded ─► Connect ─► Prepare ─ all prepared ─► Open
          ▲                                         looked at every LOOK_S from then on: a sign of life, and metrics
          ╰── exited ◄── child.wait()                                                              … Finish ─► ended
 
@@ -8,11 +8,13 @@
 2. What its tasks have counted is kept when it dies, up to the last look: numbers do not go back.
 3. A parent that was held up itself takes nobody for frozen.
 4. Ending is bounded: a worker that does not end when it is asked to is killed.
+5. How its spouts are to be is part of each look, and of nothing that is sent beside it: what is said last holds.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import replace
 from typing import Any, Final
@@ -38,7 +40,6 @@ from .messages import (
     PeerGone,
     Prepare,
     Seen,
-    Steer,
     Trouble,
     Update,
 )
@@ -81,7 +82,8 @@ class Station:
         self._joined: asyncio.Future[Joined] = asyncio.get_running_loop().create_future()
         self._poked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._errors = self._stalls = self._events = 0
-        self._mode = ""
+        self._mode = ""  # that it was told last
+        self._hurry = asyncio.Event()  # it is to be looked at now
         self._living: asyncio.Task[None] | None = None
 
     # -- what its chief does -----------------------------------------------------------------------------------------
@@ -90,6 +92,11 @@ class Station:
     def status(self) -> WorkerStatus:
         """For people."""
         return WorkerStatus(self.name, self.pid, self.life.phase, self.tasks, self.life.restarts, self.life.degraded)
+
+    @property
+    def wanted(self) -> str:
+        """How its spouts are to be."""
+        return self._chief.mode
 
     def begin(self) -> None:
         """Start it, and keep it alive from then on."""
@@ -104,10 +111,9 @@ class Station:
             raise WorkerError(f"{self.name} has ended") from error
 
     def steer(self, mode: str) -> None:
-        """Tell it how its spouts are to be, if it works; else it is told when it does."""
+        """Tell it now how its spouts are to be, if it works; else it is told when it does."""
         if self.works and mode != self._mode:
-            self._mode = mode
-            self._headquarters.system.guard(self._steered(), name=f"{self.name} is steered")
+            self._hurry.set()
 
     async def hear(self, news: PeerGone | PeerDied | Update) -> None:
         """Tell it that another has ended, or of other settings; returns when it knows, or cannot."""
@@ -309,8 +315,10 @@ class Station:
         looks = 0
         while True:
             try:
+                self._hurry.clear()
+                self._mode = self._chief.mode if self.works else ""
                 with_pending = looks % 4 == 0 or self._mode != "active"
-                look = Look(self._errors, self._stalls, self._events, pending=with_pending)
+                look = Look(self._errors, self._stalls, self._events, pending=with_pending, mode=self._mode)
                 self._saw(await self.ask(STEWARD, look, timeout_s=10.0))
                 self.life.heard(self._clock.monotonic())
             except AskTimeoutError:
@@ -318,7 +326,9 @@ class Station:
             except WorkerError:
                 return
             looks += 1
-            await self._clock.sleep(LOOK_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._hurry.wait()
 
     async def look(self) -> None:
         """Look at it now."""
@@ -353,10 +363,6 @@ class Station:
                 log.error("%s is degraded: %s; it is tried further", self.name, decision.reason)
             elif isinstance(decision, Recovered):
                 log.info("%s is degraded no longer", self.name)
-
-    async def _steered(self) -> None:
-        if self.works:  # two of these may begin in either order: each says what holds when it is sent
-            await self._told(Steer(self._mode))
 
     async def _told(self, message: object) -> None:
         try:

@@ -12,7 +12,7 @@ from aiostorm import LocalCluster
 from aiostorm.actors import ActorSystem, AiostormError
 from aiostorm.cluster import TargetError
 from aiostorm.cluster.duty import Duty, shape_of
-from aiostorm.cluster.messages import BUILDER, STEWARD, Load, Steer, Trouble
+from aiostorm.cluster.messages import BUILDER, STEWARD, Load, Look, Trouble
 from aiostorm.cluster.targets import is_named, load_topology
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
@@ -56,7 +56,7 @@ def test_another_peer_than_the_parent_finds_no_service_of_a_worker(service: str)
                 for kind in (PayloadKind.CREDIT, PayloadKind.SEGMENTS, PayloadKind.TASK):
                     node.handle(kind, lambda peer, target, body: None)
                 node.link("worker-1", "worker-1:1")
-                message = PYTHON if service == BUILDER else Steer("ended")
+                message = PYTHON if service == BUILDER else Look(mode="ended")
                 try:
                     await node.ref("worker-1", service).ask(message, timeout_s=2)
                 except AiostormError as error:

@@ -25,6 +25,9 @@ from aiostorm import (
     Tuple,
 )
 from aiostorm.cluster import LifeTimings, TargetError, WorkerError
+from aiostorm.cluster.messages import STEWARD, AskQuiet
+from aiostorm.cluster.questions import quiet_report
+from aiostorm.cluster.workforce import Workforce
 from aiostorm.testing.simulation import World
 from aiostorm.windows import Collect, Time, Tumbling, WindowedBolt
 
@@ -190,6 +193,44 @@ def test_of_two_steers_at_once_the_last_one_counts_in_whatever_order_they_are_se
     with_workers(story, seed=seed, order="shuffle")
 
 
+def test_an_order_that_was_held_up_does_not_stay_the_last_word() -> None:
+    """What says "rest" may come after what says "emit": the next look, 0.25 s later, says what is wanted."""
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        body = running._body
+        assert isinstance(body, Workforce)
+        late = AskQuiet("inactive", finished=False, held=False, quiet_s=0.0)
+        for station in body.stations.values():
+            await station.ask(STEWARD, late)
+        await world.until(lambda: len(Numbers.acked) == COUNT, 20, "the last ack")
+        await running.kill()
+
+    with_workers(story)
+
+
+def test_who_asks_whether_all_is_quiet_says_what_is_wanted_when_it_is_sent() -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await submit(cluster)
+        body = running._body
+        assert isinstance(body, Workforce)
+        modes = []
+        station = body.stations["worker-1"]
+        real = station.ask
+
+        async def ask(actor: str, message: Any, **options: Any) -> Any:
+            if isinstance(message, AskQuiet):
+                modes.append(message.mode)
+            return await real(actor, message, **options)
+
+        station.ask = ask  # type: ignore[method-assign]
+        await quiet_report(station, AskQuiet("inactive", finished=False, held=False, quiet_s=0.0))
+        assert modes == ["active"]
+        await running.kill()
+
+    with_workers(story)
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(victim: int) -> None:
     async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
@@ -224,8 +265,11 @@ def test_what_open_windows_held_is_said_when_their_worker_dies(caplog: pytest.Lo
     async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
         running = await submit(cluster, "windows")
         await running.wait_idle(60)
-        await world.until(lambda: running.metrics()["windows"].live_windows > 0, 10, "a look at the workers")
-        world.processes[running.workers()[1].name].kill("is killed by the test")
+        body = running._body
+        assert isinstance(body, Workforce)
+        seen = body.stations["worker-2"].metrics
+        await world.until(lambda: any(task.time and task.time.live for task in seen.values()), 10, "a look at it")
+        world.processes["worker-2"].kill("is killed by the test")
         await world.until(lambda: "open windows" in caplog.text, 60, "its end is noticed")
 
     with_workers(story)

@@ -203,7 +203,14 @@ def test_a_cluster_that_is_cancelled_twice_while_it_ends_leaves_nothing(after_s:
         inner = LocalCluster(workers=2, site=other, rng=site.parent.rng)
         await inner.start()
         await inner.submit("job", f"{HERE}:slow_to_end")
-        ending = asyncio.get_running_loop().create_task(inner.stop())
+        begun = asyncio.Event()
+
+        async def stop() -> None:
+            begun.set()
+            await inner.stop()
+
+        ending = asyncio.get_running_loop().create_task(stop())
+        await begun.wait()
         for _ in range(2):
             await asyncio.sleep(after_s)
             ending.cancel()
