@@ -144,7 +144,9 @@ def _config_options(command: Any) -> Any:
 @click.option("--listen", default="", metavar="HOST:PORT", help="Where workers of other machines reach this process.")
 @click.option("--spark", "master", default="", metavar="MASTER", help="Workers in tasks of this Spark.")
 @click.option("--slots", type=click.IntRange(1), metavar="N", help="So many of them (default 1); needs --spark.")
-@click.option("--spark-conf", metavar="KEY=VALUE", multiple=True, help="A setting of Spark's. May be repeated.")
+@click.option(
+    "--spark-conf", metavar="KEY=VALUE", multiple=True, help="A setting of Spark's, over those of components."
+)
 @click.option("--py-files", metavar="FILE", multiple=True, help="A .py or .zip for the executors. May be repeated.")
 @click.option("--ship", is_flag=True, help="Bring aiostorm to executors where it is not installed.")
 @click.option("--no-control", is_flag=True, help="Not to be found by `aiostorm update` and `aiostorm pressure`.")
@@ -175,7 +177,7 @@ def run(
 ) -> None:
     """See `help`."""
     with errors(debug=debug):
-        _check_spark(master, slots, spark_conf or py_files or ship, workers or remote_workers)
+        _check_spark(master, slots, py_files or ship, workers or remote_workers)
         from .cli_progress import choose_display
         from .cli_run import Job
         from .cli_signals import Interrupts
@@ -186,6 +188,11 @@ def run(
         title = name or topology.name or found
         display = choose_display(title, config.mailbox_high_mark, quiet=quiet)
         spread = None
+        spark_settings: dict[str, str] = {}
+        if master or spark_conf or any(hasattr(c.template, "spark_session") for c in topology.components.values()):
+            from .cli_spark import spark_settings_of
+
+            spark_settings = spark_settings_of(topology, master, spark_conf)
         if workers or remote_workers:
             from .cli_worker import spread_of
 
@@ -193,7 +200,7 @@ def run(
         elif master:
             from .cli_spark import spark_spread_of
 
-            given = (master, slots or 1, spark_conf, py_files, listen, loop, log_level)
+            given = (master, slots or 1, spark_settings, py_files, listen, loop, log_level)
             spread = spark_spread_of(target, args, *given, ship=ship, **security)
         job = Job(title, topology, config, timeout_s, spread, control=not no_control)
         code = _run(job, display, Interrupts(), loop, log_level, as_json=as_json)
@@ -335,7 +342,7 @@ def check(file: Path, debug: bool) -> None:
 
 def _check_spark(master: str, slots: int | None, more: Any, workers: int) -> None:
     if not master and (slots or more):
-        raise CommandError("--slots, --spark-conf, --py-files and --ship are for --spark MASTER: give it as well")
+        raise CommandError("--slots, --py-files and --ship are for --spark MASTER: give it as well")
     if master and workers:
         raise CommandError("--spark places all workers on executors: leave out --workers and --remote-workers")
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .cli_run import Spread
 from .cluster import TargetError
-from .spark import SparkWorkers
+from .spark import SparkWorkers, agreed, let_win
+from .topology import Topology
+
+log = logging.getLogger("aiostorm.cli")
 
 
 def spark_spread_of(
@@ -16,7 +20,7 @@ def spark_spread_of(
     arguments: tuple[str, ...],
     master: str,
     slots: int,
-    conf: Sequence[str],
+    settings: Mapping[str, str],
     py_files: Sequence[str],
     listen: str,
     loop: str,
@@ -35,7 +39,7 @@ def spark_spread_of(
         files.append(str(file))  # other machines do not have it where it is here
         target = f"{file.stem}:{attribute}" if colon else file.stem
     site = SparkWorkers(
-        {**dict(map(_setting, conf)), "spark.master": master, "spark.app.name": f"aiostorm run {target}"},
+        {"spark.app.name": f"aiostorm run {target}", **settings, "spark.master": master},
         slots,
         listen=listen,
         credentials=security["directory"] or "",
@@ -45,6 +49,24 @@ def spark_spread_of(
         arguments=("--loop", loop, "--log-level", log_level),
     )
     return Spread(target, arguments, slots, 0, site, _say_nothing, site.abandon)
+
+
+def spark_settings_of(topology: Topology, master: str, conf: Sequence[str]) -> dict[str, str]:
+    """What a session is made with: the command line wins over components. TargetError, SparkUnavailableError.
+
+    Nothing has been started when it raises.
+    """
+    wins = dict(map(_setting, conf))
+    if master:
+        if wins.get("spark.master", master) != master:
+            raise TargetError(f"--spark {master} and --spark-conf spark.master={wins['spark.master']}: leave one out")
+        wins["spark.master"] = master
+    sources = ((spec.id, getattr(spec.template, "spark_session", None)) for spec in topology.components.values())
+    settings, overruled = agreed(sources, wins)
+    for text in overruled:
+        log.info("%s", text)
+    let_win(wins)
+    return {**settings, **wins}
 
 
 def _setting(text: str) -> tuple[str, str]:

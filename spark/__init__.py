@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .java import Java, ensure_java, find_java
     from .needs import INSTALL_SPARK, PYSPARK_VERSIONS
     from .parquet_sink import ParquetSinkBolt
+    from .session_settings import agreed, let_win
     from .sessions import make_session
     from .stream_spout import SparkStreamSpout
     from .table_sink import SparkTableSinkBolt
@@ -49,8 +50,10 @@ __all__ = [
     "SparkUnavailableError",
     "SparkWorkers",
     "SparkWorkersError",
+    "agreed",
     "ensure_java",
     "find_java",
+    "let_win",
     "make_session",
     "register",
 ]
@@ -73,8 +76,10 @@ _HOMES = {
     "SparkUnavailableError": "errors",
     "SparkWorkers": "workers",
     "SparkWorkersError": "errors",
+    "agreed": "session_settings",
     "ensure_java": "java",
     "find_java": "java",
+    "let_win": "session_settings",
     "make_session": "sessions",
     "register": "datasource",
 }

@@ -7,7 +7,8 @@
    thread it would replace our handler.
 2. A process has one Spark, since it has one JVM: who asks for other settings of the kind that cannot change is refused.
 3. A session that was there before us is never stopped by us.
-4. Local masters: no port is open to other machines, and there is no web page unless it is asked for.
+4. What the command line says wins over settings that are asked for here (session_settings.py).
+5. Local masters: no port is open to other machines, and there is no web page unless it is asked for.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any, Final
 from .errors import SparkLostError, SparkUnavailableError
 from .java import ensure_java
 from .needs import load
+from .session_settings import text_of, winning
 from .slot_room import is_here
 
 log = logging.getLogger("aiostorm.spark")
@@ -56,7 +58,7 @@ def make_session(
         raise RuntimeError("a session is made in a thread: in the main thread PySpark replaces the handler of Ctrl-C")
     sql = load("pyspark.sql")
     ensure_java()
-    given = {key: _text(value) for key, value in (conf or {}).items()}
+    given = {key: text_of(value) for key, value in (conf or {}).items()}
     where = master or given.get("spark.master") or "local[*]"
     if is_here(where):
         # Executors of this machine run this Python, with what is installed in it, and not whatever `python3` is.
@@ -120,6 +122,9 @@ class Sessions:
 
     def acquire(self, source: SessionSource, *, again: bool) -> Any:
         """The session; one that has ended is replaced. `again`: by somebody who has it already."""
+        wins = winning()
+        if wins and not callable(source):
+            source = {**(source or {}), **wins}
         with self._lock:
             shared = self._shared
             if shared.session is not None and not alive(shared.session):
@@ -132,6 +137,8 @@ class Sessions:
                     _check_same(active, source)
                 shared.session = active if active is not None and not callable(source) else _made(source)
                 shared.ours = shared.session is not active
+                if wins and callable(source):
+                    _check_same(shared.session, wins)
             elif isinstance(source, Mapping):
                 _check_same(shared.session, source)
             if not again:
@@ -269,10 +276,10 @@ def _made(source: SessionSource) -> Any:
 def _check_same(session: Any, source: Mapping[str, Any]) -> None:
     """Settings that the running session does not have, and can no longer take."""
     conf = session.sparkContext.getConf()
-    other = {key: conf.get(key) for key, value in source.items() if not _has(key, conf.get(key), _text(value))}
+    other = {key: conf.get(key) for key, value in source.items() if not _has(key, conf.get(key), text_of(value))}
     for key in list(other):
         if session.conf.isModifiable(key):
-            session.conf.set(key, _text(source[key]))
+            session.conf.set(key, text_of(source[key]))
             del other[key]
     if other:
         told = ", ".join(f"{key}={source[key]} (it has {value})" for key, value in other.items())
@@ -285,10 +292,6 @@ def _check_same(session: Any, source: Mapping[str, Any]) -> None:
 def _has(key: str, there: str | None, asked: str) -> bool:
     # Spark puts options of its own before those given.
     return there is not None and (there == asked or (key.endswith("JavaOptions") and there.endswith(asked)))
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @contextlib.contextmanager

@@ -103,6 +103,11 @@ class SparkStreamSpout(Spout):
         return copied
 
     @property
+    def spark_session(self) -> Any:
+        """Settings of the session that it needs, or what gives it one."""
+        return self._session
+
+    @property
     def time_role(self) -> TimeRole:
         """See Component."""
         return TimeRole(tells=self.watermarks, resumes=self._resumes)

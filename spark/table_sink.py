@@ -77,6 +77,11 @@ class SparkTableSinkBolt(Bolt):
         self._column = chunk_column
         self._limits = (max_rows, max_bytes)
 
+    @property
+    def spark_session(self) -> Any:
+        """Settings of the session that it needs, or what gives it one."""
+        return self._source
+
     def __deepcopy__(self, memo: dict[int, Any]) -> SparkTableSinkBolt:
         """For one task. What it was given is shared: a session is no thing to copy."""
         copied = type(self).__new__(type(self))

@@ -122,6 +122,8 @@ def run_command(*words: str) -> subprocess.CompletedProcess[str]:
         (["--slots", "2"], 2, "give it as well"),
         (["--spark", "local[2]", "--workers", "2"], 2, "leave out --workers"),
         (["--spark", "local[2]", "--spark-conf", "memory=2g"], 2, "expected spark.KEY=VALUE"),
+        (["--spark-conf", "memory=2g"], 2, "expected spark.KEY=VALUE"),
+        (["--spark", "local[2]", "--spark-conf", "spark.master=local[3]"], 2, "leave one out"),
         (["--spark", "spark://far.example:7077"], 78, "--listen"),
         (["--spark", "yarn", "--listen", "10.1.2.3:0"], 78, "TLS and a token"),
     ],
