@@ -242,12 +242,12 @@ class Ledger:
             row.xor ^= xor
             if not row.xor:
                 del rows[root]
-                if isinstance(row, _NotedRow):
+                if type(row) is _Row:
+                    out.append((row.owner, Verdict(VerdictKind.ACK, root)))
+                elif isinstance(row, _NotedRow):
                     self._completed(row.owner, row.messages, out)
                 elif isinstance(row, _SubRow):
                     self._sub_ended(root, row, out)
-                else:
-                    out.append((row.owner, Verdict(VerdictKind.ACK, root)))
 
     def detach(self, items: Iterable[tuple[int, int, int, int]], now_s: float, out: list[tuple[int, Verdict]]) -> None:
         """Rows have left their trees: (root, index of their message, root of the sub-tree, its first edge) for each.

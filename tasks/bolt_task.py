@@ -173,10 +173,10 @@ class BoltTask(FailingTask):
     # -- a turn ------------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> None:
-        inbox, time = self._inbox, self._time
+        inbox, time, intake = self._inbox, self._time, self._intake
         begun_ms = 0 if time is None else time.now_ms()
-        if not (inbox or self.fires):
-            inbox.extend(self._box.take_batch(self._intake.rows()))
+        if not inbox and (time is None or not time.firing):
+            inbox.extend(self._box.take_batch(intake.whole or intake.rows()))
         if not self.env.awake:  # the spouts may be in other processes
             self.env.wake()
         self._working, self._begun_s = True, self._stopwatch()
@@ -189,7 +189,10 @@ class BoltTask(FailingTask):
                 await self._run_batch(self._batches)
             else:
                 await self._run_slices(self._executor)
-            self._intake.done(counters.executed - executed, counters.execute_s - execute_s)
+            intake.executed += counters.executed - executed
+            intake.work_s += counters.execute_s - execute_s
+            if intake.work_s >= intake.due_s:
+                intake.measure()
             if time is not None:
                 self.after_turn(time, begun_ms)
         finally:
@@ -203,19 +206,21 @@ class BoltTask(FailingTask):
             elif self._thread is None or not is_cancelled():  # killed: its thread may still be emitting
                 self._detach_if_idle()
                 self.emitter.flush()
-            self._intake.sent(counters.executed)
+            if self.outbox.blocked or not intake.whole:
+                intake.sent(counters.executed - executed)
 
     def _post(self) -> None:
         if self._detacher.waiting:
             self._detach_if_idle()
         self.emitter.post()
-        if self._raised is None and not (self._inbox or self.fires or self._box.has_data):
+        time = self._time
+        if self._raised is None and not (self._inbox or self._box.fill or (time is not None and time.firing)):
             self._dry = True
             self.env.on_quiet()  # not before: what was to be posted kept it from being quiet
 
     async def _run_slices(self, executor: Executor) -> None:
         stopwatch, inbox, limit_s, emitter = self._stopwatch, self._inbox, self._turn_s, self.emitter
-        begun_s = last_s = self._begun_s = stopwatch()
+        begun_s = last_s = self._begun_s  # of the turn, a moment ago
         time = self._time
         while inbox:
             segment = inbox[0]

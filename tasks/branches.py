@@ -10,7 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ..topology import ColumnRows, Grouping, KeyedGrouping, Origin, Rest, Row, Same, Share, Spreading, split_columns
+from ..topology import (
+    ColumnRows,
+    Grouping,
+    KeyedGrouping,
+    LocalOrShuffleGrouping,
+    Origin,
+    Rest,
+    Row,
+    Same,
+    Share,
+    ShuffleGrouping,
+    Spreading,
+    split_columns,
+)
 from .outbox import Outbox, Outlet, Outlets
 from .waiting import Group
 
@@ -28,10 +41,11 @@ class Route:
     """One consumer of a stream: how rows are split over its tasks, and the outlets to them.
 
     `group`: where rows wait that several of the tasks may take. Without it each row is for the task it was split to.
-    `whole`: with a group, a batch of columns is not split either.
+    `whole`: with a group, a batch of columns is not split either. `only`: the one task that there is; then rows are not
+    split.
     """
 
-    __slots__ = ("deal", "group", "grouping", "outlets", "room", "split", "whole")
+    __slots__ = ("deal", "group", "grouping", "only", "outlets", "room", "split", "whole")
 
     def __init__(self, grouping: Grouping, bare: bool, outlets: Outlets, group: Group | None = None) -> None:
         self.grouping = grouping
@@ -41,6 +55,9 @@ class Route:
         self.group = group
         self.whole = not isinstance(grouping, KeyedGrouping)  # a batch of columns is not split
         self.deal: Deal
+        self.only: int | None = None
+        if type(grouping) in (ShuffleGrouping, LocalOrShuffleGrouping) and len(grouping.targets) == 1:
+            (self.only,) = grouping.targets
         if isinstance(grouping, Spreading):
             self.deal = grouping.deal_values if bare else grouping.deal
 

@@ -164,17 +164,22 @@ class Emitter(Account):
     def seal(self, branch: Branch) -> None:
         """Turn a branch into segments and send them; adds their edges to `xors`."""
         if self.following is not None:
-            self.following.seal(branch, self.seal_rows)
-        else:
-            self.seal_rows(branch)
+            self.following.seal(branch, self._seal_all)
+            return
+        if branch.stream is not None and branch.items:  # (`_seal_all`, inlined: this is the hot path)
+            self._seal_rows(branch.root, branch.stream, None, branch.items, branch.marks)
+        if branch.others:
+            self._seal_others(branch)
 
-    def seal_rows(self, branch: Branch) -> None:
+    def _seal_all(self, branch: Branch) -> None:
         """The same, without a look at what time it is in the rows."""
         if branch.stream is not None and branch.items:
             self._seal_rows(branch.root, branch.stream, None, branch.items, branch.marks)
-        if branch.others:
-            for (stream, target), (items, marks) in branch.others.items():
-                self._seal_rows(branch.root, stream, target, items, marks)
+        self._seal_others(branch)
+
+    def _seal_others(self, branch: Branch) -> None:
+        for (stream, target), (items, marks) in branch.others.items():
+            self._seal_rows(branch.root, stream, target, items, marks)
 
     def _seal_rows(
         self, root: int, stream: OutStream, target: int | None, items: Sequence[Any], marks: Sequence[Any] | None
@@ -194,6 +199,9 @@ class Emitter(Account):
         for route in stream.routes:
             if route.group is not None and (not columns or route.whole):
                 self.spreader.send(route, route.group, stream, items, marks, root)
+                continue
+            if route.only is not None and not columns:
+                send(route.outlets[route.only], origin, items, marks, root)
                 continue
             try:
                 shares = (route.split_columns if columns else route.split)(items, marks)
@@ -248,9 +256,10 @@ class Emitter(Account):
         if outlet.pack is not None:
             self.send_packed(outlet, outlet.pack, outlet.send, origin, items, marks, root)
             return
-        count = len(items)
+        count, inbox = len(items), outlet.inbox
         self.counters.transferred += count
-        if outlet.takes(count) or type(items) is ColumnRows:
+        fits = count <= inbox.piece or (inbox.fill + count <= inbox.limit and inbox.gate_open and not outlet.parked)
+        if fits or type(items) is ColumnRows:
             outlet.send(self.segment(origin, items, marks, root))
             return
         piece = outlet.piece

@@ -241,7 +241,7 @@ def follow(env: Environment, task: TaskSpec, streams: Iterable[OutStream], telli
                 reader = TimeReader(clocks[name], row_time.timestamp, stream.origin)
                 known.append(reader)
             if reader.asks and not stream.direct:
-                route.split = TimedSplit(route.split, reader)
+                route.split, route.only = TimedSplit(route.split, reader), None
     if not clocks:
         return None
     telling.clocks = {consumer: clock for name, clock in clocks.items() for consumer in env.plan.tasks_of[name]}

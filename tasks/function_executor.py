@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat, starmap
 from operator import length_hint
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from ..topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
-from .branches import MANY, OutStream
+from .branches import MANY
 from .collectors import BasicTaskCollector
 from .drive import USER_ERRORS, blamed, drive, ran_out
 from .emitter import Emitter
@@ -39,16 +39,13 @@ class FunctionExecutor(Executor):
         self._single = self._arity == 1
         self._async = bolt.is_async
         self._generates = bolt.style == "generator"
-        self._direct: Callable[[Segment, int, int], int] | None = None
         if not (self._async or self._generates):
-            self._direct = self._run_sink if self._stream is None else self._run_function
+            self.run = self._run_sink if self._stream is None else self._run_function  # type: ignore[method-assign]
         self.may_wait = not bolt.blocking
         self.plain = not bolt.is_async
 
     def run(self, segment: Segment, start: int, stop: int) -> int | Awaitable[int]:
-        """See Executor."""
-        if self._direct is not None:
-            return self._direct(segment, start, stop)
+        """See Executor. (Of a plain function it is `_run_function` or `_run_sink`.)"""
         marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
         if marks is None:
             marks = repeat(None, stop)
@@ -68,6 +65,7 @@ class FunctionExecutor(Executor):
 
     def _run_function(self, segment: Segment, start: int, stop: int) -> int:
         """A plain function: one result an item, or none."""
+        stream: Any = self._stream
         marks: Sequence[Any] | None
         if segment.lineage is not None:
             root, marks = MANY, segment.lineage.pairs
@@ -90,7 +88,7 @@ class FunctionExecutor(Executor):
                 items, own, refused = self._checked(segment, at, items, own)
                 failed += refused
             if items:
-                self._emitter.add(root, cast(OutStream, self._stream), items, own)
+                self._emitter.add(root, stream, items, own)
             if raised is not None:
                 failed += 1
                 self._fail(segment, end, raised)

@@ -45,46 +45,41 @@ class _Mark:
 
 
 class Outlet:
-    """To one target task."""
+    """To one target task. `inbox`: what is seen here of its mailbox; `parked`: something waits until that has room."""
 
-    __slots__ = ("_bound", "_mailbox", "_never_waits", "_outbox", "_parked", "_ready", "pack", "target")
+    __slots__ = ("_bound", "_never_waits", "_outbox", "_ready", "inbox", "pack", "parked", "target")
 
     def __init__(self, outbox: Outbox, target: int, mailbox: Inbox, never_waits: bool) -> None:
         self.target = target
         self.pack = mailbox.pack
         self._outbox = outbox
-        self._mailbox = mailbox
+        self.inbox = mailbox
         self._never_waits = never_waits
         self._ready: deque[Segment | Waiting | _Mark] = deque()
         self._bound: deque[Segment] = deque()  # packed of one piece of a group: they go before all else
-        self._parked = False
+        self.parked = False
 
     @property
     def piece(self) -> int:
         """Rows that go together: see Inbox."""
-        return self._mailbox.piece
+        return self.inbox.piece
 
     @property
     def room(self) -> int:
         """How many tuples the target takes right now, in one segment."""
-        return 0 if self._parked else _room(self._mailbox)
-
-    def takes(self, count: int) -> bool:
-        """May so many rows go to a task of this process in one segment?"""
-        mailbox = self._mailbox
-        return count <= mailbox.piece or (
-            mailbox.gate_open and not self._parked and mailbox.fill + count <= mailbox.limit
-        )
+        return 0 if self.parked else _room(self.inbox)
 
     def send(self, segment: Segment) -> None:
         """Send now if there is room, else when there is; never waits."""
-        if not self._parked:
-            weight = self._weight(segment)
-            if self._mailbox.offer(segment, weight) or (
-                self._never_waits and self._mailbox.force(segment, weight)  # False: it is closed
+        if not self.parked:
+            items = segment.items
+            # (Outlet._weight, inlined: this is the hot path.)
+            weight = self._weight(segment) if type(items) in (ColumnRows, PackedItems) else len(items)
+            if self.inbox.offer(segment, weight) or (
+                self._never_waits and self.inbox.force(segment, weight)  # False: it is closed
             ):
                 return
-        if self._mailbox.closed:
+        if self.inbox.closed:
             self._outbox.lost(segment, MailboxClosedError("the target task has ended"))
             return
         self._outbox.blocks()
@@ -92,13 +87,13 @@ class Outlet:
 
     def send_bound(self, segment: Segment) -> None:
         """One of those into which a piece that the target has room for was packed."""
-        if self._parked or not self._mailbox.offer(segment, self._weight(segment)):
+        if self.parked or not self.inbox.offer(segment, self._weight(segment)):
             self._bound.append(segment)
             self._park()
 
     def tell(self, segment: Segment, mark_ms: int) -> None:
         """Send a mark behind all that was sent before. Marks that wait with no row between them become one."""
-        if not self._parked and self._mailbox.offer(segment, 1):
+        if not self.parked and self.inbox.offer(segment, 1):
             return
         kept: deque[Segment | Waiting | _Mark] = deque()
         for entry in (*self._ready, _Mark(segment, mark_ms)):
@@ -116,14 +111,14 @@ class Outlet:
 
     def wait_for(self, waiting: Waiting) -> None:
         """See waiting.Taker."""
-        if self._mailbox.closed:
+        if self.inbox.closed:
             waiting.refused(self.target, MailboxClosedError("the target task has ended"))
         else:
             self._append(waiting)
 
     def next_piece(self) -> tuple[Any, int] | None:
         """Parked: the mailbox has room."""
-        ready, mailbox = self._ready, self._mailbox
+        ready, mailbox = self._ready, self.inbox
         if self._bound:
             return self._weighed(self._bound.popleft())
         while ready:
@@ -143,7 +138,7 @@ class Outlet:
                 return entry.segment, 1
             self._outbox.released()
             return self._weighed(entry)
-        self._parked = False
+        self.parked = False
         self._outbox.settle()
         return None
 
@@ -157,12 +152,12 @@ class Outlet:
                 return True
             ready.popleft()
             entry.passed(self.target)
-        self._parked = bool(self._bound)
-        return self._parked
+        self.parked = bool(self._bound)
+        return self.parked
 
     def refused(self, error: MailboxClosedError) -> None:
         """Parked: the target has ended."""
-        self._parked = False
+        self.parked = False
         bound, self._bound = self._bound, deque()
         for segment in bound:
             self._outbox.lost(segment, error)
@@ -188,9 +183,9 @@ class Outlet:
         self._park()
 
     def _park(self) -> None:
-        if not self._parked:
-            self._parked = True
-            self._mailbox.park(self)
+        if not self.parked:
+            self.parked = True
+            self.inbox.park(self)
 
     def _pack(self, piece: Segment) -> bool:
         """A piece of a group for another worker, as it travels. Is there anything left of it?"""
@@ -205,7 +200,7 @@ class Outlet:
         count = len(items)
         # Packed rows are never more. Packed columns weigh here what they weigh where they arrive: credit goes by it.
         if type(items) in (ColumnRows, PackedItems):
-            return min(count, self._mailbox.max_piece)
+            return min(count, self.inbox.max_piece)
         return count
 
 

@@ -16,9 +16,13 @@ PARKED: Final = 0.25
 
 
 class Portions:
-    """Of one task. `most` rows in a turn; `target_s`: what a mailbox holds, 0 for no bound."""
+    """Of one task. `most` rows in a turn; `target_s`: what a mailbox holds, 0 for no bound.
 
-    __slots__ = ("_at_s", "_held_s", "_outbox", "_portion", "_rows", "_so_far", "_steady", "_stopwatch")
+    `whole`: no turn is held up, and each may be of so many rows, as many as ever. There is nothing to work out then, so
+    a task asks `next` only where this is 0, and tells `sent` only there, or when it is held up.
+    """
+
+    __slots__ = ("_at_s", "_held_s", "_outbox", "_portion", "_rows", "_stopwatch", "whole")
 
     def __init__(self, outbox: Outbox, stopwatch: Callable[[], float], most: int, target_s: float) -> None:
         self._outbox = outbox
@@ -26,27 +30,23 @@ class Portions:
         self._portion = Portion(most, target_s * PARKED)
         self._at_s = -1.0  # when it was held up; below 0: it is not
         self._held_s = 0.0
-        self._rows = self._so_far = 0
-        self._steady = False  # no turn is held up, and each may be as large as ever: nothing is to be worked out
+        self._rows = 0
+        self.whole = 0
 
     def aim(self, target_s: float) -> None:
         """Another target."""
         self._portion.aim(target_s * PARKED)
-        self._steady = False
+        self.whole = 0
 
     @property
     def held_s(self) -> float:
         """For how long it has been held up until now; 0.0 if it is not."""
         return self._stopwatch() - self._at_s if self._at_s >= 0.0 else 0.0
 
-    def sent(self, so_far: int) -> bool:
-        """A turn is over, and what it made is on its way: so many rows, with all before. Is it held up?"""
-        if self._steady and not self._outbox.blocked:
-            self._so_far = so_far
-            return False
-        self._steady = False
-        self._rows += max(0, so_far - self._so_far)
-        self._so_far = so_far
+    def sent(self, rows: int) -> bool:
+        """A turn is over, and what it made is on its way: it is a task's so many rows. Is it held up?"""
+        self.whole = 0
+        self._rows += rows
         if self._outbox.blocked and self._at_s < 0.0:
             self._at_s = self._stopwatch()
             return True
@@ -61,11 +61,9 @@ class Portions:
     def next(self) -> tuple[int, float]:
         """Rows for the next turn, and for how long the one before was held up."""
         held_s, portion = self._held_s, self._portion
-        if self._steady:
-            return portion.rows, 0.0
         if self._rows and (held_s or not portion.is_whole):
             portion.sent(self._rows, held_s)
         self._held_s = 0.0
         self._rows = 0
-        self._steady = portion.is_whole and not held_s and self._at_s < 0.0
+        self.whole = portion.rows if portion.is_whole and not held_s and self._at_s < 0.0 else 0
         return portion.rows, held_s

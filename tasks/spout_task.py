@@ -56,9 +56,8 @@ class SpoutTask(TaskActor):
         self._pending = Pending(None if self._timeout_s is None else self._timeout_s * late)
         self._limit = config.max_spout_pending
         # One tree a turn; a few small ones, since a turn has its own price.
-        self.portions = Portions(
-            self.outbox, env.clock.stopwatch, config.turn_max_tuples, env.config.mailbox_target_ms / 1000
-        )
+        target_s = env.config.mailbox_target_ms / 1000
+        self.portions = Portions(self.outbox, env.clock.stopwatch, config.turn_max_tuples, target_s)
         self._turn_s = config.turn_max_ms / 1000
         self._replays: deque[tuple[Any, Emission, int]] = deque()
         keeps = task.component in env.plan.time.kept
@@ -243,6 +242,7 @@ class SpoutTask(TaskActor):
     # -- the mouth ---------------------------------------------------------------------------------------------------
 
     async def _speak(self) -> None:
+        counters, portions, emitted_before = self.counters, self.portions, self.counters.emitted
         try:
             while True:
                 if not self._may_emit():
@@ -263,7 +263,9 @@ class SpoutTask(TaskActor):
                     failed = blamed(error)
                 self.suspended_since_s = None
                 self._send()
-                self.portions.sent(self.counters.emitted)
+                rows, emitted_before = counters.emitted - emitted_before, counters.emitted
+                if self.outbox.blocked or not portions.whole:
+                    portions.sent(rows)
                 if self._collector.settled_at_once:
                     await self._fates.settle_at_once()
                 if failed is not None:
@@ -313,8 +315,7 @@ class SpoutTask(TaskActor):
     async def _turn(self) -> bool:
         """Replays, then `next_tuple` again and again. Did it emit anything?"""
         collector, pacer = self._collector, self.pace.pacer
-        begun = collector.emitted
-        most, _ = self.portions.next()
+        begun, most = collector.emitted, self.portions.whole or self.portions.next()[0]
         if self.pace.wait_us:
             most = min(most, pacer.turn())
         replayed = self._replay(most)

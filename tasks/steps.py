@@ -20,15 +20,20 @@ from ..topology import ComponentSpec, Config, Segment, TaskSpec
 from .drive import resume
 from .environment import Environment
 from .task import TaskActor
+from .time_side import TimeSide
 
 
 class SteppingTask(TaskActor):
-    """A task whose turns may be steps. `_inbox` has the segments that were taken from the mailbox and are not done."""
+    """A task whose turns may be steps. `_inbox` has the segments that were taken from the mailbox and are not done.
+
+    `_time` is what it does about time; None: time is nothing to it.
+    """
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
         self._box = env.mailboxes[task.task_id]
         self._inbox: deque[Segment] = deque()
+        self._time: TimeSide | None = None
         self._stopping = False
         self._open_turn: Coroutine[Any, Any, None] | None = None  # begun in a step, and come to wait for `_waited`
         self._waited: Any = None
@@ -40,7 +45,7 @@ class SteppingTask(TaskActor):
     @property
     def fires(self) -> bool:
         """Is there something to do though nothing has come?"""
-        return False
+        return self._time is not None and self._time.firing
 
     async def _turn(self) -> None:
         raise NotImplementedError
@@ -74,10 +79,11 @@ class SteppingTask(TaskActor):
 
     def _step(self) -> None:
         """A turn, called by the dispatcher. Mostly it comes to its end without having to wait."""
-        box = self._box
+        box, time = self._box, self._time
         if self.outbox.blocked:
             return  # `_on_room` makes it ready again
-        if self._inbox or box.fill or self.fires:
+        worked = bool(self._inbox or box.fill or (time is not None and time.firing))
+        if worked:
             turn = self._turn()
             self._in_step = True
             try:
@@ -96,11 +102,11 @@ class SteppingTask(TaskActor):
                 self._in_step = False
         if self.outbox.blocked > 0:
             return
-        if self._inbox or box.fill or self.fires:
+        if self._inbox or box.fill or (time is not None and time.firing):
             self._stepper.ready()
         elif self._stopping:
             box.nudge()
-        else:
+        elif not worked:  # else a turn says so at the end of the round, when it has told the ackers
             self.env.on_quiet()
 
     def _on_room(self) -> None:

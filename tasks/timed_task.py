@@ -34,20 +34,14 @@ HELD_UP_MS: Final = 1_000
 
 
 class TimedTask(SteppingTask):
-    """Base of bolt tasks. `_time` is what it does about time; None: time is nothing to it."""
+    """Base of bolt tasks."""
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
-        self._time: TimeSide | None = None
         self._keeper: TimeKeeper | None = None
         self._alarm: Timer | None = None
         self._alarm_s = 0.0
         self._rests_ms: int | None = None
-
-    @property
-    def fires(self) -> bool:
-        """See SteppingTask."""
-        return self._time is not None and self._time.firing
 
     def time_metrics(self) -> TimeMetrics | None:
         """See TaskActor."""

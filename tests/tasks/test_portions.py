@@ -65,3 +65,28 @@ def test_the_last_that_ends_frees_it_and_says_so_once() -> None:
     rig.boxes[1].close()
     assert (len(rig.lost), rig.outbox.blocked, rig.rooms) == (2, 0, 2)
     assert rig.portions.next()[1] == 2.0
+
+
+def test_nothing_is_to_be_worked_out_once_turns_are_as_large_as_ever() -> None:
+    rig = Rig()
+    for box in rig.boxes:
+        while box.has_data:
+            box.take_batch(100)
+    asked = []
+    while not rig.portions.whole and len(asked) < 10:
+        rows, held_s = rig.portions.next()
+        asked.append(rows)
+        assert held_s == 0.0
+        if not rig.portions.whole:
+            assert not rig.portions.sent(rows)
+    assert asked == [16, 32, 64, 128, 256]
+    assert rig.portions.whole == 256
+    rig.outbox.blocks()
+    assert rig.portions.sent(256)  # held up: from here on it is worked out again
+    assert rig.portions.whole == 0
+    rig.portions.aim(1.0)
+    rig.now_s = 10.0
+    rig.outbox.released()
+    rig.outbox.settle()
+    assert rig.portions.next() == (6, 10.0)
+    assert rig.portions.whole == 0

@@ -214,7 +214,7 @@ class GroupMachine(RuleBasedStateMachine):
         for target, box in getattr(self, "boxes", {}).items():
             outlet = self.sender.outlets.get(target)  # it is made when it is first used
             assert box.parked <= 1
-            assert box.parked == (outlet is not None and outlet._parked)
+            assert box.parked == (outlet is not None and outlet.parked)
             assert not (box.parked and box.gate_open)
             entries = [] if outlet is None else [entry for entry in outlet._ready if isinstance(entry, Waiting)]
             assert len(entries) == len(set(map(id, entries)))
