@@ -10,6 +10,7 @@ The shapes are in windows_shapes.py, what is always true in windows_ledger.py.
 2. While nobody died, a tidy shape gives the results that the reference has of the whole stream.
 3. What time alone brings (a watermark at its interval, an idle input, a window by the clock) comes when it is due.
 4. At rest no task has an alarm.
+5. While one task can work, something is done: see windows_progress.py. In some seeds nothing is wrong with the world.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ from .links import described
 from .living import WorldResult, live
 from .planting import replaced
 from .pressure import Nonsense
-from .windows_ledger import Kept, Ledger, Watched
+from .windows_ledger import Kept, Ledger
+from .windows_progress import WindowsProgress
 from .windows_shapes import LONG_S, Drawing, whole
+from .windows_watched import Watched
 from .workers_program import Program
 
 KINDS = ("crash", "pause", "slow", "clock", "partition", "flap", "drop", "lag", "error")
@@ -45,6 +48,11 @@ DUE_S = 2.0
 """What is due is done by then, if nothing has kept the process from it."""
 
 LOOK_S = 0.25
+STILL = 0.4
+"""So many of the calm seeds have no faults."""
+
+KNOWN_S = 10.0
+"""So long after the faults, what a death has left is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +130,8 @@ class WindowsWorkload:
         self.limits = SequenceLimits(window_frames=self.chance.choice((2, 64)))
         self.calm = world.chance.stream("calm").random() < 0.3
         """No deaths, no restarts: then all must be exact."""
+        if self.calm and faults is None and world.chance.stream("still").random() < STILL:
+            faults = "none"
         self.shape = Drawing(world, self.ledger, WARM_UP_S + faults_s, len(self.names), calm=self.calm).shape()
         self.topology, self.config = self.shape.topology, self.shape.config
         plan = make_plan(self.topology, self.config)
@@ -133,6 +143,8 @@ class WindowsWorkload:
         self.superseded = 0
         self.rests_from_s: float | None = None
         self._trouble_s: dict[str, float] = {}
+        self.progress = WindowsProgress(self.ledger, self._unharmed)
+        self._known_s = world.now_s + WARM_UP_S + faults_s + KNOWN_S
         for name in self.names:
             worker = Worker(self, name)  # type: ignore[arg-type] # it asks for what is here
             worker.process = self.fleet.add(name, worker.main)
@@ -279,13 +291,22 @@ class WindowsWorkload:
         if self.fleet.over:
             return
         now_s = self.world.now_s
+        works = []
         for worker in self.workers:
             process = worker.process
             if not process.alive or process.slowness != 1.0 or process.paused_until_s > now_s or not worker.emits:
                 self._trouble_s[worker.name] = now_s
-            elif now_s - self._trouble_s.get(worker.name, now_s) > DUE_S:
+                continue
+            works.append(worker)
+            if now_s - self._trouble_s.get(worker.name, now_s) > DUE_S:
                 self._look_at(worker)
+        self.progress.look(works)
         self.world.call_at(now_s + LOOK_S, self.look)
+
+    def _unharmed(self) -> bool:
+        if self.ledger.times_out and not self.ledger.calm:
+            return False
+        return not self.fleet.kinds or (self.world.now_s > self._known_s and len(self.living) == len(self.names))
 
     def _look_at(self, worker: Worker) -> None:
         for task in worker.timed:

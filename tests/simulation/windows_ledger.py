@@ -2,7 +2,7 @@
 
     task: keeper (marks, timestamps, clock) ─ Kept ─┐                 spouts: acked, failed
     task: machine (rows, watermarks) ─ Watched ─────┼─► Ledger ◄─ sink: results, late tuples
-                  └─ the reference, fed the same    ┘
+                  └─ the reference, fed the same    ┘                   (see windows_watched.py)
 
 1. A watermark does not go back: of each input task, and of all, in one life of a task. By the least of all, it is no
    further than what each input task has said that has not ended.
@@ -16,17 +16,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiostorm import Failure
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.windows import END_MS, TimeKeeper, WatermarkPolicy
 
-from ..windows import reference
+if TYPE_CHECKING:
+    from .windows_watched import Watched
 
 Result = tuple[str, Any, int, int, tuple[Any, ...]]
 """Component, key, start, end, what is in it (sorted)."""
@@ -38,6 +39,8 @@ class Reader:
 
     late_stream: bool
     keeps: bool
+    displaces: bool = False
+    """Are rows let go that were in no window, since newer ones are there?"""
 
 
 @dataclass
@@ -51,6 +54,7 @@ class Ledger:
     late: Counter[tuple[str, Any]] = field(default_factory=Counter)
     fired: Counter[Result] = field(default_factory=Counter)
     in_fired: set[tuple[str, Any]] = field(default_factory=set)
+    let_go: set[tuple[str, Any]] = field(default_factory=set)
     seen: Counter[Result] = field(default_factory=Counter)
     seen_late: Counter[tuple[str, Any]] = field(default_factory=Counter)
     machines: list[Watched] = field(default_factory=list)
@@ -58,6 +62,7 @@ class Ledger:
     """May a message time out, though it is only slow?"""
     deaths: int = 0
     restarts: Counter[str] = field(default_factory=Counter)
+    acks: int = 0
     failures: int = 0
     _lives: Counter[str] = field(default_factory=Counter)
 
@@ -108,12 +113,15 @@ class Ledger:
 
     def acked(self, row: int) -> None:
         """A message is acked: is that right?"""
+        self.acks += 1
         for name, reader in self.readers.items():
             if not self.came[name, row]:
                 self.world.problem(f"row {row} is acked, and has not come to {name}")
             elif (name, row) not in self.on_time:
                 if reader.late_stream and not self.seen_late[name, row]:
                     self.world.problem(f"row {row} is acked, was late in {name}, and is not in the late stream")
+            elif reader.displaces and (name, row) in self.let_go:
+                continue
             elif reader.keeps and not (self.late[name, row] or (name, row) in self.in_fired):
                 self.world.problem(f"row {row} is acked, and none of its windows in {name} has fired")
 
@@ -144,154 +152,6 @@ class Ledger:
     def lost(self) -> int:
         """Rows that were on time somewhere, were acked, and are in no window that has fired: a life has ended."""
         return len(self.on_time - self.in_fired - self.late.keys())
-
-
-class Watched:
-    """A machine of windows, and the reference beside it. Of one instance of a bolt."""
-
-    def __init__(self, ledger: Ledger, component: str, machine: Any, expected: Any, *, on_time: bool) -> None:
-        self.ledger = ledger
-        self.component = component
-        self.process = ledger.world.current
-        self.due: deque[Any] = deque()
-        self._life = self.process.incarnation
-        self._machine = machine
-        self._expected = expected
-        self._on_time = on_time
-        self._fired: set[tuple[Any, Any]] = set()
-        ledger.machines.append(self)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._machine, name)
-
-    @property
-    def lives(self) -> bool:
-        """Does its process live?"""
-        return self.process.alive and self.process.incarnation == self._life
-
-    def add(self, keys: Any, timestamps: Any, values: Any) -> Any:
-        """See TimeWindows."""
-        taken = self._machine.add(keys, timestamps, values)
-        if not self.lives:
-            return taken
-        names = [self.name_of(value) for value in values]
-        if taken.failed:
-            self.problem(f"{taken.failed[0][1]!r}")
-        expected = self._expected
-        expected.late.clear()
-        expected.add(list(zip(keys, timestamps, self.numbered(values, names), strict=True)))
-        late = [names[place] for place in sorted(taken.late)]
-        wanted = [self.named(row[2]) for row in expected.late]
-        if late != wanted:
-            self.problem(f"late are {late}, and should be {wanted}")
-        if late and self._on_time and self.ledger.calm:
-            self.problem(f"{late} of {list(zip(timestamps, names, strict=True))} come late (at {self.watermark})")
-        self.ledger.arrived(self.component, names, late)
-        return taken
-
-    def advance(self, watermark_ms: int) -> Iterator[Any]:
-        """See TimeWindows."""
-        self.due.extend(self.expect(watermark_ms))
-        return self._each(self._machine.advance(watermark_ms))
-
-    def _each(self, fired: Iterator[Any]) -> Iterator[Any]:
-        for one in fired:
-            if self.lives:
-                span, key = (one.window.start, one.window.end), one.key
-                if (span, key) in self._fired:
-                    self.problem(f"window {span} of {key!r} fires twice")
-                self._fired.add((span, key))
-                got, wanted = self.told(one), self.due.popleft() if self.due else None
-                if got != wanted:
-                    self.problem(f"fires {got}, and should fire {wanted}")
-                self.ledger.has_fired((self.component, key, *span, self.content(one)))
-            yield one
-        if self.due and self.lives:
-            self.problem(f"at {self.watermark} nothing fires any more, and should fire {self.due.popleft()}")
-            self.due.clear()
-
-    def problem(self, text: str) -> None:
-        self.ledger.world.problem(f"{self.component} on {self.process.name}: {text}")
-
-    # -- of incremental windows; Kept has others ---------------------------------------------------------------------
-
-    def name_of(self, value: Any) -> Any:
-        """Which row a value is."""
-        return value[0]
-
-    def numbered(self, values: Any, names: Sequence[Any]) -> Sequence[Any]:
-        """What the reference is given for values."""
-        return names
-
-    def named(self, value: Any) -> Any:
-        """And back."""
-        return value
-
-    def expect(self, watermark_ms: int) -> list[Any]:
-        return self._expected.advance(watermark_ms)
-
-    def told(self, one: Any) -> Any:
-        return (one.window.start, one.window.end), one.key, sorted(one.result)
-
-    def content(self, one: Any) -> tuple[Any, ...]:
-        return tuple(sorted(one.result))
-
-
-class WatchedResults(Watched):
-    """Of windows over results of windows: a row is named by what it says."""
-
-    def name_of(self, value: Any) -> Any:
-        key, rows, start, end = value[0], value[1], value[2], value[3]
-        return key, start, end, tuple(sorted(rows))
-
-    def told(self, one: Any) -> Any:
-        return (one.window.start, one.window.end), one.key, sorted(map(self.name_of, one.result))
-
-    def content(self, one: Any) -> tuple[Any, ...]:
-        return tuple(sorted(map(self.name_of, one.result)))
-
-
-class WatchedBuffer(Watched):
-    """Of buffered windows. Each arrival has a number: a row may come again."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._arrivals: list[Any] = []
-        self._number_of: dict[int, int] = {}
-        self._let_go: set[int] = set()
-        self._gone: set[int] = set()
-
-    def numbered(self, values: Any, names: Sequence[Any]) -> Sequence[Any]:
-        first = len(self._arrivals)
-        for value in values:
-            self._number_of[id(value)] = len(self._arrivals)
-            self._arrivals.append(value)  # held: no other gets its id
-        return range(first, len(self._arrivals))
-
-    def named(self, value: Any) -> Any:
-        return self._arrivals[value][0]
-
-    def expect(self, watermark_ms: int) -> list[Any]:
-        fired, released = self._expected.advance(watermark_ms)
-        self._let_go = released
-        return fired
-
-    def released(self) -> list[Any]:
-        """See BufferedWindows."""
-        released: list[Any] = self._machine.released()
-        if self.lives:
-            numbers = [self._number_of[id(tup)] for tup in released]
-            if not self._let_go.issuperset(numbers) or self._gone.intersection(numbers):
-                self.problem(f"rows {numbers} are let go, {sorted(self._let_go)} may be; gone: {sorted(self._gone)}")
-            self._gone.update(numbers)
-        return released
-
-    def told(self, one: Any) -> Any:
-        numbers = ([self._number_of[id(tup)] for tup in rows] for rows in (one.get(), one.get_new(), one.get_expired()))
-        return ((one.window.start, one.window.end), one.key, *numbers)
-
-    def content(self, one: Any) -> tuple[Any, ...]:
-        return tuple(sorted(tup[0] for tup in one.get()))
 
 
 class Kept(TimeKeeper):
@@ -351,17 +211,3 @@ class Kept(TimeKeeper):
 
     def _problem(self, text: str) -> None:
         self.ledger.world.problem(f"on {self.process.name}: {text}")
-
-
-def reference_of(windows: Any, lateness_ms: int) -> Any:
-    """The reference of incremental windows."""
-    if hasattr(windows, "gap_ms"):
-        return reference.Sessions(windows.gap_ms, lateness_ms)
-    return reference.Aligned(windows.size_ms, windows.slide_ms, windows.offset_ms, lateness_ms)
-
-
-def buffer_of(windows: Any, lateness_ms: int) -> Any:
-    """The reference of buffered windows."""
-    if hasattr(windows, "gap_ms"):
-        return reference.KeptSessions(windows.gap_ms, lateness_ms)
-    return reference.Buffered(windows.size_ms, windows.slide_ms, windows.offset_ms, lateness_ms)

@@ -2,168 +2,62 @@
 
     wells ─► spouts ─► (pass) ─► windows ─ results ─► (second) ─ results ─► sink
                           │         └─ late ────────────────────────────────►
-                          └────► (buffered) ─ results, late ────────────────►
+                          ├────► (buffered, mixed) ─ results, late ─────────►
+             two spouts ──┴────► (join) ─ joined rows, late ────────────────►
 
 1. A shape is *tidy* if nothing may be late, whatever the network and the processes do: no row is further behind than
    the lag, all input tasks are waited for, and what they say of time is their own.
 2. In half of the seeds rows and windows are on a grid: time comes to be exactly where a window ends.
-3. Rows of one spout task come from one clock: it may be minutes ahead of the others, or one row's may be years ahead.
+3. In half of the seeds a spout task may have few messages open: where rows are kept, hardly more than windows hold.
+4. Rows of one spout task come from one clock: it may be minutes ahead of the others, or one row's may be years ahead.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from bisect import bisect_right
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from aiostorm import BasicBolt, Bolt, Config, Fields, Topology, TopologyBuilder, bolt
+from aiostorm import Config, Topology, TopologyBuilder
 from aiostorm.testing.simulation import World
 from aiostorm.windows import (
-    BufferedWindowBolt,
     Collect,
+    JoinKind,
     LatePolicy,
+    Mixed,
     Periodic,
     Session,
     Sliding,
     Time,
     Tumbling,
     WatermarkPolicy,
-    WindowedBolt,
 )
 
-from .windows_ledger import Ledger, Reader, Watched, WatchedBuffer, WatchedResults, buffer_of, reference_of
-from .windows_wells import FIELDS, Drop, Spring, Well
+from .windows_bolts import (
+    RESULTS,
+    Buffered,
+    Joining,
+    Merging,
+    MixedRows,
+    Pass,
+    PassBatch,
+    Plain,
+    Ready,
+    Second,
+    Sink,
+    pass_function,
+)
+from .windows_ledger import Ledger, Reader
+from .windows_watched import reference_of
+from .windows_wells import Drop, Spring, Well
 
-RESULTS = Fields("key", "result", "start", "end")
 BEGIN_MS = 1_700_000_000_000
 LONG_S = 1000.0
 """A message timeout that nobody may have to wait for."""
 
 KEYS = ("a", "a", "a", "b", "c", "d")
-
-
-class Own:
-    """Bolts of ours go by one template: they are copied for each task, the ledger is not."""
-
-    ledger: Ledger
-    name = "windows"
-    tidy = False
-
-
-class Ready(Own, WindowedBolt):
-    """Ready made."""
-
-    def machine(self, settings: Any, layout: Any) -> Any:
-        machine = super().machine(settings, layout)
-        expected = reference_of(self.windows, self.allowed_lateness_ms)
-        return Watched(self.ledger, self.name, machine, expected, on_time=self.tidy)
-
-
-class Second(Own, WindowedBolt):
-    """Windows over results of windows."""
-
-    name = "second"
-
-    def machine(self, settings: Any, layout: Any) -> Any:
-        machine = super().machine(settings, layout)
-        expected = reference_of(self.windows, self.allowed_lateness_ms)
-        return WatchedResults(self.ledger, self.name, machine, expected, on_time=self.tidy)
-
-
-class Plain(Ready):
-    """JStorm's way; no merge."""
-
-    outputs = RESULTS
-
-    def init_state(self, window: Any) -> Any:
-        return []
-
-    def execute(self, tup: Any, state: Any, window: Any) -> Any:
-        state.append(tup["n"])
-
-    def purge(self, state: Any, window: Any, key: Any = None) -> Any:
-        return key, state, window.start, window.end
-
-    def retract(self, tup: Any, windows: Any) -> Any:
-        return []
-
-
-class Merging(Plain):
-    """With a merge, and a state that is replaced."""
-
-    def execute(self, tup: Any, state: Any, window: Any) -> Any:
-        return [*state, tup["n"]]
-
-    def merge(self, first: Any, second: Any) -> Any:
-        return first + second
-
-
-class Buffered(Own, BufferedWindowBolt):
-    """Storm's way."""
-
-    name = "buffered"
-    outputs = RESULTS
-
-    def machine(self, settings: Any) -> Any:
-        expected = buffer_of(self.windows, self.allowed_lateness_ms)
-        return WatchedBuffer(self.ledger, self.name, super().machine(settings), expected, on_time=self.tidy)
-
-    def execute(self, window: Any) -> Any:
-        return window.key, [tup["n"] for tup in window.get()], window.window.start, window.window.end
-
-
-class Pass(BasicBolt):
-    outputs = FIELDS
-
-    def execute(self, tup: Any, collector: Any) -> None:
-        collector.emit(tup.values)
-
-
-class PassBatch(BasicBolt):
-    outputs = FIELDS
-
-    def execute_batch(self, tuples: Any, collector: Any) -> None:
-        for tup in tuples:
-            collector.emit(tup.values, anchors=tup)
-
-
-def pass_function() -> Any:
-    """A function."""
-
-    @bolt(outputs=list(FIELDS))
-    def execute(n: int, key: str, at: int) -> Any:
-        yield n, key, at
-
-    return execute
-
-
-class Sink(Bolt):
-    """Tells the ledger."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-
-    def prepare(self, context: Any, collector: Any) -> None:
-        self.collector = collector
-
-    def execute(self, tup: Any) -> None:
-        if self.ledger.world.current.effect():
-            component = tup.source_component
-            if tup.stream == "late":
-                self.ledger.sees_late(component, _name(component, tup["values"]))
-            else:
-                key, rows, start, end = tup.values
-                names = sorted(_name(component, row) for row in rows)
-                self.ledger.sees((component, key, start, end, tuple(names)))
-        self.collector.ack(tup)
-
-
-def _name(component: str, row: Any) -> Any:
-    """A row, as the ledger knows it."""
-    if component == "second":
-        key, rows, start, end = row
-        return key, start, end, tuple(sorted(rows))
-    return row if isinstance(row, int) else row[0]
 
 
 @dataclass(frozen=True)
@@ -185,6 +79,7 @@ class Drawing:
     """A shape in the making. `calm`: nobody will die. (Of three workers, one may hear late of a death: workers.py.)"""
 
     def __init__(self, world: World, ledger: Ledger, load_s: float, workers: int, *, calm: bool) -> None:
+        self.world = world
         rng = self.rng = world.chance.stream("windows")
         self.begin_s, self.load_s = world.now_s, load_s
         self.ledger = ledger
@@ -218,6 +113,9 @@ class Drawing:
         self.wells: list[Well] = []
         self.drops: list[Drop] = []
         self.results: list[tuple[str, bool]] = []  # component, and has it a late stream?
+        self.sources: list[str] = []
+        self.displaced = 0
+        """So many rows may be kept until newer ones are there, whatever the time."""
 
     def shape(self) -> Shape:
         """All of it."""
@@ -228,14 +126,19 @@ class Drawing:
         self.incremental(windows, inputs)
         if self.rng.random() < 0.4:
             self.second()
+        chance = self.world.chance.stream("kept")
         if self.kept:
             self.buffered(windows, inputs)
+            if chance.random() < 0.6:
+                self.mixed(chance, inputs)
+            if len(self.sources) == 2 and chance.random() < 0.8:
+                self.join(chance, windows)
         sink = self.builder.set_bolt("sink", Sink(self.ledger))
         for name, late in self.results:
             sink.global_grouping(name)
             if late:
                 sink.global_grouping(name, stream="late")
-        config = self.config()
+        config = self.config().merge(self.few(chance, windows))
         topology = self.builder.create_topology(config=config)
         by_clock = self.time is Time.PROCESSING
         return Shape(topology, config, self.wells, self.drops, windows, self.tidy, self.ends, by_clock, self.load_s)
@@ -253,6 +156,7 @@ class Drawing:
             spring = Spring(self.ledger, name, wells, patient=self.patient, disorder_ms=disorder_ms)
             self.builder.set_spout(name, spring, parallelism)
             self.wells += wells
+        self.sources = list(inputs)
         return inputs
 
     def well(self, count: int) -> Well:
@@ -300,6 +204,7 @@ class Drawing:
         rng, time = self.rng, self.time
         span_ms = self.span_ms if time is Time.EVENT else int(self.load_s * 1000)
         size_ms = max(2, self.even(int(span_ms / rng.choice((2.5, 6, 15)))))
+        self.size_ms = size_ms
         kind = rng.choice(("tumbling", "sliding", "sliding", "session"))
         self.lateness_ms = rng.choice((0, 0, self.span_ms // 20))
         self.settings: dict[str, Any] = {
@@ -354,6 +259,53 @@ class Drawing:
         bolt = Buffered(windows, late=LatePolicy.STREAM, **self.settings)
         self.add("buffered", bolt, self.rng.choice((1, 2)), inputs, tidy=self.tidy)
         self.ledger.readers["buffered"] = Reader(late_stream=True, keeps=True)
+
+    def mixed(self, chance: random.Random, inputs: list[str]) -> None:
+        """The last so many rows, each so many milliseconds; or the reverse."""
+        size, span_ms = chance.choice((1, 2, 5)), self.size_ms
+        windows = Mixed(size=size, slide_ms=span_ms, offset_ms=chance.choice((0, 7)), time=self.time)
+        if chance.random() < 0.5:
+            windows = Mixed(size_ms=span_ms, slide=size, time=self.time)
+        else:
+            self.displaced = size * len(set(KEYS))
+        bolt = MixedRows(windows, late=LatePolicy.STREAM, **self.settings)
+        self.add("mixed", bolt, chance.choice((1, 2)), inputs, tidy=self.tidy)
+        self.ledger.readers["mixed"] = Reader(late_stream=True, keeps=True, displaces=True)
+
+    def join(self, chance: random.Random, windows: Any) -> None:
+        """Rows of both spouts, in windows that are the others'."""
+        kind = chance.choice((*JoinKind,))
+        first, second = chance.sample(self.sources, 2)
+        settings = {name: value for name, value in self.settings.items() if name != "key"}
+        bolt: Any = Joining(first, "key", windows, late=LatePolicy.STREAM, **settings)
+        bolt._joined(kind, second, "key", None, None)
+        bolt.select(*(f"{source}:{name} as {source}_{name}" for source in (first, second) for name in ("key", "n")))
+        bolt.pair = kind, (first, second)
+        self.add("join", bolt, chance.choice((1, 2)), self.sources, tidy=self.tidy)
+        self.ledger.readers["join"] = Reader(late_stream=True, keeps=True)
+
+    def few(self, chance: random.Random, windows: Any) -> dict[str, Any]:
+        """How many messages a spout task may have open: in half of the seeds few, at the grain that is the default.
+
+        Where rows are kept, a spout that goes on brings time on. So one more than it can have in windows that are still
+        to fire is enough: of those, the last ones, the lag and what may be late. Where time does not come with its rows
+        alone (a clock, a task that looks at its own rows only, sessions without an end) there is no such number.
+        """
+        if chance.random() < 0.5:
+            return {}
+        most = chance.choice((1, 2, 5))
+        if self.kept:
+            own = "generator" in self.settings or (self.through and not self.tells)
+            if own or self.time is not Time.EVENT or isinstance(windows, Session):
+                return {}
+            reach_ms = self.size_ms + self.lateness_ms + self.disorder_ms + 1
+            times = [sorted(drop.at_ms for drop in well.drops if not drop.bad) for well in self.wells]
+            most += max(bisect_right(of, at_ms + reach_ms) - i for of in times or [[]] for i, at_ms in enumerate(of))
+            if chance.random() < 0.6:  # all is there at once: then nothing but that number paces the spouts
+                for well in self.wells:
+                    well.drops[:] = [replace(drop, offered_s=self.begin_s) for drop in well.drops]
+            most += self.displaced + max(sum(drop.bad for drop in well.drops) for well in self.wells)
+        return {"max_spout_pending": most, "acker_tree_max_messages": chance.choice((16, 256, 256))}
 
     def add(self, name: str, made: Any, parallelism: int, inputs: list[str], *, tidy: bool) -> None:
         """A bolt with windows."""

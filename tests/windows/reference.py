@@ -157,7 +157,8 @@ class RowsEach:
             end, mine = self.end_after(at), self.rows.setdefault(key, [])
             if end + self.lateness <= self.watermark:
                 end = self.end_after(self.watermark - self.lateness)
-                if sum(at < other < end for other, _ in mine) >= self.size:
+                # After the end of all rows no window is still to come.
+                if self.watermark >= END or sum(at < other < end for other, _ in mine) >= self.size:
                     self.late.append((key, at, value))
                     continue
             mine.append((at, value))
