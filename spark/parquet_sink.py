@@ -8,7 +8,9 @@
    on the time, on chance or on other chunks.
 2. At least once for rows without: one that is replayed is in two files.
 3. Readers never see half a file: each is written under another name, synced, and renamed (parquet_store.py).
-4. What cannot be written fails its tuples, with an error that says what to do; the task goes on.
+4. While the store cannot be written, what comes is held, and its source with it: tried again with backoff, its timeouts
+   restarted at each tick (held_writes.py). Rows that can never be written (another schema, …) fail, with an error that
+   says what to do; the task goes on.
 5. Memory is bounded by the batch in hand, or by `max_rows` and `max_bytes` of the buffer; and what is made of it.
 """
 
@@ -16,22 +18,43 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from ..actors import SystemRng
-from ..topology import Bolt, BoltCollector, ColumnsError, Fields, Segment, TopologyContext, TupleBatch, batch_of
+from ..topology import (
+    Bolt,
+    BoltCollector,
+    ColumnRows,
+    ColumnsError,
+    Fields,
+    Segment,
+    TopologyContext,
+    TupleBatch,
+    batch_of,
+)
 from .errors import SinkError, SparkUnavailableError
+from .held_writes import HeldWrites
 from .needs import load
 from .parquet_buffer import RowBuffer
 from .parquet_files import Shape, divided, encoded, identity_of
 from .parquet_names import file_name, rows_name
-from .parquet_store import Store, open_store, why_not
+from .parquet_store import Store, never_writable, open_store, why_not
 
 log = logging.getLogger("aiostorm.spark")
 
 MAX_ROWS: Final = 50_000
 MAX_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass
+class _Write:
+    """Files on their way, and whose rows they hold. `written`: those that are durable."""
+
+    segments: list[Segment]
+    files: list[tuple[str, Any, int]]
+    written: list[tuple[str, int]] = field(default_factory=list)
 
 
 class ParquetSinkBolt(Bolt):
@@ -76,6 +99,7 @@ class ParquetSinkBolt(Bolt):
         self.config = {"topology.tick.tuple.freq.secs": flush_s}  # type: ignore[misc] # of this instance, not the class
         self._schema = schema
         self._limits = (max_rows, max_bytes)
+        self._flush_s = flush_s
         self._max_partitions = max_partitions
         self._compression = compression
         self._options = dict(options or {})
@@ -87,7 +111,9 @@ class ParquetSinkBolt(Bolt):
         """Look at where it writes. An error there is shown, and fails what comes until it is mended."""
         self._collector = collector
         self._shape = Shape(self._schema, self.partition_by)
-        self._token = SystemRng().token_bytes(8).hex()
+        rng = SystemRng()
+        self._token = rng.token_bytes(8).hex()
+        self._held: HeldWrites[_Write] = HeldWrites(rng.generator().random)
         self._who = (context.component, context.task_id)
         self._store = open_store(self.path, self._token, self._filesystem, self._storage_options)
         self._buffer: RowBuffer[tuple[Segment, Any]] = RowBuffer(*self._limits)
@@ -105,13 +131,21 @@ class ParquetSinkBolt(Bolt):
             self._guarded([segment], partial(self._take, segment))
 
     def on_tick(self) -> None:
-        """Rows do not wait much longer than `flush_s`."""
+        """Rows do not wait much longer than `flush_s`; what is held is tried again when it is time."""
+        for write in self._held.items:
+            for segment in write.segments:
+                self._keep_waiting(segment)
+        if self._held.passed(self._flush_s):
+            self._write_held()
         if self._buffer.tick():
             self._flush()
 
     def cleanup(self) -> None:
-        """What is left."""
+        """What is left: one more attempt."""
         self._flush()
+        self._write_held()
+        for write in self._held.drop():
+            self._fail(write.segments, SinkError(f"{self.path} could not be written until the topology ended"))
 
     def result(self) -> Any:
         """What this task has written."""
@@ -140,21 +174,50 @@ class ParquetSinkBolt(Bolt):
         kept = self._buffer.take()
         if kept:
             segments = [segment for segment, _ in kept]
-            self._guarded(segments, partial(self._write, [batch for _, batch in kept], {}, segments))
+            self._guarded(segments, lambda: self._write([batch for _, batch in kept], {}, segments))
 
     def _write(self, batches: list[Any], identity: Mapping[bytes, bytes], segments: list[Segment]) -> None:
         table = load("pyarrow").Table.from_batches(batches)
-        anchors = TupleBatch(segments)
-        written = []
+        write = _Write(segments, [])
         for folder, part in divided(table, self.partition_by, self._max_partitions):
             data = encoded(part, identity, self._compression, self._options)
             name = self._name(identity, data)
-            written.append((self._store.put(f"{folder}/{name}" if folder else name, data), part.num_rows))
-        self._files += len(written)
-        self._rows += table.num_rows
-        for path, rows in written:
+            write.files.append((f"{folder}/{name}" if folder else name, data, part.num_rows))
+        held = bool(self._held.items)
+        self._held.hold(write)
+        if not held:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        """The oldest first, until one cannot be written now."""
+        for write in self._held.items:
+            try:
+                self._put(write)
+            except Exception as error:  # the disk, the network, a driver
+                told = error if isinstance(error, SinkError) else SinkError(why_not(self.path, error))
+                if not never_writable(error):
+                    wait_s = self._held.failed()
+                    self._collector.report_error(SinkError(f"{told}; held, and tried again in {wait_s:.1f} s"))
+                    return
+                self._fail(write.segments, told)
+            self._held.written()
+
+    def _put(self, write: _Write) -> None:
+        while write.files:
+            name, data, rows = write.files[0]
+            write.written.append((self._store.put(name, data), rows))
+            del write.files[0]
+        anchors = TupleBatch(write.segments)
+        self._files += len(write.written)
+        self._rows += sum(rows for _, rows in write.written)
+        for path, rows in write.written:
             self._collector.emit((path, rows), anchors=anchors)
         self._collector.ack(anchors)
+
+    def _keep_waiting(self, segment: Segment) -> None:
+        whole = type(segment.items) is ColumnRows  # a batch of columns is one message
+        for offset in range(min(1, len(segment)) if whole else len(segment)):
+            self._collector.reset_timeout(segment.tuple_at(offset))
 
     def _name(self, identity: Mapping[bytes, bytes], data: Any) -> str:
         if identity:
@@ -171,8 +234,8 @@ class ParquetSinkBolt(Bolt):
             self._fail(segments, error)
         except SparkUnavailableError:  # pyarrow is not there: nothing will ever work
             raise
-        except Exception as error:  # the disk, the network, a driver, Arrow
-            self._fail(segments, SinkError(why_not(self.path, error)))
+        except Exception as error:  # Arrow's: these rows are no Parquet
+            self._fail(segments, SinkError(f"cannot be written as Parquet: {type(error).__name__}: {error}"))
 
     def _fail(self, segments: list[Segment], error: Exception) -> None:
         self._collector.report_error(error)

@@ -174,6 +174,14 @@ class FsspecStore:
         return f"{self._temporary}/{temporary_name(self._token, self._number)}"
 
 
+_NEVER = frozenset({errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EFBIG})
+
+
+def never_writable(error: Exception) -> bool:
+    """Is it about what is written, so that trying again would not help?"""
+    return isinstance(error, SinkError) or getattr(error, "errno", None) in _NEVER
+
+
 def why_not(path: str, error: Exception) -> str:
     """An error of the file system, with what to do."""
     number = getattr(error, "errno", None)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +42,22 @@ _LOCAL: Final = {
     "spark.ui.enabled": "false",
 }
 _TRACEBACK: Final = "Traceback (most recent call last):"
+_USERS: Final = {
+    "AnalysisException",
+    "ArithmeticException",
+    "ArrayIndexOutOfBoundsException",
+    "DateTimeException",
+    "IllegalArgumentException",
+    "NumberFormatException",
+    "ParseException",
+    "PythonException",
+    "SparkRuntimeException",
+}
+_USERS_STATE: Final = re.compile(
+    r"SQLSTATE: (?:22|42|P0)|org\.apache\.spark\.api\.python\.PythonException"
+    r"|Spark(?:Arithmetic|DateTime|NumberFormat|Runtime)Exception"
+)
+"""The SQL standard's classes of what a row, a statement or `raise_error` causes; and errors of functions in Python."""
 _ALWAYS: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
@@ -220,6 +237,12 @@ def is_lost(error: BaseException, session: Any) -> bool:
     if isinstance(error, SparkLostError | ConnectionError | EOFError) or "Py4JNetworkError" in names:
         return True
     return not alive(session)
+
+
+def is_users(error: BaseException, told: str = "") -> bool:
+    """Is it about what was asked for, or about the rows or the user's code, so that trying again would not help?"""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & _USERS) or _USERS_STATE.search(f"{told}\n{error}") is not None
 
 
 def brief(error: BaseException) -> str:

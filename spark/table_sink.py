@@ -8,7 +8,8 @@
 2. At least once for rows without, and for tables that were made without that column.
 3. One task, since a chunk that one task has just written is no other's to know.
 4. Spark is called in a thread. A session that has died is made again by the next append; what failed comes again.
-5. What cannot be written fails its tuples, with an error that says what to do; the task goes on.
+5. While Spark or the table cannot be had, what comes is held, and its source with it (held_writes.py). What can never
+   be appended fails its tuples, with an error that says what to do; the task goes on.
 
 Files are 50 times as fast (design/spark.md): this is for where a catalogue is needed. ParquetSinkBolt is for all else.
 """
@@ -20,13 +21,15 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from ..topology import Bolt, BoltCollector, ColumnsError, Segment, TopologyContext, TupleBatch, batch_of
+from ..actors import SystemRng
+from ..topology import Bolt, BoltCollector, ColumnRows, ColumnsError, Segment, TopologyContext, TupleBatch, batch_of
 from .calls import SparkCalls
 from .errors import SinkError, SparkUnavailableError
+from .held_writes import HeldWrites
 from .needs import load
 from .parquet_buffer import RowBuffer
 from .parquet_files import Shape, encoded, identity_of
-from .sessions import SessionSource, brief, sessions, use_here
+from .sessions import SessionSource, brief, is_users, sessions, use_here
 from .table_ledger import TableLedger
 
 log = logging.getLogger("aiostorm.spark")
@@ -76,6 +79,7 @@ class SparkTableSinkBolt(Bolt):
         self._schema = schema
         self._column = chunk_column
         self._limits = (max_rows, max_bytes)
+        self._flush_s = flush_s
 
     @property
     def spark_session(self) -> Any:
@@ -101,6 +105,7 @@ class SparkTableSinkBolt(Bolt):
         self._collector = collector
         self._shape = Shape(self._schema, ())
         self._buffer: RowBuffer[_Waiting] = RowBuffer(*self._limits)
+        self._held: HeldWrites[list[_Waiting]] = HeldWrites(SystemRng().generator().random)
         self._ledger = TableLedger(self.table, self._column)
         self._lease = sessions.lease(self._source)
         self._calls = SparkCalls(1, name=f"spark-{context.component}")
@@ -121,14 +126,24 @@ class SparkTableSinkBolt(Bolt):
                 await self._flush()
 
     async def on_tick(self) -> None:
-        """Nothing waits much longer than `flush_s`."""
+        """Nothing waits much longer than `flush_s`; what is held is tried again when it is time."""
+        for kept in self._held.items:
+            for segment, _, _ in kept:
+                whole = type(segment.items) is ColumnRows  # a batch of columns is one message
+                for offset in range(min(1, len(segment)) if whole else len(segment)):
+                    self._collector.reset_timeout(segment.tuple_at(offset))
+        if self._held.passed(self._flush_s):
+            await self._append_held()
         if self._buffer.tick():
             await self._flush()
 
     async def cleanup(self) -> None:
-        """What is left."""
+        """What is left: one more attempt."""
         try:
             await self._flush()
+            await self._append_held()
+            for kept in self._held.drop():
+                self._fail([one[0] for one in kept], SinkError(f"{self.table} was not to be had until the end"))
             await self._calls.run(self._lease.release)
         finally:
             self._calls.close()
@@ -143,19 +158,33 @@ class SparkTableSinkBolt(Bolt):
         kept = self._buffer.take()
         if not kept:
             return
-        segments = [segment for segment, _, _ in kept]
-        try:
-            await self._calls.run(self._append, kept)
-        except SparkUnavailableError:
-            raise
-        except SinkError as error:
-            self._fail(segments, error)
-        except Exception as error:  # Spark has many
-            self._ledger.forget()
-            self._has_column = None
-            self._fail(segments, SinkError(f"cannot append to table {self.table}: {brief(error)}"))
-        else:
-            self._collector.ack(TupleBatch(segments))
+        held = bool(self._held.items)
+        self._held.hold(kept)
+        if not held:
+            await self._append_held()
+
+    async def _append_held(self) -> None:
+        """The oldest first, until one cannot be appended now."""
+        for kept in self._held.items:
+            segments = [segment for segment, _, _ in kept]
+            try:
+                await self._calls.run(self._append, kept)
+            except SparkUnavailableError:
+                raise
+            except SinkError as error:
+                self._fail(segments, error)
+            except Exception as error:  # Spark has many
+                self._ledger.forget()
+                self._has_column = None
+                told = f"cannot append to table {self.table}: {await self._calls.run(brief, error)}"
+                if not is_users(error, told):
+                    wait_s = self._held.failed()
+                    self._collector.report_error(SinkError(f"{told}; held, and tried again in {wait_s:.1f} s"))
+                    return
+                self._fail(segments, SinkError(told))
+            else:
+                self._collector.ack(TupleBatch(segments))
+            self._held.written()
 
     def _fail(self, segments: list[Segment], error: Exception) -> None:
         self._collector.report_error(error)

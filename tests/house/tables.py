@@ -23,6 +23,7 @@ MACHINES: Final = (
     "spark/datasource_wire.py",
     "spark/digests.py",
     "spark/egress_log.py",
+    "spark/held_writes.py",
     "spark/ingress_ledger.py",
     "spark/load_order.py",
     "spark/parquet_buffer.py",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import logging
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from aiostorm import BasicBolt, Fields, LocalCluster, TopologyBuilder
+from aiostorm import BasicBolt, Config, Fields, LocalCluster, TopologyBuilder
 from aiostorm.spark import ParquetSinkBolt
 
 from .parquet_parts import Chunks, chunk, files, pa, read, rows_of, run
@@ -157,29 +159,63 @@ async def test_another_schema_in_the_middle_fails_that_chunk_and_no_other(tmp_pa
     assert read(tmp_path) == rows_of(0, 2)
 
 
-async def test_a_path_that_cannot_be_written_fails_tuples_and_works_when_it_can(tmp_path: Path) -> None:
+async def test_a_path_that_cannot_be_written_holds_the_source_and_fails_nothing(tmp_path: Path) -> None:
+    """For longer than messages may take, and more often than they may fail."""
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-
-    class Mends(Chunks):
-        def fail(self, message_id: Any, failure: Any) -> None:
-            super().fail(message_id, failure)
-            if len(self.failed) == 3:
-                blocked.unlink()
-
-    results, errors = await run(built(Mends(2), ParquetSinkBolt(str(blocked / "out")), tasks=1))
-    assert results["source"][0]["acked"] == [0, 1]
-    assert "a part of the path is a file: change the path" in results["source"][0]["failed"][0]
-    assert "cannot write to" in str(errors[0].error)
-    assert read(blocked / "out") == rows_of(0, 1)
+    builder = built(Chunks(6), ParquetSinkBolt(str(blocked / "out")), tasks=1)
+    async with LocalCluster() as cluster:
+        config = Config(max_spout_pending=2, max_retries=0, message_timeout_s=10)
+        running = await cluster.submit("parquet", builder.create_topology(), config)
+        await asyncio.sleep(100)
+        assert running.metrics()["source"].pending == 2
+        blocked.unlink()
+        await running.wait_idle(timeout_s=600)
+        results, errors = await running.results(), running.errors()
+        assert running.metrics()["source"].dead_lettered == 0
+    assert results["source"][0] == {"acked": [0, 1, 2, 3, 4, 5], "failed": []}
+    assert "a part of the path is a file: change the path" in str(errors[0].error)
+    assert "held, and tried again in 0." in str(errors[1].error)
+    assert 4 <= len(errors) < 15  # 0.1 s, doubling to 30 s
+    assert read(blocked / "out") == rows_of(0, 1, 2, 3, 4, 5)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-async def test_a_full_disk_fails_tuples(tmp_path: Path) -> None:
-    results, _ = await run(built(Chunks(1, retries=1), OnFull(str(tmp_path)), tasks=1))
-    assert results["source"][0]["acked"] == []
-    assert "No space left on device" in results["source"][0]["failed"][0]
-    assert "the disk is full: make room" in results["source"][0]["failed"][0]
+async def test_a_disk_that_is_full_to_the_end_fails_tuples_then(tmp_path: Path) -> None:
+    async with LocalCluster() as cluster:
+        builder = built(Chunks(1, retries=0), OnFull(str(tmp_path)), tasks=1)
+        running = await cluster.submit("parquet", builder.create_topology())
+        await asyncio.sleep(50)
+        assert (await running.results())["source"][0] == {"acked": [], "failed": []}
+        assert "No space left on device" in str(running.errors()[0].error)
+        assert "the disk is full: make room" in str(running.errors()[0].error)
+        await running.kill(wait_s=0)
+
+
+class TooLong(Chunks):
+    """Chunk 1 has a name that no file can have."""
+
+    def batch(self, number: int) -> Any:
+        return chunk(number, source="s" * (1 if number != 1 else 2))
+
+
+class RefusesOne(ParquetSinkBolt):
+    def prepare(self, context: Any, collector: Any) -> None:
+        super().prepare(context, collector)
+        put = self._store.put
+
+        def picky(name: str, data: Any) -> str:
+            if "ss" in name:
+                raise OSError(errno.ENAMETOOLONG, "File name too long")
+            return put(name, data)
+
+        self._store.put = picky  # type: ignore[method-assign]
+
+
+async def test_what_can_never_be_written_fails_alone(tmp_path: Path) -> None:
+    results, _ = await run(built(TooLong(3, retries=0), RefusesOne(str(tmp_path)), tasks=1))
+    assert results["source"][0]["acked"] == [0, 2]
+    assert "the path is too long" in results["source"][0]["failed"][0]
 
 
 class OnFull(ParquetSinkBolt):
