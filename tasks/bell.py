@@ -4,29 +4,53 @@ from __future__ import annotations
 
 import asyncio
 
+from .beat import Beat
+
 
 class Bell:
     """Rings that nobody waits for are forgotten: the waiter looks at the world before it waits."""
 
-    __slots__ = ("_loop", "_waiter")
+    __slots__ = ("_rung", "_waiter", "loop")
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
+        self._rung = False
 
     def ring(self) -> None:
         """Wake the waiter, if there is one."""
         waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        if waiter is not None:
+            self._rung = True  # also if its time is over, and it has not run yet
+            if not waiter.done():
+                waiter.set_result(None)
 
-    async def wait(self, at_most_s: float | None = None) -> None:
-        """Wait for the next ring, or at most so long."""
-        waiter = self._waiter = self._loop.create_future()
-        timer = self._loop.call_later(at_most_s, self.ring) if at_most_s is not None else None
+    async def wait(self, at_most_s: float | None = None) -> bool:
+        """Wait for the next ring, or at most so long. Has it rung?"""
+        waiter = self._waiter = self.loop.create_future()
+        self._rung = False
+        timer = self.loop.call_later(at_most_s, _over, waiter) if at_most_s is not None else None
         try:
             await waiter
         finally:
             self._waiter = None
             if timer is not None:
                 timer.cancel()
+        return self._rung
+
+    async def wait_for(self, beat: Beat) -> bool:
+        """Wait for the next ring, or a beat. Has it rung?"""
+        waiter = self._waiter = self.loop.create_future()
+        self._rung = False
+        beat.join(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            beat.leave(waiter)
+        return self._rung
+
+
+def _over(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -33,6 +33,11 @@ class Caller(Protocol):
 class Turns(Protocol):
     """How a spout of some kind is asked for tuples."""
 
+    @property
+    def polled(self) -> Spout | None:
+        """The spout, if `next_tuple` may be called by itself, in the loop (see polling)."""
+        ...
+
     async def turn(self, most: int) -> None:
         """Until so many more (at least one) have been emitted, there are none, or the time is over."""
         ...
@@ -50,7 +55,7 @@ class Calls:
         turn_s: float,
     ) -> None:
         self._task = task
-        self._spout = spout
+        self._spout = self.polled = spout
         self._collector = collector
         self._stopwatch = stopwatch
         self._turn_s = turn_s

@@ -22,6 +22,8 @@ CHUNK: Final = 256
 class ChunkTurns:
     """Of one plain generator, many items at a time."""
 
+    polled = None
+
     def __init__(
         self, spout: GeneratorSpout, collector: SpoutTaskCollector, stopwatch: Callable[[], float], turn_s: float
     ) -> None:

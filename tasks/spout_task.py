@@ -11,7 +11,7 @@ the while, or a spout that waits would starve its own topology.
 2. A turn ends after `topology.turn.max.tuples` messages or `topology.turn.max.ms`, when a call emits nothing, or when
    it really suspends; what was emitted is sent then. What a thread emits is sent as it comes, though its call goes on.
 3. A call that emits nothing is followed by a wait, from `topology.sleep.spout.wait.strategy.time.ms`, doubling to
-   `topology.spout.wait.max.ms`; a verdict, an activation or `collector.wake()` ends it at once.
+   `topology.spout.wait.max.ms`; a verdict, an activation or `collector.wake()` ends it at once. See polling.
 4. While it is paced (see backpressure), each tuple has its time; a turn takes as many as are due together.
 5. A spout that raises in `next_tuple` is called again after the policy's backoff, on the same instance: a new one would
    begin its source anew. (A generator cannot be called again: it escalates at once.)
@@ -23,18 +23,21 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from ..acker import EXPIRY_STEPS, Emission, Pending, Retries, Verdicts
-from ..actors import EMPTY, ActorEscalatedError, Directive, FailureHistory, Question, RestartPolicy, Stop, Timer
+from ..acker import Emission, Retries, Verdicts
+from ..actors import EMPTY, Question, Stop, Timer
 from ..backpressure import Pace, SpoutPace, SpoutReading
 from ..topology import AckValueSpout, ComponentSpec, Config, FailValueSpout, FunctionSpout, Spout, TaskSpec
+from .backoff import Backoff
 from .bell import Bell
 from .calls import Calls, Turns
-from .drive import USER_ERRORS, blamed, pause
+from .drive import USER_ERRORS, blamed, finish, pause
 from .ending import Ending
 from .environment import Environment
+from .expiry import Expiry
 from .fates import Fates
 from .generator_spout import ChunkTurns, GeneratorSpout
 from .pacing import wait_for_pace
+from .polling import NOT_ASKED, Polling
 from .portions import Portions
 from .spout_collector import SpoutTaskCollector
 from .task import Activate, Deactivate, FailPending, TaskActor
@@ -42,18 +45,14 @@ from .threaded_collector import ThreadedSpoutCollector
 from .threaded_turns import ThreadedTurns
 from .time_messages import AskTime
 
-_SWEEP = object()
-
 
 class SpoutTask(TaskActor):
     """One task of a spout."""
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
-        self._timeout_s = config.message_timeout_s if config.enable_message_timeouts else None
-        # One step behind the acker's deadline, which should be first: this one is for a tree whose acker has died.
-        late = 1 + 1 / EXPIRY_STEPS
-        self._pending = Pending(None if self._timeout_s is None else self._timeout_s * late)
+        self._expiry = Expiry(config.message_timeout_s if config.enable_message_timeouts else None, self.after)
+        self._pending = self._expiry.pending
         self._limit = config.max_spout_pending
         # One tree a turn; a few small ones, since a turn has its own price.
         target_s = env.config.mailbox_target_ms / 1000
@@ -63,23 +62,19 @@ class SpoutTask(TaskActor):
         keeps = task.component in env.plan.time.kept
         self._ending = Ending(self.telling, self._pending, self._replays, keeps=keeps)
         self._bell = Bell()
+        self._polling = Polling(self._bell, config.spout_wait_ms / 1000, config.spout_wait_max_ms / 1000)
         self._mouth: asyncio.Task[None] | None = None
         self._mouth_error: BaseException | None = None
         self.active = False
         self._ended = False
-        self._hearing = False
-        self._resting = True
-        self._wait_ms = config.spout_wait_ms
-        self._sweep: Timer | None = None
+        self.hearing = False
         self._spout: Spout
         self._collector: SpoutTaskCollector
         self._threaded: ThreadedTurns | None = None
         self._retries: Retries
         self._fates: Fates
         self._turns: Turns
-        self._history = FailureHistory(
-            RestartPolicy(config.restart_max, config.restart_window_s, tuple(config.restart_backoff_s))
-        )
+        self._backoff = Backoff(self.name, config, env.clock)
         self.suspended_since_s: float | None = None
         self.pace = SpoutPace()
 
@@ -103,7 +98,7 @@ class SpoutTask(TaskActor):
     @property
     def is_quiet(self) -> bool:
         """See TaskActor. Messages may be pending: whether that counts is the asker's business."""
-        return self._nothing_in_hand and (self._resting or not self.active or self.finished or self._ended)
+        return self._nothing_in_hand and (self._polling.resting or not self.active or self.finished or self._ended)
 
     @property
     def waits_since_s(self) -> float | None:
@@ -122,7 +117,7 @@ class SpoutTask(TaskActor):
         return self.ready.done() and not (
             self._ending.is_due(self._collector)
             or (self._replays and self.active and self.room() > 0)
-            or self._hearing
+            or self.hearing
             or self.outbox.blocked
             or box.has_control
             or self._collector.dirty
@@ -205,11 +200,11 @@ class SpoutTask(TaskActor):
                 while (message := mailbox.take_control()) is not EMPTY:
                     if type(message) is Stop:
                         return
-                    self._hearing = heard = True
+                    self.hearing = heard = True
                     try:
                         await self._hear(message)
                     finally:
-                        self._hearing = False
+                        self.hearing = False
                 if self._mouth_error is not None:
                     raise self._mouth_error
                 if self._replays and self.suspended_since_s is not None and self.active and not self.outbox.blocked:
@@ -220,7 +215,7 @@ class SpoutTask(TaskActor):
                     await self._settle_at_once()
                 if heard:
                     # Not quiet before it was asked again: what it heard of may be a failure that it wants to replay.
-                    self._resting = False
+                    self._polling.resting = False
                     self._bell.ring()
                 self.env.on_quiet()
                 if not mailbox.has_control and self._mouth_error is None:
@@ -243,22 +238,24 @@ class SpoutTask(TaskActor):
 
     async def _speak(self) -> None:
         counters, portions, emitted_before = self.counters, self.portions, self.counters.emitted
+        idle = False  # the last call emitted nothing
         try:
             while True:
                 if not self._may_emit():
-                    if not self._hearing and self._ending.is_due(self._collector):
+                    idle = False
+                    if not self.hearing and self._ending.is_due(self._collector):
                         self._ending.tell(self._collector)
-                    self._resting = True
+                    self._polling.resting = True
                     self.env.on_quiet()
                     await self._bell.wait()
                     continue
-                self._resting = False
-                if self.pace.wait_us and await wait_for_pace(self.pace, self._bell, self.env.clock):
+                self._polling.resting = False
+                if self.pace.wait_us and not idle and await wait_for_pace(self.pace, self._bell, self.env.clock):
                     continue
                 failed: Exception | None = None
-                emitted = False
+                emitted: bool | None = None
                 try:
-                    emitted = await self._turn()
+                    emitted = await (self._rest() if idle else self._turn())
                 except USER_ERRORS as error:
                     failed = blamed(error)
                 self.suspended_since_s = None
@@ -268,14 +265,14 @@ class SpoutTask(TaskActor):
                     portions.sent(rows)
                 if self._collector.settled_at_once:
                     await self._fates.settle_at_once()
+                idle = emitted is False
                 if failed is not None:
                     self.report("next_tuple", failed)
-                    await self._back_off(failed)
+                    # A generator cannot be called again.
+                    await self._backoff.wait(failed, can_go_on=not isinstance(self._spout, GeneratorSpout))
                 elif emitted:
-                    self._wait_ms = self.config.spout_wait_ms
+                    self._polling.soon()
                     await pause()
-                else:
-                    await self._rest()
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the ears pass it on: somebody must hear that nothing is emitted any more
@@ -290,13 +287,12 @@ class SpoutTask(TaskActor):
             self._collector.flush()
             if not self.env.awake:
                 self.env.wake()
-        if self._sweep is None:
-            self._arm_sweep()
+        self._expiry.arm()
 
     def _may_emit(self) -> bool:
         return (
             self.active
-            and not self._hearing
+            and not self.hearing
             and not self.outbox.blocked
             and self.room() > 0
             and (not self._collector.finished or bool(self._replays))
@@ -304,7 +300,7 @@ class SpoutTask(TaskActor):
 
     def held_up(self) -> bool:
         """Is there something to do before the next call? (See threaded_turns.ThreadedCaller.)"""
-        return self._hearing or not self.active or bool(self.outbox.blocked)
+        return self.hearing or not self.active or bool(self.outbox.blocked)
 
     def room(self) -> int:
         """How many more messages may be open. (See calls.Caller.)"""
@@ -312,10 +308,11 @@ class SpoutTask(TaskActor):
             return 1 << 30
         return self._limit - self._pending.count - self._collector.open_messages
 
-    async def _turn(self) -> bool:
-        """Replays, then `next_tuple` again and again. Did it emit anything?"""
+    async def _turn(self, so_far: int = 0) -> bool:
+        """Replays, then `next_tuple` again and again. Did it emit anything? `so_far`: in this turn, before."""
         collector, pacer = self._collector, self.pace.pacer
-        begun, most = collector.emitted, self.portions.whole or self.portions.next()[0]
+        begun = collector.emitted - so_far
+        most = (self.portions.whole or self.portions.next()[0]) - so_far
         if self.pace.wait_us:
             most = min(most, pacer.turn())
         replayed = self._replay(most)
@@ -361,27 +358,33 @@ class SpoutTask(TaskActor):
         if self._collector.settled_at_once:
             self.mailbox.nudge()  # the ears will tell it
 
-    async def _rest(self) -> None:
-        """The last turn emitted nothing: wait a little, a little longer each time."""
-        self._resting = True
+    async def _rest(self) -> bool | None:
+        """Ask again after a while, and again, as long as nothing comes. Has it emitted? None: a turn is due."""
+        self._polling.resting = True
         self.env.on_quiet()
-        if self._may_emit():
-            await self._bell.wait(self._wait_ms / 1000)
-            self._wait_ms = min(self._wait_ms * 2, self.config.spout_wait_max_ms)
+        if not self._may_emit():
+            return None
+        collector = self._collector
+        begun = collector.emitted
+        try:
+            spout = None if self.pace.wait_us else self._turns.polled
+            result = await self._polling.poll(self, collector, spout)
+        finally:
+            self._polling.resting = False
+        if result is NOT_ASKED:
+            return None
+        if result is not None:
+            await finish(result, self.suspended)
+        emitted = collector.emitted - begun
+        if not emitted or self.suspended_since_s is not None:  # its source had it wait: what came is sent at once
+            return bool(emitted)
+        return await self._turn(emitted)
 
     def _new_tuples(self) -> None:
-        self._resting = False  # not quiet before it was asked
-        self._wait_ms = self.config.spout_wait_ms
+        self._polling.soon()  # and it is not quiet before it was asked
         self._bell.ring()
-        if not self._hearing:
+        if not self.hearing:
             self.mailbox.nudge()
-
-    async def _back_off(self, error: Exception) -> None:
-        """`next_tuple` raised: again after a while, or give up."""
-        decision = self._history.failed(error, self.env.clock.monotonic())
-        if isinstance(self._spout, GeneratorSpout) or decision.directive is Directive.ESCALATE:
-            raise ActorEscalatedError(f"{self.name} failed in next_tuple and was given up: {error!r}") from error
-        await self.env.clock.sleep(decision.delay_s)
 
     async def _silence(self) -> None:
         """End the mouth."""
@@ -400,7 +403,7 @@ class SpoutTask(TaskActor):
                 await self._fates.judge(verdict)
         elif kind is Timer:
             if message.received():
-                await self._expire_overdue()
+                await self._fates.expire(self._expiry.overdue(self.env.clock.monotonic()))
         elif kind is Activate:
             if not self.active and not self._ended:
                 self.active = True
@@ -428,21 +431,13 @@ class SpoutTask(TaskActor):
         await self._fates.settle_at_once()
 
     async def _settle_at_once(self) -> None:
-        self._hearing = True
+        self.hearing = True
         try:
             await self._fates.settle_at_once()
         finally:
-            self._hearing = False
+            self.hearing = False
 
-    # -- deadlines ---------------------------------------------------------------------------------------------------
-
-    def _arm_sweep(self) -> None:
-        if self._sweep is None and self._timeout_s is not None and len(self._pending):
-            self._sweep = self.after(self._timeout_s / EXPIRY_STEPS, _SWEEP)
-
-    async def _expire_overdue(self) -> None:
-        self._sweep = None
-        await self._fates.expire(self._pending.overdue(self.env.clock.monotonic()))
+    # -- callbacks ---------------------------------------------------------------------------------------------------
 
     def _on_room(self) -> None:
         self.portions.freed()

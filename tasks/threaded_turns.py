@@ -28,6 +28,8 @@ class ThreadedCaller(Protocol):
 class ThreadedTurns:
     """Of one spout."""
 
+    polled = None
+
     def __init__(self, task: ThreadedCaller, spout: Spout, collector: ThreadedSpoutCollector, turn_s: float) -> None:
         self._task = task
         self._spout = spout

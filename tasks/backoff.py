@@ -1,0 +1,28 @@
+"""Backoff: a spout whose `next_tuple` has raised is called again after a while, or given up, as the policy says.
+
+It is called on the same instance: a new one would begin its source anew.
+"""
+
+from __future__ import annotations
+
+from ..actors import ActorEscalatedError, Clock, Directive, FailureHistory, RestartPolicy
+from ..topology import Config
+
+
+class Backoff:
+    """Of one spout task, called `name`."""
+
+    __slots__ = ("_clock", "_history", "_name")
+
+    def __init__(self, name: str, config: Config, clock: Clock) -> None:
+        self._name = name
+        self._clock = clock
+        policy = RestartPolicy(config.restart_max, config.restart_window_s, tuple(config.restart_backoff_s))
+        self._history = FailureHistory(policy)
+
+    async def wait(self, error: Exception, *, can_go_on: bool) -> None:
+        """Wait until it may be called again. ActorEscalatedError if it may not."""
+        decision = self._history.failed(error, self._clock.monotonic())
+        if not can_go_on or decision.directive is Directive.ESCALATE:
+            raise ActorEscalatedError(f"{self._name} failed in next_tuple and was given up: {error!r}") from error
+        await self._clock.sleep(decision.delay_s)

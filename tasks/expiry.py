@@ -1,0 +1,36 @@
+"""Expiry: a spout task looks for messages that nothing was heard of, a few times in each timeout.
+
+It is one step behind the acker's deadline, which should be first: this one is for a tree whose acker has died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..acker import EXPIRY_STEPS, Key, Pending
+from ..actors import Timer
+
+_SWEEP = object()
+
+
+class Expiry:
+    """Of one spout task. `timeout_s` None: nothing expires. `after` makes a timer of the task's."""
+
+    __slots__ = ("_after", "_timeout_s", "_timer", "pending")
+
+    def __init__(self, timeout_s: float | None, after: Callable[[float, Any], Timer]) -> None:
+        self.pending = Pending(None if timeout_s is None else timeout_s * (1 + 1 / EXPIRY_STEPS))
+        self._timeout_s = timeout_s
+        self._after = after
+        self._timer: Timer | None = None
+
+    def arm(self) -> None:
+        """Look in a while, if there is something to look for."""
+        if self._timer is None and self._timeout_s is not None and len(self.pending):
+            self._timer = self._after(self._timeout_s / EXPIRY_STEPS, _SWEEP)
+
+    def overdue(self, now_s: float) -> Sequence[Key]:
+        """The timer has come."""
+        self._timer = None
+        return self.pending.overdue(now_s)

@@ -1,0 +1,67 @@
+"""Polling: how a spout that had nothing to emit is asked again, a little later each time.
+
+    nothing ─► 1 ms ─► asked ─► 2 ms ─► asked ─► … ─► beat ─► asked ─► beat ─► …      until it emits, or the bell rings
+
+1. The waits double up to the longest; those are ended by the beat that all such spouts of a loop share.
+2. Asked here is only `next_tuple` that runs in the loop, as long as all is as it was when the polling began: whatever
+   could forbid a call (a verdict, an order, a task that has ended) rings the bell, or is emitted, or is being heard.
+3. A poll that finds nothing looks at as little as can be. A hundred idle spouts are polled a thousand times a second,
+   each time after their memory has left the processor's caches: what it looks at is what it costs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from ..topology import Spout
+from .beat import beat_of
+from .bell import Bell
+from .spout_collector import SpoutTaskCollector
+
+NOT_ASKED: Final = object()
+"""The bell has rung, or something else is to be done before the next call."""
+
+
+class Hearing(Protocol):
+    """The spout task."""
+
+    hearing: bool
+
+
+class Polling:
+    """Of one spout task: `first_s` and `longest_s` are the waits."""
+
+    __slots__ = ("_beat", "_bell", "_first_s", "_longest_s", "_wait_s", "resting")
+
+    def __init__(self, bell: Bell, first_s: float, longest_s: float) -> None:
+        self._bell = bell
+        self._first_s = self._wait_s = first_s
+        self._longest_s = longest_s
+        self.resting = (
+            True  # nothing was emitted when it was last asked, and nobody has said since that there may be more
+        )
+        self._beat = beat_of(bell.loop, longest_s)
+
+    def soon(self) -> None:
+        """There may be more than there was: the waits are short again."""
+        self.resting = False
+        self._wait_s = self._first_s
+
+    async def poll(self, task: Hearing, collector: SpoutTaskCollector, spout: Spout | None) -> Any:
+        """Wait and ask until a call emits or finishes, or gives something to wait for: that, None, or NOT_ASKED.
+
+        Without `spout` nothing is asked: one wait.
+        """
+        bell, emitted = self._bell, collector.emitted
+        while True:
+            self.resting = True  # again, if `next_tuple` has called `wake` by itself
+            if self._wait_s < self._longest_s:
+                rung = await bell.wait(self._wait_s)
+                self._wait_s = min(self._wait_s * 2, self._longest_s)
+            else:
+                rung = await bell.wait_for(self._beat)
+            if rung or spout is None or task.hearing or collector.emitted != emitted:
+                return NOT_ASKED
+            result = spout.next_tuple()
+            if result is not None or collector.emitted != emitted or collector.finished:
+                return result

@@ -1,0 +1,189 @@
+"""How a spout that has nothing is asked again: all of a loop at one beat, in its own asyncio task."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiostorm import Config, LocalCluster
+from aiostorm.tasks.beat import Beat, beat_of
+from aiostorm.tasks.bell import Bell
+from aiostorm.testing import Recorder, SimClock
+
+from .parts import Notes, line
+from .test_pending import Idle, waits_ms
+
+
+async def waits(bell: Bell, beat: Beat, heard: Any) -> None:
+    while True:
+        rung = await bell.wait_for(beat)
+        heard.append((asyncio.get_running_loop().time(), rung))
+
+
+async def test_what_begins_to_wait_between_two_beats_waits_less(sim_clock: SimClock) -> None:
+    beat, heard, begun_s = Beat(10.0), [Notes(), Notes()], sim_clock.monotonic()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(waits(Bell(), beat, heard[0]))]
+        await sim_clock.advance(4)
+        tasks.append(group.create_task(waits(Bell(), beat, heard[1])))
+        await sim_clock.advance(30)
+        for task in tasks:
+            task.cancel()
+    expected = [(begun_s + after_s, False) for after_s in (10, 20, 30)]
+    assert [[*of_one] for of_one in heard] == [expected, expected]
+
+
+async def test_one_that_is_rung_alone_waits_the_whole_interval_again(sim_clock: SimClock) -> None:
+    bell, heard, begun_s = Bell(), Notes(), sim_clock.monotonic()
+    waiting = asyncio.create_task(waits(bell, Beat(10.0), heard))
+    await sim_clock.advance(4)
+    bell.ring()
+    await sim_clock.advance(30)
+    waiting.cancel()
+    assert heard == [(begun_s + 4, True), *((begun_s + at_s, False) for at_s in (14, 24, 34))]
+
+
+async def test_without_a_waiter_there_is_no_timer(sim_clock: SimClock) -> None:
+    beat = Beat(10.0)
+    waiting = asyncio.create_task(waits(Bell(), beat, Notes()))
+    await sim_clock.advance(25)
+    assert beat._timer is not None
+    waiting.cancel()
+    await sim_clock.settle()
+    assert beat._timer is None
+
+
+async def test_a_loop_has_one_beat_for_each_interval() -> None:
+    loop = asyncio.get_running_loop()
+    assert beat_of(loop, 0.1) is beat_of(loop, 0.1) is not beat_of(loop, 0.2)
+
+
+@pytest.mark.parametrize("way", ["time", "beat"])
+async def test_a_ring_just_after_the_time_was_over_is_heard(sim_clock: SimClock, way: str) -> None:
+    bell, beat = Bell(), Beat(10.0)
+    rung = asyncio.create_task(bell.wait(10.0) if way == "time" else bell.wait_for(beat))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(10.0, bell.ring)  # behind the timer, before the waiter runs
+    await sim_clock.advance(10)
+    assert await rung
+
+
+async def test_idle_spouts_of_all_topologies_are_asked_at_one_beat(
+    local_cluster: LocalCluster, sim_clock: SimClock
+) -> None:
+    sources = [Idle() for _ in range(5)]
+    for number, source in enumerate(sources):
+        await local_cluster.submit(f"t{number}", line(source, sink=Recorder()))
+        await sim_clock.advance(0.031)
+    await sim_clock.advance(1)
+    assert all(max(waits_ms(source.asked_s)) == 100 for source in sources)
+    lasts = [source.asked_s[-5:] for source in sources]
+    assert all(last == lasts[0] for last in lasts)
+
+
+async def test_a_spout_is_asked_in_its_own_asyncio_task(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    names = Notes()
+
+    class Named(Idle):
+        def next_tuple(self) -> None:
+            task = asyncio.current_task()
+            names.append(task and task.get_name())
+
+    await local_cluster.submit("t", line(Named(), sink=Recorder()))
+    await sim_clock.advance(1)
+    assert {*names} == {"/t/spout[1]:emit"}
+
+
+async def test_what_a_poll_finds_goes_on_in_one_turn(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    """Neither a tree of one message, nor a turn of one too many."""
+
+    class Burst(Idle):
+        def next_tuple(self) -> None:
+            if self.todo:
+                self.collectors[0].emit((self.todo.pop(),), message_id=1)
+
+    source = Burst()
+    running = await local_cluster.submit("t", line(source, sink=Recorder()), Config(turn_max_tuples=8))
+    await sim_clock.advance(1)
+    source.todo += range(20)
+    await sim_clock.advance(1)
+    assert running.metrics()["spout"].acked == 20
+    assert running.metrics()["spout"].trees == 3
+
+
+async def test_a_spout_that_wakes_itself_and_has_nothing_is_still(
+    local_cluster: LocalCluster, sim_clock: SimClock
+) -> None:
+    class Restless(Idle):
+        def next_tuple(self) -> None:
+            super().next_tuple()
+            self.collectors[0].wake()
+
+    running = await local_cluster.submit("t", line(Restless(), sink=Recorder()))
+    await sim_clock.advance(1)
+    await running.wait_still(timeout_s=10)
+
+
+async def test_an_async_spout_that_never_suspends_is_polled(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    class Async(Idle):
+        async def next_tuple(self) -> None:  # type: ignore[override]
+            super().next_tuple()
+
+    source = Async()
+    running = await local_cluster.submit("t", line(source, sink=Recorder()))
+    await sim_clock.advance(1)
+    assert waits_ms(source.asked_s)[:10] == [1, 2, 4, 8, 16, 32, 64, 100, 100, 100]
+    source.todo += [1, 2, 3]
+    await sim_clock.advance(1)
+    assert running.metrics()["spout"].acked == 3
+
+
+async def test_a_poll_that_suspends_sends_what_it_has_emitted(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    class Slow(Idle):
+        async def next_tuple(self) -> None:  # type: ignore[override]
+            if self.todo:
+                super().next_tuple()
+                await asyncio.sleep(3600)
+
+    source, sink = Slow(), Recorder()
+    running = await local_cluster.submit("t", line(source, sink=sink))
+    await sim_clock.advance(1)
+    source.todo.append(1)
+    await sim_clock.advance(1)
+    assert sink.values == [(1,)]
+    await running.wait_still(timeout_s=10)
+    source.todo.append(2)
+    await sim_clock.advance(3600)
+    assert sink.values == [(1,), (2,)]
+
+
+async def test_a_poll_that_raises_is_reported_and_asked_again(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    class Breaks(Idle):
+        def next_tuple(self) -> None:
+            super().next_tuple()
+            if len(self.asked_s) == 12:
+                raise LookupError("no source")
+
+    source = Breaks()
+    running = await local_cluster.submit("t", line(source, sink=Recorder()), Config(restart_backoff_s=[0.5]))
+    await sim_clock.advance(3)
+    assert [error.where for error in running.errors()] == ["next_tuple"]
+    assert 500 in waits_ms(source.asked_s)
+    source.todo.append(1)
+    await sim_clock.advance(1)
+    assert running.metrics()["spout"].acked == 1
+
+
+async def test_what_was_emitted_outside_and_is_lost_fails(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+    """Its target has ended: the ackers hear of it though the spout has nothing more to send."""
+    source = Idle()
+    running = await local_cluster.submit("t", line(source, sink=Recorder()))
+    await sim_clock.advance(1)
+    [target] = [ref for ref in running._crew.refs.values() if "sink" in ref.path]
+    target.kill()
+    await sim_clock.settle()
+    source.collectors[0].emit((1,), message_id=1)
+    await sim_clock.advance(1)
+    assert running.metrics()["spout"].failed == 1
