@@ -197,7 +197,7 @@ class Emitter(Account):
             send(stream.outlet(target), origin, items, marks, root)
             return
         for route in stream.routes:
-            if route.group is not None and (not columns or route.whole):
+            if route.group is not None:
                 self.spreader.send(route, route.group, stream, items, marks, root)
                 continue
             if route.only is not None and not columns:

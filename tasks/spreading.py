@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..topology import ColumnRows, Origin, Same, Segment, has_identity, pieces_of
+from ..topology import ColumnRows, Origin, Same, Segment, deal_columns, has_identity, pieces_of
 from ..transport import WHOLE_BYTES, UnsendableError
 from .branches import OutStream, Route
 from .drive import USER_ERRORS, blamed
@@ -100,11 +100,14 @@ class Spreader:
             self.send(route, group, stream, [item], None if marks is None else [marks[i]], root)
 
     def _send_columns(self, route: Route, group: Group, origin: Origin, rows: Any, marks: Any, root: int) -> None:
-        """A batch of columns goes whole to one target. Part of a chunk is cut all the same (Emitter._send_columns)."""
+        """A batch of columns: whole to one target, or by key. Part of a chunk is cut first (Emitter._send_columns)."""
         emitter = self._emitter
         pieces = pieces_of(rows.batch, WHOLE_BYTES) if emitter.spread and has_identity(rows.batch) else ()
         parts = [rows] if len(pieces) < 2 else [ColumnRows(piece, rows.bare) for piece in pieces]
         for part in parts:
+            if not route.whole:
+                self._send_by_key(route, group, origin, part, marks, root)
+                continue
             part_marks = None if marks is None else Same(marks.mark, len(part))
             shares, _ = route.deal([()], None, route.room)
             if shares:
@@ -112,6 +115,21 @@ class Spreader:
             else:
                 emitter.counters.transferred += len(part)
                 group.wait(emitter.segment(origin, part, part_marks, root))
+
+    def _send_by_key(self, route: Route, group: Group, origin: Origin, rows: Any, marks: Any, root: int) -> None:
+        emitter = self._emitter
+        try:
+            shares, rest = deal_columns(route.grouping, rows, route.room)
+        except USER_ERRORS as error:  # a key without a hash: the batch is one message, and fails as a whole
+            emitter.refuse(blamed(error), (rows.batch,), origin.stream, marks and marks[0], root)
+            return
+        for to, share in shares:
+            share_marks = None if marks is None else Same(marks.mark, len(share))
+            self._send_now(route.outlets[to], origin, share, share_marks, root)
+        if rest is not None:
+            emitter.counters.transferred += len(rest)
+            rest_marks = None if marks is None else Same(marks.mark, len(rest))
+            group.wait_columns(emitter.segment(origin, rest.rows, rest_marks, root), rest)
 
     def _send_now(
         self, outlet: Outlet, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int

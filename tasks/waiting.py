@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..actors import MailboxClosedError
-from ..topology import ColumnRows, Lineage, Segment, Spreading
+from ..topology import ColumnChoices, ColumnRows, Lineage, Segment, Spreading
 
 if TYPE_CHECKING:
     from .outbox import Outbox
@@ -49,10 +49,17 @@ class Group:
 
     def wait(self, segment: Segment, choices: Sequence[tuple[int, ...]] | None = None) -> None:
         """Rows for which there is no room now; `choices`: the targets that may take each (None: any)."""
+        self._add(Parcel(segment, self._outbox.new_edge, choices))
+
+    def wait_columns(self, segment: Segment, choices: ColumnChoices) -> None:
+        """Rows of a batch that was split by key."""
+        self._add(ColumnParcel(segment, self._outbox.new_edge, choices))
+
+    def _add(self, parcel: Parcel | ColumnParcel) -> None:
         last = self._last
         if last is None or last.sealed:
             last = self._last = Waiting(self._outbox, self._grouping, self._takers)
-        last.add(Parcel(segment, self._outbox.new_edge, choices))
+        last.add(parcel)
 
 
 class Waiting:
@@ -68,14 +75,14 @@ class Waiting:
         self._took = grouping.took
         self._absent = set(grouping.targets)  # the targets in whose outlets it does not stand
         self._gone: set[int] = set()
-        self._parcels: deque[Parcel] = deque()
+        self._parcels: deque[Parcel | ColumnParcel] = deque()
 
     @property
     def is_empty(self) -> bool:
         """Does nothing wait?"""
         return not self._parcels
 
-    def add(self, parcel: Parcel) -> None:
+    def add(self, parcel: Parcel | ColumnParcel) -> None:
         """Rows, behind those that wait already."""
         parcels = self._parcels
         parcels.append(parcel)
@@ -183,6 +190,41 @@ class Parcel:
         marks = marks_of(whole)
         cut = None if marks is None else _at(marks, where)
         return cut_off(whole, _at(whole.items, where), cut, self._new_edge, last=last)
+
+
+class ColumnParcel:
+    """The same of a batch of columns that was split by key."""
+
+    __slots__ = ("_new_edge", "_segment", "choices")
+
+    def __init__(self, segment: Segment, new_edge: Callable[[], int], choices: ColumnChoices) -> None:
+        self.choices = choices
+        self._segment = segment
+        self._new_edge = new_edge
+
+    @property
+    def is_empty(self) -> bool:
+        """Has all of it been taken?"""
+        return not len(self.choices)
+
+    def targets(self) -> set[int]:
+        """All that may take a row of it."""
+        return self.choices.targets()
+
+    def take(self, target: int, most: int) -> Segment | None:
+        """The next rows for a target: a share, whatever its mailbox takes at once of rows (columns are not cut)."""
+        return self._piece(self.choices.take(target))
+
+    def lost(self, gone: set[int], alive: Iterable[int]) -> Segment | None:
+        """The rows that nobody can take any more."""
+        return self._piece(self.choices.lost(gone))
+
+    def _piece(self, rows: ColumnRows | None) -> Segment | None:
+        if rows is None:
+            return None
+        marks = marks_of(self._segment)
+        cut = None if marks is None else marks[: len(rows)]  # all are of one message
+        return cut_off(self._segment, rows, cut, self._new_edge, last=self.is_empty)
 
 
 def marks_of(segment: Segment) -> Sequence[Any] | None:

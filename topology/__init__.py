@@ -1,7 +1,18 @@
 """The nouns: what a topology is made of, checked and frozen, and nothing that runs."""
 
 from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
-from .columns import ColumnRows, Same, batch_of, column_rows, greatest_of, has_batches, is_batch, split_columns
+from .columns import (
+    ColumnChoices,
+    ColumnRows,
+    Same,
+    batch_of,
+    column_rows,
+    deal_columns,
+    greatest_of,
+    has_batches,
+    is_batch,
+    split_columns,
+)
 from .components import (
     AckValueSpout,
     BasicBolt,
@@ -80,6 +91,7 @@ __all__ = [
     "Bolt",
     "BoltCollector",
     "BoltDeclarer",
+    "ColumnChoices",
     "ColumnRows",
     "ColumnsError",
     "Component",
@@ -142,6 +154,7 @@ __all__ = [
     "bolt",
     "column_rows",
     "component_config",
+    "deal_columns",
     "direct",
     "greatest_of",
     "handed_on",

@@ -9,13 +9,14 @@
 | custom | made rows for the grouping, and split as it chooses |
 
 1. A share's rows are in the order in which they were given; nothing is lost, nothing doubled (all: one copy a target).
-2. A batch that is not split is handed on as it is; the shares of one that is split are slices of one sorted copy.
-3. Python sees rows only where a user's grouping or a row bolt asks for them.
+2. By partial key (`deal`), what the less used of two has no room for goes to the other, or waits for either.
+3. A batch that is not split is handed on as it is; the shares of one that is split are slices of one sorted copy.
+4. Python sees rows only where a user's grouping or a row bolt asks for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 import pyarrow as _pyarrow  # noqa: ICN001 - see below
 
 from .column_keys import Hashes, hash_column, hash_rows
+from .columns import ColumnRows
 from .errors import ColumnsError, EmitError, UnhashableKeyError
 from .groupings import AllGrouping, GlobalGrouping, Grouping
 from .identity import part_of
@@ -52,8 +54,11 @@ def split(grouping: Grouping, batch: Any) -> list[Share]:
         count = len(grouping.targets)
         if count == 1:  # the keys were hashed all the same: a bad one must not pass for want of a choice
             return [(grouping.targets[0], batch)]
-        places = _less_used(grouping, hashes) if isinstance(grouping, PartialKeyGrouping) else grouping.places(hashes)
-        return _dealt(batch, places, grouping.targets)
+        if isinstance(grouping, PartialKeyGrouping):
+            places = _less_used(grouping, *grouping.candidates(hashes), [True] * count)
+        else:
+            places = grouping.places(hashes)
+        return _dealt(batch, None, places, grouping.targets)
     shares = grouping.split(rows_of(batch, False), range(batch.num_rows))
     count = len(shares)
     return [
@@ -62,21 +67,85 @@ def split(grouping: Grouping, batch: Any) -> list[Share]:
     ]
 
 
-def _dealt(batch: Any, places: Places, targets: Sequence[int]) -> list[Share]:
-    """Slices of the batch, sorted by target. A small integer type makes the sort linear."""
+def deal(
+    grouping: PartialKeyGrouping, batch: Any, room: Callable[[int], int], bare: bool
+) -> tuple[list[Share], Waits | None]:
+    """The same, of several targets, for those that have room, and what waits for the others."""
+    if not batch.num_rows:
+        return [], None
+    targets = grouping.targets
+    firsts, seconds = (found.astype(np.int64) for found in grouping.candidates(_hashes(grouping, batch)))
+    places = _less_used(grouping, firsts, seconds, [room(target) > 0 for target in targets])
+    now = np.flatnonzero(places >= 0)
+    if len(now) == len(places):
+        return _dealt(batch, None, places, targets), None
+    waits = np.flatnonzero(places < 0)
+    shares = _dealt(batch, now, places[now], targets) if len(now) else []
+    return shares, Waits(ColumnRows(_rows_at(batch, waits), bare), firsts[waits], seconds[waits], targets)
+
+
+class Waits:
+    """Rows of a batch, each for the first of its two candidates that has room. See columns.ColumnChoices."""
+
+    def __init__(self, rows: ColumnRows, firsts: Places, seconds: Places, targets: Sequence[int]) -> None:
+        self.rows = rows
+        self._firsts = firsts  # of what is left, and their places in `rows`
+        self._seconds = seconds
+        self._left: Places = np.arange(len(rows))
+        self._place = {target: place for place, target in enumerate(targets)}
+        # An even share: a target that takes all that it may have would leave nothing for one that has room just after.
+        self._most = -(-len(rows) // len(targets))
+        self._pieces = 0
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def targets(self) -> set[int]:
+        """See ColumnChoices."""
+        places = {*self._firsts.tolist(), *self._seconds.tolist()}
+        return {target for target, place in self._place.items() if place in places}
+
+    def take(self, target: int) -> ColumnRows | None:
+        """See ColumnChoices."""
+        place = self._place[target]
+        return self._take(np.flatnonzero((self._firsts == place) | (self._seconds == place))[: self._most])
+
+    def lost(self, gone: set[int]) -> ColumnRows | None:
+        """See ColumnChoices."""
+        places = [self._place[target] for target in gone]
+        return self._take(np.flatnonzero(np.isin(self._firsts, places) & np.isin(self._seconds, places)))
+
+    def _take(self, found: Places) -> ColumnRows | None:
+        if not len(found):
+            return None
+        self._pieces += 1
+        batch = self.rows.batch if len(found) == len(self.rows) else _rows_at(self.rows.batch, self._left[found])
+        self._firsts, self._seconds, self._left = (
+            np.delete(of, found) for of in (self._firsts, self._seconds, self._left)
+        )
+        return ColumnRows(part_of(batch, "waited", self._pieces), self.rows.bare)
+
+
+def _dealt(batch: Any, rows: Places | None, places: Places, targets: Sequence[int]) -> list[Share]:
+    """Slices of these rows (None: all), sorted by target. A small integer type makes the sort linear."""
     counts = np.bincount(places, minlength=len(targets))
     filled = np.flatnonzero(counts)
-    if len(filled) == 1:
+    if len(filled) == 1 and rows is None:
         return [(targets[int(filled[0])], part_of(batch, int(filled[0]), len(targets)))]
     kind = np.uint8 if len(targets) <= 256 else np.uint16 if len(targets) <= 65_536 else np.int64
-    order = np.argsort(places.astype(kind), kind="stable").astype(np.int64)
-    # Without a copy, and without pa.array, which looks for pandas each time.
-    dealt = batch.take(pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)]))
+    order = np.argsort(places.astype(kind), kind="stable")
+    dealt = _rows_at(batch, order if rows is None else rows[order])
     begins = np.concatenate(([0], np.cumsum(counts)))
     return [
         (targets[at], part_of(dealt.slice(int(begins[at]), int(counts[at])), at, len(targets)))
         for at in filled.tolist()
     ]
+
+
+def _rows_at(batch: Any, places: Places) -> Any:
+    places = places.astype(np.int64)
+    # Without a copy, and without pa.array, which looks for pandas each time.
+    return batch.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
 
 
 def _hashes(grouping: KeyedGrouping, batch: Any) -> Hashes:
@@ -92,19 +161,26 @@ def _hashes(grouping: KeyedGrouping, batch: Any) -> Hashes:
         raise
 
 
-def _less_used(grouping: PartialKeyGrouping, hashes: Hashes) -> Places:
-    """For each row the place of its target: the rows of a pair of candidates are dealt so that both end level."""
+def _less_used(grouping: PartialKeyGrouping, firsts: Places, seconds: Places, has_room: Sequence[bool]) -> Places:
+    """For each row the place of its target: the rows of a pair of candidates are dealt so that both end level.
+
+    If one of them has no room, they go to the other; if neither has, the place is -1.
+    """
     count, used, targets = len(grouping.targets), grouping.used, grouping.targets
-    firsts, seconds = grouping.candidates(hashes)
     pairs = firsts.astype(np.int64) * count + seconds.astype(np.int64)
     order = np.argsort(pairs, kind="stable")
     distinct, begins = np.unique(pairs[order], return_index=True)
-    places = np.empty(len(hashes), np.int64)
+    places = np.full(len(firsts), -1, np.int64)
     for pair, rows in zip(distinct.tolist(), np.split(order, begins[1:]), strict=True):
         first, second = divmod(pair, count)
         one, other = targets[first], targets[second]
-        # Level, with a tie to the first; no fewer than none, no more than all.
-        ahead = min(max((used[other] - used[one] + len(rows) + 1) // 2, 0), len(rows))
+        if has_room[first] and has_room[second]:
+            # Level, with a tie to the first; no fewer than none, no more than all.
+            ahead = min(max((used[other] - used[one] + len(rows) + 1) // 2, 0), len(rows))
+        elif has_room[first] or has_room[second]:
+            ahead = len(rows) if has_room[first] else 0
+        else:
+            continue
         places[rows[:ahead]], places[rows[ahead:]] = first, second
         used[one] += ahead
         used[other] += len(rows) - ahead

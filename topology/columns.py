@@ -14,10 +14,10 @@ Storm has no such thing (depart).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from .errors import ColumnsError
 from .identity import handed_on, metadata_of
@@ -136,6 +136,36 @@ def split_columns(grouping: Grouping, rows: ColumnRows) -> list[tuple[int, Colum
 def _split(grouping: Grouping, rows: ColumnRows) -> list[tuple[int, Any]]:
     found: list[tuple[int, Any]] = _arrow().split(grouping, rows.batch)
     return found
+
+
+class ColumnChoices(Protocol):
+    """Rows of a batch that wait, each for any of some targets. `rows`: all of them."""
+
+    rows: ColumnRows
+
+    def __len__(self) -> int:
+        """How many are left."""
+        ...
+
+    def targets(self) -> set[int]:
+        """All that may take of what is left."""
+        ...
+
+    def take(self, target: int) -> ColumnRows | None:
+        """The next rows for a target, in order; None: there are none for it."""
+        ...
+
+    def lost(self, gone: set[int]) -> ColumnRows | None:
+        """The rows of which all targets are gone."""
+        ...
+
+
+def deal_columns(
+    grouping: Grouping, rows: ColumnRows, room: Callable[[int], int]
+) -> tuple[list[tuple[int, ColumnRows]], ColumnChoices | None]:
+    """The same by a partial key grouping, for the targets that have room (see groupings.Spreading), and the rest."""
+    shares, rest = _arrow().deal(grouping, rows.batch, room, rows.bare)
+    return [(to, rows if part is rows.batch else ColumnRows(part, rows.bare)) for to, part in shares], rest
 
 
 def batch_of(items: Sequence[Any], origin: Origin) -> Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from aiostorm import Topology, TopologyBuilder
+from aiostorm import Spout, Topology, TopologyBuilder
 
 from .bad_task import LEAST, Cell, Trouble, Work, endless, main, ratio
 
@@ -32,6 +33,32 @@ async def test_by_fields_all_wait_for_the_one_that_hangs(sim_clock: object) -> N
         return builder.create_topology()
 
     assert await ratio(Cell.named("hung-4-16-16-1"), 0, 1, by_fields) < 0.1
+
+
+@pytest.mark.parametrize("bad", ["hung", "slow"])
+async def test_columns_by_partial_key_wait_for_the_pair(sim_clock: object, bad: str) -> None:
+    """Each row has two candidates: while one of them is full, the other has all of them."""
+    pa: Any = pytest.importorskip("pyarrow")
+
+    class Endless(Spout):
+        outputs = "n"
+
+        def open(self, context: Any, collector: Any) -> None:
+            self.collector, self.next = collector, 0
+
+        def next_tuple(self) -> None:
+            numbers = pa.array(range(self.next, self.next + 64))
+            self.collector.emit_arrow(pa.record_batch({"n": numbers}), message_id=self.next)
+            self.next += 64
+
+    def by_partial_key(cell: Cell, trouble: Trouble) -> Topology:
+        builder = TopologyBuilder()
+        builder.set_spout("endless", Endless, cell.spouts)
+        builder.set_bolt("work", Work(trouble), cell.tasks).partial_key_grouping("endless", "n")
+        return builder.create_topology()
+
+    for seed in range(5):
+        assert await ratio(Cell.named(f"{bad}-4-1024-1024-1"), seed, 1, by_partial_key) >= LEAST
 
 
 def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -15,8 +16,9 @@ from aiostorm.metrics import TaskCounters
 from aiostorm.tasks.branches import MANY, OutStream, Route
 from aiostorm.tasks.emitter import Emitter
 from aiostorm.tasks.outbox import Outbox
-from aiostorm.tasks.waiting import Group, Waiting
+from aiostorm.tasks.waiting import ColumnParcel, Group, Waiting, marks_of
 from aiostorm.topology import (
+    ColumnRows,
     Failure,
     Fields,
     GroupingContext,
@@ -24,11 +26,12 @@ from aiostorm.topology import (
     NoneGrouping,
     Origin,
     PartialKeyGrouping,
+    Same,
     Segment,
     ShuffleGrouping,
     StreamId,
 )
-from aiostorm.transport import PackedItems, UnsendableError
+from aiostorm.transport import UnsendableError
 
 BAD = "cannot be sent"
 
@@ -40,13 +43,15 @@ class Box(Lanes):
         super().__init__(capacity)
         self.pack: Any = self.packs if far else None
 
-    def packs(self, origin: Origin, items: Any, marks: Any) -> list[tuple[PackedItems, Any]]:
-        """Two pieces, or one; a bad row is refused."""
+    def packs(self, origin: Origin, items: Any, marks: Any) -> list[tuple[Any, Any]]:
+        """Two pieces, or one; a bad row is refused. Packed columns weigh as those that are not packed."""
         for offset, item in enumerate(items):
             if item[0] == BAD:
                 raise UnsendableError("bad", where="here", offset=offset)
         half = (len(items) + 1) // 2
         cuts = [(0, half), (half, len(items))] if half < len(items) else [(0, len(items))]
+        if isinstance(items, ColumnRows):
+            return [(ColumnRows(items.batch.slice(a, b - a), False), marks and marks[a:b]) for a, b in cuts]
         return [(Packed(items[a:b]), marks and marks[a:b]) for a, b in cuts]
 
 
@@ -122,6 +127,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.marks: dict[int, list[int]] = {target: [] for target in self.boxes}
         self.taken: dict[int, list[Any]] = {target: [] for target in self.boxes}
         self.edges: dict[int, int] = {}
+        self.batches: dict[int, set[int]] = {}  # of columns: message → its rows
 
     def numbers(self, count: int) -> list[int]:
         self.count += count
@@ -149,6 +155,23 @@ class GroupMachine(RuleBasedStateMachine):
             emitter.add(self.root, emitter.streams[stream], items, numbers)
         emitter.seal_branches()
         self.emitted |= set(numbers)
+        self.sender.tell()
+
+    @precondition(lambda self: self.kind == "partial key")
+    @rule(count=st.integers(1, 60), stream=st.sampled_from("ab"), keys=st.integers(1, 9), tracked=st.booleans())
+    def emits_columns(self, count: int, stream: str, keys: int, tracked: bool) -> None:
+        """One message, of which parts go now, and parts wait for one of two targets."""
+        pa: Any = pytest.importorskip("pyarrow")
+        numbers = self.numbers(count)
+        rows = ColumnRows(pa.record_batch({"key": [n % keys for n in numbers], "n": numbers}), False)
+        emitter = self.sender.emitter
+        self.root += 1
+        pair = ((self.root, numbers[0]), (1, numbers[0]))
+        root, mark = (self.root, numbers[0]) if tracked else (MANY, pair)
+        emitter.put_columns(root, emitter.streams[stream], None, rows, mark)
+        emitter.seal_branches()
+        self.emitted |= set(numbers)
+        self.batches[numbers[0]] = set(numbers)
         self.sender.tell()
 
     @rule(data=st.data())
@@ -206,7 +229,10 @@ class GroupMachine(RuleBasedStateMachine):
         for waiting in waits:
             for parcel in waiting._parcels:
                 choices: Any = parcel.choices
-                may = set(self.boxes) if choices is None else {t for i in parcel._rest or () for t in choices[i]}
+                if isinstance(parcel, ColumnParcel):
+                    may = parcel.targets()
+                else:
+                    may = set(self.boxes) if choices is None else {t for i in parcel._rest or () for t in choices[i]}
                 assert not any(self.boxes[target].gate_open for target in may)
 
     @invariant()
@@ -251,16 +277,26 @@ class GroupMachine(RuleBasedStateMachine):
             for segments in self.taken.values()
             for s in segments
             if s.origin.stream != "mark"
-            for index in (s.indices if s.lineage is None else [pairs[0][1] for pairs in s.lineage.pairs])
+            for index in numbers_of(s)
         ]
         assert len(seen) == len(set(seen))
         lost = self.emitted - set(seen)
-        assert lost <= self.sender.failed
+        failed = self.sender.failed
+        assert lost <= failed.union(*(self.batches.get(message, ()) for message in failed))
         if all(not box.closed for box in self.boxes.values()):
             assert lost <= self.bad
         # Every edge was made once and is done once, by a target or by the sender: no tree is left open or done early.
         for root in self.sender.roots | self.edges:
             assert self.sender.roots.get(root, 0) == self.edges.get(root, 0)
+
+
+def numbers_of(segment: Segment) -> list[int]:
+    """The rows, told by their marks; those of columns share one."""
+    marks: Any = segment.indices if segment.lineage is None else [pairs[0][1] for pairs in segment.lineage.pairs]
+    if isinstance(marks_of(segment), Same):
+        assert len(set(marks)) == 1
+        return [number for _, number in segment.items]
+    return list(marks)
 
 
 TestGroup = GroupMachine.TestCase

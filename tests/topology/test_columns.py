@@ -36,6 +36,7 @@ from aiostorm.topology import (
     UnhashableKeyError,
     batch_of,
     column_rows,
+    deal_columns,
     is_batch,
     split_columns,
 )
@@ -119,6 +120,47 @@ def test_partial_key_levels_a_hot_key() -> None:
         split_columns(grouping, ColumnRows(batch(["hot"] * size), False))
         used = sorted(grouping.used.values())
         assert used[-1] - used[-2] <= 1
+
+
+@given(words, targets.filter(lambda drawn: len(drawn) > 1), st.data())
+def test_partial_key_deals_to_those_that_have_room(drawn: list[Any], targets: list[int], data: st.DataObject) -> None:
+    """Each row goes to a candidate that has room, and waits for both of its own if neither has."""
+    grouping = prepare(PartialKeyGrouping(["word"]), targets)
+    full = data.draw(st.sets(st.sampled_from(targets)))
+    shares, rest = deal_columns(grouping, ColumnRows(batch(drawn), False), lambda target: target not in full)
+    found = numbers(shares)
+    assert not full & found.keys()
+    waits = [n for n, word in enumerate(drawn) if full.issuperset(grouping._memory.find_one(word))]
+    assert sorted(n for share in found.values() for n in share) == [n for n in range(len(drawn)) if n not in set(waits)]
+    assert (rest is not None) == bool(waits)
+    if rest is None:
+        return
+    assert rest.targets() == {target for n in waits for target in grouping._memory.find_one(drawn[n])}
+    gone = data.draw(st.sets(st.sampled_from(targets)))
+    lost = rest.lost(gone)
+    seen = [] if lost is None else [n for _, n in lost.items]
+    assert seen == [n for n in waits if gone.issuperset(grouping._memory.find_one(drawn[n]))]
+    while len(rest):
+        target = data.draw(st.sampled_from(sorted(rest.targets() - gone)))
+        piece = rest.take(target)
+        assert piece is not None
+        assert 1 <= len(piece) <= -(-len(waits) // len(targets))
+        assert all(target in grouping._memory.find_one(word) for word, _ in piece.items)
+        seen += [n for _, n in piece.items]
+    assert sorted(seen) == waits
+    assert all(rest.take(target) is None for target in targets)
+
+
+def test_the_parts_of_a_chunk_that_waited_are_different_parts() -> None:
+    rows = ColumnRows(batch(list("abcdefgh")), False)
+    chunk = ColumnRows(rows.batch.replace_schema_metadata({"aiostorm.chunk": "c"}), False)
+    grouping = prepare(PartialKeyGrouping(["word"]), [1, 2, 3])
+    shares, rest = deal_columns(grouping, chunk, lambda target: int(target == 1))
+    assert rest is not None
+    pieces = [share for _, share in shares]
+    while len(rest):
+        pieces += [piece for target in (2, 3) if (piece := rest.take(target)) is not None]
+    assert len({piece.metadata["part"] for piece in pieces}) == len(pieces) > 2
 
 
 @pytest.mark.parametrize("make", [ShuffleGrouping, LocalOrShuffleGrouping, LocalFirstGrouping])
