@@ -50,7 +50,7 @@ def parked_for_nothing(tasks: Iterable[SpoutTask | BoltTask], bolts: Mapping[int
     for task in tasks:
         for target, outlet in task.outbox.outlets.items() if task.outbox.blocked else ():
             bolt = bolts.get(target)
-            if bolt is not None and outlet._parked and not (has_rows(bolt) or bolt._working):
+            if bolt is not None and outlet.parked and not (has_rows(bolt) or bolt._working):
                 text = f"{name_of(task)} waits for {name_of(bolt)}, which has no rows"
                 yield ("parked", task.task.task_id, target), bolt.counters.executed, STILL_S, text
 
