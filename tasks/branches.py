@@ -45,7 +45,7 @@ class Route:
     split.
     """
 
-    __slots__ = ("deal", "group", "grouping", "only", "outlets", "room", "split", "whole")
+    __slots__ = ("deal", "group", "grouping", "only", "outlets", "place", "room", "split", "whole")
 
     def __init__(self, grouping: Grouping, bare: bool, outlets: Outlets, group: Group | None = None) -> None:
         self.grouping = grouping
@@ -55,11 +55,13 @@ class Route:
         self.group = group
         self.whole = not isinstance(grouping, KeyedGrouping)  # a batch of columns is not split
         self.deal: Deal
+        self.place: Callable[[Callable[[int], int]], int | None]
         self.only: int | None = None
         if type(grouping) in (ShuffleGrouping, LocalOrShuffleGrouping) and len(grouping.targets) == 1:
             (self.only,) = grouping.targets
         if isinstance(grouping, Spreading):
             self.deal = grouping.deal_values if bare else grouping.deal
+            self.place = grouping.place
 
     def split_columns(self, rows: Any, marks: Any) -> list[Share]:
         """The same for a batch of columns (ColumnRows), whose rows have one mark (Same)."""

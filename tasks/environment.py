@@ -128,6 +128,7 @@ class Environment:
                     same_node=same_node,
                     cache_keys=config.routing_cache_keys,
                     shared=self.memory,
+                    row_s=self.row_s,
                 )
                 grouping = _prepared(subscription, context, targets)
                 outlets = outbox.edge(never_waits=never_waits)
@@ -206,6 +207,11 @@ class Environment:
         """Is a task's mailbox past its high mark (or, elsewhere, does it take nothing now)?"""
         far = self.far.get(target)
         return far.is_high if far is not None else self.mailboxes[target].is_high
+
+    def row_s(self, target: int) -> float:
+        """How many seconds a task works for a row, lately; 0.0: it has measured nothing yet."""
+        far = self.far.get(target)
+        return far.row_s if far is not None else self.mailboxes[target].row_s
 
 
 def _prepared(subscription: Subscription, context: GroupingContext, targets: Sequence[int]) -> Grouping:

@@ -109,9 +109,9 @@ class Spreader:
                 self._send_by_key(route, group, origin, part, marks, root)
                 continue
             part_marks = None if marks is None else Same(marks.mark, len(part))
-            shares, _ = route.deal([()], None, route.room)
-            if shares:
-                self._send_now(route.outlets[shares[0][0]], origin, part, part_marks, root)
+            target = route.place(route.room)
+            if target is not None:
+                self._send_now(route.outlets[target], origin, part, part_marks, root)
             else:
                 emitter.counters.transferred += len(part)
                 group.wait(emitter.segment(origin, part, part_marks, root))

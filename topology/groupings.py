@@ -44,11 +44,17 @@ def never(task: int) -> bool:
     return False
 
 
+def unmeasured(target: int) -> float:
+    """No target has measured how long a row takes it."""
+    return 0.0
+
+
 @dataclass(slots=True)
 class GroupingContext:
     """What a grouping can know: who emits to whom, and where and how full the targets are.
 
-    `is_high(task)` says whether that target is over its high mark. `local` are targets in the same worker, `same_node`
+    `is_high(task)` says whether that target is over its high mark, `row_s(task)` how many seconds it works for a row
+    lately (0.0: it has measured nothing). `local` are targets in the same worker, `same_node`
     targets on the same node. `cache_keys` is how many keys a grouping by fields remembers;
     `shared` is where groupings of several tasks in one process may keep what they can share.
     """
@@ -63,6 +69,7 @@ class GroupingContext:
     same_node: frozenset[int] = frozenset()
     cache_keys: int = ROUTING_CACHE_KEYS
     shared: dict[Any, Any] = field(default_factory=dict)
+    row_s: Callable[[int], float] = unmeasured
 
 
 class DealtMarks:
@@ -231,6 +238,11 @@ class Spreading(Grouping):
     ) -> tuple[list[Share], Rest | None]:
         """The same for a stream of one field, whose tuples travel as bare values."""
         return self.deal(values, marks, room)  # most of them look into no row
+
+    def place(self, room: Callable[[int], int]) -> int | None:
+        """The target of a batch of columns, which is not split; None: there is no room."""
+        shares, _ = self.deal([()], None, room)
+        return shares[0][0] if shares else None
 
     def took(self, target: int, count: int) -> None:
         """A target has taken rows of the rest."""

@@ -8,10 +8,12 @@ round of which one target was left):
                ╰─ whole rounds, each permuted in one step
 
 1. Over k·n rows from one emitter every one of n targets gets exactly k, however the rows were cut into batches, as long
-   as all targets have room.
+   as all targets have room. Where rows take the targets far less than a millisecond, a round deals a piece of several
+   rows to each (pieces.py): it is even over k·n pieces.
 2. A target without room loses its turns while another one has room.
 3. What no target has room for is the rest: it is bound to no target (`Spreading`).
-4. Orders come from a table, drawn once for all emitters of a process; each round of each of them draws its entry.
+4. A batch of columns counts as one row of a round of single rows, whatever it holds (`place`).
+5. Orders come from a table, drawn once for all emitters of a process; each round of each of them draws its entry.
 
 Storm: ShuffleGrouping (round robin over a shuffled list), LocalOrShuffleGrouping; JStorm: LocalFirstGrouper. Room is
 ours; Storm's LoadAwareShuffleGrouping learns of load by messages once a second (depart).
@@ -24,6 +26,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from .groupings import GroupingContext, Rest, Share, Spreading, share_each
+from .pieces import Parts, piece_size
 from .streams import StreamId
 from .tuples import Row
 
@@ -56,6 +59,8 @@ class ShuffleGrouping(Spreading):
         super().prepare(context, stream, targets)
         self._rng = context.rng
         self._left: list[int] = []
+        self._size = 1  # rows of a piece, in this round
+        self._more = self._to = 0  # so many rows are left of a piece, and for this target
         # One table for all tasks of this process that emit to these targets: between a thousand tasks and a thousand,
         # a table for each would be most of the start, and of the memory. Each draws for itself which entry is next.
         tables: _Tables | None = context.shared.get((ShuffleGrouping, self.targets))
@@ -80,6 +85,8 @@ class ShuffleGrouping(Spreading):
         count = len(rows)
         if not count:
             return [], None
+        if self._size > 1 or (count > len(self._left) and len(self.targets) > 1 and self._piece_size() > 1):
+            return self._in_pieces(rows, marks, room)
         if count == 1:
             target = self._one(room)
             return ([], Rest(rows, marks)) if target is None else ([(target, rows, marks)], None)
@@ -92,6 +99,43 @@ class ShuffleGrouping(Spreading):
             return share_each(picks, rows, marks), None
         rest = Rest(rows[dealt:], None if marks is None else marks[dealt:])
         return share_each(picks, rows, marks) if dealt else [], rest
+
+    def place(self, room: Room) -> int | None:
+        """The target of a batch of columns."""
+        return self._one(room)
+
+    def _piece_size(self) -> int:
+        return piece_size(self.targets, self.context.row_s)
+
+    def _in_pieces(
+        self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room
+    ) -> tuple[list[Share], Rest | None]:
+        """Piece by piece to those that have room; the last piece goes on with the next batch."""
+        count, n_targets = len(rows), len(self.targets)
+        rooms: dict[int, int] = {}
+        parts = Parts(rows, marks)
+        at = skipped = 0
+        while at < count:
+            if not self._more:
+                if skipped >= 2 * n_targets:  # among so many is a whole round
+                    break
+                if not self._left:
+                    self._left = self._orders[self._rng.getrandbits(8)].copy()
+                    self._size = self._piece_size()
+                self._to, self._more = self._left.pop(), self._size
+            target = self._to
+            free = rooms[target] if target in rooms else room(target)
+            some = min(self._more, free, count - at)
+            if some <= 0:
+                self._more = 0
+                skipped += 1
+                continue
+            parts.add(target, at, at + some)
+            rooms[target] = free - some
+            self._more -= some
+            at += some
+            skipped = 0
+        return parts.shares(), None if at == count else Rest(rows[at:], None if marks is None else marks[at:])
 
     def _one(self, room: Room) -> int | None:
         """The target of one row."""
@@ -238,6 +282,13 @@ class LocalFirstGrouping(Spreading):
             if any(room(target) > 0 for target in ring.targets):
                 return ring.deal(rows, marks, room)
         return self._rings[-1].deal(rows, marks, room)
+
+    def place(self, room: Room) -> int | None:
+        """The target of a batch of columns."""
+        for ring in self._rings[:-1]:
+            if any(room(target) > 0 for target in ring.targets):
+                return ring.place(room)
+        return self._rings[-1].place(room)
 
     def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
         """To the nearest ring with a target below its high mark; when there is none, to all."""

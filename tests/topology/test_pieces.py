@@ -1,0 +1,108 @@
+"""Pieces: a shuffle deals about a millisecond of a target's work at a time, still evenly, and never past its room."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.topology import LocalFirstGrouping, ShuffleGrouping
+from aiostorm.topology.pieces import MOST, Parts, piece_size
+
+from .strategies import batch_sizes, check_shares, numbered, prepare, targets
+
+ENDLESS = 1 << 40
+
+
+def measured(grouping: Any, row_s: float) -> Any:
+    """The grouping, whose targets work so long for a row."""
+    grouping.context.row_s = lambda _: row_s
+    return grouping
+
+
+@pytest.mark.parametrize(
+    ("row_s", "size"), [(0.0, 1), (1e-9, 1), (5e-6, 200), (1e-7, MOST), (0.0004, 2), (0.001, 1), (0.5, 1)]
+)
+def test_a_piece_is_a_millisecond_of_work_and_one_row_where_none_is_known(row_s: float, size: int) -> None:
+    assert piece_size((1, 2, 3), lambda _: row_s) == size
+
+
+def test_one_slow_target_does_not_decide_for_all_of_them() -> None:
+    times_s = {1: 1e-5, 2: 3.0, 3: 1e-5, 4: 0.0, 5: 1e-5}
+    assert piece_size((1, 2, 3, 4, 5), times_s.__getitem__) == 100
+
+
+@given(targets.filter(lambda found: len(found) > 1), st.integers(2, 30), batch_sizes, st.integers(0, 99))
+def test_it_is_exactly_even_over_rounds_of_pieces_however_batches_are_cut(
+    targets: list[int], size: int, sizes: list[int], seed: int
+) -> None:
+    grouping = measured(prepare(ShuffleGrouping(), targets, seed=seed), 0.001 / (size + 0.5))
+    order: list[int] = []
+
+    def deal(count: int) -> None:
+        rows = numbered(count)
+        shares, rest = grouping.deal(rows, range(count), lambda _: ENDLESS)
+        assert rest is None
+        went = check_shares(shares, rows, range(count))
+        order.extend(went[row][0] for row in rows)
+
+    for count in sizes:
+        deal(count)
+    whole = size * len(targets)
+    deal(-len(order) % whole)
+    pieces = [order[at : at + size] for at in range(0, len(order), size)]
+    assert all(len(set(piece)) == 1 for piece in pieces)
+    for at in range(0, len(pieces), len(targets)):
+        assert sorted(piece[0] for piece in pieces[at : at + len(targets)]) == sorted(targets)
+
+
+@given(
+    targets.filter(lambda found: len(found) > 1),
+    st.sampled_from([1, 2, 7, 200]),
+    st.lists(st.tuples(st.integers(1, 60), st.lists(st.integers(0, 40), min_size=9, max_size=9)), max_size=8),
+)
+def test_nobody_gets_more_than_its_room_and_only_what_none_has_room_for_waits(
+    targets: list[int], size: int, batches: list[tuple[int, list[int]]]
+) -> None:
+    grouping = measured(prepare(ShuffleGrouping(), targets), 0.001 / (size + 0.5))
+    for count, given_rooms in batches:
+        rooms = dict(zip(targets, given_rooms, strict=False))
+        rows = numbered(count)
+        shares, rest = grouping.deal(rows, None, rooms.__getitem__)
+        dealt = Counter({target: len(share) for target, share, _ in shares})
+        assert all(0 < dealt[target] <= rooms[target] for target in dealt)
+        assert dealt.total() == min(count, sum(rooms.values()))
+        assert (rest is None) == (dealt.total() == count)
+        assert ([] if rest is None else list(rest.rows)) == rows[dealt.total() :]
+
+
+def test_a_round_that_was_begun_by_rows_ends_by_rows() -> None:
+    grouping = prepare(ShuffleGrouping(), [1, 2, 3, 4])
+    first = grouping.deal(numbered(1), None, lambda _: ENDLESS)[0]
+    measured(grouping, 1e-5)
+    rows = numbered(103)
+    shares = grouping.deal(rows, None, lambda _: ENDLESS)[0]
+    went = check_shares(shares, rows, None)
+    order = [went[row][0] for row in rows]
+    assert sorted([first[0][0], *order[:3]]) == [1, 2, 3, 4]
+    assert len(set(order[3:])) == 1
+
+
+@pytest.mark.parametrize("kind", [ShuffleGrouping, LocalFirstGrouping])
+def test_batches_of_columns_are_dealt_one_by_one(kind: Any) -> None:
+    grouping = prepare(kind(), [1, 2, 3], local=[1, 2, 3], same_node=[1, 2, 3])
+    measured(grouping, 1e-6)
+    for _ in range(4):
+        assert sorted(grouping.place(lambda _: 1) for _ in range(3)) == [1, 2, 3]
+    assert grouping.place(lambda _: 0) is None
+
+
+def test_parts_are_joined_in_order_with_their_marks() -> None:
+    parts = Parts("abcdef", range(6))
+    parts.add(1, 0, 2)
+    parts.add(2, 2, 4)
+    parts.add(1, 4, 6)
+    assert parts.shares() == [(1, ["a", "b", "e", "f"], [0, 1, 4, 5]), (2, "cd", range(2, 4))]
