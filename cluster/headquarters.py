@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ..actors import Actor, ActorSystem, Child, ChildLine, Spawner
-from ..transport import Network, Node, PeerStarted
+from ..transport import Network, Node, PeerLostError, PeerStarted
 from .messages import DRIVER, PARENT, GaveUp, Joined, Leaving, register
 from .scheduler import WorkerInfo
 from .worker_life import LifeTimings
@@ -139,6 +139,7 @@ class Headquarters:
             self._spawner = self._site.spawner(self._line, self.node)
             self.node.on_peer(self._peer_started)
             self.node.on_pulse(self._pulsed)
+            self.node.on_lost(self._link_failed)
             self.node.offer(PARENT, self.system.spawn(_Desk(self), "parent"))
             self._stack = stack.pop_all()
 
@@ -269,6 +270,17 @@ class Headquarters:
         child = self._remote.get(peer)
         if child is not None and child.pid:
             child.end("another process of that name has come")
+
+    def _link_failed(self, peer: str, error: Exception) -> None:
+        """What came from a peer could not be taken. The place of a remote worker stays open for who comes next."""
+        if isinstance(error, PeerLostError) or not self.is_remote(peer):  # we have ended it; or its process will
+            return
+        self._early.pop(peer, None)
+        child = self._remote.get(peer)
+        if child is not None and child.pid and not child.ended.done():
+            child.end(f"what it has sent cannot be taken: {error}")
+        else:
+            self.node.link(peer)
 
     def _pulsed(self, peer: str, process: int) -> None:
         """A thread of a remote worker says that it lives, while user code holds its loop."""

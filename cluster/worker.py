@@ -14,6 +14,7 @@
 6. One that has nothing to do yet (it has joined before anything was submitted) lives as long as its link does.
 7. Only its parent gives it orders: nothing that it offers can be found by any other peer.
 8. A parent that has begun anew does not know it, and one that has given it up has another: it ends.
+9. If another process has its name, and the others speak to that one, it ends.
 
 Exit codes: 0 told to end; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 anything else, with a traceback.
 
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..actors import ActorSystem, AiostormError, Clock, Rng
-from ..transport import ExposedError, Link, Network, Node, PeerStarted
+from ..transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
 from .duty import Builder, Duty, Loader, Steward, load
 from .messages import BUILDER, PARENT, STEWARD, Joined, Leaving, register
 
@@ -131,6 +132,8 @@ class _Worker:
         try:
             await parent.ask(Joined(options.name, options.pid, options.node), timeout_s=JOIN_S)
         except AiostormError as error:
+            if self._broken is not None and isinstance(self._broken[1], ExposedError):
+                raise self._broken[1] from error
             why = error if link.established else link.trouble or error
             log.error("no parent at %s: %s", options.parent, why)
             node.lose(PARENT, "it does not answer")
@@ -172,6 +175,11 @@ class _Worker:
                 return NO_PARENT
             if self._parents > 1:  # 8
                 log.error("its parent has begun anew, and does not know this process")
+                return NO_PARENT
+            if self._broken is not None and isinstance(self._broken[1], ExposedError):
+                raise self._broken[1]
+            if self._broken is not None and isinstance(self._broken[1], LinkSupersededError):  # 9
+                log.error("another process has the name %s by now: this one ends", self._options.name)
                 return NO_PARENT
             if self._broken is not None:
                 log.error("ends, to be started anew: its link to %s is closed (%s)", *self._broken)

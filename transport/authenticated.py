@@ -189,6 +189,16 @@ class AuthenticatedConnection:
         """See Connection."""
         return self._connection.writable
 
+    @property
+    def buffered_bytes(self) -> int:
+        """See Connection."""
+        return self._connection.buffered_bytes
+
+    @property
+    def received_bytes(self) -> int:
+        """See Connection."""
+        return self._connection.received_bytes
+
     async def receive(self) -> bytes:
         """See Connection."""
         while True:

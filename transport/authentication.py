@@ -35,7 +35,7 @@ from typing import Final, Protocol, runtime_checkable
 from .credentials import Credentials
 from .errors import AuthenticationError, ProtocolError
 
-AUTHENTICATION_VERSION: Final = 1
+AUTHENTICATION_VERSION: Final = 2
 
 NONCE_BYTES: Final = 32
 PROOF_BYTES: Final = 32

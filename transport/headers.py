@@ -1,10 +1,10 @@
 """Headers: what stands before the payload of each frame of a link. Big-endian, fixed sizes.
 
-    HELLO    version 1, kind 1, established 1, incarnation 8, attempt 8, peer 8, peer attempt 8, next 8, greeting
-    DATA     version 1, kind 1, epoch 8, sequence 8, ack 8, payload
-    ACK      version 1, kind 1, epoch 8, ack 8
-    REFUSED  version 1, kind 1, incarnation 8, attempt 8
-    PULSE    version 1, kind 1, process 8, name              in the place of a HELLO, on a connection of its own
+    HELLO    version, kind, established 1, incarnation 8, attempt 8, peer 8, peer attempt 8, next 8, greeting
+    DATA     version, kind, epoch 8, sequence 8, ack 8, payload
+    ACK      version, kind, epoch 8, ack 8
+    REFUSED  version, kind, incarnation 8, attempt 8
+    PULSE    version, kind, process 8, name              in the place of a HELLO, on a connection of its own
 
 1. Reading allocates no more than the frame; what is not exactly one of the five, of this version, is a ProtocolError.
 2. HELLO comes first. It comes from strangers: it has at most MAX_HELLO_BYTES.
@@ -20,7 +20,7 @@ from typing import Final
 
 from .errors import ProtocolError
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the protocol between two links."""
 
 MAX_HELLO_BYTES: Final = 4096

@@ -11,8 +11,9 @@
    for a payload when all that was taken has been sent: so what is urgent need not wait behind what is not (courier.py).
 3. One reader: it reads all the time, whatever the writer waits for. `on_payload` is called with each payload, in order
    and once, in the event loop; it does not wait. How fast the peer may send is said by credits, in the layer above.
-4. Whoever has sent nothing for `heartbeat_s` says that it lives. A peer that has been silent for `dead_s` is taken for
-   gone: the connection is closed, and another one tried. That loses nothing (see sequence).
+4. Whoever has sent nothing for `heartbeat_s` says that it lives. A peer of which not a byte has come for `dead_s` is
+   taken for gone: the connection is closed, and another one tried. That loses nothing (see sequence). Parts of a frame
+   count: on a slow line a large one takes longer than that. Nothing is sent again that may still be in our own buffer.
 5. A link does not give up. It ends when it is closed, when `on_payload` or `on_peer` raises (what it was called with
    counts as delivered), or with LinkSupersededError.
 
@@ -41,6 +42,7 @@ _log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 64  # frames, before others get the loop
 _LEAST_WAIT_S = 0.001
+_LOOKS = 3  # in the time after which a silent peer is dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,9 @@ class Link:
         self._came: tuple[Connection, bytes] | None = None  # dialled by the peer, with its HELLO
         self._retry_s = parts.timings.first_retry_s
         self._sent_s = self._heard_s = 0.0
+        self._heard_bytes = 0
+        self._whole_s = 0.0  # when the last whole frame came
+        self._is_slow = False  # and people were told
         self._closing = False
         self._over = asyncio.Event()
         self._again = asyncio.Event()  # it is time to dial again
@@ -313,20 +318,21 @@ class Link:
             await asyncio.sleep(0)
 
     async def _write(self, connection: Connection) -> None:
-        self._sent_s = self._heard_s = self._now_s()
+        self._sent_s = self._heard_s = self._whole_s = self._now_s()
+        self._heard_bytes = 0
         try:
             while True:
                 if not connection.writable:
                     await self._drained(connection)
                 now_s = self._now_s()
-                frame = self._next_frame(now_s)
+                frame = self._next_frame(now_s, resend=not connection.buffered_bytes)
                 if frame is not None:
                     connection.send(frame)
                     self._sent_s = now_s
                     continue
                 if self._over.is_set() or self._sequence.superseded:
                     raise ConnectionLostError("this side has ended the link")
-                due_s = min(self._sequence.due_s(), self._deadline_s(now_s))
+                due_s = min(self._sequence.due_s(), self._deadline_s(connection, now_s))
                 if self._sequence.established:  # until then HELLOs say that we live
                     due_s = min(due_s, self._sent_s + self._timings.heartbeat_s)
                 self._work.clear()
@@ -334,28 +340,35 @@ class Link:
         finally:
             self._work.cancel()
 
-    def _deadline_s(self, now_s: float) -> float:
-        """When the peer's silence is its death. (Here and not where one reads: a timer for each frame costs more.)"""
-        deadline_s = self._heard_s + self._timings.dead_s
+    def _deadline_s(self, connection: Connection, now_s: float) -> float:
+        """When to look again whether it lives. (Here and not where one reads: a timer for each frame costs more.)"""
+        dead_s = self._timings.dead_s
+        came = connection.received_bytes
+        if came != self._heard_bytes:
+            self._heard_bytes, self._heard_s = came, max(self._heard_s, now_s)
+            if now_s - self._whole_s >= dead_s and not self._is_slow:
+                self._is_slow = True
+                _log.warning("the line to %s is slow: a frame has been coming for %g s", self.peer, dead_s)
+        deadline_s = self._heard_s + dead_s
         if now_s >= deadline_s:
-            raise ConnectionLostError(f"not a word for {self._timings.dead_s:g} s")
-        return deadline_s
+            raise ConnectionLostError(f"not a word for {dead_s:g} s")
+        return min(deadline_s, now_s + dead_s / _LOOKS)
 
     async def _drained(self, connection: Connection) -> None:
         while not connection.writable:
             now_s = self._now_s()
             try:
-                async with asyncio.timeout(max(self._deadline_s(now_s) - now_s, _LEAST_WAIT_S)):
+                async with asyncio.timeout(max(self._deadline_s(connection, now_s) - now_s, _LEAST_WAIT_S)):
                     await connection.drained()
             except TimeoutError:
                 continue  # perhaps it was heard meanwhile
 
-    def _next_frame(self, now_s: float) -> bytes | None:
+    def _next_frame(self, now_s: float, *, resend: bool) -> bytes | None:
         if now_s - self._sent_s >= self._timings.heartbeat_s:
             self._sequence.heartbeat()
         if self._sequence.all_sent:  # before an ACK goes alone: it goes with a payload, if there is one
             self._ask_source()
-        return self._sequence.next_frame(now_s)
+        return self._sequence.next_frame(now_s, resend=resend)
 
     def _ask_source(self) -> None:
         """All that was taken has been sent: take more, if there is."""
@@ -379,7 +392,7 @@ class Link:
             if greeting is not None and greeting != self._parts.greeting:
                 raise ProtocolError(f"it is not {self.peer} who answers there: {greeting[:140]!r}")
         try:
-            now_s = self._heard_s = self._now_s()
+            now_s = self._heard_s = self._whole_s = self._now_s()
             for told in self._sequence.receive(frame, now_s):
                 if self._over.is_set():
                     break  # who was told of the one before has ended the link

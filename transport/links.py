@@ -9,8 +9,8 @@
 2. Who knocks comes in by the door (see door), and must be one that we have a link to and that is to dial.
 3. One incarnation stands for the process on all its links. It is random: no two lives have the same. A link that was
    closed and is opened again begins with another: what was between the two is forgotten here, so the peer must know.
-4. Leaving the block closes the links, each of which drains within its bound; after an exception they end at once. A
-   link that fails ends the block.
+4. Leaving the block closes the links, each of which drains within its bound; after an exception they end at once.
+5. A link that fails ends alone, and `on_failed` is told why; where nobody is told, it ends the block.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class Links:
         on_payload: Callable[[str, bytes], None],
         on_peer: Callable[[str, PeerStarted], None] = _ignore_peer,
         on_pulse: Callable[[str, int], None] = _ignore_pulse,
+        on_failed: Callable[[str, Exception], None] | None = None,
         clock: Clock | None = None,
         rng: Rng | None = None,
         timings: LinkTimings | None = None,
@@ -69,6 +70,7 @@ class Links:
         self._jitter = self._rng.generator()
         self._timings = timings or LinkTimings()
         self._limits = limits
+        self._on_failed = on_failed
         self.incarnation = int.from_bytes(self._rng.token_bytes(8), "big") or 1
         self._group = asyncio.TaskGroup()
         self._links: dict[str, Link] = {}
@@ -148,11 +150,18 @@ class Links:
             link.end()
 
     async def _run(self, link: Link) -> None:
+        failure: Exception | None = None
         try:
             await link.run()
+        except Exception as error:
+            if self._on_failed is None:
+                raise
+            failure = _first(error)
         finally:
             if self._links.get(link.peer) is link:
                 del self._links[link.peer]  # it was closed: another one may be opened
+        if failure is not None and self._on_failed is not None:
+            self._on_failed(link.peer, failure)
 
     def _take(self, name: str, connection: Connection, hello: bytes) -> bool:
         link = self._links.get(name)
@@ -160,6 +169,14 @@ class Links:
             return False
         link.take(connection, hello)
         return True
+
+
+def _first(error: Exception) -> Exception:
+    """Of several errors at once (a link has two tasks) the first."""
+    found: BaseException = error
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found if isinstance(found, Exception) else error
 
 
 def _checked(name: str) -> str:

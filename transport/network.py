@@ -83,6 +83,16 @@ class Connection(Protocol):
         """Is there room? False from MAX_BUFFERED_BYTES in the buffer on; True once the connection is over."""
         ...
 
+    @property
+    def buffered_bytes(self) -> int:
+        """How much of what was sent has not left this process, as far as it knows."""
+        ...
+
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes have come, those of a frame that is not whole yet included: a sign of life."""
+        ...
+
     def send(self, frame: bytes) -> None:
         """Put a frame in the buffer; never waits. That it returns says nothing about the frame's arrival.
 

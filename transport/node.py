@@ -16,6 +16,7 @@
    that is a new life of ours, so it knows, too, that what was between us is lost.
 3. A new life of a peer (`on_peer`) loses what was between us and the one before, in the same way; `on_lost` is not
    called for that. What actors say to one another is in remote_peer.py, how a ref is used in remote_ref.py.
+   So is a link that fails for another reason: no error of one ends the others, or the block.
 4. A peer that is cut off, or slow, is none that is lost. Whoever knows better (it has seen the process die) says so:
    `lose`.
 5. Leaving the block closes the links, each of which drains within its bound; then what was asked of others ends with
@@ -31,7 +32,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
-from ..actors import ActorSystem, Ref, Rng
+from ..actors import ActorSystem, AiostormError, Ref, Rng
 from .courier import Courier
 from .errors import NoSuchActorError, PeerLostError, ProtocolError
 from .link import Link, LinkTimings
@@ -68,6 +69,7 @@ class Node:
             on_payload=self._came,
             on_peer=self._started,
             on_pulse=self._pulsed,
+            on_failed=self._failed,
             clock=system.clock,
             rng=rng or system.rng,
             timings=timings,
@@ -248,6 +250,14 @@ class Node:
         except Exception as error:
             _log.exception("%s: the new life of %s could not be taken: the link is closed", self.name, peer)
             self._lose(peer, error)
+
+    def _failed(self, peer: str, error: Exception) -> None:
+        """A link has ended with an error: that peer is lost, and no other."""
+        if isinstance(error, AiostormError):
+            _log.warning("%s: the link to %s is closed: %s", self.name, peer, error)
+        else:
+            _log.error("%s: the link to %s has failed, and is closed", self.name, peer, exc_info=error)
+        self._lose(peer, error)
 
     def _pulsed(self, peer: str, process: int) -> None:
         for listener in self._on_pulse:

@@ -171,8 +171,11 @@ class LinkSequence:
                     self.superseded = True
         return []
 
-    def next_frame(self, now_s: float) -> bytes | None:
-        """The next frame to send now, over this connection; None if there is none. It counts as sent."""
+    def next_frame(self, now_s: float, *, resend: bool = True) -> bytes | None:
+        """The next frame to send now, over this connection; None if there is none. It counts as sent.
+
+        `resend`: may something be sent again? Not while what was sent has not left this process.
+        """
         if not self.connected or self.superseded:
             return None
         if self._to_refuse is not None:
@@ -184,7 +187,7 @@ class LinkSequence:
         if not self.established:
             return None
         epoch = epoch_of(self.incarnation, self.peer)
-        if (due := self._send.next(now_s)) is not None:
+        if (due := self._send.next(now_s, resend=resend)) is not None:
             self._receive.owes_ack = False  # each DATA carries one
             return encode_data(epoch, due[0], self._receive.next, due[1])
         if self._receive.owes_ack:

@@ -128,9 +128,15 @@ class SendWindow:
         self.size_bytes += len(payload)
         return True
 
-    def next(self, now_s: float) -> tuple[int, bytes] | None:
-        """The next frame to send now, with its number; None if there is none. It counts as sent."""
-        if self._expired(now_s):
+    def next(self, now_s: float, *, resend: bool = True) -> tuple[int, bytes] | None:
+        """The next frame to send now, with its number; None if there is none. It counts as sent.
+
+        Not to `resend` is to wait for as long again: what is under way has not left this process.
+        """
+        if self._expired(now_s) and not resend:
+            self._frames[0].sent_s = now_s
+            self._frames[0].resent = True  # measures nothing
+        elif self._expired(now_s):
             self._resend_at_s, self._resend_wait_s = now_s, self.resend.value_s
             self._cursor = 0
             self.resend.expired()

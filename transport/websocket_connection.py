@@ -54,6 +54,7 @@ class Tap(asyncio.Protocol):
 
     def __init__(self, budget_bytes: int | None) -> None:
         self.over = False
+        self.received_bytes = 0
         self.budget_bytes = budget_bytes
         self.transport: asyncio.Transport
         self.inner: asyncio.Protocol | None = None
@@ -64,7 +65,12 @@ class Tap(asyncio.Protocol):
     @property
     def writable(self) -> bool:
         """Is there room in the buffer, or is all over?"""
-        return self.over or self.transport.get_write_buffer_size() < MAX_BUFFERED_BYTES
+        return self.buffered_bytes < MAX_BUFFERED_BYTES
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What has not left this process. Nothing of a transport that ends: asyncio's TLS has no buffer left then."""
+        return 0 if self.over or self.transport.is_closing() else self.transport.get_write_buffer_size()
 
     async def drained(self) -> None:
         """Wait until `writable`."""
@@ -97,6 +103,7 @@ class Tap(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Of a stranger, only so much."""
+        self.received_bytes += len(data)
         if self.budget_bytes is not None:
             self.budget_bytes -= len(data)
             if self.budget_bytes < 0:
@@ -161,6 +168,16 @@ class WebSocketConnection:
     def writable(self) -> bool:
         """See Connection."""
         return self._closed or self._tap.writable
+
+    @property
+    def buffered_bytes(self) -> int:
+        """See Connection."""
+        return 0 if self._closed else self._tap.buffered_bytes
+
+    @property
+    def received_bytes(self) -> int:
+        """See Connection."""
+        return self._tap.received_bytes
 
     def send(self, frame: bytes) -> None:
         """See Connection."""

@@ -9,7 +9,8 @@
 2. `connect` takes a while. It is refused where nobody listens; a cut path refuses it too, or lets it wait for its end.
    A frozen process is connected to, as by a real kernel: its `accept` is called when it goes on.
 3. Frames arrive as events of the world, in true time. Nothing of a dead process has any effect.
-4. An end that is over was told so in one of TCP's ways: a close (after what was under way), a reset (what was under way
+4. A path may carry so much a second, and no more: a large frame takes its time then, and those behind it wait.
+5. An end that is over was told so in one of TCP's ways: a close (after what was under way), a reset (what was under way
    is lost), or a time-out. The other end may not know it yet.
 """
 
@@ -165,6 +166,8 @@ class SimConnection:
         self._inbox: deque[bytes] = deque()
         self._inbox_bytes = 0
         self._outside: deque[tuple[bytes, bool]] = deque()  # what waits for room in the inbox; does it leave a buffer?
+        self._received_bytes = 0
+        self._coming: deque[tuple[float, float, int]] = deque()  # of a slow path: begins to come, has come, bytes
         self._reader: asyncio.Future[None] | None = None
         self._writers: list[asyncio.Future[None]] = []
 
@@ -174,6 +177,25 @@ class SimConnection:
     def writable(self) -> bool:
         """See Connection."""
         return self.over or self._buffered < MAX_BUFFERED_BYTES
+
+    @property
+    def buffered_bytes(self) -> int:
+        """See Connection."""
+        return self._buffered
+
+    @property
+    def received_bytes(self) -> int:
+        """See Connection. Of a frame that takes its time: as much as has come by now."""
+        now_s = self._world.now_s
+        if self.other._path.cut:
+            return self._received_bytes
+        while self._coming and self._coming[0][1] <= now_s:
+            self._received_bytes += self._coming.popleft()[2]
+        part = 0.0
+        if self._coming and not self._broken:
+            begun_s, arrives_s, size = self._coming[0]
+            part = size * max(0.0, now_s - begun_s) / (arrives_s - begun_s)
+        return self._received_bytes + int(part)
 
     def send(self, frame: bytes) -> None:
         """See Connection."""
@@ -194,7 +216,11 @@ class SimConnection:
             world.call_at(world.now_s + delay_s, self._left, frame)
             return
         self._say(frame, "send")
-        arrives_s = max(self._last_s, world.now_s + delay_s)
+        begun_s = max(self._last_s, world.now_s + delay_s)
+        takes_s = (len(frame) + HEADER_BYTES) / path.rate_bytes_s if path.rate_bytes_s else 0.0
+        arrives_s = begun_s + takes_s
+        if takes_s:
+            self.other._coming.append((begun_s, arrives_s, len(frame) + HEADER_BYTES))
         if path.happens(path.shuffle):
             self._switch.counts["reordered"] += 1
             arrives_s += path.chance.random() * SHUFFLE_S

@@ -42,6 +42,8 @@ class Path:
     repeat: float = 0.0
     shuffle: float = 0.0
     lag_s: float = 0.0
+    rate_bytes_s: float = 0.0
+    """How much it carries; 0: as much as comes."""
     cut: bool = False
     cuts: int = 0
     held: list[tuple[SimConnection, Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)

@@ -8,9 +8,10 @@ from collections import Counter
 import pytest
 
 from aiostorm import LocalCluster, RunningTopology
+from aiostorm.actors import ActorSystem
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
-from aiostorm.transport import encode_pulse
+from aiostorm.transport import Node, encode_pulse
 
 from .sim_workers import SimSite, with_workers
 from .test_workers import COUNT, Numbers, Sum
@@ -197,6 +198,55 @@ def test_of_another_process_of_its_name_no_pulse_counts() -> None:
         await running.wait_finished(100)
 
     with_workers(story, workers=1, remote=1)
+
+
+def test_what_comes_under_its_name_before_it_does_not_close_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        async def intruder(process: Process) -> None:
+            async with ActorSystem("remote-1") as system, Node("remote-1", process.network, system) as node:
+                node.link("parent", site.address)
+                node.courier("parent").post(b"\xff what is this?")
+                await asyncio.sleep(1)
+                node.lose("parent", "all was said")
+
+        bad = world.process("intruder", intruder)
+        for _ in range(2):  # before anything is submitted, and while it is waited for
+            bad.start()
+            await world.until(lambda: not bad.alive, 10, "its end")
+        starting = asyncio.ensure_future(submit(cluster))
+        await asyncio.sleep(1)
+        bad.start()
+        await world.until(lambda: not bad.alive, 10, "its end")
+        site.by_hand("remote-1").start()
+        running = await starting
+        await running.wait_finished(60)
+        assert Sum.seen == ALL
+        assert [w.restarts for w in running.workers()] == [0, 0]
+
+    with_workers(story, workers=1, remote=1)
+    assert "parent: the link to remote-1 is closed" in caplog.text
+
+
+def test_one_whose_name_another_has_taken_ends_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        first = site.by_hand("remote-1")
+        first.start()
+        running = await submit(cluster)
+        await some_work(world)
+        first.pause(4)
+
+        async def second(process: Process) -> None:
+            await site.life(process, "remote-1", site.address, "second:1", site.target)
+
+        world.process("second", second).start()
+        await world.until(lambda: not first.alive, 30, "its end")
+        await running.wait_finished(100)
+        assert set(Sum.seen) == set(ALL)
+
+    site = with_workers(story, workers=1, remote=1)
+    assert ("remote-1", 69) in site.codes
+    assert "another process has the name remote-1 by now: this one ends" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 # -- its parent --------------------------------------------------------------------------------------------------------

@@ -196,7 +196,9 @@ class Watched:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _lost(self, peer: str, error: Exception) -> None:
-        if self.process.alive and not isinstance(error, PeerLostError):  # lost on purpose: it ends
+        if self.process.alive and not isinstance(
+            error, PeerLostError | LinkSupersededError
+        ):  # else it ends, on purpose
             self.work.world.problem(f"{self.name} has closed the link to {peer}: {error!r}")
 
     def _gave_up(self, path: str, error: BaseException) -> None:
@@ -213,6 +215,7 @@ class Program(Watched):
         self.stopping: asyncio.Event
         self.may_open: asyncio.Event
         self._emits = False
+        self._living: asyncio.Task[None] | None = None
 
     @property
     def emits(self) -> bool:
@@ -222,13 +225,21 @@ class Program(Watched):
         self._emits = False
         self.stopping, self.may_open = asyncio.Event(), asyncio.Event()
         self.life = self.work.ghost.begins(self.name, process)
+        living = self._living = asyncio.get_running_loop().create_task(self.live(process), name=f"{self.name} lives")
         try:
-            await self.live(process)
-        except* LinkSupersededError:
-            self.work.superseded += 1  # another worker of this name has come: this one ends
+            await asyncio.wait((living,))
+            if not living.cancelled():
+                await living
         finally:
             if process.alive:
                 self._emits = False
+                living.cancel()
+
+    def _lost(self, peer: str, error: Exception) -> None:
+        super()._lost(peer, error)
+        if isinstance(error, LinkSupersededError) and self.process.alive and self._living is not None:
+            self.work.superseded += 1  # another worker of this name has come: this one ends
+            self._living.cancel()
 
     async def live(self, process: Process) -> None:
         work = self.work

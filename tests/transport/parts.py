@@ -106,13 +106,21 @@ class MemoryConnection:
         self.other: MemoryConnection
         self.over = False
         self.sent: list[bytes] = []
-        self._buffered = 0
+        self._buffered = self._received = 0
         self._came: deque[bytes] = deque()
         self._changed = asyncio.Event()
 
     @property
     def writable(self) -> bool:
         return self.over or self._buffered < MAX_BUFFERED_BYTES
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._buffered
+
+    @property
+    def received_bytes(self) -> int:
+        return self._received
 
     def send(self, frame: bytes) -> None:
         if self.over:

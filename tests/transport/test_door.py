@@ -72,7 +72,7 @@ async def test_a_pulse_is_of_who_has_proved_to_be_there(name: str, sim_clock: Si
         assert heard == ([("a", 7)] if name == "a" else [])
 
 
-@pytest.mark.parametrize("frame", [b"", b"\x01\x05", encode_pulse(1, ""), encode_pulse(1, "n" * 5000), b"\x02\x05"])
+@pytest.mark.parametrize("frame", [b"", b"\x02\x05", encode_pulse(1, ""), encode_pulse(1, "n" * 5000), b"\x01\x05"])
 async def test_what_is_no_pulse_is_shown_out(frame: bytes, sim_clock: SimClock) -> None:
     memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
     async with host(memory.seen_by("b"), heard, sim_clock) as links:

@@ -48,8 +48,8 @@ def test_noise_is_an_error_or_a_frame_and_nothing_else(noise: bytes) -> None:
 
 def test_another_version_is_told_from_noise() -> None:
     frame = bytearray(Hello(1, 1).encode())
-    frame[0] = 2
-    with pytest.raises(ProtocolError, match="version 2"):
+    frame[0] = 3
+    with pytest.raises(ProtocolError, match="version 3"):
         decode(bytes(frame))
     with pytest.raises(ProtocolError, match="at most 4096"):
         decode(Hello(1, 1, greeting=bytes(5000)).encode())

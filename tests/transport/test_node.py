@@ -10,6 +10,7 @@ import pytest
 
 from aiostorm.testing import SimClock
 from aiostorm.transport import (
+    LinkTimings,
     PayloadKind,
     PeerLostError,
     PeerStarted,
@@ -19,7 +20,7 @@ from aiostorm.transport import (
 from aiostorm.transport.remote_notes import ASK, ENDED, OPEN, TAKEN, TELL, ask_note, note, pack_key, taken_note
 
 from .nodes import Echo, Life, Slow, two
-from .parts import MemoryNetwork
+from .parts import MemoryConnection, MemoryNetwork
 
 log = logging.getLogger("aiostorm.transport")
 
@@ -230,3 +231,29 @@ async def test_opened_again_by_who_hears_of_the_loss(sim_clock: SimClock) -> Non
 
 def test_an_error_of_the_protocol_is_one_of_the_network() -> None:
     assert issubclass(ProtocolError, ConnectionError)
+
+
+async def test_an_error_of_one_link_ends_that_link_alone(
+    sim_clock: SimClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = MemoryConnection.send
+
+    def send(self: MemoryConnection, frame: bytes) -> None:
+        if self.peer == "c":
+            raise AttributeError("a defect of ours, or of whoever made the connection")
+        real(self, frame)
+
+    monkeypatch.setattr(MemoryConnection, "send", send)
+    network = MemoryNetwork()
+    async with two(network) as (a, b):
+        c = await Life("c", network, timings=LinkTimings(drain_s=0.1)).begin()
+        b.spawn(Echo, "echo")
+        a.node.link("c", "c")
+        c.node.link("a")
+        with pytest.raises(PeerLostError):
+            await a.node.ref("c", "echo").ask("hello", timeout_s=10)
+        assert await a.node.ref("b", "echo").ask("hello") == "hello"
+        assert a.lost == ["c: a defect of ours, or of whoever made the connection"]
+        assert "the link to c has failed, and is closed" in caplog.text
+        await c.end()
+        assert a.node.peers == ("b",)

@@ -400,3 +400,27 @@ def test_a_certificate_ends_before_its_ca(ministry: Ministry) -> None:
     for name in ("..", ".", "-rf", "a/b", "", "a" * 65):
         with pytest.raises(CredentialsError, match="a name is"):
             ministry.files(name=name)
+
+
+@sockets
+async def test_a_connection_that_ends_twice_has_room_and_no_error(ministry: Ministry) -> None:
+    """asyncio's TLS has nothing below it any more before it says so: to ask for its buffer was an AttributeError."""
+    ours, theirs = (Security(TOKEN, ministry.files()) for _ in range(2))
+    for close_before in (True, False):
+        async with serving(theirs) as server, open_network("client", ours) as network:
+            near = await network.connect(server.address)
+            far = server.came.pop()
+            tap = near._connection._tap  # type: ignore[attr-defined]
+            while near.writable:
+                near.send(bytes(100_000))
+                await asyncio.sleep(0)
+            if close_before:
+                tap.close()
+            tap.close()
+            tap.transport.abort()
+            while not tap.over:
+                assert tap.writable
+                assert not tap.buffered_bytes
+                await asyncio.sleep(0)
+            assert tap.writable
+            far.close()
