@@ -44,6 +44,8 @@ is zero when, and practically only when, every edge that was made is done.
    of one message. Rule 5 holds of the sub-tree as of any tree, with DETACH for INIT: its edge is made in that frame,
    and is done in the frame that has what was made of those rows later. It holds of the tree as before: the edge by
    which the rows came is done, and all that was made of it *before* is in that same frame.
+   Whether those rows have been executed plays no part in it: so rows leave, too, that wait behind a call that does not
+   end, and the row of that call itself. Of these what was made before is nothing, or was emitted by then.
 
    **A message is acked only when all frames have come that tell of it.** When the row of the tree is zero, every frame
    of it has come (5), so every DETACH of it has: all sub-trees are known (`left` in the ACK), and none is added after.

@@ -31,6 +31,11 @@ class Inbox(Protocol):
         ...
 
     @property
+    def stands(self) -> bool:
+        """Is its reader in one call for long, or so slow: should others have what it need not have?"""
+        ...
+
+    @property
     def gate_open(self) -> bool:
         """Does it take data?"""
         ...

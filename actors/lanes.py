@@ -15,7 +15,7 @@ deadlock rule).
 4. Nothing accepted is lost: it is taken, or handed out by `remove_all`. What is posted after the end goes to `late`.
 5. The reader may hold it to a `limit` below its capacity (`hold`): the marks are shares of that, and senders send
    pieces of `piece` rows then. What is in stays, and what is heavier (up to `max_piece`) fits all the same.
-6. `row_s` is written by the reader and read by senders; nothing in here depends on it.
+6. `row_s` and `stands` are written by the reader and read by senders; nothing in here depends on them.
 
 Storm has one disruptor queue per executor with an overflow list; the marks are its backpressure high and low water
 marks. Pulling from parked senders in turn is ours: no sender can starve another, and none wakes up in vain.
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
 from .errors import MailboxClosedError
@@ -78,6 +78,7 @@ class Lanes:
         "max_piece",
         "piece",
         "row_s",
+        "stands",
     )
 
     def __init__(self, capacity: int, high_mark: float = 0.8, low_mark: float = 0.2) -> None:
@@ -93,6 +94,7 @@ class Lanes:
         self.largest_piece = capacity - self.low  # it fits once the mailbox is down at its low mark, whatever the limit
         self.fill = 0
         self.row_s = 0.0  # seconds that the reader works for a row, as it has measured; 0: not yet
+        self.stands = False  # the reader is in one call for long: who may send to another does
         self.gate_open = True
         self.closings = 0  # how often the gate has closed, since more came than goes
         self.closed = False
@@ -111,6 +113,10 @@ class Lanes:
     def has_data(self) -> bool:
         """Is a data message there?"""
         return bool(self._data)
+
+    def waiting(self) -> Iterator[Any]:
+        """The data that is in, in order; it stays."""
+        return (item for _, item in self._data)
 
     @property
     def parked(self) -> int:

@@ -11,8 +11,9 @@
    that it was made of, and a failure is (also) in the frame of the edge that failed. The ledger's proof stands on it:
    were they told apart, the loss of one frame and of the segment that it tells of would make a false ACK. It costs no
    time: the tree cannot be complete before.
-3. A segment whose rows are held is detached (detached.py): its edge is done, and what was kept is told, with the
-   sub-trees that its rows go on in, in one message. From then on rule 2 is about the roots of those.
+3. A segment whose rows are held, or wait behind a call that does not end, is detached (detached.py): its edge is done,
+   and what was kept is told, with the sub-trees that its rows go on in, in one message. From then on rule 2 is about
+   the roots of those.
 """
 
 from __future__ import annotations
@@ -57,18 +58,35 @@ class Account:
         """A row of a received segment was acked or failed: an edge may be done."""
         lineage = segment.lineage
         if isinstance(lineage, Detached):
-            for root, edge in lineage.settle(offset):
-                self.xors[root] = self.xors.get(root, 0) ^ edge
-                self._let_go(root)
+            self._settled(lineage, offset)
+            lineage.forget(offset)
         if not segment.open:
             self.done(segment)
 
-    def detach(self, segment: Segment, ids: IdSource) -> bool:
-        """The open rows of this segment, which has been executed, leave their trees. False if they have to stay."""
+    def executed(self, segment: Segment, stop: int) -> None:
+        """The rows of a detached segment up to this one have been executed, which settles them: each by itself."""
+        lineage: Any = segment.lineage
+        done = segment.done
+        if done is None:
+            done = segment.done = bytearray(len(segment.items))
+        start = done.find(0)
+        for offset in range(start, stop):
+            self._settled(lineage, offset)
+        done[start:stop] = b"\1" * (stop - start)
+        segment.open -= stop - start
+        if not segment.open:
+            self.done(segment)
+
+    def detach(self, segment: Segment, ids: IdSource, executed: int = 0) -> bool:
+        """The open rows of this segment leave their trees. False if they have to stay.
+
+        What was made of them so far has to be counted (`xors`): it is told with the edge by which they came.
+        `executed`: so many of its first rows are done, where being executed is what settles a row.
+        """
         if not may_part(segment) or not self._has_room(segment):
             return False
         self.hold(segment)
-        parted = part(segment, ids, len(self._ackers))
+        parted = part(segment, ids, len(self._ackers), executed)
         for root, edge in parted.done.items():
             self.xors[root] = self.xors.get(root, 0) ^ edge
             self._let_go(root)
@@ -109,6 +127,11 @@ class Account:
             )
             if mine.items or mine.failures or mine.resets:
                 mailbox.post(mine)
+
+    def _settled(self, lineage: Detached, offset: int) -> None:
+        for root, edge in lineage.settle(offset):
+            self.xors[root] = self.xors.get(root, 0) ^ edge
+            self._let_go(root)
 
     def _keep_back(self) -> None:
         held = self._open

@@ -34,6 +34,7 @@ from ..topology import (
 from ..windows import WindowBolt, WindowedBolt
 from .choice import Tools, choose_executor
 from .collectors import BoltTaskCollector, TaskCollector, WindowCollector
+from .detached import Detached
 from .detaching import Detacher
 from .drive import USER_ERRORS, blamed, is_cancelled
 from .environment import Environment
@@ -41,6 +42,7 @@ from .executors import BatchExecutor, Executor, RowFailedError, without_waiting
 from .failing import FailingTask
 from .intake import Intake
 from .portions import Portions
+from .standing import Standing
 from .time_messages import AskTime
 from .timed_task import ALARM
 
@@ -68,6 +70,7 @@ class BoltTask(FailingTask):
         portions = Portions(self.outbox, self._stopwatch, self._turn_tuples, pressure.target_s)
         self._intake = Intake(self._box, portions, config, pressure.target_s)
         self._detacher = Detacher(self, self.emitter, env.ids(), env.clock.monotonic)
+        self._standing = Standing(self._stands, self._leave, self._box, env.clock.monotonic)
 
     @property
     def is_quiet(self) -> bool:
@@ -78,6 +81,7 @@ class BoltTask(FailingTask):
     def sample(self, now_s: float) -> BoltReading:
         """Look at its mailbox, for the topology master. What it has taken and not executed is still to be done."""
         self._intake.look()
+        self._standing.look()
         box, sampler, counters = self._box, self.sampler, self.counters
         in_hand = sum(len(segment.items) for segment in self._inbox) - self._start
         # What is executed now counts as far as it is likely to be done: a batch may take longer than an interval.
@@ -156,12 +160,14 @@ class BoltTask(FailingTask):
             elif blocked or not work:
                 await mailbox.wait_nudge()
             else:
+                self._waits()
                 await self._turn()
                 await asyncio.sleep(0)
 
     async def stopped(self) -> None:
         """The task ends."""
         self._detacher.stop()  # `cleanup` may ack, in a thread
+        self._standing.stop()
         try:
             await self.end_component("cleanup")
         finally:  # also if the cleanup hangs and is cut short
@@ -197,6 +203,8 @@ class BoltTask(FailingTask):
                 self.after_turn(time, begun_ms)
         finally:
             self._working = self._suspended = False
+            if self._box.stands:
+                self._standing.ended(idle=not (self._inbox or self._box.has_data))
             self.emitter.in_hand = None
             if self.stamps is not None:
                 self.stamps.enter(None)
@@ -331,6 +339,9 @@ class BoltTask(FailingTask):
                     self._detacher.executed(segment)
             return
         counters.acked += count - failed
+        if segment.lineage is not None and type(segment.lineage) is Detached:
+            self.emitter.executed(segment, self._start if self._start and self._inbox[0] is segment else len(segment))
+            return
         segment.open -= count
         if segment.open:
             self.emitter.hold(segment)
@@ -351,6 +362,15 @@ class BoltTask(FailingTask):
         self.emitter.flush()
         if not self._working:
             self.mailbox.nudge()  # it may be quiet now
+
+    def _stands(self) -> float:
+        return self._stopwatch() - self._begun_s if self._working and self._thread is None else 0.0
+
+    def _leave(self) -> bool:
+        return self._detacher.unfinished(self._executor, self._start, self._inbox, self._box.waiting())
+
+    def _waits(self) -> None:
+        self._standing.begins()
 
     def _interrupted(self, segments: list[Segment]) -> None:
         """Killed in the middle of them: they were not executed to their end, so they are dead letters too."""
@@ -388,6 +408,7 @@ class BoltTask(FailingTask):
         segment = Segment(self._tick_origin, [self.config.tick_tuple_freq_s])
         segment.open, segment.done = 0, bytearray(b"\1")  # acking it does nothing: it is nobody's, and is not counted
         self._working, self._begun_s = True, self._stopwatch()
+        self._waits()
         try:
             if self._thread is not None:
                 await self.in_thread(lambda: without_waiting(self._executor.tick(segment)))
@@ -402,6 +423,7 @@ class BoltTask(FailingTask):
             raise cause from None
         finally:
             self._working = False
+            self._standing.ended(idle=not (self._inbox or self._box.has_data))
             self.emitter.flush()
 
     # -- collectors --------------------------------------------------------------------------------------------------

@@ -117,6 +117,13 @@ class BasicTaskCollector(TaskCollector):
         if self._branch is not None:
             self._enter(self._emitter.branch(self._branch.root))
 
+    def look_again(self) -> None:
+        """The segment has left its trees while user code was suspended: what it emits now goes by its new marks."""
+        segment = self._segment
+        if segment is not None:
+            self._source_marks = segment.indices if segment.lineage is None else segment.lineage.pairs
+            self._enter(branch_of(self._emitter, segment))
+
     def leave(self) -> None:
         """No tuple is being executed: an emit is an error."""
         self._branch = None
@@ -324,6 +331,10 @@ class BasicBatchCollector(TaskCollector):
         self._batch = segments
         self._lineage = None
         self._given, self._emitted = given, 0
+
+    def look_again(self) -> None:
+        """Segments of it have left their trees while user code was suspended."""
+        self._lineage = None
 
     def leave(self) -> None:
         """No batch is being executed: an emit without anchors is an error."""

@@ -8,8 +8,9 @@
 1. A row's message gets one sub-tree and one edge, with the acker of its root, whatever the number of rows that the
    segment brought of it. A row of several messages (anchors) is in several sub-trees.
 2. A tree of one message is never split: its edge stays, and is done when the last of its rows is.
-3. From now on the rows count down for each root, no longer for the segment. A row that was settled has no messages any
-   more: what is emitted as its child later is nobody's.
+3. From now on the rows count down for each root, no longer for the segment. A row that was acked or failed has no
+   messages any more: what is emitted as its child later is nobody's.
+4. It makes no difference whether a row has been executed and is held, or waits to be executed.
 """
 
 from __future__ import annotations
@@ -48,9 +49,13 @@ class Detached(Lineage):
             if not left[root]:
                 del left[root]
                 done.append((root, self.edges.pop(root)))
+        return done
+
+    def forget(self, offset: int) -> None:
+        """A settled row has no messages any more. (Not where rows of a batch that is on its way share the marks.)"""
+        pairs: Any = self.pairs
         if not isinstance(pairs, Same):
             pairs[offset] = ()
-        return done
 
 
 class Parted(NamedTuple):
@@ -69,8 +74,11 @@ def may_part(segment: Segment) -> bool:
     return bool(segment.root) and not is_alone(segment.root)
 
 
-def part(segment: Segment, ids: IdSource, ackers: int) -> Parted:
-    """Detach the open rows of a segment (see may_part)."""
+def part(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> Parted:
+    """Detach the open rows of a segment (see may_part). So many of its first rows are done, if they are counted so."""
+    if executed:
+        segment.open = len(segment.items) - executed
+        segment.done = bytearray(b"\1" * executed + bytes(segment.open))
     before = segment.lineage.edges if segment.lineage is not None else {segment.root: segment.edge}
     pairs = _open_pairs(segment)
     one = isinstance(pairs, Same)

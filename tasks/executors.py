@@ -48,6 +48,17 @@ class Executor(ABC):
     def run(self, segment: Segment, start: int, stop: int) -> int | Awaitable[int]:
         """Execute rows [start, stop); how many of them failed. To be awaited where it is not done at once."""
 
+    def reached(self) -> int | None:
+        """User code waits in the middle of `run`: its rows before this one are executed, unless the bolt acks itself.
+
+        None: marks of rows may be in use (see Emitter), so these rows stay in their trees.
+        """
+        return None
+
+    def look_again(self) -> None:
+        """What is in hand has left its trees, and branches were sealed: look up both anew for what is emitted next."""
+        return
+
     @abstractmethod
     async def tick(self, segment: Segment) -> None:
         """Execute a tick tuple."""
@@ -93,6 +104,14 @@ class BasicExecutor(Executor):
             return failed
         finally:
             collector.leave()
+
+    def reached(self) -> int | None:
+        """See Executor."""
+        return self._collector.offset
+
+    def look_again(self) -> None:
+        """See Executor."""
+        self._collector.look_again()
 
     async def _run_with_hooks(self, hooks: HookCalls, segment: Segment, start: int, stop: int) -> int:
         failed = 0
@@ -153,6 +172,10 @@ class RichExecutor(Executor):
                 hooks.executed(tup, begun_s)
         return 0
 
+    def reached(self) -> int | None:
+        """See Executor. Anchors are looked up at each emit."""
+        return 0
+
     async def tick(self, segment: Segment) -> None:
         """See Executor; raises what the bolt raises."""
         if self._on_tick is None:
@@ -199,6 +222,15 @@ class BatchExecutor(Executor):
                 self._fail(segment, blamed(error))
             return sum(len(segment.items) for segment in segments)
         return 0
+
+    def reached(self) -> int | None:
+        """See Executor: the batch is executed as a whole."""
+        return 0
+
+    def look_again(self) -> None:
+        """See Executor."""
+        if self._basic is not None:
+            self._basic.look_again()
 
     async def tick(self, segment: Segment) -> None:
         """See Executor."""

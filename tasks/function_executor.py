@@ -37,9 +37,9 @@ class FunctionExecutor(Executor):
         self._stream = emitter.streams.get(DEFAULT_STREAM)
         self._arity = self._stream.arity if self._stream is not None else -1
         self._single = self._arity == 1
-        self._async = bolt.is_async
         self._generates = bolt.style == "generator"
-        if not (self._async or self._generates):
+        self._at = 0
+        if not (bolt.is_async or self._generates):
             self.run = self._run_sink if self._stream is None else self._run_function  # type: ignore[method-assign]
         self.may_wait = not bolt.blocking
         self.plain = not bolt.is_async
@@ -51,8 +51,8 @@ class FunctionExecutor(Executor):
             marks = repeat(None, stop)
         elif start or stop < len(segment.items):
             marks = marks[start:stop]
-        if self._async:
-            return self._run_async(segment, start, stop, marks)
+        if not self.plain:
+            return self._run_async(segment, start, stop)
         return self._run_generator(segment, start, stop, marks)
 
     def _calls(self, segment: Segment, start: int, stop: int) -> tuple[Iterator[Any], Iterator[Any]]:
@@ -174,16 +174,21 @@ class FunctionExecutor(Executor):
             at = end + 1
         return failed
 
-    async def _run_async(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
+    async def _run_async(self, segment: Segment, start: int, stop: int) -> int:
         failed = 0
-        for offset, mark in zip(range(start, stop), marks):  # noqa: B905
+        for offset in range(start, stop):
+            self._at = offset
             try:
                 result = self._fn(*segment.row(offset))
-                await drive(self._collect(result, segment, mark), self._emitter.flush)
+                await drive(self._collect(result, segment, offset), self._emitter.flush)
             except Exception as error:
                 failed += 1
                 self._fail(segment, offset, error)
         return failed
+
+    def reached(self) -> int | None:
+        """See Executor. A generator waits for room only, and goes on with the mark that it has."""
+        return None if self.plain else self._at
 
     async def tick(self, segment: Segment) -> None:
         """A function knows no ticks."""
@@ -215,23 +220,27 @@ class FunctionExecutor(Executor):
             self._emitter.flush()
             await self._outbox.room()
 
-    async def _collect(self, result: Any, segment: Segment, mark: Any) -> None:
-        """Await an async function's results. Each suspension flushes, so the buffer is looked up for every result."""
+    async def _collect(self, result: Any, segment: Segment, offset: int) -> None:
+        """Await an async function's results. Each suspension flushes, so the buffer is looked up for every result.
+
+        So is the mark: the segment may have left its trees meanwhile.
+        """
         if not self._generates:
             value = await result
             if value is not None:
-                self._append(segment, value, mark)
+                self._append(segment, value, offset)
             return
         results: AsyncIterator[Any] = result
         async for value in results:
-            if self._append(segment, value, mark) >= RESULTS_CHUNK:
+            if self._append(segment, value, offset) >= RESULTS_CHUNK:
                 await self._find_room()
 
-    def _append(self, segment: Segment, value: Any, mark: Any) -> int:
+    def _append(self, segment: Segment, value: Any, offset: int) -> int:
         item = self._item(value)
         out, out_marks = self._buffer(segment)
+        marks = segment.indices if segment.lineage is None else segment.lineage.pairs
         out.append(item)
-        out_marks.append(mark)
+        out_marks.append(None if marks is None else marks[offset])
         return len(out)
 
     def _item(self, value: Any) -> Any:

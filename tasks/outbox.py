@@ -205,21 +205,38 @@ class Outlet:
 
 
 class Outlets(dict[int, Outlet]):
-    """The outlets of one task, by target: `outlets[target]` makes one that is not there yet."""
+    """The outlets of one task, by target: `outlets[target]` makes one that is not there yet.
 
-    __slots__ = ("_never_waits", "_outbox", "_reach")
+    `passed_over`: a target that stands was, since this was last set to False.
+    """
+
+    __slots__ = ("_never_waits", "_outbox", "_reach", "passed_over")
 
     def __init__(self, outbox: Outbox, reach: Callable[[int], Inbox], *, never_waits: bool) -> None:
         super().__init__()
         self._outbox = outbox
         self._reach = reach
         self._never_waits = never_waits
+        self.passed_over = False
 
     def __missing__(self, target: int) -> Outlet:
         found = self[target] = Outlet(self._outbox, target, self._reach(target), self._never_waits)
         return found
 
     def room(self, target: int) -> int:
+        """How many rows a target should get right now: one that stands (see Inbox) none, while others have room."""
+        outlet = self.get(target)
+        if outlet is None:
+            inbox = self._reach(target)
+            stands, room = inbox.stands, _room(inbox)
+        else:
+            stands, room = outlet.inbox.stands, outlet.room
+        if stands:
+            self.passed_over = True
+            return 0
+        return room
+
+    def any_room(self, target: int) -> int:
         """How many rows a target takes right now. The question makes no outlet: without one, nothing is parked."""
         outlet = self.get(target)
         return _room(self._reach(target)) if outlet is None else outlet.room

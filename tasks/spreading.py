@@ -3,7 +3,8 @@
     rows ─► grouping.deal(room of each) ─┬─ shares ─► the targets that have room, at once
                                          └─ rest ───► group ─► the first target that has room
 
-1. A row goes out now if any target that may have it has room now.
+1. A row goes out now if any target that may have it has room now. One that stands (it is in one call for long, see
+   standing.py) gets what the others have no room for.
 2. What waits has its edge already. What goes to another worker from there is packed when its target takes it: a row
    that cannot be packed fails its message then, in the frame in which its edge is done.
 """
@@ -46,10 +47,10 @@ class Spreader:
         if type(items) is ColumnRows:
             self._send_columns(route, group, stream.origin, items, marks, root)
             return
-        origin, outlets = stream.origin, route.outlets
+        origin, outlets, room = stream.origin, route.outlets, route.room
         while True:
             try:
-                shares, rest = route.deal(items, marks, route.room)
+                shares, rest = route.deal(items, marks, room)
             except USER_ERRORS as error:
                 self._send_by_row(route, group, stream, items, marks, root, blamed(error))
                 return
@@ -58,8 +59,11 @@ class Spreader:
             if rest is None:
                 return
             items, marks, choices = rest
-            if not shares or choices is not None:  # else: a target elsewhere takes one piece at a time
+            if shares and choices is None:
+                continue  # a target elsewhere takes one piece at a time
+            if room != route.room or not outlets.passed_over:
                 break
+            outlets.passed_over, room = False, outlets.any_room
         self._emitter.counters.transferred += len(items)
         group.wait(self._emitter.segment(origin, items, marks, root), choices)
 
@@ -110,6 +114,8 @@ class Spreader:
                 continue
             part_marks = None if marks is None else Same(marks.mark, len(part))
             target = route.place(route.room)
+            if target is None and route.outlets.passed_over:
+                target = route.place(route.outlets.any_room)
             if target is not None:
                 self._send_now(route.outlets[target], origin, part, part_marks, root)
             else:

@@ -50,6 +50,9 @@ class SteppingTask(TaskActor):
     async def _turn(self) -> None:
         raise NotImplementedError
 
+    def _waits(self) -> None:
+        """A turn may wait, or a step has come to wait in the middle of one."""
+
     def _begin_steps(self) -> None:
         """In the asyncio task, before its first wait."""
         self._stepper = self.stepper(self._step)
@@ -69,6 +72,7 @@ class SteppingTask(TaskActor):
         turn, self._open_turn = self._open_turn, None
         waited, self._waited = self._waited, None
         if turn is not None:
+            self._waits()
             await resume(turn, waited, thrown)
         if self._raised is not None:
             error, self._raised = self._raised, None

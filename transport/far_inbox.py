@@ -59,6 +59,7 @@ class FarInbox:
         "max_piece",
         "piece",
         "row_s",
+        "stands",
         "task_id",
     )
 
@@ -77,6 +78,7 @@ class FarInbox:
         self._posted = posted
         self.allowance = Allowance()
         self.row_s = 0.0  # see Inbox; it and `limit` are told with the credit
+        self.stands = False
         self._task_capacity = capacity
         self.limit = self.piece = 0
         self._set_limit(FIRST_LIMIT)

@@ -86,6 +86,11 @@ class _Wire:
         return self._box.fill
 
     @property
+    def stands(self) -> bool:
+        """See Inbox."""
+        return self._box.stands
+
+    @property
     def row_s(self) -> float:
         return self._box.row_s
 

@@ -18,6 +18,10 @@ from . import random_model
 from .random_model import FIELDS, Ids, Model, Numbers, generator_spout
 
 
+HANGS = 0.3
+"""Of the seeds: a task of a bolt is in one call for seconds, once or twice. That is below any message timeout."""
+
+
 class BoltFailedError(Exception):
     """Raised by a bolt on purpose."""
 
@@ -28,6 +32,8 @@ class Spoiler:
     def __init__(self, model: Model, seed: int, fail: float, fan_out: int, max_hops: int) -> None:
         self.model, self.seed, self.fail, self.fan_out, self.max_hops = model, seed, fail, fan_out, max_hops
         self.rng = random.Random(seed)
+        self.hangs = 0
+        """So often a task of the bolt will be in one call for seconds."""
 
     def __deepcopy__(self, memo: Any) -> Spoiler:
         return self
@@ -35,6 +41,11 @@ class Spoiler:
     def unlucky(self, ids: Ids) -> bool:
         attempts = max((attempt for _, _, attempt in ids), default=0)
         return self.rng.random() < self.fail / (1 + attempts)
+
+    async def hang(self) -> None:
+        if self.hangs and self.rng.random() < 0.2:
+            self.hangs -= 1
+            await asyncio.sleep(self.rng.choice([0.5, 1.5, 4, 9]))
 
     def spoil(self, ids: Ids) -> None:
         self.model.spoiled.update(ids)
@@ -191,6 +202,52 @@ class Batch(BasicBolt):
                 raise BoltFailedError(self.name)
 
 
+class HangsBasic(AsyncBasic):
+    async def execute(self, tup: Any, collector: Any) -> None:
+        await self.spoiler.hang()
+        await super().execute(tup, collector)
+        await self.spoiler.hang()
+
+
+class HangsRich(Rich):
+    async def execute(self, tup: Any) -> None:  # type: ignore[override]
+        await self.spoiler.hang()
+        super().execute(tup)
+        await self.spoiler.hang()
+
+
+class HangsBatch(Batch):
+    async def execute_batch(self, tuples: Any, collector: Any) -> None:  # type: ignore[override]
+        await self.spoiler.hang()
+        super().execute_batch(tuples, collector)
+        await self.spoiler.hang()
+
+
+def hangs_function(name: str, spoiler: Spoiler) -> Any:
+    @bolt(outputs=list(FIELDS))
+    async def execute(ids: Ids, n: int, hops: int) -> Any:
+        spoiler.model.execute(name, ids)
+        await spoiler.hang()
+        if spoiler.unlucky(ids):
+            spoiler.spoil(ids)
+            raise spoiler.error(name)
+        for m, h in spoiler.children(hops):
+            yield (ids, m, h)
+            await spoiler.hang()
+
+    return execute
+
+
+def _hangs(seed: int, at: int, name: str, spoiler: Spoiler) -> Any:
+    """In some seeds one bolt is of those that hang; else None. (Of a stream of its own: the other seeds stay.)"""
+    rng = random.Random(f"hangs {seed}")
+    if rng.random() > HANGS or at != rng.randrange(2):
+        return None
+    spoiler.hangs = rng.choice([1, 2])
+    kind = rng.choice([HangsBasic, HangsRich, HangsBatch, hangs_function])
+    return HangsRich(name, spoiler, rng.choice([0, 3]), 0.0, 0.0) if kind is HangsRich else kind(name, spoiler)
+
+
 def draw(seed: int, tree_sizes: tuple[int, ...]) -> tuple[Topology, Config, Model]:
     """A topology, its configuration and the model that watches it."""
     rng = random.Random(seed)
@@ -218,8 +275,10 @@ def draw(seed: int, tree_sizes: tuple[int, ...]) -> tuple[Topology, Config, Mode
             made = Batch(name, spoiler)
         else:
             made = Rich(name, spoiler, rng.choice([0, 0, 2, 7]), forget, rng.choice([0, 0, 0.02]))
+        hanging = _hangs(seed, i, name, spoiler)
+        made = hanging or made
         declarer = builder.set_bolt(name, made, rng.choice([1, 1, 2, 3]))
-        if kind == "rich":
+        if isinstance(made, Rich):
             declarer.set_config(tick_tuple_freq_s=0.5)
         subscribed = rng.sample(sources, min(len(sources), rng.choice([1, 1, 2, 3])))
         if rng.random() < 0.15:  # a cycle: the hops bound it

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from aiostorm import Spout, Topology, TopologyBuilder
+from aiostorm import Config, LocalCluster, Spout, Topology, TopologyBuilder
 
 from .bad_task import LEAST, Cell, Trouble, Work, endless, main, ratio
+from .test_held_rows import Source
+
+LEAST_OF_FEW = 0.7
+"""Where few messages are open, a tree more or less at the right moment is much; without a bad task as well."""
 
 
 @pytest.mark.parametrize(
@@ -17,6 +22,31 @@ from .bad_task import LEAST, Cell, Trouble, Work, endless, main, ratio
 )
 async def test_the_others_have_all_that_they_can_do(sim_clock: object, name: str) -> None:
     assert await ratio(Cell.named(name), 7, seconds=1) >= LEAST
+
+
+@pytest.mark.parametrize("pending", [10, 30, 100, 1000])
+@pytest.mark.parametrize(
+    "name", ["hung-4-1024-256-1", "hung-10-1024-256-1", "crawling-4-1024-256-1", "crawling-10-64-16-1"]
+)
+async def test_few_messages_may_be_open_and_the_others_go_on(sim_clock: object, name: str, pending: int) -> None:
+    """They did nothing until the message timeout: their trees waited for the rows of the bad one."""
+    assert await ratio(Cell.named(name), 3, seconds=3, pending=pending) >= LEAST_OF_FEW
+
+
+@pytest.mark.parametrize("spouts", [1, 4])
+async def test_only_messages_with_a_row_in_the_task_that_hangs_time_out(sim_clock: object, spouts: int) -> None:
+    pending, source, trouble = 100, Source(20_000), Trouble("hung", 1, 0.0)
+    builder = TopologyBuilder()
+    builder.set_spout("source", source, spouts)
+    builder.set_bolt("work", Work(trouble), 4).shuffle_grouping("source")
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("t", builder.create_topology(), Config(max_spout_pending=pending // spouts))
+        await asyncio.sleep(65)  # the work, and the message timeout
+        await running.kill(0)
+    failed = [message for message, failure in source.heard if failure]
+    assert len(source.heard) == 20_000 * spouts
+    assert 0 < len(failed) <= 0.5 * pending
+    assert len(source.heard) - len(failed) == trouble.done
 
 
 async def test_it_is_still_so_after_two_periods_of_the_topology_master(sim_clock: object) -> None:

@@ -17,7 +17,8 @@ class Plight:
     """What is wrong with bolts, of one seed: they hold rows for long, or a task of one hangs, or neither.
 
     `holds`: rich bolts release every third or eleventh row, or at a tick that comes every 12 s; then a spout may have
-    as many messages open as all of them hold, and one more, and nothing is joined: something can always be done.
+    as many messages open as all of them hold, and one more, and nothing is joined: something can always be done. Where a
+    task hangs, more messages than that task can have rows: what waits behind it holds up no other message.
     """
 
     HOLDS_S = 12.0
@@ -58,10 +59,11 @@ class Plight:
         takes_s = self.chance.choice((None, None, 0.5))
         return Hang(self.hung, self.chance.randrange(parallelism), from_s, to_s, takes_s)
 
-    def settled(self, config: Config, *, forgets: bool) -> Config:
+    def settled(self, config: Config, *, forgets: bool, local: bool) -> Config:
         """As many messages may be open as it takes: each that is forgotten is open until it times out."""
         if self.hung:
-            return config.merge({"max_spout_pending": None})
+            holds = 2 * config.mailbox_capacity_tuples + config.turn_max_tuples
+            return config.merge({"max_spout_pending": self.chance.choice((None, holds + 5)) if local else None})
         if self.holds:
             most = None if forgets else self.holding + self.chance.choice((1, 1, 5, 100))
             return config.merge({"max_spout_pending": most, "message_timeout_s": 10 * self.HOLDS_S})

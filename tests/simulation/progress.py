@@ -6,8 +6,9 @@
 1. *Done* is: a row is executed, a message is emitted, acked or failed.
 2. *There is work* if a message is complete and has not been settled; if a row was emitted and has not come to a task;
    or if a source has a row that is due, and fewer messages open than one of its tasks may have. Rows that a bolt holds
-   are no work, nor are rows for a bolt of which a task hangs (nor, then, messages that are complete: a tree waits for
-   all of its rows); what the source of such rows has to emit still is: the other tasks can work.
+   are no work, nor are rows for a bolt of which a task hangs; what the source of such rows has to emit still is: the
+   other tasks can work. So is a message that is complete, unless other workers are in it: rows that have come to one,
+   and that the mailbox of a task that hangs does not take, stay in their trees.
 3. Of one source, what is before its rows in mailboxes counts: it has STILL_S and what all of them hold, at ROW_S each.
 4. Nothing is asked for while a fault is at work, nor until its messages have timed out (`excused`).
 5. Calm and without a task that hangs, a message fails only if a row of it has failed or was forgotten.
@@ -47,7 +48,7 @@ class Hang:
 
 
 class Progress:
-    """Of one run. `excused` says whether a fault is at work; `calm`: none ever is."""
+    """Of one run. `excused` says whether a fault is at work; `calm`: none ever is; `spread`: it has several workers."""
 
     def __init__(
         self,
@@ -58,7 +59,9 @@ class Progress:
         *,
         excused: Callable[[], bool],
         calm: Callable[[], bool],
+        spread: bool = False,
     ) -> None:
+        self.spread = spread
         self.ghost = ghost
         self.world = ghost.world
         self.sources = sources
@@ -106,7 +109,7 @@ class Progress:
     def _work(self, source: str, before_s: float) -> str:
         """What there was to do all the time."""
         ghost, book = self.ghost, self.sources[source].book
-        for (name, message, attempt), at_s in ghost.complete.items() if not self.hangs else ():
+        for (name, message, attempt), at_s in ghost.complete.items() if not (self.spread and self.hangs) else ():
             if name == source and at_s < before_s and _is_open(book, message, attempt):
                 emission = (name, message, attempt)
                 return f"{emission} is complete since {at_s:.3f} s, and is not acked"

@@ -105,7 +105,7 @@ def draw(
                 may_be_all = parallelism == 1 or kind not in SINGLE
                 subscribe(declarer, plight.grouping(name, _grouping(rng, may_be_all), local), source, stream)
         sources.append(name)
-    config = plight.settled(_config(rng, cyclic), forgets=bool(forget * forgets))
+    config = plight.settled(_config(rng, cyclic), forgets=bool(forget * forgets), local=local)
     topology = builder.create_topology()
     ghost.watch(topology)
     return topology, config

@@ -333,6 +333,7 @@ class WorkersWorkload:
             bolts,
             excused=self._harmed,
             calm=lambda: whole and not self.ghost.deaths,
+            spread=True,
         )
         self.world.call_at(self.world.now_s + WARM_UP_S, progress.watch)
 

@@ -1,7 +1,8 @@
 """A world of pure machines: a spout's pending, bolts' emitters, ackers' ledgers, and what is under way between them.
 
 Everything that is under way may come in any order, twice or never; rows are held, acked, failed and detached at any
-moment. The world knows of each message how many rows of it there are, and what became of them. It checks:
+moment, of basic bolts also before they are executed, and in the middle of a slice. The world knows of each message how
+many rows of it there are, and what became of them. It checks:
 
 1. no message is acked while a row of it is open, or after one of it was lost or failed;
 2. a message is settled once;
@@ -11,7 +12,7 @@ moment. The world knows of each message how many rows of it there are, and what 
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from typing import Any
 
 from aiostorm.acker import (
@@ -29,6 +30,7 @@ from aiostorm.acker import (
 )
 from aiostorm.metrics import TaskCounters
 from aiostorm.tasks.branches import MANY, UNTRACKED
+from aiostorm.tasks.detached import Detached
 from aiostorm.tasks.emitter import Emitter
 from aiostorm.tasks.lineage import lineage_of, settle
 from aiostorm.topology import Fields, Origin, Same, Segment, Tuple
@@ -118,12 +120,23 @@ class Bolt:
         count = self.world.rng.choice([1, 1, 2])
         marks: Any = Same(mark, count) if self.world.rng.random() < 0.3 else [mark] * count
         self.world.open_rows.update(messages * count)
-        self.unsealed.append((root, [messages] * count, marks))
+        self.unsealed.append((root, marks, [messages] * count))
+
+    @property
+    def busy(self) -> bool:
+        """Is there anything to do, or to tell?"""
+        return bool(self.held or self.unsealed or self.emitter.dirty)
+
+    def finish(self) -> None:
+        """All that is held is acked."""
+        while self.held:
+            self.end(self.world.rng.choice(self.held), failed=False)
+            self.act()
 
     def post(self) -> None:
         """As Emitter.flush does: what was emitted first."""
         unsealed, self.unsealed = self.unsealed, []
-        for root, items, marks in unsealed:
+        for root, marks, items in unsealed:
             segment = self.emitter.segment(ORIGIN, items, marks, root)
             assert root != MANY or segment.lineage is not None
             self.world.put(segment)
@@ -140,6 +153,87 @@ class Bolt:
         self.emitter.settled(tup.segment, tup.offset)
 
 
+class Basic(Bolt):
+    """One whose rows are done when they have been executed, as tasks.bolt_task does it, slice by slice."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.queue: deque[Segment] = deque()
+        self.start = 0  # rows of the first that are executed
+
+    def take(self, segment: Segment) -> None:
+        """It waits."""
+        self.queue.append(segment)
+
+    def act(self) -> None:
+        """A slice is executed, or something that waits is detached, or all is told."""
+        kind = self.world.rng.choice(["run", "run", "run", "post", "detach"])
+        if kind == "post" or not self.queue:
+            self.post()
+        elif kind == "detach":
+            segment = self.world.rng.choice(self.queue)
+            self.emitter.detach(segment, self.ids, self.start if segment is self.queue[0] else 0)
+        else:
+            self.run()
+
+    @property
+    def busy(self) -> bool:
+        """See Bolt."""
+        return bool(self.queue) or super().busy
+
+    def finish(self) -> None:
+        """All that waits is executed."""
+        while self.queue:
+            self.run()
+
+    def run(self) -> None:
+        """A slice of the first segment. User code may be suspended in each row of it."""
+        segment, start, rng = self.queue[0], self.start, self.world.rng
+        stop = min(start + rng.choice([1, 2, 6]), len(segment.items))
+        emits = rng.random() < 0.7 and self.world.rows < 60
+        if emits and rng.random() < 0.5:  # a function: as many rows as came, under the very same marks
+            for offset in range(start, stop):
+                self.world.open_rows.update(segment.items[offset])
+            self.unsealed.append((*self.marks(segment, start, stop), segment.items[start:stop]))
+        else:
+            for offset in range(start, stop):
+                self.execute(segment, offset, emits=emits)
+        for offset in range(start, stop):
+            self.world.open_rows.subtract(segment.items[offset])
+        self.start = stop if stop < len(segment.items) else 0
+        if not self.start:
+            self.queue.popleft()
+        if isinstance(segment.lineage, Detached):
+            self.emitter.executed(segment, stop)
+            return
+        segment.open -= stop - start
+        if segment.open:
+            self.emitter.hold(segment)
+        else:
+            self.emitter.done(segment)
+
+    def execute(self, segment: Segment, offset: int, *, emits: bool) -> None:
+        """One row."""
+        rng = self.world.rng
+        if rng.random() < 0.2:
+            self.emitter.hold(segment)
+            self.post()
+            if rng.random() < 0.5:
+                self.emitter.detach(segment, self.ids, offset)
+        if emits:
+            self.world.open_rows.update(segment.items[offset])
+            self.unsealed.append((*self.marks(segment, offset, offset + 1), [segment.items[offset]]))
+        elif rng.random() < 0.1:
+            self.emitter.failures += [(*pair, "failed") for pair in segment.pairs_of(offset)]
+            self.world.spoilt.update(segment.items[offset])
+
+    def marks(self, segment: Segment, start: int, stop: int) -> tuple[int, Any]:
+        """The root and the marks, as executors lend them."""
+        marks: Any = segment.indices if segment.lineage is None else segment.lineage.pairs
+        whole = start == 0 and stop == len(segment.items)
+        return MANY if segment.lineage is not None else segment.root, marks if whole else marks[start:stop]
+
+
 class World:
     """All of them. `harm`: what is under way may be lost or come twice, and time may pass."""
 
@@ -150,7 +244,7 @@ class World:
         self.rows = 0
         self.under_way: list[tuple[Acker | Bolt, Any]] = []
         self.ackers = [Acker(self) for _ in range(self.rng.choice([1, 1, 2, 3]))]
-        self.bolts = [Bolt(self) for _ in range(3)]
+        self.bolts = [Bolt(self), Bolt(self), Basic(self), Basic(self)]
         self.ids = IdSource(self.rng.randbytes)
         self.pending = Pending(TIMEOUT_S * 1.05)
         self.open_rows: Counter[int] = Counter()
@@ -176,13 +270,11 @@ class World:
 
     def end(self) -> None:
         """What is under way comes, what is held is acked; then time passes."""
-        while self.under_way or any(bolt.held or bolt.unsealed or bolt.emitter.dirty for bolt in self.bolts):
+        while self.under_way or any(bolt.busy for bolt in self.bolts):
             if self.under_way:
                 self.deliver(self.rng.randrange(len(self.under_way)))
             for bolt in self.bolts:
-                while bolt.held:
-                    bolt.end(self.rng.choice(bolt.held), failed=False)
-                    bolt.act()
+                bolt.finish()
                 bolt.post()
         if not self.harmed:
             assert not self.pending.message_ids()

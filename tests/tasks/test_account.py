@@ -144,7 +144,7 @@ class TellsWhileItWaits(Bolt):
     async def execute(self, tup: Any) -> None:
         self.collector.emit((1,), anchors=tup)
         await self.collector.drain()
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.1)
         self.collector.ack(tup)
 
 
@@ -155,7 +155,7 @@ class TellsOfHalfABatch(BasicBolt):
         for tup in tuples:
             collector.emit((1,), anchors=tup)
             await collector.drain()
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.1)
 
 
 class WaitsForTheSecond(BasicBolt):
@@ -164,13 +164,13 @@ class WaitsForTheSecond(BasicBolt):
     async def execute(self, tup: Any, collector: Any) -> None:
         collector.emit((1,))
         if tup["n"] == 3:
-            await asyncio.sleep(1)
+            await asyncio.sleep(0.1)
 
 
 @bolt(outputs="n")
 async def answers_late(n: int) -> int:
     if n == 3:
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.1)
     return n
 
 
