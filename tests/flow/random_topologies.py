@@ -17,7 +17,6 @@ from aiostorm.acker import AckerActor
 from . import random_model
 from .random_model import FIELDS, Ids, Model, Numbers, generator_spout
 
-
 HANGS = 0.3
 """Of the seeds: a task of a bolt is in one call for seconds, once or twice. That is below any message timeout."""
 

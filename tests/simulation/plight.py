@@ -17,8 +17,8 @@ class Plight:
     """What is wrong with bolts, of one seed: they hold rows for long, or a task of one hangs, or neither.
 
     `holds`: rich bolts release every third or eleventh row, or at a tick that comes every 12 s; then a spout may have
-    as many messages open as all of them hold, and one more, and nothing is joined: something can always be done. Where a
-    task hangs, more messages than that task can have rows: what waits behind it holds up no other message.
+    as many messages open as all of them hold, and one more, and nothing is joined: something can always be done.
+    Where a task hangs, more messages than it can have rows: what waits behind it holds up no other message.
     """
 
     HOLDS_S = 12.0
