@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from .batch_loads import End, Load, Piece
@@ -48,6 +48,10 @@ class Opener(Protocol):
 
     def ended(self, load: Load) -> None:
         """A load was read to its end. In the loop."""
+        ...
+
+    def confirmed(self) -> Sequence[int]:
+        """`main` has ended well: partitions that are read to their end by that. In the loop."""
         ...
 
     def cancel(self) -> None:
@@ -147,6 +151,10 @@ class Feed:
 
     def _main_ended(self, main: asyncio.Future[None]) -> None:
         error = None if main.cancelled() else main.exception()
+        if error is None and not self._closed and self.error is None:
+            for partition in self._opener.confirmed():
+                self._machine.end(partition)
+            self._changed()
         if self._machine.is_read:
             return  # whatever it was, all is here
         if error is not None:
@@ -230,6 +238,10 @@ class FetchOpener:
     def came(self, load: Load) -> bool:
         """See Opener."""
         return True
+
+    def confirmed(self) -> Sequence[int]:
+        """See Opener."""
+        return ()
 
     def ended(self, load: Any) -> None:
         """See Opener."""

@@ -8,7 +8,10 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from ..actors import SystemRng
 from ..transport import TlsFiles
@@ -20,7 +23,16 @@ from .fetching import TooLargeError, cancel
 from .group_size import GroupSize
 from .partitions import Partitions, ReplayError
 from .push_server import PushOpener, PushServer
-from .sessions import brief, is_lost, use_here
+from .sessions import brief, is_lost, is_users, use_here
+
+log = logging.getLogger("aiostorm.spark")
+
+_CUT_OFF: Final = re.compile(
+    "pushed partition closed|was cut off|from another attempt|Connection(?:Refused|Reset)Error|BrokenPipe"
+)
+
+WHY_S: Final = 5.0
+"""How long after a connection broke the job may take to say why."""
 
 
 @dataclass
@@ -30,17 +42,20 @@ class Openers:
     title: str
     group: str
     way: Way
-    chunk_rows: int
     ahead: int
     size: GroupSize
     push_host: str | None = None
     push_tls: TlsFiles | None = None
     pushes: bool = False
+    _server: PushServer | None = None
 
     def make(self, opened: Opened, machine: Partitions) -> Opener:
         """The way in. SparkSourceError if it is not to be had."""
         if opened.fetching is None and self.way == "fetch":
             raise SparkSourceError(f'{self.title}: {opened.missing}; use way="auto" or "push"')
+        if self.way == "auto" and opened.fetching is not None and not self.pushes and opened.fetching.is_large:
+            log.info("%s: partitions are large for the memory of Spark's JVM: executors push", self.title)
+            self.pushes = True
         if self.pushes or opened.fetching is None:
             return self._push(opened, machine)
 
@@ -48,18 +63,21 @@ class Openers:
             use_here(opened.session)
             assert opened.fetching is not None  # noqa: S101 - for the type checker
             fetched = opened.fetching.fetch(partitions, self.group)
-            return FetchedLoad(partitions, fetched, opened.schema, self.chunk_rows)
+            return FetchedLoad(partitions, fetched, opened.schema, opened.chunk_rows)
 
         return FetchOpener(machine, begin, self.size, lambda: cancel(opened.session, self.group))
 
     def _push(self, opened: Opened, machine: Partitions) -> Opener:
-        server = PushServer(self.push_host or "127.0.0.1", self.push_tls, SystemRng().token_bytes)
+        self._server = server = PushServer(self.push_host or "127.0.0.1", self.push_tls, SystemRng().token_bytes)
 
         def job(server: PushServer) -> None:
             use_here(opened.session)
             opened.session.sparkContext.setJobGroup(self.group, f"{self.title}: push", False)
-            function = server.function(opened.schema, self.chunk_rows)
-            opened.frame.mapInArrow(function, "partition int, chunks long").collect()
+            function = server.function(opened.schema, opened.chunk_rows)
+            if opened.fetching is not None:
+                opened.fetching.run(machine.unread(), function, opened.schema)
+            else:
+                opened.frame.mapInArrow(function, "partition int, chunks long").collect()
 
         return PushOpener(
             machine,
@@ -68,6 +86,7 @@ class Openers:
             readers=self.ahead,
             job=job,
             cancel=lambda: cancel(opened.session, self.group),
+            certain=opened.fetching is not None,
         )
 
     def told(self, error: Exception, opened: Opened, *, can_reopen: bool) -> Exception:
@@ -79,8 +98,11 @@ class Openers:
             )
         if isinstance(error, TooLargeError | SparkSourceError):
             return error
-        if self.pushes and isinstance(error, EOFError | ConnectionError):  # an executor or its task has gone
-            return SparkJobError(f"{self.title}: a partition was cut off ({error})")
+        if self.pushes and _is_cut_off(error):  # an executor has gone, or the job says why
+            job = None if self._server is None else self._server.failure(WHY_S)
+            if not isinstance(job, Exception) or _is_cut_off(job):
+                return SparkJobError(f"{self.title}: a partition was cut off ({brief(error)})")
+            error = job
         if is_lost(error, opened.session):
             if not can_reopen:
                 return SparkSourceError(
@@ -88,4 +110,13 @@ class Openers:
                     "makes the DataFrame (with fields=), then it is made again in a new session"
                 )
             return SparkLostError(f"{self.title}: Spark was lost ({brief(error)}); it is started again")
-        return SparkJobError(f"{self.title}: {brief(error)}")
+        told = brief(error)
+        if "OutOfMemoryError" in f"{told} {error}" and not self.pushes:
+            return TooLargeError([0], "the memory of Spark's JVM (spark.driver.memory)")
+        if is_users(error, told):  # so it would be each time
+            return SparkSourceError(f"{self.title}: {told}")
+        return SparkJobError(f"{self.title}: {told}")
+
+
+def _is_cut_off(error: BaseException) -> bool:
+    return isinstance(error, EOFError | ConnectionError) or _CUT_OFF.search(str(error)) is not None

@@ -14,7 +14,7 @@ class BatchOptions:
     """See SparkBatchSpout. SparkSourceError for numbers that are none."""
 
     name: str | None
-    chunk_rows: int
+    chunk_rows: int | None
     ahead: int
     max_pending: int
     in_order: bool
@@ -26,5 +26,7 @@ class BatchOptions:
     def __post_init__(self) -> None:
         for what in ("chunk_rows", "ahead", "max_pending"):
             number = getattr(self, what)
+            if number is None and what == "chunk_rows":
+                continue
             if type(number) is not int or number < 1:
                 raise SparkSourceError(f"{what} is a whole number from 1 on, not {number!r}")

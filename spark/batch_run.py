@@ -88,7 +88,6 @@ class BatchRun:
             self._title,
             self._group,
             self._options.way,
-            self._options.chunk_rows,
             self._options.ahead,
             GroupSize(),
             self._options.push_host,
@@ -123,7 +122,7 @@ class BatchRun:
         if samples and not opened.data.known:
             use_here(opened.session)
             opened.session.sparkContext.setJobGroup(self._group, f"{self._title}: samples", False)
-            compare_samples(opened.frame, opened.schema, self._options.chunk_rows, samples, self._title)
+            compare_samples(opened, samples, self._title)
 
     def _header(self, opened: Opened) -> dict[str, Any]:
         return {
@@ -132,7 +131,7 @@ class BatchRun:
             "plan": opened.data.plan,
             "data": opened.data.text,
             "columns": [f"{field.name} {field.type}" for field in opened.schema],
-            "chunk_rows": self._options.chunk_rows,
+            "chunk_rows": opened.chunk_rows,
             "partitions": opened.partitions,
         }
 
@@ -291,14 +290,16 @@ class BatchRun:
                 self._recover(error)
                 return
             if self._options.way == "auto":
-                log.info("%s: a partition is larger than spark.driver.maxResultSize: executors push", self._title)
+                log.info("%s: a partition is larger than %s: executors push", self._title, error.than)
                 self._openers.pushes = True
                 self._recover(error)
                 return
             error = SparkSourceError(
-                f"{self._title}: a partition is larger than spark.driver.maxResultSize: use more partitions "
+                f"{self._title}: a partition is larger than {error.than}: use more partitions "
                 '(df.repartition), or way="auto" without in_order'
             )
+        if isinstance(error, SparkLostError) and self._failures and self._options.way == "auto":
+            self._openers.pushes = True  # twice, with nothing in between: the JVM may be too small for a partition
         self._failures += 1
         if self._failures > RETRIES and not getattr(error, "final", False):
             error = SparkSourceError(f"{error}; so it was {self._failures} times in a row: given up")

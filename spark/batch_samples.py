@@ -9,23 +9,26 @@ of a partition than its first chunk needs; behind a shuffle or a sort that is al
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from .batch_source import Opened
 from .errors import SparkSourceError
 from .push_server import by_value
 from .pushing import sampler
 from .runs import Runs
 
 
-def compare_samples(frame: Any, schema: Any, chunk_rows: int, samples: Mapping[int, int], title: str) -> None:
+def compare_samples(opened: Opened, samples: Mapping[int, int], title: str) -> None:
     """SparkSourceError if a partition begins otherwise than it did; what Spark raises."""
     wanted = Runs()
     for partition in samples:
         wanted.add(partition)
     by_value()
-    function = sampler(list(wanted.pairs()), schema.serialize().to_pybytes(), chunk_rows)
-    rows = frame.mapInArrow(function, "partition int, digest string").collect()
-    found = {row.partition: int(row.digest, 16) for row in rows}
+    function = sampler(list(wanted.pairs()), opened.schema.serialize().to_pybytes(), opened.chunk_rows)
+    if opened.fetching is not None:
+        rows = opened.fetching.run(sorted(samples), function, opened.schema)
+    else:
+        rows = opened.frame.mapInArrow(function, "partition int, digest string").collect()
+    found = {row["partition"]: int(row["digest"], 16) for row in rows}
     for partition, digest in sorted(samples.items()):
         if found.get(partition, 0) != digest:
             raise SparkSourceError(

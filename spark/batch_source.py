@@ -21,7 +21,7 @@ from .errors import SparkJobError, SparkLostError, SparkSourceError
 from .fetching import Fetching, GoneError, planned
 from .needs import load
 from .sessions import SessionLease, SessionSource, alive, brief, sessions, use_here
-from .types import arrow_schema, check_fields
+from .types import arrow_schema, check_fields, rows_that_fit
 
 _USERS: Final = "SQLSTATE: 42"  # the SQL standard's class of what is written wrong, or names what is not there
 _SETTINGS: Final = {
@@ -46,6 +46,7 @@ class Opened:
     fetching: Fetching | None
     missing: str = ""
     data: Data = field(default_factory=Data)
+    chunk_rows: int = 10_000
     users: int = 0
 
 
@@ -61,7 +62,7 @@ class BatchSource:
     options: Mapping[str, Any] = field(default_factory=dict)
     session: SessionSource = None
     fields: Sequence[str] | None = None
-    chunk_rows: int = 10_000
+    chunk_rows: int | None = None
     adaptive: bool = False
     _lock: Any = field(default_factory=threading.Lock, init=False, repr=False)
     _opened: Opened | None = field(default=None, init=False, repr=False)
@@ -147,9 +148,10 @@ class BatchSource:
             raise self._explained(error, session) from error
 
     def _planned(self, frame: Any, session: Any, schema: Any) -> Opened:
+        rows = self.chunk_rows or rows_that_fit(schema)
         settings = {
             **_SETTINGS,
-            "spark.sql.execution.arrow.maxRecordsPerBatch": self.chunk_rows,
+            "spark.sql.execution.arrow.maxRecordsPerBatch": rows,
             "spark.sql.adaptive.enabled": str(self.adaptive).lower(),
         }
         own = planned(frame, settings)
@@ -157,8 +159,8 @@ class BatchSource:
         try:
             fetching = Fetching(own)
         except GoneError as error:
-            return Opened(session, own, schema, own.rdd.getNumPartitions(), None, str(error), data)
-        return Opened(session, own, schema, fetching.partitions, fetching, "", data)
+            return Opened(session, own, schema, own.rdd.getNumPartitions(), None, str(error), data, rows)
+        return Opened(session, own, schema, fetching.partitions, fetching, "", data, rows)
 
     def _data(self, own: Any, session: Any) -> Data:
         use_here(own.sparkSession)  # its settings: how much of a plan is shown

@@ -38,8 +38,8 @@ class SparkBatchSpout(Spout):
     Spark computes at a time. `max_pending`: chunks in this process that are not acked yet. `in_order`: each task emits
     its partitions in their order (never pushed). `progress`: a folder from which the next run goes on; it is of this
     source, and of one state of its data (which files, of what size and time; which versions of tables). `adaptive`: let
-    Spark choose the number of partitions as it runs (then a run that goes on from `progress` may find another number,
-    and is refused).
+    Spark choose the number of partitions as it runs; on, unless `progress` is given (a run that goes on may then find
+    another number, and is refused) or executors push from the start. `chunk_rows`: 100,000, or fewer if rows are wide.
 
     `way`: "fetch" (partitions come through the driver), "push" (executors send them; for partitions larger than
     `spark.driver.maxResultSize`), or "auto": fetch, and push where that cannot be. `push_host`: where executors reach
@@ -65,13 +65,13 @@ class SparkBatchSpout(Spout):
         fields: Sequence[str] | str | None = None,
         name: str | None = None,
         session: SessionSource = None,
-        chunk_rows: int = 10_000,
+        chunk_rows: int | None = None,
         ahead: int = 2,
         max_pending: int = 8,
         in_order: bool = False,
         progress: str | None = None,
         way: Way = "auto",
-        adaptive: bool = False,
+        adaptive: bool | None = None,
         push_host: str | None = None,
         push_tls: TlsFiles | None = None,
         lossy_windows: bool = False,
@@ -108,7 +108,7 @@ class SparkBatchSpout(Spout):
             session=session,
             fields=names,
             chunk_rows=chunk_rows,
-            adaptive=adaptive,
+            adaptive=adaptive if adaptive is not None else progress is None and way != "push",
         )
         frame: Any = source  # names are given, or it is a DataFrame
         self._fields = tuple(frame.columns if names is None else names)

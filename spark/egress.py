@@ -5,8 +5,8 @@
                               topology back                  Trim, or Look with done ─► room
 
 1. What a tuple's batch holds is acked when it is kept: in memory, or with `directory` on disk. From then on Spark gets
-   it at least once, and a query with a checkpoint exactly once; what the topology replays before it is acked is kept
-   twice.
+   it at least once, and a query with a checkpoint exactly once. A chunk with an identity that the topology replays is
+   kept once, as long as it is kept, or is one of the last that were; rows without identity are kept again.
 2. In memory it is lost with the process: a query that has read of it then gets an error that says so, not silence.
 3. Memory is bounded: when `keep_rows` or `keep_bytes` are kept, tuples wait here until Spark has committed some, and so
    the topology waits, and its spouts. Or (`when_full="forget"`) the oldest go, whoever has read them.
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from hashlib import blake2b
 from typing import Any, Final, Literal
 
 from ..topology import BasicBolt
@@ -25,9 +26,11 @@ from . import datasource_schemas as schemas
 from . import datasource_wire as wire
 from .datasource_chunks import batch_of, cut, empty_of
 from .datasource_server import DataServer, Line, Place
+from .digests import digest_of
 from .egress_log import EgressLog, Size
 from .egress_store import ChunkStore, DirectoryLog, MemoryStore
 from .errors import SparkSourceError
+from .parquet_files import identity_of
 
 CONSUMER: Final = "spark"
 
@@ -109,12 +112,17 @@ class SparkEgressBolt(BasicBolt):
         if self._schema is None:
             self._learn(batch.schema)
         fitted = schemas.cast(batch, self._schema)
-        for part, data in cut(fitted):
-            size = Size(part.num_rows, len(data))
+        name = _name_of(batch, fitted)
+        for at, (part, data) in enumerate(cut(fitted)):
+            if name is not None and self._log.has(f"{name}/{at}"):
+                continue
+            size = Size(part.num_rows, len(data), "" if name is None else f"{name}/{at}")
             while not self._log.has_room(size):
                 self._freed.clear()
                 await self._freed.wait()
-            await self._kept.add(self._log.end, size.rows, data)
+            if size.name and self._log.has(size.name):  # it came twice, and has found room meanwhile
+                continue
+            await self._kept.add(self._log.end, size, data)
             self._log.add(size)
             if self._forgets:
                 await self._trim()
@@ -183,3 +191,15 @@ class SparkEgressBolt(BasicBolt):
     def _kept(self) -> ChunkStore:
         assert self._store is not None  # noqa: S101 - it is prepared
         return self._store
+
+
+def _name_of(batch: Any, fitted: Any) -> str | None:
+    """Of a chunk with an identity: its own, its part's, and what it holds. None: rows that belong to no chunk."""
+    identity = identity_of(batch)
+    if not identity:
+        return None
+    made = blake2b(digest_size=16)
+    for key, value in sorted(identity.items()):
+        made.update(b"%d:%s%d:%s" % (len(key), key, len(value), value))
+    made.update(digest_of(fitted))
+    return made.hexdigest()

@@ -10,14 +10,19 @@
 2. Kept are at most `max_rows` and `max_bytes`; one chunk always fits. What does not fit waits until all consumers have
    committed some (`forgets` false), or drives out the oldest (`forgets` true: commits then remove nothing).
 3. A look from an offset gives at least one chunk if there is one, and no more than the limits that were asked for.
-4. What a consumer has committed never goes back. A chunk goes when every consumer has committed it.
+4. A chunk with a name is there once (`has`).
+5. What a consumer has committed never goes back. A chunk goes when every consumer has committed it.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+REMEMBERED: Final = 10_000
+"""Names of so many chunks are known that are kept no more: what is replayed then is known, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,8 @@ class Size:
 
     rows: int
     size_bytes: int
+    name: str = ""
+    """Who it is: a chunk with a name is kept once."""
 
 
 class EgressLog:
@@ -48,6 +55,7 @@ class EgressLog:
         self.rows = 0
         self.size_bytes = 0
         self._sizes: deque[Size] = deque()
+        self._names: OrderedDict[str, None] = OrderedDict()
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._forgets = forgets
@@ -60,6 +68,10 @@ class EgressLog:
     def end(self) -> int:
         """The offset that the next chunk gets."""
         return self.first + len(self._sizes)
+
+    def has(self, name: str) -> bool:
+        """Is a chunk of this name kept, or was it one of the last REMEMBERED?"""
+        return name in self._names
 
     def has_room(self, size: Size) -> bool:
         """May a chunk be added now?"""
@@ -123,6 +135,10 @@ class EgressLog:
         self._sizes.append(size)
         self.rows += size.rows
         self.size_bytes += size.size_bytes
+        if size.name:
+            self._names[size.name] = None
+            while len(self._names) > len(self._sizes) + REMEMBERED:
+                self._names.popitem(last=False)
 
     def _drop(self) -> None:
         size = self._sizes.popleft()

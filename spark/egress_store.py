@@ -1,7 +1,7 @@
 """Egress store: where the chunks of a log are: in memory, or in a directory, where they survive a crash.
 
     directory:   meta               the log's id, what each consumer has committed: written whole
-                 log-000…0042       records from offset 42 on: header (offset, rows, size, CRC-32), data
+                 log-000…0042       records from offset 42 on: header (offset, rows, size, CRC-32, name), data
                  log-000…0067       the next, when one has SEGMENT_BYTES
 
 1. A chunk is durable when `add` has returned.
@@ -27,10 +27,10 @@ from .errors import SparkSourceError
 SEGMENT_BYTES: Final = 8 * 1024 * 1024
 RECENT_BYTES: Final = 8 * 1024 * 1024
 
-_HEADER: Final = struct.Struct(">QIII")
+_HEADER: Final = struct.Struct(">QIII40s")
 _META: Final = "meta"
 _LOG: Final = "log-"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _MAX_BLOB_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -51,7 +51,7 @@ class ChunkStore(Protocol):
         """What is there."""
         ...
 
-    async def add(self, at: int, rows: int, data: bytes) -> None:
+    async def add(self, at: int, size: Size, data: bytes) -> None:
         """Keep a chunk, the next one."""
         ...
 
@@ -79,7 +79,7 @@ class MemoryStore:
         """A new log."""
         return Found(_new_id(), 0, [], {})
 
-    async def add(self, at: int, rows: int, data: bytes) -> None:
+    async def add(self, at: int, size: Size, data: bytes) -> None:
         """See ChunkStore."""
         self._chunks.append(data)
 
@@ -136,13 +136,13 @@ class DirectoryLog:
                 del self._places[at]
         return Found(self._log, max(first, begins), sizes, committed)
 
-    async def add(self, at: int, rows: int, data: bytes) -> None:
+    async def add(self, at: int, size: Size, data: bytes) -> None:
         """See ChunkStore."""
         if not self._files or self._last_bytes >= SEGMENT_BYTES:
             self._files.append(at)
             self._last_bytes = 0
         file = self._files[-1]
-        record = _HEADER.pack(at, rows, len(data), zlib.crc32(data)) + data
+        record = _HEADER.pack(at, size.rows, len(data), zlib.crc32(data), size.name.encode()) + data
         await self._store.append(_name(file), record)
         await self._store.sync()
         self._places[at] = file, self._last_bytes + _HEADER.size, len(data)
@@ -206,12 +206,12 @@ class DirectoryLog:
         if self._places and next(reversed(self._places)) + 1 != file:
             raise SparkSourceError(f"{self._path}: chunks before {file} are missing. Give the bolt another directory")
         while position + _HEADER.size <= len(data):
-            number, rows, size, crc = _HEADER.unpack_from(data, position)
+            number, rows, size, crc, name = _HEADER.unpack_from(data, position)
             begin = position + _HEADER.size
             if number != at or begin + size > len(data) or zlib.crc32(memoryview(data)[begin : begin + size]) != crc:
                 break
             self._places[at] = file, begin, size
-            sizes.append(Size(rows, size))
+            sizes.append(Size(rows, size, name.rstrip(b"\0").decode()))
             at, position = at + 1, begin + size
         if position < len(data):
             if not last:

@@ -10,7 +10,8 @@
    then). Without it the number follows from the plan and `spark.sql.shuffle.partitions`.
 2. Shuffles are written once: each job reads what is there.
 3. A result stays in the JVM until it is read: Python holds one batch at a time. Nothing is read ahead.
-4. Everything here blocks.
+4. What is too large to wait there is never fetched: executors are given a function for it (`run`).
+5. Everything here blocks.
 
 From: pyspark.sql.pandas.conversion and PythonRDD.runJob, which forget which batch is of which partition.
 """
@@ -23,6 +24,15 @@ from typing import Any, Final
 
 from .needs import load
 
+HEAP_SHARE: Final = 20
+"""A partition of more than this part of the heap is pushed: in the JVM it stands three times while it is fetched."""
+
+COMPRESSED: Final = 3
+"""How much larger rows are than the files that hold them."""
+
+UNKNOWN_BYTES: Final = 1 << 60
+"""Spark's estimate where it has none."""
+
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -33,9 +43,10 @@ class GoneError(Exception):
 class TooLargeError(Exception):
     """So many partitions are more than the driver takes at once (spark.driver.maxResultSize)."""
 
-    def __init__(self, partitions: Sequence[int]) -> None:
+    def __init__(self, partitions: Sequence[int], than: str = "spark.driver.maxResultSize") -> None:
         self.partitions = len(partitions)
-        super().__init__(f"partitions {_shown(partitions)} are larger than spark.driver.maxResultSize")
+        self.than = than
+        super().__init__(f"partitions {_shown(partitions)} are larger than {than}")
 
 
 def planned(frame: Any, settings: Mapping[str, Any]) -> Any:
@@ -68,6 +79,22 @@ class Fetching:
             if _is_missing(error):
                 raise GoneError(f"this Spark has no toArrowBatchRdd: {error!s:.200}") from error
             raise
+        self._estimate = _bytes_read(frame)
+        self._heap: int = self._context._jvm.java.lang.Runtime.getRuntime().maxMemory()
+
+    @property
+    def is_large(self) -> bool:
+        """Is a partition, as far as Spark can say before it runs, too large to wait in its JVM?"""
+        return self._estimate // max(1, self.partitions) > self._heap // HEAP_SHARE
+
+    def run(self, partitions: Sequence[int], function: Any, schema: Any) -> list[dict[str, Any]]:
+        """Call a function, as for `mapInArrow`, with these partitions alone, numbered as they are for `fetch`."""
+        if not partitions:
+            return []
+        rdd = load("pyspark").RDD(self._rdd, self._context, _whole_or_not_at_all())
+        called = rdd.mapPartitions(_on_batches(function, schema.serialize().to_pybytes()))
+        found: list[dict[str, Any]] = self._context.runJob(called, list, list(partitions))
+        return found
 
     def fetch(self, partitions: Sequence[int], group: str) -> Fetched:
         """Run a job for these partitions, in this job group. TooLargeError, or what Spark raises."""
@@ -80,7 +107,7 @@ class Fetching:
         try:
             lists = self._rdd.collectPartitions(numbers)
         except Exception as error:
-            if "maxResultSize" in str(error):
+            if "maxResultSize" in str(error) or "OutOfMemoryError" in str(error):
                 raise TooLargeError(partitions) from error
             raise
         sizes = [lists[at].size() for at in range(len(partitions))]
@@ -131,6 +158,57 @@ class Fetched:
         if len(data) != count:
             raise EOFError("Spark's JVM closed the connection in the middle of a partition")
         return data
+
+
+def _whole_or_not_at_all() -> Any:
+    """Reads what Spark's JVM sends to a Python worker, and knows its end from its being cut off.
+
+    PySpark's own do not: if what stands before fails, they end as if all had come, and the partition counted as read.
+    """
+    serializers = load("pyspark.serializers")
+
+    base: Any = serializers.NoOpSerializer
+
+    class Whole(base):  # type: ignore[misc] # within a function: it travels by value
+        def load_stream(self, stream: Any) -> Any:
+            import struct
+
+            while True:
+                head = stream.read(4)
+                length = struct.unpack(">i", head)[0] if len(head) == 4 else None
+                if length == -1:  # SpecialLengths.END_OF_DATA_SECTION
+                    return
+                data = b"" if length is None else stream.read(length)
+                if length is None or len(data) < length:
+                    raise RuntimeError("the input of this task was cut off: what stands before it has failed")
+                yield data
+
+    return Whole()
+
+
+def _on_batches(function: Any, schema: bytes) -> Any:
+    """The function for a partition of Arrow messages. It travels by value: it names nothing of ours."""
+
+    def call(messages: Any) -> Any:
+        import pyarrow as pa
+
+        declared = pa.ipc.read_schema(pa.py_buffer(schema))
+        for batch in function(pa.ipc.read_record_batch(pa.py_buffer(data), declared) for data in messages):
+            yield from batch.to_pylist()
+
+    return call
+
+
+def _bytes_read(frame: Any) -> int:
+    """What the plan reads, as Spark estimates it before it runs. What it has no estimate for counts as nothing."""
+    leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
+    total = 0
+    for at in range(leaves.size()):
+        leaf = leaves.apply(at)
+        size = int(str(leaf.stats().sizeInBytes()))  # py4j gives an int where it fits
+        if size < UNKNOWN_BYTES:
+            total += size * (COMPRESSED if leaf.getClass().getSimpleName() == "LogicalRelation" else 1)
+    return total
 
 
 def cancel(session: Any, group: str) -> None:

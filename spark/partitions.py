@@ -185,6 +185,10 @@ class Partitions:
         begun = self._begun.get(partition)
         return "" if begun is None else str(begun.acked)
 
+    def unread(self) -> list[int]:
+        """Partitions that were not read to their end, those first that are to be compared."""
+        return sorted(self._unread, key=lambda p: (p not in self._suspects, p))
+
     @property
     def waiting(self) -> int:
         """Partitions that nobody has taken."""

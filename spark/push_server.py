@@ -18,7 +18,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -69,6 +69,7 @@ class PushServer:
             with open(tls.ca, encoding="ascii") as file:
                 self._authority = file.read(1 << 20)
         self._closed = threading.Event()
+        self.error: BaseException | None = None
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, 0), family=family, backlog=BACKLOG)
         self._socket.settimeout(_LOOK_S)
@@ -94,6 +95,11 @@ class PushServer:
                 log.warning("somebody who does not know the token was refused: %s", error)
                 sock.close()
         raise EOFError("the push server is closed")
+
+    def failure(self, within_s: float) -> BaseException | None:
+        """What has ended the job, if it ends badly within so long. Blocks."""
+        self._closed.wait(within_s)
+        return self.error
 
     @property
     def is_closed(self) -> bool:
@@ -162,8 +168,28 @@ class PushedLoad:
         return Piece(self.partition, number, digest, batch.num_rows, batch)
 
 
+class UncertainLoad(PushedLoad):
+    """One whose end is only certain when the job has ended well: `over` is told of it."""
+
+    def __init__(self, sock: Any, partition: int, schema: Any, over: Callable[[int], None]) -> None:
+        super().__init__(sock, partition, schema)
+        self._over = over
+
+    def read(self, most: int) -> tuple[list[Piece | End], bool]:
+        """See Load."""
+        items, more = super().read(most)
+        if items and isinstance(items[0], End):
+            self._over(self.partition)
+            return [], False
+        return items, more
+
+
 class PushOpener:
-    """Loads that executors bring. `job` runs them (blocking, to the end), `cancel` ends it."""
+    """Loads that executors bring. `job` runs them (blocking, to the end), `cancel` ends it.
+
+    `certain`: a partition that has come to its end was whole. (What `mapInArrow` is given may end too early: if what
+    stands before fails, PySpark does not tell its function.) If not, partitions end when the job has ended well.
+    """
 
     def __init__(
         self,
@@ -174,7 +200,10 @@ class PushOpener:
         readers: int,
         job: Callable[[PushServer], None],
         cancel: Callable[[], None],
+        certain: bool = True,
     ) -> None:
+        self._certain = certain
+        self._over: list[int] = []
         self.readers = readers
         self._machine = machine
         self._server = server
@@ -198,6 +227,10 @@ class PushOpener:
             load.answer = (BUSY if self._machine.is_taken(load.partition) else NOT_WANTED, "")
         return True
 
+    def confirmed(self) -> Sequence[int]:
+        """See Opener."""
+        return self._over
+
     def ended(self, load: Load) -> None:
         """See Opener. Others may still come, to hear that they are not wanted."""
 
@@ -209,12 +242,17 @@ class PushOpener:
     def _run(self) -> None:
         try:
             self._job(self._server)
+        except BaseException as error:
+            self._server.error = error
+            raise
         finally:
             self._server.close()  # nobody comes any more
 
     def _accepted(self) -> Load:
         sock, partition = self._server.accept()
-        return PushedLoad(sock, partition, self._schema)
+        if self._certain:
+            return PushedLoad(sock, partition, self._schema)
+        return UncertainLoad(sock, partition, self._schema, self._over.append)
 
 
 def by_value() -> None:

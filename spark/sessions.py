@@ -80,7 +80,8 @@ def make_session(
     if is_here(where):
         # Executors of this machine run this Python, with what is installed in it, and not whatever `python3` is.
         os.environ.setdefault("PYSPARK_PYTHON", given.get("spark.pyspark.python", sys.executable))
-    settings = {**_ALWAYS, **(_LOCAL if is_here(where) else {}), "spark.app.name": app_name, **given}
+    ours = {"spark.driver.maxResultSize": _share(given.get("spark.driver.memory", "1g"))}
+    settings = {**_ALWAYS, **ours, **(_LOCAL if is_here(where) else {}), "spark.app.name": app_name, **given}
     builder = sql.SparkSession.builder.master(where)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -94,6 +95,15 @@ def make_session(
         if before is None:  # a session that was there before us is not ours to end
             forget_dead()
         raise SparkUnavailableError(f"Spark does not start on {where}: {why}") from error
+
+
+def _share(memory: str) -> str:
+    """A quarter of the heap: a result stands there more than once while it is fetched. "1g" if it cannot be read."""
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", memory.strip().lower())
+    if found is None:
+        return "1g"
+    units = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+    return f"{max(16, (int(found[1]) * units[found[2]] >> 20) // 4)}m"
 
 
 @dataclass(slots=True)

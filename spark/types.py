@@ -36,6 +36,12 @@ from typing import Any, Final
 from .errors import SparkSourceError
 
 MAX_NESTED: Final = 15
+MOST_ROWS: Final = 100_000
+LEAST_ROWS: Final = 10_000
+CHUNK_BYTES: Final = 32 * 1024 * 1024
+TEXT_BYTES: Final = 40
+NESTED_BYTES: Final = 200
+"""What a text and a nested value are taken to be, on average: nothing says so before they are read."""
 
 _INSTEAD: Final = {
     "YearMonthIntervalType": "cast(%s as int) gives months (of an interval month; of others: extract year and month)",
@@ -77,6 +83,22 @@ def arrow_schema(schema: Any, source: str) -> Any:
     if problems:
         raise SparkSourceError(f"{source} cannot be read as tuples: {'; '.join(problems)}")
     return pa.schema(made)
+
+
+def rows_that_fit(schema: Any) -> int:
+    """How many rows of a pyarrow.Schema make a chunk: MOST_ROWS, or as many as CHUNK_BYTES have room for.
+
+    It follows from the types alone: a run that goes on has chunks of the same size.
+    """
+    width = sum(_width(field.type) for field in schema)
+    return max(LEAST_ROWS, min(MOST_ROWS, CHUNK_BYTES // max(1, width)))
+
+
+def _width(kind: Any) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:  # it has no fixed width
+        return NESTED_BYTES if kind.num_fields else TEXT_BYTES
 
 
 def check_fields(found: Sequence[str], declared: Sequence[str], source: str) -> None:

@@ -19,7 +19,7 @@ from aiostorm.spark.partitions import Partitions
 from aiostorm.spark.push_server import PushedLoad, PushOpener, PushServer
 from aiostorm.spark.pushing import send_partition
 from aiostorm.spark.sessions import brief
-from aiostorm.spark.types import arrow_schema
+from aiostorm.spark.types import arrow_schema, rows_that_fit
 from tests.spark.conftest import in_thread
 from tests.spark.test_batch_spout import Chunks, counting, eventually, finished, ids, made, off_loop
 
@@ -130,13 +130,96 @@ def test_what_is_too_large_says_so(spark: Any) -> None:
 
 
 async def test_a_job_that_fails_is_tried_again_and_given_up(spark: Any, tmp_path: Path) -> None:
-    sql = "select if(id = 77, raise_error('boo'), id) as id from range(0, 100, 1, 4)"
+    """Spark's Python worker dies each time."""
+
+    def crash(batches: Any) -> Any:
+        import os
+
+        for batch in batches:
+            if 77 in batch.column(0).to_pylist():
+                os._exit(1)
+            yield batch
+
+    frame = await off_loop(lambda: spark.range(0, 100, 1, 4).mapInArrow(crash, "id long"))
     bolt = Chunks()
-    spout = SparkBatchSpout(sql=sql, fields="id", chunk_rows=10, ahead=1)
+    spout = SparkBatchSpout(frame, chunk_rows=10, ahead=1)
     topology = counting(spout, bolt, 1, **{"topology.restart.backoff.secs": [0.0]})
-    with pytest.raises(TopologyFailedError, match="boo"):
+    with pytest.raises(TopologyFailedError, match="exited unexpectedly"):
         await finished(topology)
     assert sorted(bolt.ids) == list(range(75))  # what came before it, once
+
+
+@pytest.mark.parametrize("kind", ["python", "sql"])
+@pytest.mark.parametrize("way", ["fetch", "push"])
+async def test_an_error_in_the_users_code_runs_the_job_once(spark: Any, tmp_path: Path, kind: str, way: Any) -> None:
+    calls = str(tmp_path / "calls")
+
+    def bad(batches: Any) -> Any:
+        for _ in batches:
+            with open(calls, "a") as file:
+                file.write("x")
+            raise ValueError("boo")
+        yield from batches
+
+    if kind == "python":
+        frame = await off_loop(lambda: spark.range(0, 10, 1, 1).mapInArrow(bad, "id long"))
+    else:
+        frame = await off_loop(lambda: spark.sql("select cast(concat('boo', id) as int) a from range(0, 10, 1, 1)"))
+    with pytest.raises(TopologyFailedError, match="boo"):
+        await finished(counting(SparkBatchSpout(frame, way=way), Chunks()))
+    if kind == "python":
+        assert await asyncio.to_thread(Path(calls).read_text) == "x"
+
+
+def test_what_is_large_for_the_heap_is_pushed(spark: Any) -> None:
+    """Judged before it runs: a partition of 20 M rows ended the JVM, and one of 8 M."""
+
+    def work() -> None:
+        assert Fetching(planned(spark.range(0, 20_000_000, 1, 1), OFF)).is_large
+        assert Fetching(planned(spark.range(0, 8_000_000, 1, 1), OFF)).is_large
+        assert not Fetching(planned(spark.range(0, 20_000_000, 1, 32), OFF)).is_large
+        unknown = spark.createDataFrame(spark.sparkContext.parallelize([(1,)]), "a int")
+        assert not Fetching(planned(unknown, OFF)).is_large
+
+    in_thread(work)
+
+
+def test_partitions_of_the_same_numbers_are_given_to_a_function(spark: Any) -> None:
+    """What fetching.py relies on to push: these partitions alone, also those that adaptive execution has made."""
+
+    def numbers(batches: Any) -> Any:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for batch in batches:
+            rows = batch.num_rows
+            yield pa.record_batch({"partition": pa.array([context.partitionId()]), "rows": pa.array([rows])})
+
+    def work() -> None:
+        frame = made(spark, 1_000, 4)
+        fetching = Fetching(planned(frame, OFF))
+        found = fetching.run([1, 3], numbers, arrow_schema(frame.schema, "it"))
+        assert [(row["partition"], row["rows"]) for row in found] == [(p, n) for p in (1, 3) for n in (100, 100, 50)]
+        grouped = made(spark, 1_000, 4).groupBy("text").count()
+        fetching = Fetching(planned(grouped, {**OFF, "spark.sql.adaptive.enabled": "true"}))
+        found = fetching.run([0], numbers, arrow_schema(grouped.schema, "it"))
+        assert sum(row["rows"] for row in found) == 1_000
+
+    in_thread(work)
+
+
+def test_what_is_chosen_for_the_user() -> None:
+    def adaptive(**given: Any) -> bool:
+        return SparkBatchSpout(sql="select 1 a", fields="a", **given)._source.adaptive
+
+    assert adaptive()
+    assert not adaptive(progress="/p")
+    assert not adaptive(way="push")
+    assert adaptive(progress="/p", adaptive=True)
+    assert rows_that_fit(pa.schema([("a", pa.int64())])) == 100_000
+    assert rows_that_fit(pa.schema([(f"c{n}", pa.string()) for n in range(20)])) == 41_943
+    assert rows_that_fit(pa.schema([(f"c{n}", pa.list_(pa.int64())) for n in range(50)])) == 10_000
 
 
 async def test_a_topology_that_is_killed_leaves_no_job_and_no_thread(spark: Any) -> None:

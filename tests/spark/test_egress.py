@@ -46,6 +46,40 @@ class Reader:
         self.caller.close()
 
 
+class Twice(BasicBolt):
+    """Hands each chunk on, and fails its tree afterwards, once."""
+
+    outputs = FIELDS
+
+    def prepare(self, context: Any) -> None:
+        self.seen: set[str] = set()
+
+    async def execute_arrow(self, batch: Any, collector: Any) -> None:
+        collector.emit_arrow(batch)
+        await collector.drain()
+        name = batch.schema.metadata[b"aiostorm.chunk"].decode()
+        if name not in self.seen:
+            self.seen.add(name)
+            raise ValueError("once more")
+
+
+@pytest.mark.parametrize("kept_on", ["disk", "memory"])
+async def test_a_chunk_that_is_replayed_is_kept_once(tmp_path: Path, kept_on: str) -> None:
+    directory = tmp_path / "log" if kept_on == "disk" else None
+    for life in range(2):
+        builder = TopologyBuilder()
+        builder.set_spout("in", SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in")))
+        builder.set_bolt("twice", Twice()).shuffle_grouping("in")
+        egress = SparkEgressBolt(endpoints=str(tmp_path / "out"), directory=directory)
+        builder.set_bolt("out", egress).shuffle_grouping("twice")
+        async with running(builder.create_topology()), Reader(tmp_path / "out") as reader:
+            await asyncio.to_thread(write, into(tmp_path / "in"), [batch(n) for n in range(0, 50, 10)], name="same")
+            kept = await reader.look()
+            # The same write in the next life of the topology: kept on disk it is known.
+            assert (kept.first, kept.end) == (0, 5), life
+            assert sorted(await reader.fetch(kept.log, 0, 5)) == list(range(50))
+
+
 async def test_what_comes_out_is_read_and_goes(tmp_path: Path) -> None:
     egress = SparkEgressBolt(endpoints=str(tmp_path / "out"))
     spout = SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in"))

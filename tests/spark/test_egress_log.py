@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.spark.egress_log import EgressLog, Size
+from aiostorm.spark.egress_log import REMEMBERED, EgressLog, Size
 
 
 def log(
@@ -22,6 +22,21 @@ def test_it_is_full_until_something_is_committed() -> None:
     assert not kept.trim("a", 1)
     assert kept.has_room(Size(10, 1))
     assert (kept.first, kept.end, kept.rows) == (1, 2, 10)
+
+
+def test_a_chunk_with_a_name_is_known_also_when_it_is_kept_no_more() -> None:
+    kept = log()
+    kept.add(Size(1, 1, "a"))
+    kept.add(Size(1, 1))
+    assert (kept.has("a"), kept.has(""), kept.has("b")) == (True, False, False)
+    kept.trim("a", 2)
+    assert (kept.first, kept.has("a")) == (2, True)
+    for number in range(REMEMBERED + 1):
+        kept.add(Size(1, 0, str(number)))
+        kept.trim("a", kept.end)
+    assert not kept.has("a")
+    again = EgressLog("log", ("a",), max_rows=9, max_bytes=9, sizes=[Size(1, 1, "x")])
+    assert again.has("x")
 
 
 def test_what_is_larger_than_all_goes_alone() -> None:

@@ -17,7 +17,7 @@ async def filled(path: Path, chunks: int) -> str:
     store = DirectoryLog(str(path))
     found = await store.open()
     for at in range(len(found.sizes) + found.first, chunks):
-        await store.add(at, 3, b"%d " % at * 100)
+        await store.add(at, Size(3, 0, f"name/{at}"), b"%d " % at * 100)
     await store.close()
     return found.log
 
@@ -29,7 +29,7 @@ async def test_what_was_kept_is_there_in_the_next_life(tmp_path: Path, monkeypat
     store = DirectoryLog(str(tmp_path / "log"))
     found = await store.open()
     assert (found.log, found.first, len(found.sizes), found.committed) == (name, 0, 20, {})
-    assert found.sizes[0] == Size(3, 200)
+    assert found.sizes[0] == Size(3, 200, "name/0")
     assert [await store.read(at) for at in range(20)] == [b"%d " % at * 100 for at in range(20)]
     await store.trim(11, {"spark": 11})
     with pytest.raises(KeyError):
@@ -41,7 +41,7 @@ async def test_what_was_kept_is_there_in_the_next_life(tmp_path: Path, monkeypat
     store = DirectoryLog(str(tmp_path / "log"))
     found = await store.open()
     assert (found.log, found.first, len(found.sizes), found.committed) == (name, 11, 9, {"spark": 11})
-    await store.add(20, 1, b"x")
+    await store.add(20, Size(1, 1), b"x")
     assert await store.read(20) == b"x"
     await store.close()
 
@@ -67,7 +67,7 @@ async def test_what_was_cut_short_is_cut_off(tmp_path: Path) -> None:
         store = DirectoryLog(str(tmp_path / "log"))
         found = await store.open()
         assert len(found.sizes) == 2
-        await store.add(2, 3, b"2 " * 100)
+        await store.add(2, Size(3, 0, "name/2"), b"2 " * 100)
         await store.close()
         assert file.read_bytes() == data
 
@@ -102,7 +102,7 @@ async def test_memory_keeps_and_lets_go() -> None:
     store = MemoryStore()
     await store.open()
     for at in range(3):
-        await store.add(at, 1, b"%d" % at)
+        await store.add(at, Size(1, 1), b"%d" % at)
     await store.trim(2, {})
     assert await store.read(2) == b"2"
     with pytest.raises(KeyError):
