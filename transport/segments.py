@@ -110,12 +110,9 @@ def pack_items(origin: Origin, items: Sequence[Any]) -> PackedItems:
     columns: list[Any] = []
     worst: UnsendableError | None = None
     for name, values in zip(origin.fields, fields, strict=True):
-        plain = pack_plain_column(values)
-        if plain is not None:
-            columns.append(plain)
-            continue
         try:
-            columns.append((pack_column(values),))
+            plain = pack_plain_column(values)
+            columns.append((pack_column(values),) if plain is None else plain)
         except UnsendableError as error:
             if worst is None or (error.offset or 0) < (worst.offset or 0):
                 worst = UnsendableError(error.reason, error.path, where=_where(origin, name), offset=error.offset)

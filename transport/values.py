@@ -9,7 +9,9 @@
    but registered records. Nothing is allocated that is not there (scan.py).
 3. msgpack's arrays are tuples; its maps are dicts whose keys are str. Lists and other dicts are extensions
    (extensions.py has the table).
-4. A container of plain values is one call of msgpack: only what holds others is walked in Python.
+4. The size of a text, of bytes, of an array and the length of a container are looked at before anything is copied: a
+   gigabyte would hold the loop until its worker is taken for frozen, again and again.
+5. A container of plain values is one call of msgpack: only what holds others is walked in Python.
 
 Storm serializes with Kryo, by registered classes, else with Java's serialization (depart: there is no fallback).
 """
@@ -30,6 +32,7 @@ from . import extensions as ext
 from .errors import UnreadableError, UnsendableError
 from .records import advice, decode_enum, encode_enum, make_record, record_of
 from .scan import CHECKED_BYTES, MAX_DEPTH, MAX_ITEMS, scan
+from .sizes import allow, allow_for, check_length, check_size, check_sizes
 
 PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes})
 """What msgpack has a form for."""
@@ -45,13 +48,17 @@ WRONG: Final = (ValueError, TypeError, ArithmeticError, LookupError, RecursionEr
 
 def pack_value(value: object, max_items: int = MAX_ITEMS) -> bytes:
     """The bytes of a value. UnsendableError if it, or what it holds, has none, or if it is more values than that."""
+    before = allow_for(max_items)
     try:
+        check_size(value)
         try:
             packed = _pack(_walk(value, 0, PLAIN))
         except (OverflowError, UnicodeEncodeError):  # rare: a big int or a surrogate somewhere
             packed = _pack(_walk(value, 0, _CERTAIN))
     except RecursionError:
         raise UnsendableError(f"it is nested more than {MAX_DEPTH} deep") from None
+    finally:
+        allow(before)
     check_items(packed, MAX_DEPTH, max_items)
     return packed
 
@@ -99,6 +106,7 @@ def unpack_message(data: bytes | memoryview, refs: RefTable) -> Any:
 
 def pack_column(values: Sequence[object]) -> bytes:
     """An array of values, each as deep as one may be alone. UnsendableError with the `offset` of the first to blame."""
+    check_sizes(values)
     try:
         return _pack(_walk_column(values, PLAIN))
     except (OverflowError, UnicodeEncodeError):
@@ -115,8 +123,9 @@ def unpack_column(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> tuple
 
 
 def pack_plain_column(values: Sequence[object]) -> bytes | None:
-    """The same in one call of msgpack, for values that are all plain; else None."""
+    """The same in one call of msgpack, for values that are all plain; else None. UnsendableError as pack_column."""
     if PLAIN.issuperset(map(type, values)):
+        check_sizes(values)
         try:
             return pack_plain(values)
         except (OverflowError, UnicodeEncodeError):  # an int beyond 64 bits, a str with surrogates
@@ -214,6 +223,11 @@ def _walk_column(values: Sequence[Any], plain: frozenset[type]) -> list[Any]:
 
 def _walk_all(values: Sequence[Any], depth: int, plain: frozenset[type], step: str) -> Sequence[Any]:
     _check_depth(depth)
+    check_length(values)
+    try:
+        check_sizes(values)
+    except UnsendableError as error:
+        raise error.inside(step.format(error.offset)) from None
     if plain.issuperset(map(type, values)):
         return values
     made: list[Any] = []
@@ -227,6 +241,12 @@ def _walk_all(values: Sequence[Any], depth: int, plain: frozenset[type], step: s
 
 def _walk_dict(value: dict[Any, Any], depth: int, plain: frozenset[type]) -> Any:
     _check_depth(depth)
+    check_length(value)
+    try:
+        check_sizes(tuple(value.values()))
+    except UnsendableError as error:
+        key = next(key for at, key in enumerate(value) if at == error.offset)
+        raise error.inside(f"[{key!r:.40}]") from None
     if plain is PLAIN and _STR.issuperset(map(type, value)):
         if plain.issuperset(map(type, value.values())):
             return value
