@@ -181,11 +181,17 @@ def run(
         from .cli_progress import choose_display
         from .cli_run import Job
         from .cli_signals import Interrupts
+        from .cli_start import check_open_files, check_title, take_credentials
 
+        take_credentials()
+        check_open_files(workers + remote_workers)
+        if name is not None:
+            check_title(name)
         _log_to(logging.StreamHandler(), log_level)
         found, topology = _load(target, args)
         config = _settings(file, settings, topology.config)
         title = name or topology.name or found
+        check_title(title)
         display = choose_display(title, config.mailbox_high_mark, quiet=quiet)
         spread = None
         spark_settings: dict[str, str] = {}

@@ -23,6 +23,7 @@ import click
 from .actors import loop_factory
 from .cli_run import Spread
 from .cli_signals import Interrupts
+from .cli_start import taken
 from .cluster import (
     CHILD_LEASE_S,
     LEASE_S,
@@ -67,7 +68,7 @@ def security_of(
     elif token_file is not None:
         credentials = Credentials.from_file(token_file)
     else:
-        credentials = Credentials.from_environment()
+        credentials = Credentials.from_environment(taken())
     if tls_cert is None and tls_key is None and tls_ca is None:
         return Security(credentials, None, insecure)
     if tls_cert is None or tls_key is None or tls_ca is None:

@@ -12,6 +12,9 @@ from .cli_errors import errors
 SPARE: Final = object()
 """Who runs `worker` as this was a spare before."""
 
+OTHERS: Final = 1
+"""Other processes that a worker speaks to, at least."""
+
 MAX_ARGUMENTS_BYTES: Final = 64 * 1024
 
 debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors in the target or configuration.")
@@ -104,8 +107,12 @@ def worker(
     child = die_with_parent() or click.get_current_context().obj is SPARE
     with errors(debug=debug):
         from .cli_signals import Interrupts
+        from .cli_start import check_open_files, check_worker_name, take_credentials
         from .cli_worker import log_here, look_in, options_of, run_worker, security_of
 
+        take_credentials()
+        check_worker_name(name)
+        check_open_files(OTHERS)
         log_here(log_level, child=child)
         look_in(paths)
         options = options_of(name, connect, listen, targets, child=child)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .headquarters import Site
     from .local import LocalCluster, cleanup_ctx, lifespan, running
     from .messages import DRIVER, PARENT, WORKER
+    from .names import check_name
     from .pulse import DialledBeats, LineBeats, Pulse
     from .running_topology import RunningTopology, State
     from .site import ProcessSite
@@ -56,6 +57,7 @@ __all__ = [
     "WorkerStatus",
     "WorkerTaskError",
     "ask",
+    "check_name",
     "cleanup_ctx",
     "find",
     "lifespan",
@@ -74,6 +76,7 @@ _LATER = {
     "headquarters": "Site",
     "local": "LocalCluster cleanup_ctx lifespan running",
     "messages": "DRIVER PARENT WORKER",
+    "names": "check_name",
     "pulse": "DialledBeats LineBeats Pulse",
     "running_topology": "RunningTopology State",
     "site": "ProcessSite",

@@ -18,6 +18,7 @@ from ..actors import ActorSystem, Clock, DeadLetter, Decision, Rng
 from ..tasks import Wire, describe, direct
 from ..topology import Config, Segment, Topology
 from .body import Body, GaveUp, Part
+from .names import check_name
 from .running_topology import RunningTopology
 from .targets import load_topology, target_of
 
@@ -104,8 +105,7 @@ class LocalCluster:
         if not self._runs:
             ended = "the cluster has ended" if self._has_ended else "the cluster does not run yet"
             raise RuntimeError(f"{ended}: submit within `async with LocalCluster() as cluster`")
-        if not name or "/" in name:
-            raise ValueError(f"a topology's name is not empty and has no '/': {name!r}")
+        check_name(name)
         if name in self._topologies:
             raise ValueError(f"a topology named {name!r} is running: kill it first, or choose another name")
         target = topology if isinstance(topology, str) else ""

@@ -22,6 +22,10 @@ from .tuples import DEFAULT_STREAM
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 NAME_RULE = "1 to 128 letters, digits, '_', '.' or '-'"
 
+STREAM_NAME = re.compile(r"[A-Za-z0-9_.$@#%&*+=~^|!?<>,;()\[\]{}-]{1,128}")
+STREAM_RULE = "1 to 128 characters of ASCII, without blanks, quotes, ':', '/' or '\\'"
+"""As in Storm, where a stream may be called `$late`."""
+
 DEAD_LETTER_FIELDS = Fields("message_id", "stream", "values", "reason", "error", "attempts")
 """The fields of `DEAD_LETTER_STREAM`."""
 
@@ -61,8 +65,8 @@ def read_outputs(outputs: Any) -> tuple[dict[str, StreamDecl], list[str]]:
     declared: dict[str, StreamDecl] = {}
     problems: list[str] = []
     for name, given in streams.items():
-        if not isinstance(name, str) or not NAME.fullmatch(name) or name.startswith("__"):
-            problems.append(f"outputs: {name!r} is not a stream name ({NAME_RULE}, not starting with '__')")
+        if not isinstance(name, str) or not STREAM_NAME.fullmatch(name) or name.startswith("__"):
+            problems.append(f"outputs: {name!r} is not a stream name ({STREAM_RULE}, not starting with '__')")
             continue
         try:
             declared[name] = _declaration(given)

@@ -16,6 +16,7 @@ from .authentication import Identity
 from .blocking import BlockingConnection
 from .blocking import dial as dial_blocking
 from .courier import Courier, Gatherer
+from .credentials import VARIABLE as CREDENTIALS_VARIABLE
 from .credentials import Credentials, Secret, new_token, read_private
 from .credit import Allowance, Quota, shares
 from .errors import (
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from .websockets import WebSocketNetwork
 
 __all__ = [
+    "CREDENTIALS_VARIABLE",
     "MAX_BUFFERED_BYTES",
     "MAX_FRAME_BYTES",
     "MAX_MESSAGE_BYTES",

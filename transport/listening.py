@@ -27,10 +27,13 @@ from typing import Final, cast
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
+from ..actors import LoopClock
 from .addresses import Address, TcpAddress, UnixAddress, check_exposure, is_loopback, parse_address
 from .admission import UNIX_HOST, Admission, AdmissionLimits, refusal
 from .bound_sockets import BoundSocket, bound_tcp, bound_unix
+from .complaints import Complaints
 from .errors import NetworkError
+from .masking import ClientFrames
 from .network import Connection
 from .security import Security
 from .websocket_connection import CLOSE_S, MAX_MESSAGE_BYTES, Tap, WebSocketConnection
@@ -71,6 +74,7 @@ class Reception:
         self.tls = security.server_context()
         self.binding = security.own_binding()
         self.admission = Admission(limits)
+        self.complaints = Complaints(LoopClock(), _log)
         self._listeners: set[WebSocketListener] = set()
         self.http = web.Server(
             _serve,
@@ -174,7 +178,7 @@ class WebSocketListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                _log.warning("%s: no connection can be accepted for now: %s", self.address, error)
+                self.reception.complaints.warn("%s: no connection can be accepted for now: %s", self.address, error)
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(listening)
                 loop.call_later(_ACCEPT_AGAIN_S, self._begin, listening)
@@ -186,7 +190,7 @@ class WebSocketListener:
             try:
                 made, _ = await asyncio.get_running_loop().sock_accept(listening)
             except OSError as error:
-                _log.warning("%s: no connection can be accepted for now: %s", self.address, error)
+                self.reception.complaints.warn("%s: no connection can be accepted for now: %s", self.address, error)
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
             else:
                 self._take(made)
@@ -202,7 +206,9 @@ class WebSocketListener:
         caller = _Caller(self, made, where)
         leaves = self.reception.admission.came(caller, where)
         if leaves is None:
-            _log.warning("%s: too many connections from %s: one more is turned away", self.address, where)
+            self.reception.complaints.warn(
+                "%s: too many connections from %s: one more is turned away", self.address, where
+            )
             made.close()
             return
         for stranger in leaves:
@@ -222,6 +228,7 @@ class _Caller(Tap):
         self._made = made
         self._reception = listener.reception
         self._counted = True
+        self._frames: ClientFrames | None = None  # once it has its websocket
         limit_s = self._reception.limits.stranger_s
         self._deadline = asyncio.get_running_loop().call_later(limit_s, self._too_late)
 
@@ -233,7 +240,7 @@ class _Caller(Tap):
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: self, self._made, ssl=tls, **timings)
         except (OSError, ssl.SSLError, TimeoutError) as error:
-            _log.warning("%s: %s is turned away: %s", self.listener.address, self.where, error)
+            self._reception.complaints.warn("%s: %s is turned away: %s", *self._places(), error)
             self._made.close()
         finally:
             if self.inner is None:
@@ -265,8 +272,17 @@ class _Caller(Tap):
             with contextlib.suppress(OSError):  # it has gone
                 self._made.shutdown(socket.SHUT_RDWR)
 
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the peer's."""
+        if self._frames is not None and not self._frames.feed(data):
+            self._reception.complaints.warn("%s: %s sends frames without a mask: it is turned away", *self._places())
+            self.transport.abort()
+            return
+        super().data_received(data)
+
     def upgraded(self, made: web.WebSocketResponse) -> None:
         """It has its websocket."""
+        self._frames = ClientFrames()
         self.listener.callers.discard(self)
         self.budget_bytes = self._reception.limits.stranger_bytes
         if self._reception.security.credentials is None:
@@ -290,8 +306,11 @@ class _Caller(Tap):
             hosts.append(TcpAddress(str(here[0]), int(here[1])))
         return [host for host in hosts if isinstance(host, TcpAddress)]
 
+    def _places(self) -> tuple[str, str]:
+        return self.listener.address, self.where
+
     def _too_late(self) -> None:
-        _log.info("%s: %s has not said who it is in time", self.listener.address, self.where)
+        self._reception.complaints.warn("%s: %s has not said who it is in time", *self._places(), level=logging.INFO)
         self.abort()
 
     def _left(self) -> None:
@@ -318,7 +337,8 @@ async def _serve(request: web.BaseRequest) -> web.StreamResponse:
     headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers)
     status = refusal(request.method, request.path_qs, headers, caller.hosts()) or await _upgrade(request, caller)
     level = logging.DEBUG if status == _GONE else logging.WARNING
-    _log.log(level, "%s: a request from %s is refused: %s", caller.listener.address, caller.where, status)
+    complaints = caller.listener.reception.complaints
+    complaints.warn("%s: a request from %s is refused: %s", caller.listener.address, caller.where, status, level=level)
     return _answer(status)
 
 

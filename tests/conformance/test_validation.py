@@ -124,7 +124,7 @@ async def test_many_tasks(local_cluster: LocalCluster) -> None:
 async def test_a_bad_name(local_cluster: LocalCluster) -> None:
     topology = word_counts(lambda counter: counter.shuffle_grouping("1"))
     for name in ("test/aaa", ""):
-        with pytest.raises(ValueError, match="a topology's name is not empty and has no '/'"):
+        with pytest.raises(ValueError, match="a topology's name is 1 to 128 printable characters"):
             await local_cluster.submit(name, topology)
     assert not local_cluster.topologies
 

@@ -20,6 +20,7 @@ from aiostorm.topology import (
     bolt,
     spout,
 )
+from aiostorm.topology.streams import read_outputs
 
 from .parts import Count, Lines, Mine, Split
 
@@ -351,3 +352,18 @@ def test_every_mistake_comes_at_once_and_once() -> None:
         builder.set_bolt("a", Split).shuffle_grouping("lines")
 
     assert len(problems(declare)) == 5
+
+
+@pytest.mark.parametrize(
+    "name", ["$late", "late$", "$metrics", "a@b", "x#1", "a,b", "late-tuples", "late_tuples", "{a}"]
+)
+def test_streams_may_have_the_names_that_storm_allows(name: str) -> None:
+    outputs, problems = read_outputs({name: "x"})
+    assert not problems
+    assert name in outputs
+
+
+@pytest.mark.parametrize("name", ["$la te", "a:b", "a/b", "a\\b", "a\nb", "'a'", "", "n" * 129])
+def test_but_none_with_blanks_quotes_and_what_places_are_told_by(name: str) -> None:
+    _, problems = read_outputs({name: "x"})
+    assert "is not a stream name" in problems[0]

@@ -1,0 +1,23 @@
+"""Names: what a running topology may be called. Files, actors, log lines and commands have the name in them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MOST: Final = 128
+
+
+def check_name(name: str) -> None:
+    """ValueError, in one line, if a topology cannot be called so."""
+    wrong = (
+        not 0 < len(name) <= MOST
+        or not name.isprintable()
+        or any(character.isspace() or character in "/\\" for character in name)
+        or name.startswith(".")
+        or ".." in name
+    )
+    if wrong:
+        raise ValueError(
+            f"a topology's name is 1 to {MOST} printable characters, without blanks, '/', '\\' or '..', and begins "
+            f"with no '.': {name[: 2 * MOST]!r}"
+        )

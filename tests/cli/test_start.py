@@ -1,0 +1,94 @@
+"""What is looked at before a command loads code of the user's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aiostorm.cli_start import taken
+from aiostorm.cluster import check_name
+from aiostorm.transport import CREDENTIALS_VARIABLE, Credentials
+
+from .conftest import JOBS, Command
+
+WRONG = [
+    "../x",
+    "..",
+    "a/b",
+    "a\\b",
+    "a b",
+    "a\tb",
+    "a\nb",
+    "\x1b[2J",
+    "a\x00",
+    ".hidden",
+    "a..b",
+    "",
+    "n" * 129,
+    "\u200e",
+]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_name_that_is_no_name_is_refused_in_one_line(name: str, aiostorm: Command) -> None:
+    with pytest.raises(ValueError, match="a topology's name is 1 to 128 printable characters"):
+        check_name(name)
+    if name and "\x00" not in name:
+        outcome = aiostorm("run", "--name", name, f"{JOBS}:topology")
+        assert outcome.code == 2
+        assert outcome.out == ""
+        assert len(outcome.err.splitlines()) == 1
+        assert outcome.err.startswith("Error: --name: a topology's name is")
+
+
+@pytest.mark.parametrize("name", ["word-count", "word_count", "a.b", "größe", "x", "n" * 128, "a@b:c"])
+def test_other_names_are_taken(name: str) -> None:
+    check_name(name)
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "..", "", "a\nb"])
+def test_so_is_that_of_a_worker(name: str, aiostorm: Command) -> None:
+    outcome = aiostorm("worker", "--name", name, "--connect", "127.0.0.1:1", "--target", "jobs")
+    assert outcome.code == 2
+    assert len(outcome.err.splitlines()) == 1
+    assert outcome.err.startswith("Error: --name:")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
+@pytest.mark.parametrize(
+    "words", [["run", "--workers", "2", "examples.word_count:topology"], ["worker", "--name", "w"]]
+)
+def test_too_few_open_files_are_said_at_once(words: list[str]) -> None:
+    more = ["--connect", "127.0.0.1:1", "--target", "jobs"] if words[0] == "worker" else []
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)); "
+        f"from aiostorm.cli import cli; cli({[*words, *more]!r}, prog_name='aiostorm')"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert found.returncode == 2
+    assert "at most 24 files may be open here, and" in found.stderr
+    assert "ulimit -n 1024" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_the_token_is_taken_out_of_the_environment(
+    aiostorm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's module is loaded then, and what it starts has its environment."""
+    (tmp_path / "looks_jobs.py").write_text(
+        f"import os\nassert {CREDENTIALS_VARIABLE!r} not in os.environ\nraise SystemExit('it was not there')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    line = Credentials.new("test").to_bytes().decode()
+    monkeypatch.setenv(CREDENTIALS_VARIABLE, line)
+    outcome = aiostorm("run", "looks_jobs")
+    assert "it was not there" in outcome.err
+    assert CREDENTIALS_VARIABLE not in os.environ
+    assert taken() == {CREDENTIALS_VARIABLE: line}
+    monkeypatch.setenv(CREDENTIALS_VARIABLE, line)
+    aiostorm("worker", "--name", "w", "--connect", "10.0.0.2:6700", "--target", "jobs")
+    assert CREDENTIALS_VARIABLE not in os.environ
