@@ -103,10 +103,12 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
         pulse.stop()
 
 
-def options_of(name: str, parent: str, listen: str, targets: Sequence[str], *, child: bool) -> WorkerOptions:
+def options_of(
+    name: str, parent: str, listen: str, targets: Sequence[str], *, child: bool, any_code: bool = False
+) -> WorkerOptions:
     """With what this process knows of itself. `child`: it dies with its parent."""
     lease_s = CHILD_LEASE_S if child else LEASE_S
-    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), lease_s, tuple(targets))
+    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), lease_s, tuple(targets), any_code)
 
 
 def look_in(paths: Sequence[str]) -> None:

@@ -75,6 +75,9 @@ def security_options(command: Any) -> Any:
     metavar="TARGET",
     help="What it may be told to load, as `aiostorm run` has it; with any arguments, if it names none. Repeatable.",
 )
+@click.option(
+    "--allow-different-code", "any_code", is_flag=True, help="Work with another version of the topology's code."
+)
 @click.option("--path", "paths", multiple=True, metavar="DIR", help="Look for modules there, too. May be repeated.")
 @click.option(
     "--loop", type=click.Choice(["auto", "uvloop", "asyncio"]), default="auto", show_default=True, help="Event loop."
@@ -95,6 +98,7 @@ def worker(
     listen: str,
     targets: tuple[str, ...],
     paths: tuple[str, ...],
+    any_code: bool,
     loop: str,
     log_level: str,
     from_stdin: bool,
@@ -115,7 +119,7 @@ def worker(
         check_open_files(OTHERS)
         log_here(log_level, child=child)
         look_in(paths)
-        options = options_of(name, connect, listen, targets, child=child)
+        options = options_of(name, connect, listen, targets, child=child, any_code=any_code)
         code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)
     sys.exit(code)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from .messages import Connect, GaveUp, Load, Seen
@@ -21,6 +22,11 @@ class Chief(Protocol):
     @property
     def target(self) -> str:
         """What its workers may load."""
+        ...
+
+    @property
+    def code(self) -> Mapping[str, str]:
+        """What the topology is made of here (see fingerprint)."""
         ...
 
     def order(self, station: Station) -> Load:

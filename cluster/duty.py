@@ -5,8 +5,8 @@
 
 1. A topology is imported by its import string, once, and only one that the worker was started for: on its own command
    line stand what it may load and where it looks for modules. What is in a message is data, never code.
-2. A topology that looks different here from the parent's (another version of the module) is refused: task ids would
-   mean different things.
+2. Code that is not the parent's (see fingerprint) is refused, unless the worker was started for any; a topology that
+   looks different here always is: task ids would mean different things.
 3. What the user's code or configuration makes impossible is Trouble. Anything else ends the worker with its traceback.
 
 From: Storm's Worker and WorkerState; theirs read the assignment from ZooKeeper.
@@ -27,9 +27,11 @@ from ..tasks import describe
 from ..topology import Config, ConfigError, Topology, TopologyError
 from ..transport import UnsendableError, pack_value
 from .body import Part
+from .fingerprint import code_of, fingerprint
 from .hosting import Hosting
 from .idle import QuietReport
 from .messages import (
+    CODE_DIFFERS,
     PIECE_BYTES,
     RESULT_ITEMS,
     AskQuiet,
@@ -60,6 +62,9 @@ TOLD_BYTES: Final = 192 * 1024
 
 SAID_CHARACTERS: Final = 20_000
 """Of a text that says why something cannot be done."""
+
+SAID_MODULES, SAID_NAME = 2000, 200
+"""Of what a topology's code is: so many are told, and so much of each."""
 
 PROBLEMS: Final = 10
 """Of a configuration or a topology that are told."""
@@ -92,6 +97,8 @@ class Duty:
         tell_parent: Callable[[object], None],
         loader: Loader = load,
         targets: Sequence[str] = (),
+        *,
+        any_code: bool = False,
     ) -> None:
         self.worker = node.name
         self.life = int.from_bytes(system.rng.token_bytes(8), "big") >> 1
@@ -112,6 +119,7 @@ class Duty:
         self._tell_parent = tell_parent
         self._loader = loader
         self._targets = targets
+        self._any_code = any_code
         self._ordered = False
 
     @property
@@ -133,6 +141,11 @@ class Duty:
             topology = self._loader(order.target, order.arguments)
         except TargetError as error:
             return Trouble("TargetError", (str(error)[:SAID_CHARACTERS],))
+        if order.code and not self._any_code:
+            code = code_of(order.target)
+            if fingerprint(code) != order.code:
+                said = [text[:SAID_NAME] for pair in sorted(code.items()) for text in pair]
+                return Trouble(CODE_DIFFERS, tuple(said[: 2 * SAID_MODULES]))
         if (shape := shape_of(topology)) != order.shape:
             return Trouble("TopologyError", (_other_version(order.target, self.worker, shape, order.shape),))
         self._loaded = order, topology

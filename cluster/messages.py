@@ -35,6 +35,9 @@ DRIVER: Final = "driver"
 
 BUILDER, STEWARD = "builder", "steward"
 
+CODE_DIFFERS: Final = "CodeDiffers"
+"""The kind of a Trouble."""
+
 PIECE_BYTES: Final = 512 * 1024
 
 RESULT_ITEMS: Final = 10_000_000
@@ -45,7 +48,8 @@ RESULT_ITEMS: Final = 10_000_000
 class Load:
     """Import the topology. Once a life, and one that the worker was started for.
 
-    `config`: what is set in it. `shape`: what the parent's topology looks like; another one is refused.
+    `config`: what is set in it. `shape`: what the parent's topology looks like; another one is refused. `code`: its
+    fingerprint; empty: nobody looks.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Load:
     config: Mapping[str, Any]
     placement: Mapping[int, str]
     shape: str
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +180,10 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """It cannot be done. `kind`: the name of the error's class; `problems`: its texts."""
+    """It cannot be done. `kind`: the name of the error's class; `problems`: its texts.
+
+    CODE_DIFFERS: `problems` are what the worker has, name and digest in turn.
+    """
 
     kind: str
     problems: tuple[str, ...]

@@ -53,7 +53,7 @@ async def results_of(station: Station) -> dict[int, Any]:
     try:
         sizes = await station.ask(BUILDER, Gather())
         if isinstance(sizes, Trouble):
-            raise trouble_error(station.name, sizes)
+            raise trouble_error(station.name, sizes, {})
         for task, size in sizes:
             packed = bytearray()
             while len(packed) < size:

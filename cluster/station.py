@@ -278,7 +278,7 @@ class Station:
         chief = self._chief
         trouble = await self.ask(BUILDER, chief.order(self))
         if isinstance(trouble, Trouble):
-            chief.failed(trouble_error(self.name, trouble))
+            chief.failed(trouble_error(self.name, trouble, chief.code))
             return
         self.life.ready(self._clock.monotonic())
         self._poke()  # it is due sooner now
@@ -295,7 +295,7 @@ class Station:
         await chief.turn(self)
         address = await self.ask(BUILDER, chief.connection(self))
         if isinstance(address, Trouble):
-            chief.failed(trouble_error(self.name, address))
+            chief.failed(trouble_error(self.name, address, chief.code))
             return
         self.address = address
         self._headquarters.listens(self.name, address)

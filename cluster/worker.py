@@ -62,6 +62,7 @@ class WorkerOptions:
     """`parent`: the address that it dials; `listen`: where its peers dial it; `node`: the machine; `pid` its own.
 
     `lease_s`: how long it goes on without a word of its parent's. `targets`: what it may be told to load.
+    `any_code`: other code of it than the parent's will do.
     """
 
     name: str
@@ -71,6 +72,7 @@ class WorkerOptions:
     node: str = ""
     lease_s: float = LEASE_S
     targets: tuple[str, ...] = ()
+    any_code: bool = False
 
 
 async def work(
@@ -126,7 +128,9 @@ class _Worker:
 
         node.on_lost(self._lost)
         node.on_peer(self._started)
-        duty = self.duty = Duty(self._system, node, options.listen, tell_parent, loader, options.targets)
+        duty = self.duty = Duty(
+            self._system, node, options.listen, tell_parent, loader, options.targets, any_code=options.any_code
+        )
         for name, actor in ((BUILDER, Builder(duty)), (STEWARD, Steward(duty))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
         try:

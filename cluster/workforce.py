@@ -35,6 +35,7 @@ from .body import GaveUp as TellGaveUp
 from .body import WorkerStatus
 from .duty import shape_of
 from .errors import WorkerError, WorkerTaskError
+from .fingerprint import code_of, fingerprint
 from .headquarters import Headquarters
 from .idle import QuietReport, SpreadQuiet
 from .messages import (
@@ -84,6 +85,7 @@ class Workforce:
         self._config = config
         self._assignment = assignment
         self._tell_gave_up = gave_up
+        self.code = code_of(assignment.target)
         self._plan = make_plan(topology, config)
         on_driver = bool(tasks_on_driver(topology, self._plan))
         infos = headquarters.hire(assignment.workers, assignment.remote_workers, on_driver=on_driver)
@@ -270,6 +272,7 @@ class Workforce:
             config=self._settings(),
             placement=dict(self._placement),
             shape=shape_of(self._topology),
+            code=fingerprint(self.code),
         )
 
     def connection(self, station: Station) -> Connect:

@@ -30,6 +30,7 @@ class SimSite:
     secret = b""
     target = "tests.cluster.test_workers:topology"
     """What those that are started by hand may load."""
+    any_code = False
 
     def __init__(self, parent: Process) -> None:
         self.parent = parent
@@ -71,7 +72,7 @@ class SimSite:
         self.lives[process.name] = self.lives.get(process.name, 0) + 1
         leave = asyncio.Event()
         process.on_terminate = leave.set
-        options = WorkerOptions(name, parent, listen, process.incarnation, targets=(target,))
+        options = WorkerOptions(name, parent, listen, process.incarnation, targets=(target,), any_code=self.any_code)
         code = await work(
             options,
             process.network,

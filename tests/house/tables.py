@@ -158,6 +158,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/pulse.py",  # writes past a loop that is stuck
         "cluster/control_folder.py",  # whose is this folder, and who may reach into it?
         "cluster/leftovers.py",  # which processes are no more
+        "cluster/fingerprint.py",  # where is the file of a module?
         "cluster/targets.py",  # a module of the user's stands in the current directory
         "transport/credentials.py",  # whose are these files, and who may read them?
         "transport/bound_sockets.py",
@@ -270,6 +271,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "cluster/control_folder.py",  # a folder of sockets
             "cluster/leftovers.py",  # sockets, and folders of them
             "cluster/site.py",  # a folder of sockets
+            "cluster/fingerprint.py",  # the source of a module
             "cluster/targets.py",  # what is near a name that is not found
             "testing/simulation/files.py",  # a trace and a diagram, which the user named on pytest's command line
             "spark/batch_progress.py",  # what other tasks have kept: read without their lock

@@ -1,0 +1,125 @@
+"""Code of a topology in two versions: found, said with what differs, and refused."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aiostorm import LocalCluster
+from aiostorm.cluster import WorkerError, duty
+from aiostorm.cluster.fingerprint import ROOT, code_of, differences, fingerprint
+from aiostorm.testing.simulation import World
+
+from .sim_workers import SimSite, with_workers
+
+TARGET = "tests.cluster.test_workers:topology"
+
+JOBS = """
+from __future__ import annotations
+import json
+from typing import TYPE_CHECKING
+import fp_shop.settings as settings
+from fp_shop.prices import LIMIT
+from .odd import *
+if TYPE_CHECKING:
+    from fp_shop import types_only
+try:
+    import fp_missing
+except ImportError:
+    import fp_shop.instead
+
+def make():
+    import fp_shop.later
+"""
+
+FILES = {
+    "__init__.py": "",
+    "jobs.py": JOBS,
+    "settings.py": "RATE = 3",
+    "prices.py": "LIMIT = 10",
+    "odd.py": "import numpy",
+    "types_only.py": "class T: ...",
+    "instead.py": "",
+    "later.py": "",
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., dict[str, str]]]:
+    """A package of a user's, with some of its files changed, imported anew: its code."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "fp_shop").mkdir()
+
+    def load(*also: str, **changed: str) -> dict[str, str]:
+        for name in [name for name in sys.modules if name.startswith("fp_shop")]:
+            del sys.modules[name]
+        for name, text in {**FILES, **{f"{name}.py": text for name, text in changed.items()}}.items():
+            (tmp_path / "fp_shop" / name).write_bytes(text.encode())
+        importlib.invalidate_caches()
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        for name in ("jobs", *also):
+            importlib.import_module(f"fp_shop.{name}")
+        return code_of("fp_shop.jobs:make")
+
+    yield load
+    for name in [name for name in sys.modules if name.startswith("fp_shop")]:
+        del sys.modules[name]
+
+
+def test_it_is_of_what_is_imported_at_the_top_and_of_versions(shop: Callable[..., dict[str, str]]) -> None:
+    import numpy as np
+
+    code = shop()
+    own = {f"fp_shop.{name}" for name in ("settings", "prices", "odd", "instead")}
+    assert code.keys() == {ROOT, "fp_shop", *own, "package numpy"}
+    assert code["package numpy"] == np.__version__
+
+
+def test_a_constant_in_another_module_is_another_code(shop: Callable[..., dict[str, str]]) -> None:
+    """The trial: a node with another constant joined unnoticed."""
+    one, other = shop(), shop(prices="LIMIT = 11")
+    assert fingerprint(one) != fingerprint(other)
+    [line] = differences(one, other)
+    assert line == f"fp_shop.prices: {one['fp_shop.prices']} here, {other['fp_shop.prices']} in the worker"
+    assert (
+        "fp_shop.more: not there here" in differences(one, shop(prices="import fp_shop.more\nLIMIT = 10", more=""))[0]
+    )
+
+
+def test_what_else_was_loaded_and_ends_of_lines_say_nothing(shop: Callable[..., dict[str, str]]) -> None:
+    code = shop()
+    assert shop("later", "types_only") == code
+    assert shop(jobs=JOBS.replace("\n", "\r\n")) == code
+
+
+def test_a_long_list_is_cut() -> None:
+    lines = differences({}, {str(n): "x" for n in range(100)})
+    assert len(lines) == 21
+    assert lines[-1] == "and 80 more"
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_worker_with_other_code_is_refused_unless_any_will_do(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = duty.code_of
+    monkeypatch.setattr(duty, "code_of", lambda text: {**real(text), "tests.cluster.parts": "another"})
+    errors: list[WorkerError] = []
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        site.any_code = allowed
+        try:
+            await cluster.submit("sums", TARGET)
+        except WorkerError as error:
+            errors.append(error)
+
+    with_workers(story)
+    if allowed:
+        assert not errors
+    else:
+        [error] = errors
+        assert "has other code of this topology: install the same on both" in str(error)
+        assert "another in the worker" in str(error)
+        assert len(str(error).splitlines()) == 2
