@@ -25,6 +25,7 @@ from .clock import Clock, LoopClock
 from .deadlines import Deadlines
 from .dispatcher import Dispatcher
 from .errors import ActorEscalatedError, KillTimeoutError, MailboxClosedError
+from .forking import runs, runs_no_more
 from .mailbox import Mailbox
 from .messages import DeadLetter
 from .policy import Decision, Directive, RestartPolicy
@@ -119,6 +120,7 @@ class ActorSystem:
         if self._root is not None:
             raise RuntimeError("the actor system was started already")
         self._loop = asyncio.get_running_loop()
+        runs(self)
         self.dispatcher = Dispatcher(self._loop, self.clock.stopwatch)
         if self.ask_timeout_s is not None:
             self.ask_deadlines = Deadlines(self._loop, self.ask_timeout_s, time_out)
@@ -168,7 +170,10 @@ class ActorSystem:
                 await self._drain(root)
         finally:
             root.kill()
-            await self._see_the_end(root)
+            try:
+                await self._see_the_end(root)
+            finally:
+                runs_no_more(self)
 
     async def _drain(self, root: Cell) -> None:
         root.stop()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from ..topology import Config
 from .worker_life import LifeTimings
 
 
@@ -16,3 +18,8 @@ class Assignment:
     workers: int = 1
     remote_workers: int = 0
     timings: LifeTimings | None = None
+
+
+def settings_of(config: Config) -> dict[str, Any]:
+    """What is set in it, as it travels."""
+    return {**{key: getattr(config, key) for key in config.model_fields_set}, **config.user}

@@ -30,7 +30,7 @@ from ..backpressure import Backpressure, PressureEvent
 from ..metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
 from ..tasks import ErrorReport
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology, make_plan
-from .assignment import Assignment
+from .assignment import Assignment, settings_of
 from .body import GaveUp as TellGaveUp
 from .body import WorkerStatus
 from .duty import shape_of
@@ -162,7 +162,7 @@ class Workforce:
     async def update(self, config: Config) -> None:
         """See Body. A worker that is started later has these settings from its start."""
         self._config = config
-        await tell_all(list(self.stations.values()), Update(self._settings()))
+        await tell_all(list(self.stations.values()), Update(settings_of(self._config)))
 
     async def results(self) -> dict[str, list[Any]]:
         """See Body. Waits for a worker that is started again; WorkerError if one ends meanwhile."""
@@ -269,7 +269,7 @@ class Workforce:
             name=self._name,
             target=self._assignment.target,
             arguments=self._assignment.arguments,
-            config=self._settings(),
+            config=settings_of(self._config),
             placement=dict(self._placement),
             shape=shape_of(self._topology),
             code=fingerprint(self.code),
@@ -359,11 +359,6 @@ class Workforce:
         finally:
             self._telling[station.name] -= 1
             self.wake()
-
-    def _settings(self) -> dict[str, Any]:
-        """What is set, as it travels."""
-        config = self._config
-        return {**{key: getattr(config, key) for key in config.model_fields_set}, **config.user}
 
     def _others(self, station: Station) -> list[Station]:
         return [other for other in self.stations.values() if other is not station]

@@ -153,6 +153,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     # Processes, and what the system does for one (files and pipes, too):
     "os": (
         "actors/directory_store.py",
+        "actors/forking.py",  # a forked child ends
         "actors/lifeline.py",
         "actors/spawner.py",
         "cluster/pulse.py",  # writes past a loop that is stuck
