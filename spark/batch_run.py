@@ -30,6 +30,7 @@ from .calls import SparkCalls, heard
 from .errors import SparkLostError, SparkSourceError
 from .fetching import TooLargeError
 from .group_size import GroupSize
+from .jvm_watch import JvmWatch
 from .partitions import Known, Partitions, merged
 from .sessions import brief, use_here
 
@@ -57,6 +58,7 @@ class BatchRun:
         self._title = options.name or context.component
         self._group = f"aiostorm {context.topology} {context.component}[{context.task_id}]"
         self._calls = SparkCalls(2 * options.ahead + 4, name=f"spark-{context.component}[{context.task_id}]")
+        self._watch = JvmWatch(self._calls.name)
         self._kept: BatchProgress | None = None
         self._feed: Feed | None = None
         self._opened: Opened | None = None
@@ -70,15 +72,16 @@ class BatchRun:
     async def begin(self) -> None:
         """Open the source, and read what was kept. SparkSourceError for what must be mended."""
         try:
-            self._opened = await self._calls.run(self._source.open)
+            opened = await self._watch.during(self._calls.begin(self._source.open))
+            self._opened = opened
             known = own = merged(())
             folder = self._options.progress
             if folder is not None:
-                self._kept = BatchProgress(folder, self._index, self._header(self._opened), self._calls)
+                self._kept = BatchProgress(folder, self._index, self._header(opened), self._calls)
                 known, own = await self._kept.open()
             self._known_rows = known.rows if self._index == 0 else 0
-            self._begin(self._opened, known, own)
-            await self._go_on(self._opened, known)
+            self._begin(opened, known, own)
+            await self._go_on(opened, known)
         except BaseException:
             await self._end()
             raise
@@ -106,7 +109,7 @@ class BatchRun:
         machine = self._machine
         if self._kept is not None and self._before:
             samples = {p: digest for p, digest in known.samples.items() if p % self._tasks == self._index}
-            await self._calls.run(self._compare, opened, samples)
+            await self._watch.during(self._calls.begin(self._compare, opened, samples))
             if machine.is_over:
                 self._note = (
                     f"done by an earlier run ({self._kept.saved_at}); remove {self._options.progress} to run again"
@@ -152,6 +155,7 @@ class BatchRun:
             closing = self._calls.begin(self._source.close if self._opened is not None else bool)
             closing.add_done_callback(heard)
             self._calls.close()
+            self._watch.close()
             if self._kept is not None:
                 await self._kept.close()
             await self._bounded(asyncio.shield(closing))
@@ -195,6 +199,11 @@ class BatchRun:
         feed = self._feed
         if feed is None:
             return None
+        if not self._machine.is_read and self._watch.hung(self._clock.monotonic()):
+            error = self._watch.end_jvm()  # what waits for it fails, and it is made again
+            if error.final:
+                self._error = error
+                raise error
         if feed.ready:
             self._emit(feed.ready.popleft())
         elif self._machine.is_over:

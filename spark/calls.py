@@ -34,7 +34,7 @@ class SparkCalls:
 
     def __init__(self, threads: int = MAX_THREADS, *, name: str = "spark") -> None:
         self._most = threads
-        self._name = name
+        self.name = name
         self._queue: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()  # bounded by who awaits
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ class SparkCalls:
         with self._lock:
             self._busy += 1
             if self._busy > len(self._threads) < self._most:
-                thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads) + 1}", daemon=True)
+                thread = threading.Thread(target=self._work, name=f"{self.name}-{len(self._threads) + 1}", daemon=True)
                 self._threads.append(thread)
                 thread.start()
         self._queue.put((lambda: function(*arguments), loop, future))

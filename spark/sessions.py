@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from .errors import SparkLostError, SparkUnavailableError
 from .java import ensure_java
+from .jvm_guard import JvmGuard
 from .needs import load
 from .session_settings import text_of, winning
 from .slot_room import is_here
@@ -113,6 +114,8 @@ class _Shared:
     session: Any = None
     ours: bool = False
     leases: int = 0
+    making: bool = False
+    guard: JvmGuard | None = None
 
 
 class SessionLease:
@@ -162,8 +165,11 @@ class Sessions:
                 active = _active()
                 if active is not None and isinstance(source, Mapping):
                     _check_same(active, source)
-                shared.session = active if active is not None and not callable(source) else _made(source)
-                shared.ours = shared.session is not active
+                if active is not None and not callable(source):
+                    shared.session, shared.ours = active, False
+                else:
+                    self._make(source)
+                    shared.ours = shared.session is not active
                 if wins and callable(source):
                     _check_same(shared.session, wins)
             elif isinstance(source, Mapping):
@@ -172,11 +178,30 @@ class Sessions:
                 shared.leases += 1
             return shared.session
 
+    def _make(self, source: SessionSource) -> None:
+        shared = self._shared
+        gateway = load("pyspark.core.context").SparkContext
+        before = gateway._gateway
+        shared.making = before is None
+        try:
+            shared.session = _made(source)
+        finally:
+            shared.making = False
+            process = getattr(gateway._gateway, "proc", None)
+            if gateway._gateway is not before and process is not None:
+                self._unguard()
+                shared.guard = JvmGuard(process.pid)
+
+    def _unguard(self) -> None:
+        guard, self._shared.guard = self._shared.guard, None
+        if guard is not None:
+            guard.done()
+
     def kill(self) -> bool:
         """End the JVM of a session that does not answer, if it is ours: what waits for it fails. Does not block."""
         gateway = load("pyspark.core.context").SparkContext._gateway
         process = getattr(gateway, "proc", None)
-        if not self._shared.ours or process is None:
+        if not (self._shared.ours or self._shared.making) or process is None:
             return False
         process.kill()
         return True
@@ -190,6 +215,7 @@ class Sessions:
                 session, shared.session = shared.session, None
                 if shared.ours and session is not None:
                     stop_session(session)
+                    self._unguard()
 
 
 sessions: Final = Sessions()

@@ -20,6 +20,7 @@ from .calls import SparkCalls, heard
 from .errors import SparkSourceError
 from .fetching import Fetching, TooLargeError, cancel, planned
 from .group_size import GroupSize
+from .jvm_watch import JvmWatch
 from .sessions import use_here
 from .types import arrow_schema
 
@@ -32,8 +33,9 @@ _BYTES_PER_BATCH: Final = 16 * 1024 * 1024
 class StreamChunks:
     """The way from micro-batches to chunks, for one query. `title`: for people, and in the names of groups of jobs."""
 
-    def __init__(self, calls: SparkCalls, title: str, *, chunk_rows: int, ahead: int) -> None:
+    def __init__(self, calls: SparkCalls, watch: JvmWatch, title: str, *, chunk_rows: int, ahead: int) -> None:
         self._calls = calls
+        self._watch = watch
         self._title = title
         self._chunk_rows = chunk_rows
         self._ahead = ahead
@@ -49,18 +51,18 @@ class StreamChunks:
         load: FetchedLoad | None = None
         begun = False
         try:
-            fetching, schema = await self._calls.run(self._plan, frame)
+            fetching, schema = await self._watch.during(self._calls.begin(self._plan, frame))
             begun, at = True, 0
             while opening or at < fetching.partitions:
                 while len(opening) < self._ahead and at < fetching.partitions:
                     group = list(range(at, min(at + self._size.partitions, fetching.partitions)))
                     at = group[-1] + 1
                     opening.append(self._calls.begin(self._fetched, fetching, schema, session, group, jobs))
-                load = await opening[0]
+                load = await self._watch.during(opening[0])
                 opening.popleft()
                 more = True
                 while more:
-                    items, more = await self._calls.run(load.read, READ_AT_ONCE)
+                    items, more = await self._watch.during(self._calls.begin(load.read, READ_AT_ONCE))
                     for item in items:
                         if isinstance(item, Piece):
                             yield item

@@ -23,6 +23,7 @@ from ..topology import Failure, Progress, SpoutCollector
 from .batch_loads import Piece
 from .calls import SparkCalls
 from .errors import SparkLostError, SparkSourceError
+from .jvm_watch import JvmWatch
 from .sessions import brief
 from .stream_batches import BatchState, HeldBatch, StreamBatches
 from .stream_chunks import StreamChunks
@@ -58,7 +59,8 @@ class StreamRun:
         self._spec = spec
         self._collector = collector
         self._calls = SparkCalls(ahead + 2, name=f"spark-{spec.name}")
-        self._fetch = StreamChunks(self._calls, spec.title, chunk_rows=chunk_rows, ahead=ahead)
+        self._watch = JvmWatch(self._calls.name)
+        self._fetch = StreamChunks(self._calls, self._watch, spec.title, chunk_rows=chunk_rows, ahead=ahead)
         self._session = StreamSession(spec.source, session)
         self._batches = StreamBatches(spec.name, max_attempts)
         self._loop = asyncio.get_running_loop()
@@ -77,7 +79,7 @@ class StreamRun:
 
     async def begin(self) -> None:
         """See that there is a session: whoever submits the topology hears what is missing."""
-        await self._calls.run(self._session.get)
+        await self._watch.during(self._calls.begin(self._session.get))
 
     async def next_tuple(self) -> None:
         """Emit the next chunk, when there is one. Returns without when the query has ended, or the topology is held."""
@@ -138,13 +140,14 @@ class StreamRun:
                 await self._calls.run(self._end_all, query)  # goes on in its thread, whatever becomes of us
             finally:
                 self._calls.close()
+                self._watch.close()
 
     # -- the query ---------------------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
         self._query = query = StreamQuery(self._spec, self._session.get, Hand(self._loop, self._take))
         try:
-            await self._calls.run(query.start)
+            await self._watch.during(self._calls.begin(query.start))
         except AiostormError as error:
             self._query = None
             raise self._gave_up(error) from None

@@ -172,6 +172,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "subprocess": (
         "actors/spawner.py",
+        "spark/jvm_guard.py",  # outlives this process, to end a JVM that hangs
         "spark/java.py",  # asks a Java for its version
     ),
     "asyncio.create_subprocess_exec": (),
