@@ -20,7 +20,7 @@ from typing import Final
 
 from .authentication import check_identity
 from .complaints import Complaints
-from .errors import ConnectionLostError, NetworkError
+from .errors import ConnectionLostError, NetworkError, ProtocolError
 from .headers import greeting_of, pulse_of
 from .network import Connection
 
@@ -77,8 +77,11 @@ class Door:
                 given = True
             else:
                 self._complaints.warn("%s: nobody here is to be dialled by %.140r", self._name, name)
+        except ProtocolError as error:
+            self._complaints.warn("%s: %s is turned away: %s", self._name, connection.peer, error)
         except (NetworkError, TimeoutError) as error:
-            self._complaints.warn("%s: %s has not said who it is: %r", self._name, connection.peer, error)
+            told = "%s: %s has not said who it is: %r"
+            self._complaints.warn(told, self._name, connection.peer, error, level=logging.INFO)
         finally:
             self._knocking.pop(connection, None)
             if not given:

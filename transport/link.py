@@ -33,6 +33,7 @@ from typing import Protocol
 from ..actors import Clock
 from .alarm import Alarm
 from .authentication import check_identity
+from .complaints import Complaints
 from .errors import ConnectionLostError, LinkClosedError, LinkSupersededError, NetworkError, ProtocolError
 from .headers import greeting_of, is_data
 from .network import Connection
@@ -91,6 +92,7 @@ class LinkParts:
     timings: LinkTimings
     on_payload: Callable[[bytes], None]
     on_peer: Callable[[PeerStarted], None]
+    complaints: Complaints
     source: Source | None = None
     role: str = ""
 
@@ -293,7 +295,7 @@ class Link:
         except* ProtocolError as errors:
             well = False
             self.trouble = str(errors.exceptions[0])
-            _log.warning("the connection to %s is closed: %s", self.peer, errors.exceptions[0])
+            self._parts.complaints.warn("the connection to %s is closed: %s", self.peer, errors.exceptions[0])
         except* ConnectionLostError as errors:
             self.trouble = str(errors.exceptions[0])
             _log.debug("the connection to %s is over: %s", self.peer, errors.exceptions[0])

@@ -77,7 +77,8 @@ class Links:
         self._opened: set[str] = set()
         self._listener: Listener | None = None
         within_s = self._timings.connect_s
-        self._door = Door(name, self._group, within_s, self._take, on_pulse, Complaints(self._clock))
+        self._complaints = Complaints(self._clock)
+        self._door = Door(name, self._group, within_s, self._take, on_pulse, self._complaints)
 
     async def listen(self, address: str) -> str:
         """Let peers dial this address. Returns where it is. NetworkError if it is taken."""
@@ -104,6 +105,7 @@ class Links:
             timings=self._timings,
             on_payload=partial(self._on_payload, peer),
             on_peer=partial(self._on_peer, peer),
+            complaints=self._complaints,
             source=source,
             role=role,
         )

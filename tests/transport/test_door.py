@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import Any
 
@@ -19,6 +20,7 @@ from aiostorm.transport import (
     Secret,
     encode_pulse,
 )
+from aiostorm.transport.headers import Hello
 
 from .parts import MemoryNetwork, SeededRng
 
@@ -98,7 +100,25 @@ async def test_who_knocks_all_day_fills_no_log(sim_clock: SimClock, caplog: pyte
         await asyncio.sleep(61)
         for _ in range(2):
             stranger = await memory.seen_by("a").connect("b")
-            stranger.close()
+            stranger.send(b"\x07what is this?")
         await asyncio.sleep(1)
     assert "and 190 times more like that" in caplog.text
     assert len(caplog.records) == 13
+
+
+async def test_nor_does_who_says_a_right_name_and_then_what_is_none(
+    sim_clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
+    async with host(memory.seen_by("b"), heard, sim_clock) as links:
+        await links.listen("b")
+        links.open("a", None)
+        for n in range(50):
+            stranger = await memory.seen_by("a").connect("b")
+            stranger.send(Hello(n + 1, 1, greeting=b"a").encode())
+            stranger.send(b"\x07what is this?")
+            with contextlib.suppress(ConnectionLostError):
+                while True:
+                    await stranger.receive()
+        lines = [r.getMessage() for r in caplog.records if "the connection to a is closed" in r.getMessage()]
+        assert len(lines) == 10
