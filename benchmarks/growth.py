@@ -28,19 +28,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from aiostorm import (
-    BasicBolt,
-    BatchCollector,
-    Config,
-    Fields,
-    LocalCluster,
-    Spout,
-    TopologyBuilder,
-    TupleBatch,
-    bolt,
-    spout,
-)
+from aiostorm import BasicBolt, Config, Fields, LocalCluster, Spout, TopologyBuilder, spout
 
+from .adapters.ours_w1 import BatchCount, BatchSplit, function_count, split
 from .cells import WrongResultError
 from .clocking import Stopwatch, run_in
 
@@ -54,28 +44,6 @@ BOLTS: Final = {100: 2, 1000: 2, 3000: 3}
 
 
 # -- word count --------------------------------------------------------------------------------------------------------
-
-
-@bolt(outputs="word")
-def split(sentence: str) -> Iterator[str]:
-    yield from sentence.split()
-
-
-class BatchSplit(BasicBolt):
-    outputs = Fields("word")
-
-    def execute_batch(self, tuples: TupleBatch, collector: BatchCollector) -> None:
-        collector.emit_column([word for sentence in tuples.column("sentence") for word in sentence.split()])
-
-
-class BatchCount(BasicBolt):
-    def __init__(self, counts: dict[str, int]) -> None:
-        self.counts = counts
-
-    def execute_batch(self, tuples: TupleBatch, collector: BatchCollector) -> None:
-        counts = self.counts
-        for word in tuples.column("word"):
-            counts[word] = counts.get(word, 0) + 1
 
 
 def drawn(keys: int, sentences: int) -> list[str]:
@@ -106,14 +74,7 @@ def word_count(style: str, splits: int, counts: int, keys: int, messages: int) -
     def count() -> Any:
         table: dict[str, int] = {}
         tables.append(table)
-        if style == "batches":
-            return BatchCount(table)
-
-        @bolt
-        def counted(word: str) -> None:
-            table[word] = table.get(word, 0) + 1
-
-        return counted
+        return BatchCount(table) if style == "batches" else function_count(table)
 
     builder = TopologyBuilder()
     builder.set_spout("sentences", sentences)
