@@ -7,7 +7,7 @@ input tasks ─ generators ─► watermarks ─ policy ────────
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding, Time, Tumbling
 from .bolts import BufferedWindowBolt, WindowBolt, WindowedBolt, key_names
-from .buffered import BufferedCounts, BufferedWindows, WindowRows
+from .buffered import BufferedCounts, BufferedWindows
 from .buffered_sessions import BufferedSessions
 from .building import Late, LatePolicy, buffered_windows, count_windows, time_windows
 from .combined import Combined
@@ -20,6 +20,7 @@ from .generators import ByFunction, Generator, Periodic, Punctuated
 from .joins import Joins
 from .joins_bolt import JoinBolt
 from .joins_hash import HashJoin, JoinKind
+from .kept_rows import WindowRows
 from .mixed_windows import MsEachRows, RowsEachMs
 from .plain_windows import PlainWindows
 from .problems import LATE_FIELDS

@@ -36,11 +36,11 @@ from ..topology import (
 )
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding, Time
-from .buffered import WindowRows
 from .building import KeepingMachine, LatePolicy, buffered_windows, count_windows, early_windows, time_windows
 from .count_windows import CountWindows
 from .early import Each, EarlyWindows, Every
 from .errors import WindowError
+from .kept_rows import WindowRows
 from .keywords import WindowSettings, given_settings
 from .problems import (
     LATE_FIELDS,

@@ -22,46 +22,17 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 
 from .assigners import Counts, Sliding, whole
-from .errors import WindowLimitError
-from .firing import Firing
-from .timestamps import to_ms
-from .window import Taken, Window, in_order, in_steps, new_key
-
-MAX_ROWS: Final = 1_000_000
-"""So many rows an instance holds unless told otherwise."""
+from .kept_rows import MAX_ROWS, KeptRows, WindowRows, no_room
+from .window import Taken, Window, in_order, new_key
 
 Came = tuple[int, Any]
 """The number of a row's coming, and the row."""
-
-
-@dataclass(frozen=True, slots=True)
-class WindowRows:
-    """A window that has fired, for one key."""
-
-    window: Window
-    key: Any
-    rows: tuple[Any, ...]
-    new: tuple[Any, ...]
-    expired: tuple[Any, ...]
-
-    def get(self) -> tuple[Any, ...]:
-        """All rows of the window."""
-        return self.rows
-
-    def get_new(self) -> tuple[Any, ...]:
-        """Those that were in no window that fired before."""
-        return self.new
-
-    def get_expired(self) -> tuple[Any, ...]:
-        """Those of the window one slide before that are not in this one."""
-        return self.expired
 
 
 class _Slice:
@@ -101,52 +72,28 @@ class _Buffer:
         return self.numbers[: bisect_right(self.numbers, number)]
 
 
-class BufferedWindows(Firing[WindowRows]):
+class BufferedWindows(KeptRows):
     """The rows of one task, by time. Keys are any values that can be hashed; per task, all are None."""
 
     def __init__(self, assigner: Sliding, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
-        super().__init__(allowed_lateness_ms)
-        self.rows = 0
+        super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._assigner = assigner
-        self._max_rows = whole(max_rows, "max_rows")
         self._came = 0
         self._of_key: dict[Any, _Buffer] = {}
         self._timers: dict[int, dict[Any, None]] = {}
         self._ends: list[int] = []  # a heap
-        self._released: list[Any] = []
 
     @property
     def next_fire_ms(self) -> int | None:
         """A watermark before which nothing fires or expires; None: there is nothing."""
         return self._ends[0] + self._lateness_ms if self._ends else None
 
-    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any]) -> Taken:
-        """Rows: key, time (milliseconds since 1970) and the row itself. What was late, and what failed."""
-        return self._add_each(keys, timestamps, rows, self._put)
-
-    def windows_of(self, timestamp: Any) -> list[Window]:
-        """The windows that a row is (or would have been) in, fired or not."""
-        return self._assigner.windows_of(to_ms(timestamp))
-
-    def released(self) -> list[Any]:
-        """Rows whose last window has been taken from an iterator since this was asked last."""
-        released, self._released = self._released, []
-        return released
-
     def _close_next(self) -> Iterator[list[WindowRows]] | None:
         if not self._ends or not self._has_passed(self._ends[0]):
             return None
-        return self._results(heappop(self._ends))
-
-    def _results(self, end: int) -> Iterator[list[WindowRows]]:
-        """A window with all its rows at a time."""
+        end = heappop(self._ends)
         window = Window(end - self._assigner.size_ms, end)
-        for keys in in_steps(list(self._timers.pop(end))):
-            for key in keys:
-                fired = self._of(key, window)
-                if fired is not None:
-                    yield [fired]
-            yield []
+        return self._of_each(list(self._timers.pop(end)), lambda key: self._of(key, window))
 
     def _put(self, key: Any, at_ms: int, row: Any) -> bool:
         """False: it is late."""
@@ -154,8 +101,7 @@ class BufferedWindows(Firing[WindowRows]):
         if self._has_passed(self._assigner.last_end(number)):
             return False
         buffer = self._of_key.get(key)
-        if self.rows >= self._max_rows:
-            raise no_room(self._max_rows)
+        self._check_room()
         if buffer is None:
             new_key(key)
             buffer = self._of_key[key] = _Buffer()
@@ -289,14 +235,6 @@ class BufferedCounts:
         rows, new = tuple(buffer), count - (end - self._slide)
         self._ready.append(WindowRows(Window(start, end), key, rows, rows[-new:], expired))
         self.rows -= len(expired)
-
-
-def no_room(max_rows: int) -> WindowLimitError:
-    """The error of a row that there is no room for."""
-    return WindowLimitError(
-        f"windows hold {max_rows} rows and may hold no more; use incremental windows, more tasks or shorter windows, "
-        "or raise max_rows (of a bolt: max_states)"
-    )
 
 
 def _each(ready: deque[WindowRows]) -> Iterator[WindowRows]:

@@ -11,47 +11,29 @@ From: Storm, whose windows keep their rows, and which has no sessions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from .assigners import Session, whole
-from .buffered import MAX_ROWS, Came, WindowRows, in_order_of_coming, no_room
-from .firing import Firing
+from .assigners import Session
+from .buffered import Came, in_order_of_coming
+from .kept_rows import MAX_ROWS, KeptRows, WindowRows
 from .open_sessions import OpenSession, OpenSessions
-from .timestamps import to_ms
-from .window import STEP, Taken, Window, in_steps, new_key
+from .window import STEP, new_key
 
 
-class BufferedSessions(Firing[WindowRows]):
+class BufferedSessions(KeptRows):
     """The sessions of one task. Keys are any values that can be hashed; per task, all are None."""
 
     def __init__(self, assigner: Session, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
-        super().__init__(allowed_lateness_ms)
-        self.rows = 0
-        self._assigner = assigner
-        self._max_rows = whole(max_rows, "max_rows")
+        super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._came = 0
         self._sessions: OpenSessions[list[Came]] = OpenSessions(assigner.gap_ms)
-        self._released: list[Any] = []
 
     @property
     def next_fire_ms(self) -> int | None:
         """A watermark before which nothing fires; None: there is none open."""
         end = self._sessions.next_end()
         return None if end is None else end + 1 + self._lateness_ms
-
-    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any]) -> Taken:
-        """Rows: key, time (milliseconds since 1970) and the row itself. What was late, and what failed."""
-        return self._add_each(keys, timestamps, rows, self._put)
-
-    def windows_of(self, timestamp: Any) -> list[Window]:
-        """The session of a row that is alone."""
-        return self._assigner.windows_of(to_ms(timestamp))
-
-    def released(self) -> list[Any]:
-        """Rows whose session has been taken from an iterator since this was asked last."""
-        released, self._released = self._released, []
-        return released
 
     def _close_next(self) -> Iterator[list[WindowRows]] | None:
         end = self._sessions.next_end()
@@ -64,22 +46,20 @@ class BufferedSessions(Firing[WindowRows]):
             closed[session.key] = session
             if not len(closed) % STEP:
                 yield []
-        for keys in in_steps(list(closed)):
-            for key in keys:
-                session = closed[key]
-                rows = in_order_of_coming([session.holds])
-                self.rows -= len(rows)
-                self._released += rows
-                yield [WindowRows(session.window, key, rows, rows, ())]
-            yield []
+        yield from self._of_each(list(closed), lambda key: self._fired(key, closed[key]))
+
+    def _fired(self, key: Any, session: OpenSession[list[Came]]) -> WindowRows:
+        rows = in_order_of_coming([session.holds])
+        self.rows -= len(rows)
+        self._released += rows
+        return WindowRows(session.window, key, rows, rows, ())
 
     def _put(self, key: Any, at_ms: int, row: Any) -> bool:
         """False: it is late."""
         place = self._sessions.place_of(key, at_ms)
         if self._has_passed(place.window.end + 1):
             return False
-        if self.rows >= self._max_rows:
-            raise no_room(self._max_rows)
+        self._check_room()
         if not place.touched:
             new_key(key)
         held = max((session.holds for session in place.touched), key=len, default=[])  # no row moves often

@@ -26,11 +26,12 @@ from typing import Any
 
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding
-from .buffered import MAX_ROWS, BufferedCounts, BufferedWindows
+from .buffered import BufferedCounts, BufferedWindows
 from .buffered_sessions import BufferedSessions
 from .count_windows import CountWindows
 from .early import Counted, Each, EarlyWindows, Every
 from .errors import WindowError
+from .kept_rows import MAX_ROWS
 from .mixed_windows import MsEachRows, RowsEachMs
 from .plain_windows import PlainWindows
 from .session_windows import SessionWindows

@@ -23,10 +23,10 @@ from typing import Any, ClassVar, Final, Self, Unpack
 from ..topology import DEFAULT_STREAM, BoltCollector, Fields, Outputs, StreamId, TopologyContext, Tuple
 from .assigners import Session, whole
 from .bolts import BufferedWindowBolt, Windows
-from .buffered import WindowRows
 from .errors import WindowError
 from .joins import Joins, Names
 from .joins_hash import MAX_JOINED, HashJoin, JoinKind
+from .kept_rows import WindowRows
 from .keywords import SharedSettings
 from .window import is_nan
 

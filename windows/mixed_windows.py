@@ -30,17 +30,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 from .assigners import Mixed, whole
-from .buffered import MAX_ROWS, WindowRows, no_room
-from .firing import Firing
-from .timestamps import to_ms
+from .kept_rows import MAX_ROWS, KeptRows, WindowRows
 from .watermarks import END_MS
-from .window import Taken, Window, in_steps, new_key
+from .window import Window, new_key
 
 K = TypeVar("K")
 
@@ -79,40 +77,20 @@ class _Timers:
         return list(self._keys.pop(heappop(self._ends)))
 
 
-class _MixedWindows(Firing[WindowRows], Generic[K]):
+class _MixedWindows(KeptRows, Generic[K]):
     """What both kinds share. K: what is kept of a key."""
 
     def __init__(self, assigner: Mixed, allowed_lateness_ms: int, max_rows: int) -> None:
-        super().__init__(allowed_lateness_ms)
-        self.rows = 0
+        super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._assigner = assigner
-        self._max_rows = whole(max_rows, "max_rows")
         self._of_key: dict[Any, K] = {}
         self._timers = _Timers()
-        self._released: list[Any] = []
 
     @property
     def next_fire_ms(self) -> int | None:
         """A watermark before which nothing fires, and no time lets go of a row; None: there is nothing."""
         end = self._timers.next_end
         return None if end is None else end + self._lateness_ms
-
-    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any]) -> Taken:
-        """Rows: key, time (milliseconds since 1970) and the row itself. What was late, and what failed."""
-        return self._add_each(keys, timestamps, rows, self._put)
-
-    def windows_of(self, timestamp: Any) -> list[Window]:
-        """The first window that a row would have been in, had it been alone."""
-        return self._assigner.windows_of(to_ms(timestamp))
-
-    def released(self) -> list[Any]:
-        """Rows that no window will have any more, since this was asked last."""
-        released, self._released = self._released, []
-        return released
-
-    @abstractmethod
-    def _put(self, key: Any, at_ms: int, row: Any) -> bool:
-        """False: it is late."""
 
     @abstractmethod
     def _look(self, key: Any, end: int) -> WindowRows | None:
@@ -124,23 +102,14 @@ class _MixedWindows(Firing[WindowRows], Generic[K]):
     def _close_next(self) -> Iterator[list[WindowRows]] | None:
         end = self._timers.next_end
         if end is not None and self._has_passed(end):
-            return self._results(end)
+            return self._of_each(self._timers.pop(), lambda key: self._look(key, end))
         if self.watermark is not None and self.watermark >= END_MS:
             self._let_all_go()
         return None
 
-    def _results(self, end: int) -> Iterator[list[WindowRows]]:
-        for keys in in_steps(self._timers.pop()):
-            for key in keys:
-                fired = self._look(key, end)
-                if fired is not None:
-                    yield [fired]
-            yield []
-
     def _new(self, key: Any, kept: K | None, empty: K) -> K:
         """What is kept of the key of one row more."""
-        if self.rows >= self._max_rows:
-            raise no_room(self._max_rows)
+        self._check_room()
         if kept is None:
             new_key(key)
             kept = self._of_key[key] = empty
