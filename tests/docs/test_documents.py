@@ -30,6 +30,7 @@ PAGES = (
     "docs/conformance.md",
     "docs/glossary.md",
     "docs/protocol.md",
+    "docs/running.md",
     "docs/semantics.md",
     "docs/storm.md",
     "docs/windows.md",
