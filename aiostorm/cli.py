@@ -22,6 +22,7 @@ import click
 from . import __version__
 from .cli_certs import certs
 from .cli_control_command import pressure, update
+from .cli_demo_command import demo
 from .cli_errors import CommandError, errors
 from .cli_worker_command import debug_option, security_options, spare, worker
 
@@ -50,6 +51,8 @@ def cli() -> None:
     """Storm topologies on asyncio.
 
     \b
+    Look at one that makes its own data:
+      aiostorm demo
     Count the words of Python's standard library (in a checkout):
       aiostorm run examples.word_count:topology
     Any topology of yours, with other settings:
@@ -61,6 +64,7 @@ def cli() -> None:
 
 
 cli.add_command(certs)
+cli.add_command(demo)
 cli.add_command(pressure)
 cli.add_command(update)
 
