@@ -57,12 +57,14 @@ class Report:
     def messages(self) -> dict[str, int]:
         """Counts of messages. One that failed twice counts twice; one that waits to be emitted again is pending.
 
-        `given_up`: failed, and its spout did not emit it again. Known only at the end: 0 before.
+        `given_up`: failed, and its spout did not emit it again. Known only at the end: 0 before. `forgotten` are not
+        among them: they had failed when the worker of their spout ended, and the spout has begun anew since.
         """
         spouts = [c for c in self.metrics.values() if c.kind == "spout"]
         names = ("acked", "failed", "replayed", "dead_lettered")
         counts = {name: sum(getattr(c, name) for c in spouts) for name in names}
-        given_up = counts["failed"] - counts["replayed"] - counts["dead_lettered"]
+        counts["forgotten"] = sum(c.forgotten for c in spouts)
+        given_up = counts["failed"] - counts["replayed"] - counts["dead_lettered"] - counts["forgotten"]
         counts["given_up"] = max(0, given_up) if self.state == "finished" else 0
         counts["pending"] = sum(len(ids) for ids in self.pending.values())
         return counts
@@ -126,6 +128,7 @@ def _component(c: ComponentMetrics, elapsed_s: float) -> dict[str, Any]:
         "failed",
         "replayed",
         "dead_lettered",
+        "forgotten",
         "errors",
         "restarts",
     )
@@ -244,6 +247,10 @@ def _totals(report: Report) -> str:
         if c.progress is not None
     ]
     facts += [("windows", f"{name}: {text}") for name, c in _shown(report.metrics) if (text := windows_text(c))]
+    if messages["forgotten"]:
+        facts.append(
+            ("forgotten", f"{messages['forgotten']:,} had failed when their spout's worker ended: it began anew")
+        )
     if report.error_count:
         facts.append(("errors", f"{report.error_count:,} in user code"))
     head = ("component", "tasks", "emitted", "executed", "acked", "failed", "per second")

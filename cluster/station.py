@@ -16,11 +16,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import replace
 from typing import Any, Final
 
 from ..actors import AiostormError, AskFailedError, AskTimeoutError, Child, SpawnError
-from ..metrics import TaskCounters, TaskMetrics
+from ..metrics import TaskMetrics
 from ..transport import PeerLostError
 from .body import WorkerStatus
 from .chief import Chief
@@ -345,7 +344,7 @@ class Station:
     def _saw(self, seen: Seen) -> None:
         for task in seen.tasks:
             base = self._base.get(task.task_id)
-            self.metrics[task.task_id] = task if base is None else _sum(base, task)
+            self.metrics[task.task_id] = task if base is None else task.after(base)
         if seen.pending or not any(task.pending for task in seen.tasks):
             self.pending = dict(seen.pending)
         if seen.error_count > self._errors or seen.stall_count > self._stalls or seen.pressure is not None:
@@ -353,7 +352,7 @@ class Station:
         self._errors, self._stalls, self._events = seen.error_count, seen.stall_count, seen.event_count
 
     def _keep_counts(self) -> None:
-        self._base = {task: replace(seen, pending=0, pending_trees=0, fill=0) for task, seen in self.metrics.items()}
+        self._base = {task: seen.ended() for task, seen in self.metrics.items()}
         self._errors = self._stalls = self._events = 0
         self.metrics.update(self._base)
 
@@ -387,12 +386,6 @@ class Station:
     async def _until_over(self) -> None:
         if self._living is not None:
             await asyncio.wait((self._living,))
-
-
-def _sum(base: TaskMetrics, task: TaskMetrics) -> TaskMetrics:
-    """What a task has counted in all lives of its worker."""
-    counts = {name: getattr(base, name) + getattr(task, name) for name in TaskCounters.__slots__}
-    return replace(task, **counts)
 
 
 async def cancelled(*tasks: asyncio.Future[Any]) -> None:

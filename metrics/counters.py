@@ -9,7 +9,8 @@ Storm: BoltStats, SpoutStats. "emitted" counts emits, "transferred" counts tuple
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 
 class TaskCounters:
@@ -91,6 +92,8 @@ class TaskMetrics:
     """One task at one moment.
 
     `acked` and `failed` are messages for a spout and tuples for a bolt; `replayed` and `dead_lettered` are a spout's.
+    `forgotten`: failed messages that a spout had not emitted again when its worker ended; the instance that began anew
+    knows nothing of them, and whether its source offers them again is the source's business.
     `late` are tuples that came too late for their windows, `fired` windows (of one key) that have fired.
     `execute_s` is the time spent in `execute`, `complete_s` the sum over acked messages from emit to ack, `trees` the
     tuple trees a spout has emitted, `pending` its open messages and `pending_trees` the trees they are in. `fill` and
@@ -116,6 +119,7 @@ class TaskMetrics:
     pending_trees: int = 0
     fill: int = 0
     capacity: int = 0
+    forgotten: int = 0
     time: TimeMetrics | None = None
     progress: ProgressMetrics | None = None
 
@@ -144,6 +148,16 @@ class TaskMetrics:
             progress=progress,
             **copied,
         )
+
+    def ended(self) -> Self:
+        """What is left of it when its worker has ended: what it has counted, and nothing that was open."""
+        left = max(0, self.failed - self.replayed - self.dead_lettered) if self.trees else 0
+        return replace(self, pending=0, pending_trees=0, fill=0, forgotten=left)
+
+    def after(self, earlier: TaskMetrics) -> Self:
+        """With what earlier lives of its worker have counted."""
+        counts = {name: getattr(earlier, name) + getattr(self, name) for name in TaskCounters.__slots__}
+        return replace(self, **counts, forgotten=earlier.forgotten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +241,11 @@ class ComponentMetrics:
     def dead_lettered(self) -> int:
         """Messages given up after `topology.max.retries` replays."""
         return sum(t.dead_lettered for t in self.tasks)
+
+    @property
+    def forgotten(self) -> int:
+        """Failed messages that were not emitted again when the worker of their spout ended."""
+        return sum(t.forgotten for t in self.tasks)
 
     @property
     def errors(self) -> int:

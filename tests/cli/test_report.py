@@ -115,6 +115,7 @@ def test_counts():
         "failed": 5,
         "replayed": 2,
         "dead_lettered": 1,
+        "forgotten": 0,
         "given_up": 2,
         "pending": 2,
     }

@@ -22,7 +22,18 @@ from aiostorm.cluster import ProcessSite
 from . import jobs
 from .conftest import JOBS, Command
 
-COUNTS = ("emitted", "transferred", "executed", "acked", "failed", "replayed", "dead_lettered", "errors", "restarts")
+COUNTS = (
+    "emitted",
+    "transferred",
+    "executed",
+    "acked",
+    "failed",
+    "replayed",
+    "dead_lettered",
+    "forgotten",
+    "errors",
+    "restarts",
+)
 
 
 def test_summary_and_totals(aiostorm: Command):
@@ -79,7 +90,15 @@ def test_json(aiostorm: Command, loop: str):
         "done_before": None,
         "summary": {"sum": 9900},
         "results": None,
-        "messages": {"acked": 100, "failed": 0, "replayed": 0, "dead_lettered": 0, "given_up": 0, "pending": 0},
+        "messages": {
+            "acked": 100,
+            "failed": 0,
+            "replayed": 0,
+            "dead_lettered": 0,
+            "forgotten": 0,
+            "given_up": 0,
+            "pending": 0,
+        },
         "pending": {"numbers": []},
         "error_count": 0,
         "errors": [],
@@ -134,6 +153,7 @@ def test_dead_letters_are_exit_code_1(aiostorm: Command):
         "failed": 6,
         "replayed": 3,
         "dead_lettered": 3,
+        "forgotten": 0,
         "given_up": 0,
         "pending": 0,
     }
