@@ -28,6 +28,7 @@ from ..tasks import (
     BoltTask,
     Environment,
     ErrorLog,
+    Exits,
     FailPending,
     Gauge,
     SpoutTask,
@@ -105,7 +106,7 @@ class Crew:
                 on_quiet=on_quiet,
             )
         self._near = None if hosting is None else hosting.near()
-        self._make_tasks(topology, on_quiet)
+        self._make_tasks(topology, on_quiet, gave_up)
         settings = Settings.of(config)
         self.master = TopologyMaster(self._env, settings, master) if self._master_is_here else None
         self.gauge = Gauge(self._env, settings, master, self.spouts, self.bolts)
@@ -189,7 +190,9 @@ class Crew:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _make_tasks(self, topology: Topology, on_quiet: Callable[[], None]) -> None:
+    def _make_tasks(
+        self, topology: Topology, on_quiet: Callable[[], None], gave_up: Callable[[str, BaseException], None]
+    ) -> None:
         env = Environment(
             name=self._name,
             topology=topology,
@@ -198,6 +201,7 @@ class Crew:
             clock=self._system.clock,
             rng=self._system.rng,
             errors=self.errors,
+            exits=Exits(self._config.restart_window_s, self._config.restart_max, gave_up),
             mailboxes=self.mailboxes,
             far={} if self.exchange is None else self.exchange.inboxes,
             near=self._near,

@@ -2,6 +2,7 @@
 
 from .bolt_task import BoltTask
 from .environment import Environment, Wire, direct
+from .exits import Exits
 from .following import TimeReader
 from .gauge import Gauge
 from .hooks import load_hooks
@@ -19,6 +20,7 @@ __all__ = [
     "Environment",
     "ErrorLog",
     "ErrorReport",
+    "Exits",
     "FailPending",
     "Gauge",
     "GetResult",

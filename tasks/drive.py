@@ -3,7 +3,7 @@
 1. A turn ends when user code suspends: what it has emitted is sent then, not when it resumes. So nothing waits in
    a buffer while a spout awaits its socket, and no timer is needed to fill or flush a batch.
 2. A CancelledError that nobody sent to this task is an error of user code: something that it awaited was cancelled, or
-   it asked a cancelled future for its result. It must not pass for the end of the task.
+   it asked a cancelled future for its result. It must not pass for the end of the task. (SystemExit: see exits.py.)
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Final
 
 from ..actors import AiostormError
+from .exits import UserExitError, is_of_program
 
-USER_ERRORS: Final = (Exception, asyncio.CancelledError)
-"""What a call of user code is caught with, and `blamed` looks at: a plain `def` can raise a CancelledError too."""
+USER_ERRORS: Final = BaseException
+"""What a call of user code is caught with, and `blamed` looks at: it can raise CancelledError and SystemExit too."""
 
 
 class AwaitCancelledError(AiostormError):
@@ -104,9 +105,13 @@ def check_cancel(cancelled: asyncio.CancelledError) -> None:
 
 
 def blamed(error: BaseException) -> Exception:
-    """What user code raised, as an error of its own. Raised again if it is a cancel meant for this task."""
+    """What user code raised, as an Exception. Raised again if it is not for us: a cancel of this task, a signal's."""
     if isinstance(error, Exception):
         return error
+    if not isinstance(error, asyncio.CancelledError):
+        if isinstance(error, GeneratorExit) or is_of_program(error):
+            raise error
+        return UserExitError(error)
     if is_cancelled():
         raise error
     found = AwaitCancelledError("it raised CancelledError, and nobody had cancelled the task")

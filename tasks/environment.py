@@ -27,6 +27,7 @@ from ..topology import (
     TopologyError,
 )
 from .branches import Direct, OutStream, Route
+from .exits import Exits
 from .outbox import Outbox
 from .reports import ErrorLog, describe
 from .waiting import Group
@@ -80,6 +81,7 @@ class Environment:
     wake: Callable[[], None] = field(default=_nothing)
     reaches: Callable[[int], bool] = field(default=_always)
     memory: dict[Any, Any] = field(default_factory=dict)
+    exits: Exits = field(default_factory=Exits)
 
     def ids(self) -> IdSource:
         """A supply of ids for one task."""

@@ -131,8 +131,8 @@ class Fates:
     async def _finish_ack(self, result: Any) -> None:
         try:
             await awaited(result)
-        except Exception as error:
-            self._task.report("ack", error)
+        except USER_ERRORS as error:
+            self._task.report("ack", blamed(error))
 
     async def _failed(self, settled: Settled) -> None:
         self._task.counters.failed += 1

@@ -181,9 +181,9 @@ class FunctionExecutor(Executor):
             try:
                 result = self._fn(*segment.row(offset))
                 await drive(self._collect(result, segment, offset), self._emitter.flush)
-            except Exception as error:
+            except USER_ERRORS as error:
                 failed += 1
-                self._fail(segment, offset, error)
+                self._fail(segment, offset, blamed(error))
         return failed
 
     def reached(self) -> int | None:

@@ -31,9 +31,10 @@ from ..topology import (
     TaskSpec,
     TopologyContext,
 )
-from .drive import AwaitCancelledError, awaited, check_cancel
+from .drive import USER_ERRORS, AwaitCancelledError, awaited, blamed, check_cancel
 from .emitter import Emitter
 from .environment import Environment
+from .exits import UserExitError
 from .following import follow
 from .hints import hint
 from .hooks import DebugHook, HookCalls, load_hooks
@@ -207,8 +208,8 @@ class TaskActor(Actor):
             try:
                 if hasattr(self.component, method):  # a function bolt has nothing to clean up
                     await self.call(getattr(self.component, method))
-            except Exception as error:
-                self.report(method, error)
+            except USER_ERRORS as error:
+                self.report(method, blamed(error))
             if self.hook_calls is not None:
                 self.hook_calls.call("cleanup")
             self.emitter.flush()  # what a blocking component emitted or acked meanwhile
@@ -233,17 +234,20 @@ class TaskActor(Actor):
         """Call `open` or `prepare`. An error in it is reported, and goes on to the guardian."""
         try:
             await self.call(method, *arguments)
-        except Exception as error:
+        except USER_ERRORS as raised:
+            error = blamed(raised)
             self.report(method.__name__, error)
             self._end_thread()  # the guardian may give the task up; a next instance gets a new one
-            raise
+            if error is raised:
+                raise
+            raise error from raised
 
     async def tell(self, where: str, method: Callable[..., Any], *arguments: Any) -> None:
         """Call a user method that hears something; an error in it is reported and changes nothing."""
         try:
             await self.call(method, *arguments)
-        except Exception as error:
-            self.report(where, error)
+        except USER_ERRORS as error:
+            self.report(where, blamed(error))
 
     @property
     def blocks(self) -> bool:
@@ -258,6 +262,7 @@ class TaskActor(Actor):
         """An error in user code."""
         self.counters.errors += 1
         clock = self.env.clock
+        self.env.exits.add(f"/{self.env.name}/{self.task.component}[{self.task.task_id}]", error, clock.monotonic())
         self.env.errors.add(
             self.task.component,
             self.task.task_id,
@@ -280,7 +285,8 @@ class TaskActor(Actor):
             if not isinstance(question.message, GetResult):
                 raise TypeError(f"a task does not understand {question.message!r}")
             value = await self.call(self.component.result) if self.component is not None else None
-        except Exception as error:
+        except USER_ERRORS as raised:
+            error = blamed(raised)
             self.report("result", error)
             if not question.reply.done():
                 question.reply.set_exception(error)
@@ -321,9 +327,10 @@ class TaskActor(Actor):
 
 
 def _contained(work: Callable[[], Any]) -> Any:
-    """Run in a thread. Two errors cannot leave it as they are.
+    """Run in a thread. Some errors cannot leave it as they are.
 
-    A future that is given a StopIteration (`next(lines)`) never ends; a CancelledError would pass for a cancel of ours.
+    A future that is given a StopIteration (`next(lines)`) never ends; a CancelledError would pass for a cancel of ours,
+    a SystemExit for the program's.
     """
     try:
         return work()
@@ -331,3 +338,7 @@ def _contained(work: Callable[[], Any]) -> Any:
         raise AwaitCancelledError("it raised CancelledError, and nobody had cancelled the task") from cancelled
     except StopIteration as error:
         raise RuntimeError("a method raised StopIteration: an iterator that it asked has no more") from error
+    except Exception:
+        raise
+    except BaseException as error:
+        raise UserExitError(error) from error

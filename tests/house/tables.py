@@ -185,6 +185,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "actors/lifeline.py",
         "actors/spawner.py",
         "aiostorm/cli_signals.py",  # Ctrl-C
+        "tasks/exits.py",  # asks who would have raised a SystemExit: user code, or the program's own handler
     ),
     # Threads:
     "threading": (
