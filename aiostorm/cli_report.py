@@ -147,12 +147,16 @@ def _component(c: ComponentMetrics, elapsed_s: float) -> dict[str, Any]:
 
 def _windows(c: ComponentMetrics) -> dict[str, Any] | None:
     """What a component with windows, or between such, knows of time. None: time is nothing to it."""
-    if not (c.fired or c.late or any(task.time is not None for task in c.tasks)):
+    if not (
+        c.fired or c.late or c.dropped_windows or c.dropped_tuples or any(task.time is not None for task in c.tasks)
+    ):
         return None
     return {
         "fired": c.fired,
         "late": c.late,
         "open": c.live_windows,
+        "dropped_windows": c.dropped_windows,
+        "dropped_tuples": c.dropped_tuples,
         "watermark_ms": c.watermark_ms,
         "watermark_lag_s": c.watermark_lag_s,
     }
@@ -274,12 +278,16 @@ def _totals(report: Report) -> str:
 
 
 def windows_text(c: ComponentMetrics) -> str:
-    """How many windows have fired, what came too late, and what is still open; empty if there is nothing to say."""
+    """How many windows have fired, what came too late, what is open or was dropped; empty: there is nothing to say."""
     told = [f"{c.fired:,} fired"] if c.fired or c.late or c.live_windows else []
     if c.late:
         told.append(f"{_count(c.late, 'tuple')} too late for them")
     if c.live_windows:
         told.append(f"{c.live_windows:,} still open")
+    if c.dropped_windows:
+        told.append(f"{_count(c.dropped_windows, 'open window')} dropped, not fired")
+    if c.dropped_tuples:
+        told.append(f"{_count(c.dropped_tuples, 'tuple')} dropped in windows that have not fired")
     return ", ".join(told)
 
 

@@ -246,18 +246,19 @@ class Station:
         self._chief.died(self, life)
 
     def _ended(self, code: int, why: str) -> list[Decision]:
-        lost = sum(task.time.live for task in self.metrics.values() if task.time is not None)
+        times = [task.time for task in self.metrics.values() if task.time is not None]
+        lost = sum(time.live for time in times if not time.buffered)  # tuples that were kept come again
         self._keep_counts()
         told = why or (f"signal {-code}" if code < 0 else f"exit code {code}")
         if self.life.phase is not Phase.STOPPING:
             log.warning("%s (pid %d) has ended: %s", self.name, self.pid, told)
-            if lost:
-                log.warning(
-                    "with %s, %d open windows (or kept tuples) are lost, as they were when it was last seen: what was "
-                    "acked and in a window does not come again",
-                    self.name,
-                    lost,
-                )
+        if lost:
+            log.warning(
+                "with %s, %d open windows are lost, as they were when it was last seen: what was acked and in a window "
+                "does not come again",
+                self.name,
+                lost,
+            )
         return self.life.exited(self._clock.monotonic(), told)
 
     async def _work(self) -> None:

@@ -20,6 +20,8 @@ class TaskCounters:
         "acked",
         "complete_s",
         "dead_lettered",
+        "dropped_tuples",
+        "dropped_windows",
         "emitted",
         "errors",
         "execute_s",
@@ -41,6 +43,8 @@ class TaskCounters:
         self.failed = 0
         self.late = 0
         self.fired = 0
+        self.dropped_windows = 0
+        self.dropped_tuples = 0
         self.replayed = 0
         self.dead_lettered = 0
         self.errors = 0
@@ -56,7 +60,7 @@ class TimeMetrics:
 
     `live`: windows that are open, one for each key (of buffered windows: rows that are kept). `watermark_ms`: None
     before the first and when all inputs have ended (`ended`). `lag_ms`: how far it is behind the clock. `inputs`: pairs
-    of input task and its watermark; `idle`: those that are not waited for.
+    of input task and its watermark; `idle`: those that are not waited for. `buffered`: `live` are rows.
     """
 
     live: int = 0
@@ -65,6 +69,7 @@ class TimeMetrics:
     ended: bool = False
     inputs: tuple[tuple[int, int | None], ...] = ()
     idle: tuple[int, ...] = ()
+    buffered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,8 @@ class TaskMetrics:
     `forgotten`: failed messages that a spout had not emitted again when its worker ended; the instance that began anew
     knows nothing of them, and whether its source offers them again is the source's business.
     `late` are tuples that came too late for their windows, `fired` windows (of one key) that have fired.
+    `dropped_windows` were open, and `dropped_tuples` were kept by buffered windows, when their instance ended; of a
+    worker that died as it was last seen.
     `execute_s` is the time spent in `execute`, `complete_s` the sum over acked messages from emit to ack, `trees` the
     tuple trees a spout has emitted, `pending` its open messages and `pending_trees` the trees they are in. `fill` and
     `capacity` are of the mailbox, in tuples.
@@ -108,6 +115,8 @@ class TaskMetrics:
     failed: int = 0
     late: int = 0
     fired: int = 0
+    dropped_windows: int = 0
+    dropped_tuples: int = 0
     replayed: int = 0
     dead_lettered: int = 0
     errors: int = 0
@@ -152,7 +161,12 @@ class TaskMetrics:
     def ended(self) -> Self:
         """What is left of it when its worker has ended: what it has counted, and nothing that was open."""
         left = max(0, self.failed - self.replayed - self.dead_lettered) if self.trees else 0
-        return replace(self, pending=0, pending_trees=0, fill=0, forgotten=left)
+        ended = replace(self, pending=0, pending_trees=0, fill=0, forgotten=left)
+        if self.time is None or not self.time.live:
+            return ended
+        name = "dropped_tuples" if self.time.buffered else "dropped_windows"
+        dropped = {name: getattr(self, name) + self.time.live}
+        return replace(ended, time=replace(self.time, live=0), **dropped)
 
     def after(self, earlier: TaskMetrics) -> Self:
         """With what earlier lives of its worker have counted."""
@@ -202,6 +216,16 @@ class ComponentMetrics:
     def fired(self) -> int:
         """Windows that have fired, one for each key."""
         return sum(t.fired for t in self.tasks)
+
+    @property
+    def dropped_windows(self) -> int:
+        """Windows, one for each key, that were open when an instance, a worker or the topology ended: not fired."""
+        return sum(t.dropped_windows for t in self.tasks)
+
+    @property
+    def dropped_tuples(self) -> int:
+        """Tuples that buffered windows kept when a worker or the topology ended: neither acked nor failed."""
+        return sum(t.dropped_tuples for t in self.tasks)
 
     @property
     def live_windows(self) -> int:

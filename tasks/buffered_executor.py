@@ -27,6 +27,7 @@ class BufferedExecutor(Executor, WindowSide):
     """Runs a BufferedWindowBolt."""
 
     hold_open = True
+    buffered = True
 
     def __init__(
         self,

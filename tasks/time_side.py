@@ -45,6 +45,8 @@ class TimeSide(ABC):
 
     firing = False
     """Is there something to fire? Then `fire` is called before anything else is done."""
+    buffered = False
+    """Does it hold tuples, which are open until they are in no window? They come again."""
     by_clock = False
     """Do windows fire by the clock of this task?"""
 
@@ -138,6 +140,7 @@ class TimeSide(ABC):
             ended=ended,
             inputs=tuple(keeper.by_input().items()),
             idle=tuple(sorted(keeper.idle)),
+            buffered=self.buffered,
         )
 
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any, Final
 
 from ..actors import Timer
@@ -42,10 +43,14 @@ class TimedTask(SteppingTask):
         self._alarm: Timer | None = None
         self._alarm_s = 0.0
         self._rests_ms: int | None = None
+        self._has_dropped = False
 
     def time_metrics(self) -> TimeMetrics | None:
         """See TaskActor."""
-        return None if self._time is None else self._time.metrics()
+        if self._time is None:
+            return None
+        found = self._time.metrics()
+        return replace(found, live=0) if self._has_dropped else found  # they are counted as dropped
 
     def window_executor(self, component: WindowBolt, tools: Tools, collector: BoltTaskCollector) -> Executor:
         """The executor of a bolt with windows."""
@@ -54,11 +59,12 @@ class TimedTask(SteppingTask):
         before = self._time
         executor = window_executor(component, tools, collector, self.env, self.task, self.config, keeper)
         self._time = executor
-        if before is not None and before.held:
+        if before is not None and before.held and not before.buffered:
+            self.counters.dropped_windows += before.held
             log.warning(
-                "%s was restarted: what %d open windows (or kept tuples) held is lost with the instance that failed",
+                "%s was restarted: what %s held is lost with the instance that failed",
                 self.name,
-                before.held,
+                _count(before.held, "open window"),
             )
         return executor
 
@@ -131,9 +137,19 @@ class TimedTask(SteppingTask):
 
     def say_what_ends(self) -> None:
         """The task ends. What was in open windows has not fired."""
-        held = 0 if self._time is None else self._time.held
-        if held:
-            log.info("%s ended with %d open windows (or kept tuples), which have not fired", self.name, held)
+        time, counters = self._time, self.counters
+        if time is None or not time.held or self._has_dropped:
+            return
+        held, self._has_dropped = time.held, True
+        if time.buffered:
+            counters.dropped_tuples += held
+            log.warning(
+                "%s ended with %s in windows that have not fired: they are not acked", self.name, _count(held, "tuple")
+            )
+        else:
+            counters.dropped_windows += held
+            text = "%s ended with %s that have not fired: what was acked and is in them does not come again"
+            log.warning(text, self.name, _count(held, "open window"))
 
     def _keep_time(self, component: Any, tools: Tools) -> TimeKeeper | None:
         if self._keeper is None:
@@ -143,3 +159,7 @@ class TimedTask(SteppingTask):
                 for task in self.env.time_inputs(self.task.component):
                     self.env.reach(self.task.task_id, task).post(AskTime(self.task.task_id))
         return self._keeper
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -150,6 +150,8 @@ def test_windows():
         "fired": 1_440,
         "late": 1,
         "open": 6,
+        "dropped_windows": 0,
+        "dropped_tuples": 0,
         "watermark_ms": 60_000,
         "watermark_lag_s": 1.5,
     }

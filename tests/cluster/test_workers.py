@@ -272,8 +272,16 @@ def test_what_open_windows_held_is_said_when_their_worker_dies(caplog: pytest.Lo
         world.processes["worker-2"].kill("is killed by the test")
         await world.until(lambda: "open windows" in caplog.text, 60, "its end is noticed")
 
+        lost = re.search(r"with worker-2, (\d+) open windows are lost", caplog.text)
+        assert lost is not None
+        await world.until(lambda: running.metrics()["windows"].dropped_windows > 0, 10, "its counts")
+        assert running.metrics()["windows"].dropped_windows == int(lost[1])
+        await running.kill()
+        open_windows = sum(int(n) for n in re.findall(r"ended with (\d+) open windows? that have not", caplog.text))
+        assert running.metrics()["windows"].dropped_windows == int(lost[1]) + open_windows
+        assert running.metrics()["windows"].live_windows == 0
+
     with_workers(story)
-    assert re.search(r"with worker-2, \d+ open windows \(or kept tuples\) are lost", caplog.text)
 
 
 def test_a_frozen_worker_is_replaced_after_its_lease() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from aiostorm import Config, Failure, Fields, LocalCluster, TaskHook, TopologyBuilder, Tuple
+from aiostorm.cli_report import Report, as_json, as_text
 from aiostorm.testing import FeederSpout, Recorder
 from aiostorm.windows import BufferedWindowBolt, ByFunction, Count, Punctuated, Tumbling, WindowedBolt, WindowRows
 
@@ -112,15 +114,35 @@ async def test_settings_of_one_component() -> None:
         assert sink.values == []
 
 
-async def test_what_ends_with_open_windows_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "aiostorm.tasks")
+@pytest.mark.parametrize("wait_s", [None, 0])
+async def test_what_ends_with_open_windows_says_and_counts_them(
+    caplog: pytest.LogCaptureFixture, wait_s: float | None
+) -> None:
+    caplog.set_level(logging.WARNING, "aiostorm.tasks")
     feeder, _, made = topology(counts())
     async with LocalCluster() as cluster:
         running = await cluster.submit("t", made)
         await feeder.feed((1, ""))
         await running.wait_idle()
-        await running.kill()
-    assert "'windows' (task 2) ended with 1 open windows (or kept tuples), which have not fired" in caplog.text
+        await running.kill(wait_s)
+    assert "'windows' (task 2) ended with 1 open window that have not fired: what was acked" in caplog.text
+    found = running.metrics()["windows"]
+    assert (found.live_windows, found.dropped_windows, found.dropped_tuples) == (0, 1, 0)
+    report = Report("t", "interrupted", 1.0, running.metrics())
+    assert "\nwindows   windows: 1 open window dropped, not fired\n" in as_text(report)
+    assert json.loads(as_json(report))["components"]["windows"]["windows"]["dropped_windows"] == 1
+
+
+async def test_what_ends_with_kept_tuples_says_and_counts_them(caplog: pytest.LogCaptureFixture) -> None:
+    feeder, _, made = topology(Shown())
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("t", made)
+        await feeder.feed_all([(1, ""), (2, "")])
+        await running.wait_still()
+        await running.kill(0)
+    assert "'windows' (task 2) ended with 2 tuples in windows that have not fired: they are not acked" in caplog.text
+    found = running.metrics()["windows"]
+    assert (found.live_windows, found.dropped_windows, found.dropped_tuples) == (0, 0, 2)
 
 
 async def test_an_instance_that_begins_anew_says_what_it_lost(caplog: pytest.LogCaptureFixture) -> None:
@@ -135,5 +157,6 @@ async def test_an_instance_that_begins_anew_says_what_it_lost(caplog: pytest.Log
         await feeder.feed_all([(160, "")])
         feeder.finish()
         await running.wait_idle()
-    assert "'windows' (task 2) was restarted: what 1 open windows (or kept tuples) held is lost" in caplog.text
+        assert running.metrics()["windows"].dropped_windows == 1
+    assert "'windows' (task 2) was restarted: what 1 open window held is lost" in caplog.text
     assert sink.values == [(1, 100, 200)]
