@@ -39,7 +39,7 @@ from .detaching import Detacher
 from .drive import USER_ERRORS, blamed, is_cancelled
 from .environment import Environment
 from .executors import BatchExecutor, Executor, RowFailedError, without_waiting
-from .failing import FailingTask
+from .failing import HELD, FailingTask
 from .intake import Intake
 from .portions import Portions
 from .standing import Standing
@@ -113,6 +113,7 @@ class BoltTask(FailingTask):
     async def started(self) -> None:
         """Make, prepare and wire a component: the first, or the next after a failure."""
         self._close_collectors()
+        self._held.rest()  # the timer of the instance before has ended with it
         if len(self._held):  # what failed was no call of the instance's, or this was done by then
             self._fail_held(RuntimeError("it began anew"), self._inbox[0] if self._start else None, self._start)
         component = await self.make_component()
@@ -390,6 +391,8 @@ class BoltTask(FailingTask):
                 return
             if message.message is ALARM:
                 self.alarm_rings()
+            elif message.message is HELD:
+                self.look_at_held()
             else:
                 await self._tick()
         elif kind is Stop:

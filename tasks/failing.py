@@ -10,6 +10,9 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from ..actors import AiostormError
 from ..topology import (
     SYSTEM_COMPONENT,
     TICK_STREAM,
@@ -32,6 +35,30 @@ from .timed_task import TimedTask
 
 TICK_FIELDS = Fields("rate_secs")
 
+HELD: Final = object()
+"""The message of the timer that looks at what is held."""
+
+HELD_S: Final = 3600.0
+"""Where there are no message timeouts: a tuple that is open for longer is named."""
+
+LOOKS: Final = 4
+"""In that time, or in a message timeout; but not more than one a second."""
+
+NAMED_EACH_S: Final = 60.0
+
+MOST_UNCHANGED: Final = 100
+"""Looks at which nothing has come: then it rests until something does."""
+
+
+class NotAckedError(AiostormError):
+    """Tuples that a bolt has been given and has neither acked nor failed. Their messages have timed out, if any do."""
+
+    def __init__(self, rows: int, oldest_s: float, most_s: float) -> None:
+        super().__init__(
+            f"{rows:,} tuple{'' if rows == 1 else 's'} neither acked nor failed for longer than {most_s:g} s, the "
+            f"oldest for about {oldest_s:g} s: execute must ack or fail each tuple, or be that of a BasicBolt"
+        )
+
 
 class FailingTask(TimedTask):
     """Base of bolt tasks: knows what their executor was given, and what it holds."""
@@ -39,9 +66,29 @@ class FailingTask(TimedTask):
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
         self._start = 0  # rows of the first segment that are executed already
-        self._held = Held()
+        self._held = Held(self._watch_held)
+        self._most_held_s = config.message_timeout_s if config.enable_message_timeouts else HELD_S
+        self._look_s = max(1.0, self._most_held_s / LOOKS)
+        self._looks_unchanged = 0
+        self._named_s: float | None = None
         self._executor: Executor
         self._tick_origin = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, TICK_FIELDS)
+
+    def look_at_held(self) -> None:
+        """Rows that are open for longer than the message timeout are reported, once a minute: they are forgotten."""
+        rows, looks, news = self._held.look(LOOKS)
+        now_s = self.env.clock.monotonic()
+        if rows and (self._named_s is None or now_s - self._named_s >= NAMED_EACH_S):
+            self._named_s = now_s
+            self.report("execute", NotAckedError(rows, looks * self._look_s, self._most_held_s))
+        self._looks_unchanged = 0 if news else self._looks_unchanged + 1
+        if self._held.watched and self._looks_unchanged < MOST_UNCHANGED:
+            self._watch_held()
+        elif self._held.watched:
+            self._held.rest()
+
+    def _watch_held(self) -> None:
+        self.after(self._look_s, HELD)
 
     def _fail_row(self, segment: Segment, offset: int, error: BaseException | str | None) -> None:
         """A row failed: its messages fail at their spouts."""

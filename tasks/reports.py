@@ -108,7 +108,7 @@ class ErrorLog:
                 lines = [str(report), report.traceback.rstrip()]
             log.error("%s", "\n".join(line for line in lines if line))
         elif now_s - seen.logged_s >= REPEAT_S:
-            log.error("%s (and %d more like it)", report, seen.left_out)
+            log.error("%s%s", report, f" (and {seen.left_out:,} more like it)" if seen.left_out else "")
             seen.logged_s, seen.left_out = now_s, 0
         else:
             seen.left_out += 1
