@@ -207,6 +207,10 @@ class Ledger:
     def __contains__(self, root: object) -> bool:
         return root in self._rows or root in self._strays or root in self._complete
 
+    def time_out_after(self, timeout_s: float) -> None:
+        """Another timeout, for trees that are open too: they stay in order."""
+        self._timeout_s = self.stray_timeout_s = timeout_s
+
     @property
     def may_expire(self) -> bool:
         """Is there anything that time will end?"""

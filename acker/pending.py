@@ -116,6 +116,10 @@ class Pending:
         self._timeout_s = float("inf") if timeout_s is None else timeout_s
         self.count = 0
 
+    def time_out_after(self, timeout_s: float) -> None:
+        """Another timeout, for those that are open too: they stay in order."""
+        self._timeout_s = timeout_s
+
     def __contains__(self, root: object) -> bool:
         return root in self._trees
 

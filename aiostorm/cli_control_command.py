@@ -26,13 +26,15 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_as_json
 @debug_option
 def update(name: str, settings: tuple[str, ...], file: Path | None, as_json: bool, debug: bool) -> None:
-    """Change the backpressure settings of a running topology: NAME, or NAME@PID if two have the name.
+    """Change settings of a running topology: NAME, or NAME@PID if two have the name.
 
     It is one that an `aiostorm run` of yours runs on this machine, with or without workers.
 
     \b
       aiostorm update word-count -c topology.backpressure.enable=false
-      aiostorm update word-count -c backpressure_high_mark=0.9 -c backpressure_check_interval_ms=250
+      aiostorm update word-count -c topology.max.spout.pending=2000 -c topology.message.timeout.secs=60
+
+    docs/storm.md lists what can be changed while it runs, and why not the rest.
     """
     with errors(debug=debug):
         if not settings and file is None:

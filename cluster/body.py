@@ -237,6 +237,7 @@ class Part:
     async def update(self, config: Config) -> None:
         """See Body."""
         self.crew.update(config)
+        self._stalls.update({c: own.stall_report_s for c, own in self.crew.configs.items()})
 
     async def results(self) -> dict[str, list[Any]]:
         """See Body."""

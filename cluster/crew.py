@@ -37,6 +37,8 @@ from ..tasks import (
     Wire,
     direct,
     load_hooks,
+    update_bolt,
+    update_spout,
 )
 from ..topology import ACKER_COMPONENT, Config, Failure, Topology, component_config, make_plan
 from ..transport import Exchange, joined, shares
@@ -76,6 +78,7 @@ class Crew:
             self.mailboxes[master] = Mailbox(MASTER_TUPLES, loop=system.loop)
         capacities = {t.task_id: config_of[t.task_id].mailbox_capacity_tuples for t in here} | {master: MASTER_TUPLES}
         self.acker_ids = tuple(t for t in self.plan.tasks_of.get(ACKER_COMPONENT, ()) if t in self.mailboxes)
+        self._acker_actors: list[AckerActor] = []
         self.ackers = [self.mailboxes[task_id] for task_id in self.acker_ids]
         self._spout_ids = [task_id for spec in topology.spouts for task_id in self.plan.tasks_of[spec.id]]
         self.refs: dict[int, Ref] = {}
@@ -130,7 +133,8 @@ class Crew:
             return
         timeout_s = self._config.message_timeout_s if self._config.enable_message_timeouts else None
         for task_id in self.acker_ids:
-            self._spawn(ACKER_COMPONENT, task_id, AckerActor(timeout_s, self._delivery(task_id)), self._config)
+            self._acker_actors.append(AckerActor(timeout_s, self._delivery(task_id)))
+            self._spawn(ACKER_COMPONENT, task_id, self._acker_actors[-1], self._config)
         if self.master is not None:
             self._spawn("topology_master", self.plan.master, self.master, self._config)
         self._guardian.spawn(self.gauge, "gauge", policy=_policy(self._config))
@@ -174,6 +178,14 @@ class Crew:
     def update(self, config: Config) -> None:
         """Settings that hold from now on. What cannot be changed in it was checked before."""
         self._config = config
+        self.configs = {c: component_config(config, spec.config) for c, spec in self._topology.components.items()}
+        for spout in self.spouts:
+            update_spout(spout, self.configs[spout.task.component])
+        for bolt in self.bolts:
+            update_bolt(bolt, self.configs[bolt.task.component])
+        if config.enable_message_timeouts:
+            for acker in self._acker_actors:
+                acker.ledger.time_out_after(config.message_timeout_s)
         settings = Settings.of(config)
         self.gauge.update(settings)
         if self.master is not None:

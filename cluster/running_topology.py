@@ -24,7 +24,7 @@ from ..actors import ActorEscalatedError, ActorSystem, Stall
 from ..backpressure import Backpressure
 from ..metrics import TopologyMetrics
 from ..tasks import ErrorReport, describe
-from ..topology import Config, Topology
+from ..topology import Config, ConfigError, Topology, cannot_keep
 from .body import Body, GaveUp, Part, WorkerStatus
 from .crew import Crew
 from .errors import TopologyFailedError, TopologyKilledError
@@ -163,13 +163,17 @@ class RunningTopology:
         self._set_active(False)
 
     async def update(self, config: Config | Mapping[str, Any]) -> Config:
-        """Change settings of `topology.backpressure.*` while it runs; returns the configuration that holds now.
+        """Change settings while it runs; returns the configuration that holds now. Components' own settings stay.
 
-        Switching it off releases every spout at once. ConfigError for a value that is not allowed, and for settings
-        that cannot be changed now (`topology.UPDATABLE` has those that can).
+        Switching backpressure off releases every spout at once. ConfigError for a value that is not allowed, for one
+        with which windows could not keep their tuples, and for settings that cannot be changed now
+        (`topology.UPDATABLE` has those that can).
         """
         self._check_alive()
-        self.config = self.config.updated(config)
+        changed = self.config.updated(config)
+        if problems := cannot_keep(self.topology, changed):
+            raise ConfigError(*problems)
+        self.config = changed
         await self._body.update(self.config)
         return self.config
 

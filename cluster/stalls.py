@@ -40,6 +40,14 @@ class StallReports:
         for limit_s in sorted({limit_s for limit_s in self._limits_s.values() if limit_s > 0}):
             self._leave.append(watch_stalls(limit_s, partial(self._stalled, limit_s)))
 
+    def update(self, limits_s: Mapping[str, float]) -> None:
+        """Other limits, if it has begun."""
+        watches = bool(self._leave)
+        self.stop()
+        self._limits_s = limits_s
+        if watches:
+            self.start()
+
     def stop(self) -> None:
         """End."""
         while self._leave:

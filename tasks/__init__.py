@@ -11,6 +11,7 @@ from .spout_task import SpoutTask
 from .task import Activate, Deactivate, FailPending, GetResult, TaskActor
 from .time_messages import TIME_MESSAGES
 from .topology_master import TopologyMaster
+from .updating import update_bolt, update_spout
 
 __all__ = [
     "TIME_MESSAGES",
@@ -32,4 +33,6 @@ __all__ = [
     "describe",
     "direct",
     "load_hooks",
+    "update_bolt",
+    "update_spout",
 ]

@@ -20,7 +20,6 @@ from typing import Any
 from ..actors import EMPTY, Question, Stop, Timer
 from ..backpressure import BoltReading, Clear, Sample, Sampler, Settings
 from ..topology import (
-    TICK_STREAM,
     WATERMARK_STREAM,
     BasicBolt,
     Bolt,
@@ -135,8 +134,7 @@ class BoltTask(FailingTask):
             self.pass_time_on(component, tools)
         self._batches = self._executor if isinstance(self._executor, BatchExecutor) else None
         self._intake.begins(batches=self._batches is not None)
-        if self.config.tick_tuple_freq_s is not None:
-            self.every(self.config.tick_tuple_freq_s, TICK_STREAM)
+        self.begin_ticks()
         if self._time is not None:  # an instance's alarm ends with it
             self.settle_time(self._time)
         self.is_ready()

@@ -6,12 +6,14 @@ It is one step behind the acker's deadline, which should be first: this one is f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ..acker import EXPIRY_STEPS, Key, Pending
 from ..actors import Timer
 
 _SWEEP = object()
+
+LATE: Final = 1 + 1 / EXPIRY_STEPS
 
 
 class Expiry:
@@ -20,10 +22,16 @@ class Expiry:
     __slots__ = ("_after", "_timeout_s", "_timer", "pending")
 
     def __init__(self, timeout_s: float | None, after: Callable[[float, Any], Timer]) -> None:
-        self.pending = Pending(None if timeout_s is None else timeout_s * (1 + 1 / EXPIRY_STEPS))
+        self.pending = Pending(None if timeout_s is None else timeout_s * LATE)
         self._timeout_s = timeout_s
         self._after = after
         self._timer: Timer | None = None
+
+    def time_out_after(self, timeout_s: float) -> None:
+        """Another timeout, for messages that are open too. Where there is none there is none."""
+        if self._timeout_s is not None:
+            self._timeout_s = timeout_s
+            self.pending.time_out_after(timeout_s * LATE)
 
     def arm(self) -> None:
         """Look in a while, if there is something to look for."""

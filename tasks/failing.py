@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..actors import AiostormError
+from ..actors import AiostormError, Timer
 from ..topology import (
     SYSTEM_COMPONENT,
     TICK_STREAM,
@@ -67,12 +67,24 @@ class FailingTask(TimedTask):
         super().__init__(env, task, spec, config)
         self._start = 0  # rows of the first segment that are executed already
         self._held = Held(self._watch_held)
-        self._most_held_s = config.message_timeout_s if config.enable_message_timeouts else HELD_S
-        self._look_s = max(1.0, self._most_held_s / LOOKS)
+        self.set_limits(config)
+        self._ticks: Timer | None = None
         self._looks_unchanged = 0
         self._named_s: float | None = None
         self._executor: Executor
         self._tick_origin = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, TICK_FIELDS)
+
+    def set_limits(self, config: Config) -> None:
+        """How long a tuple may be held before it is named."""
+        self._most_held_s = config.message_timeout_s if config.enable_message_timeouts else HELD_S
+        self._look_s = max(1.0, self._most_held_s / LOOKS)
+
+    def begin_ticks(self) -> None:
+        """From now on; or none, if that is what its configuration says."""
+        if self._ticks is not None:
+            self._ticks.cancel()
+        seconds = self.config.tick_tuple_freq_s
+        self._ticks = None if seconds is None else self.every(seconds, TICK_STREAM)
 
     def look_at_held(self) -> None:
         """Rows that are open for longer than the message timeout are reported, once a minute: they are forgotten."""

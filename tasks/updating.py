@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from ..topology import Config
 from .bolt_task import BoltTask
-from .spout_task import LATE, SpoutTask
+from .spout_task import SpoutTask
 
 
 def update_spout(task: SpoutTask, config: Config) -> None:
     """A spout task's."""
     task.config = config
     task._limit = config.max_spout_pending
-    if config.enable_message_timeouts:
-        task._timeout_s = config.message_timeout_s
-        task._pending.time_out_after(config.message_timeout_s * LATE)
-    task._wait_ms = min(task._wait_ms, config.spout_wait_max_ms)
+    task._expiry.time_out_after(config.message_timeout_s)
     task.free()
 
 

@@ -51,6 +51,7 @@ from .groupings import (
     share_out,
 )
 from .identity import handed_on, has_identity, metadata_of, part_of, pieces_of
+from .keeping import cannot_keep
 from .keyed import FieldsGrouping, KeyedGrouping, KeyRangeGrouping, KeyRanges, PartialKeyGrouping
 from .keys import stable_hash
 from .plan import Plan, TaskSpec, make_plan
@@ -152,6 +153,7 @@ __all__ = [
     "Windowing",
     "batch_of",
     "bolt",
+    "cannot_keep",
     "column_rows",
     "component_config",
     "deal_columns",

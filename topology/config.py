@@ -382,10 +382,15 @@ UPDATABLE = frozenset(
         "backpressure_sample_number",
         "backpressure_sample_rate",
         "backpressure_trigger_ratio",
+        "graceful_stop_s",
         "mailbox_target_ms",
+        "max_spout_pending",
+        "message_timeout_s",
+        "stall_report_s",
+        "tick_tuple_freq_s",
     }
 )
-"""The settings that a running topology can be given anew."""
+"""The settings that a running topology can be given anew (docs/storm.md says why not the others)."""
 
 
 def component_config(config: Config, overrides: Mapping[str, Any]) -> Config:
