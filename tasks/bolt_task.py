@@ -38,12 +38,11 @@ from .detaching import Detacher
 from .drive import USER_ERRORS, blamed, is_cancelled
 from .environment import Environment
 from .executors import BatchExecutor, Executor, RowFailedError, without_waiting
-from .failing import HELD, FailingTask
+from .failing import FailingTask
 from .intake import Intake
 from .portions import Portions
 from .standing import Standing
 from .time_messages import AskTime
-from .timed_task import ALARM
 
 
 class BoltTask(FailingTask):
@@ -387,11 +386,7 @@ class BoltTask(FailingTask):
         if kind is Timer:
             if not message.received():
                 return
-            if message.message is ALARM:
-                self.alarm_rings()
-            elif message.message is HELD:
-                self.look_at_held()
-            else:
+            if not self.rang(message.message):
                 await self._tick()
         elif kind is Stop:
             self._stopping = True

@@ -31,7 +31,7 @@ from .executors import Executor, RowFailedError
 from .held import Held
 from .lineage import settle
 from .reports import describe
-from .timed_task import TimedTask
+from .timed_task import ALARM, TimedTask
 
 TICK_FIELDS = Fields("rate_secs")
 
@@ -73,6 +73,14 @@ class FailingTask(TimedTask):
         self._named_s: float | None = None
         self._executor: Executor
         self._tick_origin = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, TICK_FIELDS)
+
+    def rang(self, message: object) -> bool:
+        """A timer; False if it is not one of those here."""
+        if message is ALARM:
+            self.alarm_rings()
+        elif message is HELD:
+            self.look_at_held()
+        return message is ALARM or message is HELD
 
     def set_limits(self, config: Config) -> None:
         """How long a tuple may be held before it is named."""

@@ -31,8 +31,8 @@ from ..topology import (
     TaskSpec,
     TopologyContext,
 )
+from .checking import emitter_class
 from .drive import USER_ERRORS, AwaitCancelledError, awaited, blamed, check_cancel
-from .emitter import Emitter
 from .environment import Environment
 from .exits import UserExitError
 from .following import follow
@@ -79,8 +79,8 @@ class TaskActor(Actor):
         self.name = f"component {task.component!r} (task {task.task_id})"
         ids = env.ids()
         self.outbox = Outbox(self._on_room, self._lost, ids.take, self._packed, partial(env.reach, task.task_id))
-        kind = StampingEmitter if env.plan.time.stamped else Emitter
-        self.emitter = kind(
+        checked = env.config.testing_always_try_serialize
+        self.emitter = emitter_class(stamped=env.plan.time.stamped, checked=checked)(
             self.name,
             env.out_streams(task, spec, config, self.outbox),
             ids,

@@ -96,7 +96,7 @@ async def complete_topology(
     direct_rows: Streams = {}
     loop = asyncio.get_running_loop()
     begun_s = loop.time()
-    async with LocalCluster() as cluster:
+    async with LocalCluster(Config(testing_always_try_serialize=True)) as cluster:
         running = await cluster.submit(name, _observed(topology, sources, recorder, direct_rows), config)
         await _wait(running, sources, timeout_s)
         elapsed_s = loop.time() - begun_s

@@ -263,8 +263,9 @@ def _cluster_fixture(name: str, doc: str) -> Any:
 
     async def running_cluster() -> AsyncIterator[LocalCluster]:
         from ..cluster import LocalCluster
+        from ..topology import Config
 
-        async with LocalCluster() as cluster:
+        async with LocalCluster(Config(testing_always_try_serialize=True)) as cluster:
             yield cluster
 
     running_cluster.__doc__ = doc

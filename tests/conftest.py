@@ -26,6 +26,7 @@ import pytest
 import pytest_asyncio
 from hypothesis import settings
 
+from aiostorm import LocalCluster
 from aiostorm.actors import Stall, StallWatch, is_virtual
 
 BLOCKED_LIMIT_S = 0.25
@@ -58,6 +59,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark") is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SPARK_LIMIT_S))
+
+
+@pytest_asyncio.fixture
+async def local_cluster() -> AsyncIterator[LocalCluster]:
+    """As the testing kit's, but values go as they are: many tests emit what no other process could be sent."""
+    async with LocalCluster() as cluster:
+        yield cluster
 
 
 # -- 1 and 4: the test's event loop ------------------------------------------------------------------------------------

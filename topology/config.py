@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
-from .config_keys import is_ignored
+from .config_keys import PER_COMPONENT, UPDATABLE, is_ignored
 from .config_layers import Layer, Resolved, env_layer, file_layer, override_layer, resolve
 from .errors import ConfigError
 
@@ -136,6 +136,11 @@ class Config(BaseModel):
     )
     auto_task_hooks: Annotated[tuple[str, ...], BeforeValidator(_listed)] = _setting(
         (), "Task hooks of every task, as import strings (package.module:Class).", "topology.auto.task.hooks"
+    )
+    testing_always_try_serialize: bool = _setting(
+        False,
+        "Whether rows are packed and unpacked in one process too, as between workers; on in the testing kit.",
+        "topology.testing.always.try.serialize",
     )
     debug: bool = _setting(False, "Whether every emit, ack and fail is logged.", "topology.debug")
     stall_report_s: Number = _setting(
@@ -342,55 +347,6 @@ class Config(BaseModel):
 
     def __hash__(self) -> int:
         return hash(tuple(self.model_dump().values()))
-
-
-PER_COMPONENT = frozenset(
-    {
-        "acker_tree_max_messages",
-        "auto_task_hooks",
-        "debug",
-        "mailbox_capacity_tuples",
-        "mailbox_high_mark",
-        "mailbox_low_mark",
-        "max_retries",
-        "max_spout_pending",
-        "restart_backoff_s",
-        "restart_max",
-        "restart_window_s",
-        "routing_cache_keys",
-        "spout_wait_max_ms",
-        "spout_wait_ms",
-        "stall_report_s",
-        "tick_tuple_freq_s",
-        "turn_max_ms",
-        "turn_max_tuples",
-        "watermark_idle_timeout_ms",
-        "watermark_interval_ms",
-        "watermark_lag_ms",
-        "watermark_max_advance_ms",
-        "window_max_states",
-    }
-)
-"""The settings that a component may have of its own."""
-
-UPDATABLE = frozenset(
-    {
-        "backpressure_check_interval_ms",
-        "backpressure_enable",
-        "backpressure_high_mark",
-        "backpressure_low_mark",
-        "backpressure_sample_number",
-        "backpressure_sample_rate",
-        "backpressure_trigger_ratio",
-        "graceful_stop_s",
-        "mailbox_target_ms",
-        "max_spout_pending",
-        "message_timeout_s",
-        "stall_report_s",
-        "tick_tuple_freq_s",
-    }
-)
-"""The settings that a running topology can be given anew (docs/storm.md says why not the others)."""
 
 
 def component_config(config: Config, overrides: Mapping[str, Any]) -> Config:

@@ -53,7 +53,7 @@ _TOPOLOGY = """
     spread.components state.checkpoint.interval.ms state.kryo.register state.provider state.provider.config
     state.synchronization.timeout.secs state.ttl.time.sec stats.ewma.enable stats.ewma.smoothing.factor
     stats.sample.rate submitter.principal submitter.user subprocess.timeout.secs task.error.report.interval
-    task.heartbeat.send.number tasks testing.always.try.serialize tick.tuple.freq.ms timer.update.interval
+    task.heartbeat.send.number tasks tick.tuple.freq.ms timer.update.interval
     transaction.state.operator.class transactional.id transfer.batch.size transfer.buffer.size
     trident.batch.emit.interval.millis trident.windowing.cache.tuple.limit tuple.compression.enable
     tuple.compression.max.decompressed.bytes tuple.compression.threshold tuple.serializer upgrade
@@ -104,6 +104,55 @@ IGNORED_PREFIXES = (
 """What starts like this is a setting of a daemon or of a part that is not here."""
 
 IGNORED_KEYS = frozenset(["topology." + key for key in _TOPOLOGY.split()] + _OTHER.split())
+
+
+PER_COMPONENT = frozenset(
+    {
+        "acker_tree_max_messages",
+        "auto_task_hooks",
+        "debug",
+        "mailbox_capacity_tuples",
+        "mailbox_high_mark",
+        "mailbox_low_mark",
+        "max_retries",
+        "max_spout_pending",
+        "restart_backoff_s",
+        "restart_max",
+        "restart_window_s",
+        "routing_cache_keys",
+        "spout_wait_max_ms",
+        "spout_wait_ms",
+        "stall_report_s",
+        "tick_tuple_freq_s",
+        "turn_max_ms",
+        "turn_max_tuples",
+        "watermark_idle_timeout_ms",
+        "watermark_interval_ms",
+        "watermark_lag_ms",
+        "watermark_max_advance_ms",
+        "window_max_states",
+    }
+)
+"""The settings that a component may have of its own."""
+
+UPDATABLE = frozenset(
+    {
+        "backpressure_check_interval_ms",
+        "backpressure_enable",
+        "backpressure_high_mark",
+        "backpressure_low_mark",
+        "backpressure_sample_number",
+        "backpressure_sample_rate",
+        "backpressure_trigger_ratio",
+        "graceful_stop_s",
+        "mailbox_target_ms",
+        "max_spout_pending",
+        "message_timeout_s",
+        "stall_report_s",
+        "tick_tuple_freq_s",
+    }
+)
+"""The settings that a running topology can be given anew (docs/storm.md says why not the others)."""
 
 
 def is_ignored(key: str) -> bool:

@@ -33,6 +33,7 @@ STORM_KEYS = {
     "spout_wait_max_ms": ["topology.spout.wait.max.ms"],
     "tick_tuple_freq_s": ["topology.tick.tuple.freq.secs"],
     "auto_task_hooks": ["topology.auto.task.hooks"],
+    "testing_always_try_serialize": ["topology.testing.always.try.serialize"],
     "debug": ["topology.debug"],
     "stall_report_s": ["topology.stall.report.secs"],
     "restart_max": ["topology.restart.max"],
