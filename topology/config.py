@@ -81,6 +81,7 @@ class Config(BaseModel):
         None,
         "Acker tasks; None: one per worker; 0: messages are acked as soon as they are emitted.",
         "topology.acker.executors",
+        "topology.ackers",
         ge=0,
     )
     acker_tree_max_messages: Count = _setting(

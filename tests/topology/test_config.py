@@ -19,7 +19,7 @@ STORM_KEYS = {
     "max_spout_pending": ["topology.max.spout.pending"],
     "message_timeout_s": ["topology.message.timeout.secs"],
     "enable_message_timeouts": ["topology.enable.message.timeouts"],
-    "acker_executors": ["topology.acker.executors"],
+    "acker_executors": ["topology.acker.executors", "topology.ackers"],
     "acker_tree_max_messages": ["topology.acker.tree.max.messages"],
     "max_retries": ["topology.max.retries"],
     "workers": ["topology.workers"],
@@ -56,6 +56,7 @@ STORM_KEYS = {
     "backpressure_sample_rate": ["topology.backpressure.trigger.sample.rate"],
 }
 OTHER: dict[str, Any] = {"enable_message_timeouts": False, "debug": True, "auto_task_hooks": ("a.b:C",)}
+OTHER["testing_always_try_serialize"] = True
 OTHER |= {"restart_backoff_s": (0.0, 3.0), "mailbox_high_mark": 0.7, "mailbox_low_mark": 0.1}
 OTHER |= {"backpressure_enable": False, "backpressure_high_mark": 0.7, "backpressure_low_mark": 0.1}
 OTHER |= {"backpressure_trigger_ratio": 0.5, "backpressure_sample_rate": 0.5}
