@@ -22,7 +22,7 @@ async def tasks_of(cluster: LocalCluster, rows: list[Any], tasks: int, subscribe
     """The index of the task that each row goes to; the rows are fed one by one."""
     notes, feeder = Notes(), FeederSpout("key", "other")
     topology = straight(feeder, sink=Noting(notes), subscribe=subscribe, tasks=tasks)
-    tracked = await track_topology(cluster, topology, name=f"tasks {len(cluster.topologies)}")
+    tracked = await track_topology(cluster, topology, name=f"tasks-{len(cluster.topologies)}")
     for row in rows:
         await feeder.feed(row)
         await tracked.wait_all_acked()

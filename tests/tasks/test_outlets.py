@@ -37,7 +37,7 @@ def outlets(running: RunningTopology) -> int:
 async def test_a_start_makes_no_outlet_and_a_row_makes_those_on_its_way(local_cluster: LocalCluster) -> None:
     for straight in (False, True):
         feeder = FeederSpout("n")
-        running = await local_cluster.submit(f"straight {straight}", chain(feeder, 20, straight=straight))
+        running = await local_cluster.submit(f"straight-{straight}", chain(feeder, 20, straight=straight))
         assert outlets(running) == 0
         await feeder.feed_all([1])
         await feeder.idle()
@@ -52,7 +52,7 @@ async def test_a_task_takes_no_more_memory_among_many(local_cluster: LocalCluste
     async def bytes_a_task(tasks: int) -> float:
         gc.collect()
         tracemalloc.start()
-        running = await local_cluster.submit(f"of {tasks}", chain(FeederSpout("n"), tasks))
+        running = await local_cluster.submit(f"of-{tasks}", chain(FeederSpout("n"), tasks))
         gc.collect()
         found = tracemalloc.get_traced_memory()[0] / (2 * tasks)
         tracemalloc.stop()
