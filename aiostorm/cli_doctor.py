@@ -120,10 +120,13 @@ def _spark() -> Iterator[Finding]:
     from .spark import INSTALL_SPARK, PYSPARK_VERSIONS, find_java
 
     pyspark = _package("pyspark", f"{INSTALL_SPARK}: sources and sinks of Spark")
-    if pyspark.verdict == "ok" and not _fits(pyspark.found, *PYSPARK_VERSIONS):
-        least, below = (".".join(map(str, version)) for version in PYSPARK_VERSIONS)
-        advice = f'pip install "pyspark>={least},<{below}"'
-        pyspark = Finding("pyspark", "wrong", f"{pyspark.found} was not tried", advice)
+    if pyspark.verdict == "ok":
+        least, below = PYSPARK_VERSIONS
+        if not _fits(pyspark.found, least, (1_000, 0)):
+            advice = f'pip install "pyspark>={".".join(map(str, least))}"'
+            pyspark = Finding("pyspark", "wrong", f"{pyspark.found} is too old", advice)
+        elif not _fits(pyspark.found, least, below):
+            pyspark = Finding("pyspark", "ok", f"{pyspark.found}, newer than those that were tried")
     yield pyspark
     yield _package("pandas", f"{INSTALL_SPARK}: PySpark asks for it where Python meets columns")
     try:

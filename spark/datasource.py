@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .datasource_client import AHEAD, PATIENCE_S, Where
-from .errors import SparkSourceError
-from .needs import load
+from .errors import SparkSourceError, SparkUnavailableError
+from .needs import load, version
 
 FORMAT: Final = "aiostorm"
 
@@ -33,7 +33,12 @@ _SPARKS_OWN: Final = ("path", "checkpointlocation", "querydescription", "queryna
 
 
 def register(spark: Any) -> None:
-    """Make `format("aiostorm")` known to a SparkSession. Again is harmless."""
+    """Make `format("aiostorm")` known to a SparkSession, Spark Connect's as well. Again is harmless.
+
+    SparkUnavailableError with PySpark before 4.0, which has no data sources in Python.
+    """
+    if version() < (4, 0):
+        raise SparkUnavailableError('format("aiostorm") needs PySpark 4.0 or newer: 3.5 has no data sources in Python')
     load("pyarrow")
     load("pandas")
     from . import datasource_api

@@ -22,7 +22,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .needs import load
+from .needs import load, version
 
 HEAP_SHARE: Final = 20
 """A partition of more than this part of the heap is pushed: in the JVM it stands three times while it is fetched."""
@@ -59,8 +59,9 @@ def planned(frame: Any, settings: Mapping[str, Any]) -> Any:
         clone = java.cloneSession()
         for key, value in settings.items():
             clone.conf().set(key, str(value))
-        made = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(clone, frame._jdf.queryExecution().analyzed())
-        return load("pyspark.sql.classic.dataframe").DataFrame(made, type(session)(session.sparkContext, clone))
+        sql, analyzed = session._jvm.org.apache.spark.sql, frame._jdf.queryExecution().analyzed()
+        dataset = sql.classic.Dataset if version() >= (4, 0) else sql.Dataset
+        return type(frame)(dataset.ofRows(clone, analyzed), type(session)(session.sparkContext, clone))
     except (load("py4j.protocol").Py4JError, AttributeError, TypeError) as error:
         if _is_missing(error):
             raise GoneError(f"this Spark has no sessions that can be cloned: {error!s:.200}") from error
@@ -118,10 +119,14 @@ class Fetching:
                 whole.addAll(lists[at])
         if not any(sizes):
             return Fetched(sizes, None)
-        batches = jvm.scala.jdk.javaapi.CollectionConverters.asScala(whole.iterator())
+        if version() >= (4, 0):
+            batches = jvm.scala.jdk.javaapi.CollectionConverters.asScala(whole.iterator())
+        else:  # Scala 2.12
+            batches = jvm.scala.collection.JavaConverters.asScalaIteratorConverter(whole.iterator()).asScala()
         server = jvm.org.apache.spark.api.python.PythonRDD.serveIterator(batches, "aiostorm serves partitions")
         # Connected at once: the JVM waits for 15 s.
-        return Fetched(sizes, load("pyspark.util").local_connect_and_auth(server[0], server[1]))
+        connect = load("pyspark.util" if version() >= (4, 0) else "pyspark.java_gateway").local_connect_and_auth
+        return Fetched(sizes, connect(server[0], server[1]))
 
 
 class Fetched:

@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import Any, Final
 
 from .errors import SparkUnavailableError
 
-PYSPARK_VERSIONS: Final = ((4, 2), (4, 4))
-"""The versions that were tried: from the first on, below the second."""
+log = logging.getLogger("aiostorm.spark")
+
+PYSPARK_VERSIONS: Final = ((3, 5), (4, 4))
+"""The versions that were tried: from the first on, below the second. A newer one is used, with a warning."""
 
 INSTALL_SPARK: Final = 'pip install "aiostorm[spark]"'
 
@@ -31,14 +34,28 @@ def load(module: str) -> Any:
         raise SparkUnavailableError(f"{module} needs {missing}, which is not installed: {INSTALL_SPARK}") from error
 
 
-def _check(version: str) -> None:
-    numbers = tuple(int(part) for part in version.split(".")[:2])
-    first, below = PYSPARK_VERSIONS
-    if not first <= numbers < below:
+def version() -> tuple[int, int]:
+    """Of the PySpark that is installed."""
+    return _numbers(load("pyspark").__version__)
+
+
+def _check(found: str) -> None:
+    numbers, (first, below) = _numbers(found), PYSPARK_VERSIONS
+    if numbers < first:
         raise SparkUnavailableError(
-            f"PySpark {version} is installed; this room was tried with {_text(first)} and newer, below {_text(below)}: "
-            f"{INSTALL_SPARK}"
+            f"PySpark {found} is installed; {_text(first)} is the oldest that works here: {INSTALL_SPARK}"
         )
+    if numbers >= below and found not in _warned:
+        _warned.add(found)
+        log.warning("PySpark %s is newer than those that were tried (below %s)", found, _text(below))
+
+
+_warned: Final[set[str]] = set()
+
+
+def _numbers(found: str) -> tuple[int, int]:
+    major, minor = found.split(".")[:2]
+    return int(major), int(minor)
 
 
 def _text(version: tuple[int, int]) -> str:

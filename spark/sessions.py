@@ -4,7 +4,7 @@
                                     the first makes it, the last that leaves stops it, if it is ours
 
 1. Everything here blocks, and belongs in a thread (SparkCalls). There PySpark leaves SIGINT alone, too: in the main
-   thread it would replace our handler.
+   thread it would replace our handler. (`make_session` may be called there: it uses another.)
 2. A process has one Spark, since it has one JVM: who asks for other settings of the kind that cannot change is refused.
 3. A session that was there before us is never stopped by us.
 4. What the command line says wins over settings that are asked for here (session_settings.py).
@@ -67,13 +67,14 @@ _ALWAYS: Final = {
 def make_session(
     conf: Mapping[str, Any] | None = None, *, master: str | None = None, app_name: str = "aiostorm"
 ) -> Any:
-    """Make a SparkSession, or take the one of this process. Blocking, 10 s and more: in a thread.
+    """Make a SparkSession, or take the one of this process. Blocking, 10 s and more.
 
     `conf`: settings of Spark's; they win over ours. `master`: "local[*]" unless it or `spark.master` says otherwise.
     SparkUnavailableError if there is no PySpark, no Java, or Spark does not start.
     """
     if threading.current_thread() is threading.main_thread():
-        raise RuntimeError("a session is made in a thread: in the main thread PySpark replaces the handler of Ctrl-C")
+        # There PySpark would replace the handler of Ctrl-C: it is made in another, and is this one's all the same.
+        return _made_elsewhere(conf, master, app_name)
     sql = load("pyspark.sql")
     ensure_java()
     given = {key: text_of(value) for key, value in (conf or {}).items()}
@@ -96,6 +97,24 @@ def make_session(
         if before is None:  # a session that was there before us is not ours to end
             forget_dead()
         raise SparkUnavailableError(f"Spark does not start on {where}: {why}") from error
+
+
+def _made_elsewhere(conf: Mapping[str, Any] | None, master: str | None, app_name: str) -> Any:
+    outcome: list[Any] = []
+
+    def make() -> None:
+        try:
+            outcome.append(make_session(conf, master=master, app_name=app_name))
+        except BaseException as error:
+            outcome.extend((None, error))
+
+    thread = threading.Thread(target=make, name="spark-session", daemon=True)
+    thread.start()
+    thread.join()
+    if len(outcome) > 1:
+        raise outcome[1]
+    use_here(outcome[0])
+    return outcome[0]
 
 
 def _share(memory: str) -> str:
@@ -180,7 +199,7 @@ class Sessions:
 
     def _make(self, source: SessionSource) -> None:
         shared = self._shared
-        gateway = load("pyspark.core.context").SparkContext
+        gateway = load("pyspark").SparkContext
         before = gateway._gateway
         shared.making = before is None
         try:
@@ -199,7 +218,7 @@ class Sessions:
 
     def kill(self) -> bool:
         """End the JVM of a session that does not answer, if it is ours: what waits for it fails. Does not block."""
-        gateway = load("pyspark.core.context").SparkContext._gateway
+        gateway = load("pyspark").SparkContext._gateway
         process = getattr(gateway, "proc", None)
         if not (self._shared.ours or self._shared.making) or process is None:
             return False
@@ -241,7 +260,7 @@ def stop_session(session: Any) -> None:
 
 def forget_dead() -> None:
     """End what is left of this process' JVM, and let PySpark forget it: the next session starts afresh."""
-    core = load("pyspark.core.context").SparkContext
+    core = load("pyspark").SparkContext
     session = load("pyspark.sql").SparkSession
     with core._lock:
         context, gateway = core._active_spark_context, core._gateway
@@ -310,8 +329,9 @@ def _without_frames(text: str) -> list[str]:
 
 def use_here(session: Any) -> None:
     """Make it this thread's session: without that data sources are not found."""
-    sql = load("pyspark.sql").SparkSession
-    sql._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
+    if not hasattr(session, "_jsparkSession"):  # Spark Connect: a session belongs to no thread
+        return
+    session._jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
 
 
 def _active() -> Any:

@@ -24,6 +24,7 @@ from typing import Any
 
 from ..actors import AiostormError
 from .errors import SparkLostError
+from .needs import version
 from .sessions import SessionLease, alive, brief
 
 log = logging.getLogger("aiostorm.spark")
@@ -66,7 +67,9 @@ class SlotJobs:
         """End the jobs of that group, and those that its thread may still start. Blocking."""
         self._cancelled.add(group)
         if self._session is not None:
-            self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+            context = self._session.sparkContext._jsc.sc()
+            # Spark 3.5 has no such call: there a job that begins later is ended by its slot, which is not wanted.
+            (context.cancelJobGroupAndFutureJobs if version() >= (4, 0) else context.cancelJobGroup)(group)
 
     def _run(self, group: str, description: str, order: Mapping[str, Any]) -> SlotOutcome:
         """Blocking, as long as the worker lives."""

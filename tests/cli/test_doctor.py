@@ -78,11 +78,15 @@ def test_no_java_is_said_with_both_ways_to_get_one(monkeypatch: pytest.MonkeyPat
     assert "apt-get install" in found["advice"]
 
 
-def test_a_pyspark_that_was_not_tried_is_a_problem(monkeypatch: pytest.MonkeyPatch):
+def test_a_pyspark_that_is_too_old_is_a_problem_and_a_newer_one_is_not(monkeypatch: pytest.MonkeyPatch):
     real = importlib.metadata.version
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.5.1" if name == "pyspark" else real(name))
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.4.1" if name == "pyspark" else real(name))
     assert doctor().exit_code == 1
-    assert "pyspark>=4.2,<4.4" in findings()["pyspark"]["advice"]
+    assert "pyspark>=3.5" in findings()["pyspark"]["advice"]
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "5.1.0" if name == "pyspark" else real(name))
+    found = findings()["pyspark"]
+    assert (found["verdict"], found["problem"]) == ("ok", False)
+    assert "newer than those that were tried" in found["found"]
 
 
 def test_few_files_and_no_loopback_are_problems(monkeypatch: pytest.MonkeyPatch):

