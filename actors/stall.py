@@ -64,7 +64,7 @@ class StallWatch:
             raise ValueError(f"a stall limit is more than 0 seconds, not {limit_s}")
         self._limit_s = limit_s
         self._report = report
-        self._beat_s = time.monotonic()
+        self._beat_s = 0.0  # until it is started
         self._over = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._handle: asyncio.TimerHandle | None = None
