@@ -37,9 +37,8 @@ class Polling:
         self._bell = bell
         self._first_s = self._wait_s = first_s
         self._longest_s = longest_s
-        self.resting = (
-            True  # nothing was emitted when it was last asked, and nobody has said since that there may be more
-        )
+        # Nothing was emitted when it was last asked, and there has been no sign since that there may be more.
+        self.resting = True
         self._beat = beat_of(bell.loop, longest_s)
 
     def soon(self) -> None:
