@@ -5,13 +5,16 @@
 1. A wait belongs to a tuple, a turn shares it: as many go at once as belong to TURN_S, at least one.
 2. What could not go in time goes later, at most `slack_s` of it: a spout that was held up by something else does not
    make up for all of it in one go.
-3. `held_s` adds up how long it has really held back.
+3. A turn counts at the pace that it began with, if that was the faster: an order that comes while `next_tuple` waits
+   for its source is not for what went before it.
+4. `held_s` adds up how long it has really held back.
 
 From: the virtual scheduling algorithm (GCRA) of ITU-T I.371.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 TURN_S: Final = 0.01
@@ -44,7 +47,7 @@ class Pacer:
         """How many may go in one turn."""
         return max(1, int(TURN_S / self.wait_s)) if self.wait_s else 1 << 30
 
-    def went(self, count: int, now_s: float) -> None:
-        """So many went."""
+    def went(self, count: int, now_s: float, begun_at_s: float = math.inf) -> None:
+        """So many went, in a turn that began when the wait was `begun_at_s` (0: none)."""
         if self.wait_s:
-            self._next_s = max(self._next_s, now_s - self.slack_s) + count * self.wait_s
+            self._next_s = max(self._next_s, now_s - self.slack_s) + count * min(self.wait_s, begun_at_s)

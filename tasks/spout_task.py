@@ -311,7 +311,7 @@ class SpoutTask(TaskActor):
     async def _turn(self, so_far: int = 0) -> bool:
         """Replays, then `next_tuple` again and again. Did it emit anything? `so_far`: in this turn, before."""
         collector, pacer = self._collector, self.pace.pacer
-        begun = collector.emitted - so_far
+        begun, begun_at_s = collector.emitted - so_far, pacer.wait_s
         most = (self.portions.whole or self.portions.next()[0]) - so_far
         if self.pace.wait_us:
             most = min(most, pacer.turn())
@@ -324,7 +324,7 @@ class SpoutTask(TaskActor):
                 await self._turns.turn(most)
         finally:
             if pacer.wait_s:
-                pacer.went(collector.emitted - begun, self.env.clock.monotonic())
+                pacer.went(collector.emitted - begun, self.env.clock.monotonic(), begun_at_s)
         return collector.emitted > begun
 
     def _replay(self, most: int) -> int:

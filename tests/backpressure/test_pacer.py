@@ -72,3 +72,16 @@ def test_a_shorter_wait_holds_at_once() -> None:
     pacer.pace(0.0, 1.0)
     assert pacer.delay_s(1.0) == 0
     assert pacer.turn() > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("begun_at_s", "ordered_s", "waits_s"), [(0.0, 4.0, 0.0), (0.01, 4.0, 0.14), (4.0, 0.01, 0.14)]
+)
+def test_what_a_turn_emitted_before_a_slower_order_counts_at_the_pace_it_began_with(
+    begun_at_s: float, ordered_s: float, waits_s: float
+) -> None:
+    pacer = Pacer()
+    pacer.pace(begun_at_s, 100.0)
+    pacer.pace(ordered_s, 100.0)
+    pacer.went(14, 100.0, begun_at_s)
+    assert pacer.delay_s(100.0) == pytest.approx(waits_s)

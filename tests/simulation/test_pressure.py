@@ -28,6 +28,11 @@ def test_it_is_no_fault_that_a_busy_bolt_has_lost_its_flag_or_that_a_spout_takes
     assert result.throttled
 
 
+def test_what_was_emitted_before_an_order_does_not_hold_up_the_spout_for_a_minute() -> None:
+    result = run(33, faults_s=220, last=100)
+    assert not result.problems, "\n".join([*result.problems, result.trace])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_fault_alone(kind: str) -> None:
     result = run(1_003, faults=kind, faults_s=150)

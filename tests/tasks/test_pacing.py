@@ -68,6 +68,32 @@ async def test_an_order_that_is_under_way_when_all_is_switched_off_paces_nobody(
     await running.kill(0)
 
 
+async def test_an_order_that_comes_while_next_tuple_waits_is_not_for_what_went_before(
+    local_cluster: LocalCluster, sim_clock: SimClock
+) -> None:
+    class Backlog(Endless):
+        """A hundred tuples that waited, then one each second."""
+
+        waiting = 100
+
+        async def next_tuple(self) -> None:
+            if not self.waiting:
+                await asyncio.sleep(1)
+            self.waiting = max(self.waiting - 1, 0)
+            self.collector.emit((1,))
+
+    config = Config(backpressure_check_interval_ms=60_000)  # the master says nothing
+    running = await local_cluster.submit("t", line(Backlog(), take=Does(ignore)), config)
+    await sim_clock.advance(0.5)
+    assert emitted(running) == 100
+    (spout,) = running._crew.spouts
+    running._crew.post(spout, Pace(1, 1, Change.SLOW, 600.0, time_us=4_000_000))
+    await sim_clock.advance(20)
+    assert spout.pace.wait_us
+    assert emitted(running) >= 104  # one each 4 s, and not one after 400
+    await running.kill(0)
+
+
 async def test_a_bolt_that_waits_for_the_next_one_is_not_the_bottleneck(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
