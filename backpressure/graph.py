@@ -8,8 +8,8 @@ from typing import Final
 
 from ..topology import Topology
 
-BALANCED: Final = frozenset({"shuffle", "local_or_shuffle", "local_first", "none"})
-"""Groupings that pass over a task that is full while another is not."""
+BALANCED: Final = frozenset({"shuffle", "local_or_shuffle", "local_first", "none", "partial_key"})
+"""Groupings that pass over a task that is full while another is not (by partial key, the other one of the two)."""
 
 
 @dataclass(frozen=True, slots=True)

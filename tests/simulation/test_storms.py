@@ -28,6 +28,12 @@ def test_a_storm_of_some_kinds(faults: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [890216015, 890216018])
+def test_a_task_of_partial_keys_that_hangs_does_not_pace_what_the_other_can_do(seed: int) -> None:
+    run = storm.run(seed, faults_s=220)
+    assert not run.problems, "\n".join(run.problems)
+
+
 def test_two_runs_of_a_seed_are_one_run() -> None:
     for seed in range(3):
         first, second = (storm.run(seed, faults_s=60).outcome for _ in range(2))

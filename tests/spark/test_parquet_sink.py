@@ -176,8 +176,8 @@ async def test_a_path_that_cannot_be_written_holds_the_source_and_fails_nothing(
     assert results["source"][0] == {"acked": [0, 1, 2, 3, 4, 5], "failed": []}
     assert "a part of the path is a file: change the path" in str(errors[0].error)
     assert "held, and tried again in 0." in str(errors[1].error)
-    # 0.1 s, doubling to 30 s, each between its half and its whole, looked at once a second: 10 to 15 attempts in 100 s, and
-    # what came second is reported as well.
+    # 0.1 s, doubling to 30 s, each between its half and its whole, looked at once a second: 10 to 15 attempts in
+    # 100 s, and what came second is reported as well.
     assert 9 <= len(errors) <= 17
     assert read(blocked / "out") == rows_of(0, 1, 2, 3, 4, 5)
 
