@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from typing import Any, Final
 
-from ..topology import Failure, Fields, Spout
+from ..topology import Failure, Fields, Spout, TimeRole
 from ..transport import ProtocolError
 from . import datasource_schemas as schemas
 from . import datasource_wire as wire
@@ -43,7 +43,9 @@ class SparkIngressSpout(Spout):
     that is free, or unix:/path; with several tasks each has a port (or path) of its own, counted from there.
     `endpoints`: a folder where each task leaves its address, and a token is made; `credentials`: a token's file, or a
     folder of `aiostorm certs node` (needed off this machine), in place of that token. `max_bytes`: of chunks that are
-    not processed, per task. `retries`: of a chunk that fails.
+    not processed, per task. `retries`: of a chunk that fails. `lossy_windows`: incremental windows behind it may lose
+    what they hold when the process ends (Spark's task has ended, and does not write it again); without it such a
+    topology is refused.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class SparkIngressSpout(Spout):
         credentials: str | None = None,
         max_bytes: int = 64 * 1024 * 1024,
         retries: int = 3,
+        lossy_windows: bool = False,
     ) -> None:
         self._names = schemas.names_of(fields)
         self._schema = schemas.schema_of(fields)
@@ -66,10 +69,16 @@ class SparkIngressSpout(Spout):
             raise SparkSourceError(
                 "who may write here? Give endpoints=FOLDER (a token is made there) or credentials=FILE"
             )
+        self._resumes = "" if lossy_windows else "acknowledged writes"
         self._ledger = IngressLedger(max_bytes=max_bytes, retries=retries)
         self._flying: dict[str, Any] = {}
         self._ready: deque[str] = deque()
         self._server: DataServer | None = None
+
+    @property
+    def time_role(self) -> TimeRole:
+        """See Component."""
+        return TimeRole(tells=self.watermarks, resumes=self._resumes)
 
     @property
     def address(self) -> str:

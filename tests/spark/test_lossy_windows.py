@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aiostorm import BasicBolt, BufferedWindowBolt, TopologyBuilder, TopologyError, Tumbling, WindowedBolt
-from aiostorm.spark import SparkBatchSpout, SparkStreamSpout
+from aiostorm.spark import SparkBatchSpout, SparkIngressSpout, SparkStreamSpout
 from aiostorm.windows import Count
 
 
@@ -43,13 +43,23 @@ def stream(**given: Any) -> SparkStreamSpout:
     return SparkStreamSpout(lambda: None, "/checkpoint", fields="at", **given)
 
 
-@pytest.mark.parametrize(("spout", "what"), [(batch(progress="/p"), "progress="), (stream(), "a checkpoint")])
+def ingress(**given: Any) -> SparkIngressSpout:
+    return SparkIngressSpout("at", endpoints="/endpoints", **given)
+
+
+@pytest.mark.parametrize(
+    ("spout", "what"),
+    [(batch(progress="/p"), "progress="), (stream(), "a checkpoint"), (ingress(), "acknowledged writes")],
+)
 def test_windows_that_would_lose_rows_are_refused(spout: Any, what: str) -> None:
     with pytest.raises(TopologyError, match=rf"'flights': with {what} what was acked .*'windows' .*lossy_windows=True"):
         built(spout, WindowedBolt(Tumbling(1_000), Count(), timestamp="at"))
 
 
-@pytest.mark.parametrize("spout", [batch(), batch(progress="/p", lossy_windows=True), stream(lossy_windows=True)])
+@pytest.mark.parametrize(
+    "spout",
+    [batch(), batch(progress="/p", lossy_windows=True), stream(lossy_windows=True), ingress(lossy_windows=True)],
+)
 def test_what_loses_nothing_or_is_accepted_is_built(spout: Any) -> None:
     assert built(spout, WindowedBolt(Tumbling(1_000), Count(), timestamp="at"))
 
@@ -57,3 +67,4 @@ def test_what_loses_nothing_or_is_accepted_is_built(spout: Any) -> None:
 def test_windows_that_keep_their_tuples_lose_nothing() -> None:
     assert built(batch(progress="/p"), Kept)
     assert built(stream(), Kept)
+    assert built(ingress(), Kept)
