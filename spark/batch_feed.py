@@ -21,6 +21,7 @@ from .calls import SparkCalls
 from .errors import SparkJobError
 from .load_order import LoadOrder
 from .partitions import Partitions
+from .sessions import brief, is_lost
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -211,6 +212,15 @@ class Feed:
             return
         self.error = error if isinstance(error, Exception) else RuntimeError(repr(error))
         self._changed()
+
+
+def closed(feed: Feed, session: Any, title: str) -> None:
+    """Close one that has failed. What goes wrong is logged: with a JVM that has died nothing is left to be closed."""
+    try:
+        feed.close()
+    except Exception as error:
+        level = logging.DEBUG if is_lost(error, session) else logging.WARNING
+        log.log(level, "%s: what is left in Spark was not ended, and may go on there: %s", title, brief(error))
 
 
 class FetchOpener:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ..actors import LoopClock
 from ..topology import Progress, SpoutCollector, TopologyContext
-from .batch_feed import Feed
+from .batch_feed import Feed, closed
 from .batch_loads import Piece
 from .batch_openers import Openers
 from .batch_options import BatchOptions
@@ -322,10 +322,7 @@ class BatchRun:
         assert feed is not None and opened is not None  # noqa: S101, PT018 - there was a feed that failed
 
         def again() -> Opened:
-            try:
-                feed.close()
-            except Exception:
-                log.debug("%s: what was left of it", self._group, exc_info=True)
+            closed(feed, opened.session, self._group)
             if not lost:
                 return opened
             anew = self._source.open(opened)
