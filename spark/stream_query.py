@@ -172,6 +172,8 @@ def reason_of(error: BaseException) -> str:
     if "Return Message: Traceback" in text:  # of a Python function that Spark called: its last line says it
         lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("SQLSTATE")]
         text = lines[-1]
+    elif "Traceback (most recent call last):" in text:  # of one that a source has in Python
+        text = brief(RuntimeError(text))
     else:
         text = text.partition("Driver stacktrace:")[0]
         text = "; ".join(line.strip() for line in text.splitlines()[:3] if line.strip())

@@ -24,7 +24,7 @@ from .batch_loads import Piece
 from .calls import SparkCalls
 from .errors import SparkLostError, SparkSourceError
 from .jvm_watch import JvmWatch
-from .sessions import brief
+from .sessions import brief, is_users
 from .stream_batches import BatchState, HeldBatch, StreamBatches
 from .stream_chunks import StreamChunks
 from .stream_hand import Delivery, Hand
@@ -247,7 +247,11 @@ class StreamRun:
         except Exception as error:
             await self._drop_chunks()
             await self._look()  # raises, if Spark has gone
-            why = await self._calls.run(brief, error)  # what it says is asked of the JVM
+            why, users = await self._calls.run(_judged, error)
+            if users:  # so it would be each time
+                batch.broken(why)
+                self._settle(batch)
+                raise SparkSourceError(f"batch {batch.batch_id} of {self._spec.name!r}: {why}") from None
             if batch.pass_failed(why):
                 log.warning("%s: batch %d is fetched again: %s", self._spec.name, batch.batch_id, why)
                 self._begin_pass(batch)
@@ -322,6 +326,12 @@ class StreamRun:
         if query is not None:
             query.stop("the topology has ended")
         self._session.release()
+
+
+def _judged(error: Exception) -> tuple[str, bool]:
+    """What it says, and whether it is the user's code or a row that fails. Blocks: it is asked of the JVM."""
+    why = brief(error)
+    return why, is_users(error, why)
 
 
 def _told(failure: Failure) -> str:

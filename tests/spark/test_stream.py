@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from aiostorm import TopologyFailedError
 from aiostorm.spark import SparkStreamSpout
 
 from .stream_parts import LIMIT_S, ROWS, Hold, Keep, Kept, Place, run_all, running
+from .test_batch_spout import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.sockets]
 
@@ -100,7 +102,7 @@ async def test_a_batch_whose_computation_fails_is_fetched_again(place: Place, sp
 
         if n == 25 and not os.path.exists(flag):
             os.close(os.open(flag, os.O_CREAT))
-            raise ValueError("once")
+            os._exit(1)  # Spark's Python worker dies
         return n
 
     def source(spark: Any) -> Any:
@@ -111,6 +113,81 @@ async def test_a_batch_whose_computation_fails_is_fetched_again(place: Place, sp
     assert (await run_all(place, spark, kept, source=source, chunk_rows=10))["rows"] == ROWS
     assert sorted(kept.ids) == ["clicks/b0/0/0", "clicks/b0/0/1", "clicks/b0/0/2"]
     assert kept.numbers == list(range(ROWS))
+
+
+@pytest.mark.parametrize("kind", ["python", "sql"])
+async def test_an_error_in_the_users_code_runs_a_batch_once(
+    place: Place, spark: Any, tmp_path: Path, kind: str
+) -> None:
+    place.add()
+    calls = tmp_path / "calls"
+    path = str(calls)
+
+    def bad(n):  # without hints: PySpark would read them
+        if n == 25:
+            with open(path, "a") as file:
+                file.write("x")
+            raise ValueError("boo")
+        return n
+
+    def source(spark: Any) -> Any:
+        from pyspark.sql.functions import udf
+
+        if kind == "python":
+            return place.read(spark).select(udf(bad, "long")("n").alias("n"), "text")
+        return place.read(spark).selectExpr("cast(concat('boo', n) as long) as n", "text")
+
+    with pytest.raises(TopologyFailedError, match=r"batch 0 of 'clicks': .*boo"):
+        async with running(place.spout(spark, source=source), Keep(Kept()), **AT_ONCE) as job:
+            await job.wait_ended()
+    await eventually(lambda: spark.streams.active == [])
+    assert place.commits() == []
+    if kind == "python":
+        assert await asyncio.to_thread(calls.read_text) == "x"
+
+
+async def test_a_source_that_is_away_for_a_moment_is_asked_again(place: Place, spark: Any, tmp_path: Path) -> None:
+    """It fails where Spark asks what there is, not in a batch's rows."""
+    pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no sources in Python")
+    from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+    path = str(tmp_path / "calls")
+
+    class Reader(SimpleDataSourceStreamReader):
+        def initialOffset(self):  # noqa: N802 - Spark's name
+            import os
+
+            if not os.path.exists(path):
+                os.close(os.open(path, os.O_CREAT))
+                raise ConnectionError("away")
+            return {"at": 0}
+
+        def read(self, start):
+            return iter([(7,)] if start["at"] == 0 else []), {"at": 1}
+
+        def readBetweenOffsets(self, start, end):  # noqa: N802 - Spark's name
+            return iter([(7,)] if start["at"] == 0 else [])
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls):
+            return "away"
+
+        def schema(self):
+            return "n long"
+
+        def simpleStreamReader(self, schema):  # noqa: N802 - Spark's name
+            return Reader()
+
+    def source(spark: Any) -> Any:
+        spark.dataSource.register(Source)
+        return spark.readStream.format("away").load()
+
+    kept = Kept()
+    async with running(place.spout(spark, source=source, fields="n"), Keep(kept), **AT_ONCE) as job:
+        await kept.until(lambda: kept.numbers == [7])
+        [error] = [str(report.error) for report in job.errors()]
+    assert "initialOffset:; ConnectionError: away; File" in error
 
 
 async def test_a_query_that_somebody_stops_is_started_again(place: Place, spark: Any) -> None:
