@@ -99,11 +99,8 @@ def test_the_readmes_program_is_short() -> None:
 
 def test_the_index_lists_every_document() -> None:
     index = read("docs/README.md")
-    missing = [
-        page.name
-        for page in (ROOT / "docs").glob("*.md")
-        if page.name != "README.md" and f"]({page.name})" not in index
-    ]
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")} - {"README.md"}
+    missing = sorted(page for page in pages if f"]({page})" not in index)
     assert not missing
 
 
