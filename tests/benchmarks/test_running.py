@@ -124,6 +124,13 @@ def test_oracles_do_not_take_what_is_wrong():
         w3.check(3, 3, 4)
 
 
+@pytest.mark.parametrize("tasks", [1, 4])
+def test_ours_drops_what_comes_behind_the_end_of_its_window_and_nothing_else(tasks: int):
+    closed = sum(count for _, count in w5.events(50_000).closed.values())
+    cell = Cell("benchmarks.adapters.ours_w5", "windows", {"tasks": tasks, "loop": "asyncio"})
+    assert child.run(cell, 50_000).seen["dropped"] == closed > 0
+
+
 def test_the_oracle_of_windows_knows_what_may_be_missing():
     given = w5.events(50_000)  # 50 s: some windows close
     whole = {(key, start): (key, start, *row) for (key, start), row in given.expected.items()}
