@@ -252,14 +252,26 @@ def _room(inbox: Inbox) -> int:
 class Outbox:
     """All outlets of one task: `feedback` those of edges inside a cycle, which never wait, `outlets` the others.
 
-    Streams share them, so that order is kept. `on_room` is called when nothing waits any more, or something was lost.
+    Streams share them, so that order is kept. `on_room` is called when nothing waits any more, or something was lost;
+    `on_block` when something waits, and nothing did.
 
     `lost` is called with a segment that no target will take, `packed` with a way to pack and the piece of a group that
     goes to another worker: it gives the piece as it travels, in parts. `new_edge`: see waiting.py. `reach` gives what
     the task sees of another one's mailbox.
     """
 
-    __slots__ = ("_freed", "_on_room", "_waiters", "blocked", "feedback", "lost", "new_edge", "outlets", "packed")
+    __slots__ = (
+        "_freed",
+        "_on_block",
+        "_on_room",
+        "_waiters",
+        "blocked",
+        "feedback",
+        "lost",
+        "new_edge",
+        "outlets",
+        "packed",
+    )
 
     def __init__(
         self,
@@ -268,6 +280,7 @@ class Outbox:
         new_edge: Callable[[], int],
         packed: Callable[[Any, Segment], list[Segment]],
         reach: Callable[[int], Inbox],
+        on_block: Callable[[], None] = lambda: None,
     ) -> None:
         self.outlets = Outlets(self, reach, never_waits=False)
         self.feedback = Outlets(self, reach, never_waits=True)
@@ -277,6 +290,7 @@ class Outbox:
         self.new_edge = new_edge
         self.packed = packed
         self._on_room = on_room
+        self._on_block = on_block
         self._waiters: list[asyncio.Future[None]] = []
 
     def edge(self, *, never_waits: bool) -> Outlets:
@@ -285,6 +299,8 @@ class Outbox:
 
     def blocks(self) -> None:
         """Something waits."""
+        if not self.blocked:
+            self._on_block()
         self.blocked += 1
         self._freed = False
 

@@ -78,7 +78,8 @@ class TaskActor(Actor):
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.name = f"component {task.component!r} (task {task.task_id})"
         ids = env.ids()
-        self.outbox = Outbox(self._on_room, self._lost, ids.take, self._packed, partial(env.reach, task.task_id))
+        reach = partial(env.reach, task.task_id)
+        self.outbox = Outbox(self._on_room, self._lost, ids.take, self._packed, reach, self._on_block)
         checked = env.config.testing_always_try_serialize
         self.emitter = emitter_class(stamped=env.plan.time.stamped, checked=checked)(
             self.name,
@@ -296,7 +297,11 @@ class TaskActor(Actor):
 
     # -- callbacks ---------------------------------------------------------------------------------------------------
 
+    def _on_block(self) -> None:
+        """What was sent waits for room, and nothing did."""
+
     def _on_room(self) -> None:
+        """Nothing waits any more; or something was lost, and the rest may wait still."""
         self.mailbox.nudge()
 
     def _lost(self, segment: Segment, error: MailboxClosedError) -> None:

@@ -42,7 +42,7 @@ class TimedTask(SteppingTask):
         self._keeper: TimeKeeper | None = None
         self._alarm: Timer | None = None
         self._alarm_s = 0.0
-        self._rests_ms: int | None = None
+        self._held_ms: int | None = None  # since when those behind hold it up
         self._has_dropped = False
 
     def time_metrics(self) -> TimeMetrics | None:
@@ -77,7 +77,8 @@ class TimedTask(SteppingTask):
         used_ms = time.now_ms() - begun_ms
         if used_ms > HELD_UP_MS:
             time.skip(used_ms)
-        self._rests_ms = time.now_ms()
+            if self._held_ms is not None:
+                self._held_ms = time.now_ms()  # the turn's time is not to be skipped again
         if time.unsettled:
             self.settle_time(time)
 
@@ -112,13 +113,19 @@ class TimedTask(SteppingTask):
         self.settle_time(self._time)
         self.emitter.flush()
 
+    def _on_block(self) -> None:
+        if self._time is not None:
+            self._held_ms = self._time.now_ms()
+
     def _on_room(self) -> None:
         super()._on_room()
-        if self._time is not None and not self.outbox.blocked:  # else a target has ended, and other rows wait
-            if self._rests_ms is not None:
-                self._time.skip(self._time.now_ms() - self._rests_ms)
-            if self._alarm is None:
-                self._alarm, self._alarm_s = self.after(0, ALARM), self.env.clock.monotonic()
+        if self._time is None or self.outbox.blocked:  # a target has ended, and other rows wait: it is held up still
+            return
+        if self._held_ms is not None:
+            self._time.skip(self._time.now_ms() - self._held_ms)
+            self._held_ms = None
+        if self._alarm is None:
+            self._alarm, self._alarm_s = self.after(0, ALARM), self.env.clock.monotonic()
 
     def hear(self, time: TimeSide, segment: Segment) -> None:
         """A mark."""
