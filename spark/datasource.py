@@ -1,6 +1,6 @@
 """Data source: `format("aiostorm")` in Spark: DataFrames and streams into a running topology, its output out of one.
 
-    register(spark)
+    register(spark)          (not needed where Spark finds it by itself: pyspark_aiostorm.py)
     df.write.format("aiostorm").option("endpoints", FOLDER).mode("append").save()
     df.writeStream.format("aiostorm").option("endpoints", FOLDER).option("checkpointLocation", …).start()
     spark.readStream.format("aiostorm").option("endpoints", FOLDER).load()        spark.read…  what is there now
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .datasource_client import AHEAD, PATIENCE_S, Where
+from .datasource_schemas import names_of
 from .errors import SparkSourceError, SparkUnavailableError
 from .needs import load, version
 
@@ -28,7 +29,7 @@ MAX_AHEAD: Final = 32
 
 _SHARED: Final = ("endpoints", "address", "credentials", "component", "patience")
 _WRITING: Final = ("name", "chunkrows", "ahead", "checkpointlocation")
-_READING: Final = ("consumer", "maxrowspertrigger", "maxbytespertrigger")
+_READING: Final = ("consumer", "fields", "maxrowspertrigger", "maxbytespertrigger")
 _SPARKS_OWN: Final = ("path", "checkpointlocation", "querydescription", "queryname")
 
 
@@ -43,7 +44,12 @@ def register(spark: Any) -> None:
     load("pandas")
     from . import datasource_api
 
-    spark.dataSource.register(datasource_api.AiostormDataSource)
+    try:
+        spark.dataSource.register(datasource_api.AiostormDataSource)
+    except load("pyspark.errors").PySparkException as error:
+        # Spark has found it by itself (pyspark_aiostorm.py), and what it has found cannot be replaced.
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +64,13 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The options of a read."""
+    """The options of a read. `fields`: the columns that are wanted; none: all."""
 
     where: Where
     consumer: str
     max_rows: int
     max_bytes: int
+    fields: tuple[str, ...] = ()
 
 
 def writing(options: Mapping[str, str], role: str) -> Writing:
@@ -88,6 +95,7 @@ def reading(options: Mapping[str, str], role: str, consumer: str) -> Reading:
         said.get("consumer", consumer),
         _number(said, "maxrowspertrigger", 0, 0, 1 << 53),
         _number(said, "maxbytespertrigger", 0, 0, 1 << 53),
+        names_of(said.get("fields", "")),
     )
 
 

@@ -20,7 +20,7 @@ from ..actors import SystemRng
 from .datasource import FORMAT, Reading, Writing, reading, writing
 from .datasource_chunks import batch_of, cut, empty_of
 from .datasource_client import Caller, ChunkReader, ChunkWriter, Where
-from .datasource_schemas import cast
+from .datasource_schemas import cast, chosen
 from .datasource_wire import ROLE_EGRESS, ROLE_INGRESS, Kept, Offer
 from .digests import digest_of
 from .errors import SparkSourceError
@@ -52,7 +52,7 @@ class AiostormDataSource(api.DataSource):  # type: ignore[misc]
                 "nothing has come out of the topology yet, so its columns are not known: give .schema(...) here, or "
                 "schema= to the bolt"
             )
-        return spark_schema(batch_of(shape).schema)
+        return spark_schema(chosen(batch_of(shape), options.fields).schema)
 
     def reader(self, schema: Any) -> Any:
         """See PySpark."""
@@ -179,7 +179,7 @@ class _Reader:
         with Caller(self._options.where, partition.task) as caller:
             reader = ChunkReader(caller, self._options.consumer)
             for data in reader.fetch(partition.log, partition.begin, partition.end):
-                batch = cast(batch_of(data), wanted)
+                batch = cast(chosen(batch_of(data), self._options.fields), wanted)
                 yield batch.from_arrays(batch.columns, schema=wanted)
 
 

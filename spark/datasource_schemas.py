@@ -77,6 +77,19 @@ def fitted(batch: Any, names: Sequence[str], schema: Any) -> Any:
     return arrow.RecordBatch.from_arrays(columns, schema=plain)
 
 
+def chosen(batch: Any, names: Sequence[str]) -> Any:
+    """The batch with these columns alone, in this order; all if none is named. SparkSourceError if one is not there."""
+    if not names:
+        return batch
+    missing = [name for name in names if name not in batch.schema.names]
+    if missing or len(set(names)) != len(names):
+        wrong = f"not there: {', '.join(missing)}" if missing else "a name twice"
+        raise SparkSourceError(
+            f"option fields={', '.join(names)} ({wrong}): the topology's output has {', '.join(batch.schema.names)}"
+        )
+    return batch.select(list(names))
+
+
 def cast(batch: Any, schema: Any) -> Any:
     """The batch with these columns, cast where that loses nothing. SparkSourceError where it would."""
     wrong = problem(schema.names, None, batch.schema)

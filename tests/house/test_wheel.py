@@ -18,11 +18,14 @@ import pytest
 
 from .source import FRONT_DOOR, ROOT, files, pyproject, rooms
 
+FOUND_BY_SPARK = "pyspark_aiostorm.py"
+"""The one module beside the package: Spark looks for `pyspark_*` at the top."""
+
 _BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
 
 
 def _what_a_build_reads() -> list[str]:
-    tops = {FRONT_DOOR, *rooms(), "pyproject.toml", "README.md", "LICENSE"}
+    tops = {FRONT_DOOR, FOUND_BY_SPARK, *rooms(), "pyproject.toml", "README.md", "LICENSE"}
     return [name for name in files() if name.split("/")[0] in tops]
 
 
@@ -52,7 +55,8 @@ def _dist_info() -> str:
 
 def test_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile):
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert tops == {FRONT_DOOR, _dist_info()}
+    assert tops == {FRONT_DOOR, FOUND_BY_SPARK, _dist_info()}
+    assert wheel.read(FOUND_BY_SPARK) == (ROOT / FOUND_BY_SPARK).read_bytes()
 
 
 def test_holds_every_file_of_every_room(wheel: zipfile.ZipFile):

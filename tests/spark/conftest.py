@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aiostorm.actors import AiostormError
+
+ROOT = Path(__file__).resolve().parents[2]
+"""Where Spark finds pyspark_aiostorm.py: in an environment that has the wheel it is on the path anyway."""
 
 REQUIRED = "AIOSTORM_SPARK"
 """Set (to `required`) where Spark has to be there: then its absence is a failure, not a skip."""
@@ -67,6 +71,8 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     from aiostorm.spark.sessions import make_session, stop_session
 
     settings = {**FAST, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    session = in_thread(lambda: make_session(settings, master="local[2]", app_name="tests"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))).rstrip(os.pathsep))
+        session = in_thread(lambda: make_session(settings, master="local[2]", app_name="tests"))
     yield session
     in_thread(stop_session, session)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from aiostorm import BasicBolt, TopologyBuilder, running
 from aiostorm.spark import SparkEgressBolt, SparkIngressSpout, SparkSourceError, register
 from aiostorm.spark.sessions import use_here
 
-from .conftest import in_thread
+from .conftest import ROOT, in_thread
 from .lines import FIELDS, Table, batch, into, topology, write
 
 # blocks_loop: when a loop ends it joins its threads, and py4j takes its time to let go of one.
@@ -97,6 +99,48 @@ async def test_a_frame_is_processed_when_save_returns(job: Job) -> None:
         assert found.schema.simpleString() == "struct<n:bigint,s:string>"
         sums = await job.do(lambda: found.selectExpr("count(*)", "sum(n)", "sum(length(s))").collect())
         assert tuple(sums[0]) == (25_000, sum(range(25_000)), sum(len(str(n)) for n in range(25_000)))
+
+
+async def test_columns_are_chosen_by_the_reader(job: Job) -> None:
+    """PySpark tells a reader nothing of the columns that a query needs: an option does."""
+    async with both(job, Table()):
+        await job.do(lambda: job.save(job.numbers(0, 20), name="w"))
+
+        def read(fields: str) -> Any:
+            found = job.spark.read.format("aiostorm").option("endpoints", job.out).option("fields", fields).load()
+            return found.schema.simpleString(), sorted(tuple(row) for row in found.collect())
+
+        assert await job.do(read, "s") == ("struct<s:string>", sorted((str(n),) for n in range(20)))
+        assert (await job.do(read, "s, n"))[0] == "struct<s:string,n:bigint>"
+        with pytest.raises(Exception, match=r"option fields=n, color \(not there: color\).* has n, s"):
+            await job.do(read, "n,color")
+        query = await job.do(lambda: job.stream_out("checkpoint", fields="n"))
+        await job.do(query.awaitTermination)
+        assert await job.do(lambda: job.spark.read.parquet(str(job.path / "read")).columns) == ["n"]
+
+
+def test_spark_finds_it_without_registering(spark: Any, tmp_path: Path) -> None:
+    """And so it does in a session that somebody registers it in all the same."""
+
+    def load_it(session: Any) -> None:
+        with pytest.raises(Exception, match="where is the topology"):
+            session.read.format("aiostorm").load()
+
+    def both_ways() -> None:
+        load_it(spark.newSession())
+        register(spark)
+        register(spark)
+        load_it(spark)
+
+    in_thread(both_ways)
+
+
+def test_the_module_that_spark_imports_is_empty_where_there_is_nothing_to_find() -> None:
+    """As with PySpark 3.5: and it raises nothing, since Spark imports it in every application."""
+    code = "import sys; sys.modules['pyspark.sql.datasource'] = None; import pyspark_aiostorm as m; print(vars(m))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, "'__all__': []" in done.stdout) == (0, True), done.stderr
+    assert "'DefaultSource'" not in done.stdout
 
 
 WRONG: list[tuple[list[str], dict[str, str], str, str]] = [
