@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         Fields,
         Grouping,
         GroupingContext,
+        ResourceError,
         Spout,
         SpoutCollector,
         StreamId,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         Tuple,
         TupleBatch,
         UnhashableKeyError,
+        WorkerContext,
         bolt,
         direct,
         spout,
@@ -110,9 +112,9 @@ _ROOMS = {
     "metrics": "ComponentMetrics TaskMetrics TopologyMetrics",
     "tasks": "ErrorReport",
     "topology": "DEAD_LETTER_STREAM DEFAULT_STREAM AckValueSpout BasicBolt BasicCollector BatchCollector Bolt "
-    "BoltCollector Component Config ConfigError EmitError Failure FailValueSpout Fields Grouping GroupingContext Spout "
-    "SpoutCollector StreamId TaskHook Topology TopologyBuilder TopologyContext TopologyError Tuple TupleBatch "
-    "UnhashableKeyError bolt direct spout",
+    "BoltCollector Component Config ConfigError EmitError Failure FailValueSpout Fields Grouping GroupingContext "
+    "ResourceError Spout SpoutCollector StreamId TaskHook Topology TopologyBuilder TopologyContext TopologyError Tuple "
+    "TupleBatch UnhashableKeyError WorkerContext bolt direct spout",
     "transport": "UnsendableError register_record",
     "windows": "Aggregate BufferedWindowBolt Collect Combined Count Counts Distinct Each Every Fold JoinBolt "
     "LatePolicy Max Mean Min Mixed Reduce Session Sliding Sum Time TopK Tumbling Window WindowRows "
@@ -167,6 +169,7 @@ __all__ = [
     "Mixed",
     "Reduce",
     "Ref",
+    "ResourceError",
     "RestartPolicy",
     "RunningTopology",
     "Session",
@@ -196,6 +199,7 @@ __all__ = [
     "Window",
     "WindowRows",
     "WindowedBolt",
+    "WorkerContext",
     "WorkerError",
     "bolt",
     "cleanup_ctx",

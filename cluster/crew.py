@@ -1,13 +1,15 @@
 """Crew: the tasks of one running topology (or those of them that this worker hosts): made, started, ended in order.
 
-    made ─► guardian, ackers ─► bolts prepared ─► spouts opened … spouts stop ─► bolts, source to sink ─► ackers
+    made ─► guardian, resources, ackers ─► bolts prepared ─► spouts opened …
+    … spouts stop ─► bolts, source to sink ─► ackers ─► resources
 
 1. Bolts are prepared before any spout is opened.
 2. Tasks stop in the order of the stream, all of a component at once; each processes what it has accepted. All have
    `topology.graceful.stop.secs` together, however many components there are: then what is left is killed.
 3. A task that gives up is told to `gave_up`; the others go on until somebody ends them.
 4. Once the end has begun nothing new is started.
-5. Tasks that are elsewhere are reached through an Exchange. When a worker died, what the spouts here have open fails.
+5. Resources of the worker are open before any task here is made ready, and closed after the last has ended.
+6. Tasks that are elsewhere are reached through an Exchange. When a worker died, what the spouts here have open fails.
 
 Storm: the executors of a worker (Worker.java).
 """
@@ -31,6 +33,7 @@ from ..tasks import (
     Exits,
     FailPending,
     Gauge,
+    Resources,
     SpoutTask,
     TaskActor,
     TopologyMaster,
@@ -90,7 +93,6 @@ class Crew:
         self._config = config
         self._system = system
         self._wire = wire
-        self._guardian = _Guardian(gave_up)
         self._root: Ref | None = None
         self._ending = False
         for own in self.configs.values():
@@ -126,9 +128,11 @@ class Crew:
         await self.start_spouts(ended)
 
     async def start_bolts(self, ended: asyncio.Future[None]) -> None:
-        """The first half of `start`: guardian, ackers and bolts. What comes from elsewhere is taken from then on."""
+        """The first half of `start`: all but spouts. What comes from elsewhere is taken from then on."""
         self._root = self._system.spawn(self._guardian, self._name, policy=_ESCALATE, mailbox=_small(self._system))
         await asyncio.wait((self._guardian.up, ended), return_when=asyncio.FIRST_COMPLETED)
+        if not self._ending:
+            await self._resources.open(ended)
         if self._ending or ended.done():
             return
         timeout_s = self._config.message_timeout_s if self._config.enable_message_timeouts else None
@@ -156,8 +160,10 @@ class Crew:
             async with asyncio.timeout(limit_s):
                 for stage in stages:
                     await self._stop([self.refs[task_id] for task_id in stage if task_id in self.refs])
+                if self._root is not None and self._topology.resources:
+                    await self._stop([self._root])
         except TimeoutError:
-            late = ", ".join(ref.path.rpartition("/")[2] for ref in self.refs.values() if ref.is_alive)
+            late = ", ".join(ref.path.rpartition("/")[2] for ref in self.refs.values() if ref.is_alive) or "resources"
             log.warning("topology %s did not stop in %g s: killed %s", self._name, limit_s, late)
         await self.kill()
 
@@ -170,6 +176,7 @@ class Crew:
     def doom(self) -> None:
         """The same without waiting for it."""
         self._ending = True
+        self._resources.hurry()
         if self.exchange is not None:
             self.exchange.close()
         if self._root is not None:
@@ -223,6 +230,9 @@ class Crew:
             reaches=lambda target: self.exchange is None or self.exchange.is_open(target),
         )
         self._env = env
+        worker = "local" if self._hosting is None else self._hosting.worker
+        self._resources = Resources(env, worker, _policy(self._config), self._system.guard, gave_up)
+        self._guardian = _Guardian(gave_up, self._resources)
         for task in self.plan.tasks:
             spec = topology.components.get(task.component)
             if spec is None or task.task_id not in self.mailboxes:
@@ -273,13 +283,18 @@ class Crew:
 class _Guardian(Actor):
     """Parent of a topology's tasks."""
 
-    def __init__(self, gave_up: Callable[[str, BaseException], None]) -> None:
+    def __init__(self, gave_up: Callable[[str, BaseException], None], resources: Resources) -> None:
         self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._gave_up = gave_up
+        self._resources = resources
 
     def started(self) -> None:
         if not self.up.done():
             self.up.set_result(None)
+
+    async def stopped(self) -> None:
+        """All tasks have ended."""
+        await self._resources.close()
 
     def receive(self, message: Any) -> None:
         raise TypeError(f"the guardian of a topology takes no messages: {message!r}")

@@ -7,6 +7,7 @@ from .following import TimeReader
 from .gauge import Gauge
 from .hooks import load_hooks
 from .reports import ErrorLog, ErrorReport, describe
+from .resources import Resources
 from .spout_task import SpoutTask
 from .task import Activate, Deactivate, FailPending, GetResult, TaskActor
 from .time_messages import TIME_MESSAGES
@@ -25,6 +26,7 @@ __all__ = [
     "FailPending",
     "Gauge",
     "GetResult",
+    "Resources",
     "SpoutTask",
     "TaskActor",
     "TimeReader",

@@ -57,7 +57,7 @@ class Environment:
     """`mailboxes` has those of the tasks of this worker, by task id; `far` stands for those of other workers' tasks.
 
     `acker_ids` are the ackers' ids, in order (a root's is `root % len`). Who sends reaches a mailbox by `wire`. `near`
-    are the tasks on this machine (None: all).
+    are the tasks on this machine (None: all). `resources`: what the tasks of this worker share, by name.
 
     `on_quiet` is called when a task has run out of work: somebody may be waiting for that. While not `awake`, a task
     that emits or executes calls `wake`: the gauge sleeps. `reaches` says whether what is posted to a task goes there
@@ -82,6 +82,7 @@ class Environment:
     reaches: Callable[[int], bool] = field(default=_always)
     memory: dict[Any, Any] = field(default_factory=dict)
     exits: Exits = field(default_factory=Exits)
+    resources: dict[str, Any] = field(default_factory=dict)
 
     def ids(self) -> IdSource:
         """A supply of ids for one task."""

@@ -26,7 +26,10 @@ MAX_TUPLE, MAX_ERROR, MAX_TRACEBACK = 600, 2_000, 20_000
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """One error: `error` is "ValueError: …", `traceback` the text Python would print, `time` seconds since 1970."""
+    """One error: `error` is "ValueError: …", `traceback` the text Python would print, `time` seconds since 1970.
+
+    Of a resource of the worker: `component` is "resource 'db'", `task` 0.
+    """
 
     topology: str
     component: str
@@ -39,7 +42,8 @@ class ErrorReport:
 
     def __str__(self) -> str:
         on = f" on {self.tuple}" if self.tuple else ""
-        return f"{self.topology}: {self.component}[{self.task}] failed in {self.where}{on}: {self.error}"
+        who = f"{self.component}[{self.task}]" if self.task else self.component
+        return f"{self.topology}: {who} failed in {self.where}{on}: {self.error}"
 
 
 @dataclass(slots=True)

@@ -185,6 +185,7 @@ class TaskActor(Actor):
             tasks=self.env.plan.tasks_of,
             fields=self.env.stream_fields(),
             add_hook=self.hooks.append,
+            resources=self.env.resources,
         )
 
     def use_hooks(self, context: TopologyContext) -> None:

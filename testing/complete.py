@@ -37,6 +37,7 @@ from ..topology import (
 )
 from .bolts import Recorder
 from .errors import ScriptError, WaitTimeoutError
+from .fakes import with_fakes
 from .hooked import hooked
 from .spouts import WAIT_S, FixedSpout
 from .tracked import open_messages
@@ -84,13 +85,16 @@ async def complete_topology(
     timeout_s: float = WAIT_S,
     *,
     name: str = "complete",
+    resources: Mapping[str, Any] | None = None,
 ) -> CompletedTopology:
     """Run a topology, with some spouts replaced, until nothing is left to do; what it emitted.
 
-    `mock_sources`: spout → the rows that it emits instead: `("a b",)`, or `FixedTuple(values, stream, message_id)`. It
-    runs in the current event loop, in a cluster of its own, as `name`. WaitTimeoutError after `timeout_s` seconds of
-    the loop's time, ScriptError for sources that do not fit, TopologyFailedError if a component gives up.
+    `mock_sources`: spout → the rows that it emits instead: `("a b",)`, or `FixedTuple(values, stream, message_id)`.
+    `resources`: name → what `context.resource(name)` gives instead of opening the topology's own. It runs in the
+    current event loop, in a cluster of its own, as `name`. WaitTimeoutError after `timeout_s` seconds of the loop's
+    time, ScriptError for sources and resources that do not fit, TopologyFailedError if a component gives up.
     """
+    topology = with_fakes(topology, resources)
     sources = {name: _source(topology, name, rows) for name, rows in (mock_sources or {}).items()}
     recorder = Recorder()
     direct_rows: Streams = {}

@@ -195,12 +195,14 @@ async def bolt_harness(
     bolt: Component | Callable[[], Component],
     fields: str | tuple[str, ...] | list[str] | Fields | Mapping[str, Any] = "value",
     config: Config | Mapping[str, Any] | None = None,
+    *,
+    resources: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[BoltHarness]:
     """Run one task of a bolt: `async with bolt_harness(Count(), fields="word") as h: await h.execute("a")`.
 
     `bolt` is what `set_bolt` takes. `fields` are the names of the input's values, or stream → names. On a direct stream
-    `context.tasks("output")` is the receiving task. Raises TopologyError if the bolt cannot be part of a topology,
-    ActorEscalatedError if it cannot be prepared.
+    `context.tasks("output")` is the receiving task. `resources`: name → what `context.resource(name)` gives. Raises
+    TopologyError if the bolt cannot be part of a topology, ActorEscalatedError if it cannot be prepared.
     """
     inputs = {
         name: Fields(*([given] if isinstance(given, str) else given)) for name, given in _by_stream(fields).items()
@@ -224,6 +226,7 @@ async def bolt_harness(
             errors=ErrorLog("harness"),
             mailboxes=mailboxes,
             acker_ids=plan.tasks_of[ACKER_COMPONENT],
+            resources=dict(resources or {}),
         )
         harness = BoltHarness(BoltTask(env, task_spec, spec, own), env, inputs)
         await harness.start(system)

@@ -22,6 +22,7 @@ from typing import Any
 from ..cluster import LocalCluster, RunningTopology
 from ..topology import Config, Failure, Row, TaskHook, Topology, TopologyContext
 from .errors import NotAckedError, WaitTimeoutError
+from .fakes import with_fakes
 from .hooked import hooked
 from .spouts import WAIT_S
 
@@ -131,11 +132,13 @@ async def track_topology(
     config: Config | Mapping[str, Any] | None = None,
     *,
     name: str = "tracked",
+    resources: Mapping[str, Any] | None = None,
 ) -> TrackedTopology:
     """Submit a topology and watch its messages: `tracked = await track_topology(local_cluster, topology)`.
 
-    Raises what `cluster.submit` raises.
+    `resources`: as in `complete_topology`. Raises what `cluster.submit` raises.
     """
+    topology = with_fakes(topology, resources)
     watch = _Watch()
     watched = {
         spec.id: hooked(spec, lambda: _SpoutHook(watch)) if spec.kind == "spout" else spec

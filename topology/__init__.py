@@ -33,7 +33,7 @@ from .components import (
 )
 from .config import Config, component_config
 from .config_keys import nearest
-from .errors import ColumnsError, ConfigError, EmitError, TopologyError, UnhashableKeyError
+from .errors import ColumnsError, ConfigError, EmitError, ResourceError, TopologyError, UnhashableKeyError
 from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout, bolt, spout
 from .groupings import (
@@ -55,6 +55,7 @@ from .keeping import cannot_keep
 from .keyed import FieldsGrouping, KeyedGrouping, KeyRangeGrouping, KeyRanges, PartialKeyGrouping
 from .keys import stable_hash
 from .plan import Plan, TaskSpec, make_plan
+from .resources import Managed, Resource, WorkerContext, given_resource
 from .shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
 from .streams import DEAD_LETTER_FIELDS, WATERMARK_FIELDS, StreamDecl, StreamId, direct, read_outputs
 from .time_flow import LaterRows, TimeFlow, TimeRole, Windowing, time_flow
@@ -118,12 +119,15 @@ __all__ = [
     "Lineage",
     "LocalFirstGrouping",
     "LocalOrShuffleGrouping",
+    "Managed",
     "NoneGrouping",
     "Origin",
     "Outputs",
     "PartialKeyGrouping",
     "Plan",
     "Progress",
+    "Resource",
+    "ResourceError",
     "Rest",
     "Row",
     "Same",
@@ -151,6 +155,7 @@ __all__ = [
     "UnhashableKeyError",
     "Windowed",
     "Windowing",
+    "WorkerContext",
     "batch_of",
     "bolt",
     "cannot_keep",
@@ -158,6 +163,7 @@ __all__ = [
     "component_config",
     "deal_columns",
     "direct",
+    "given_resource",
     "greatest_of",
     "handed_on",
     "has_batches",

@@ -13,7 +13,7 @@ a time (depart).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +22,7 @@ from .errors import TopologyError
 from .groupings import AllGrouping, CustomGrouping, DirectGrouping, GlobalGrouping, Grouping
 from .keeping import cannot_keep
 from .keyed import FieldsGrouping, PartialKeyGrouping
+from .resources import Managed, WorkerContext, check_resources
 from .shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
 from .streams import StreamId
 from .topology import Kind, Subscription, Summary, Topology
@@ -113,6 +114,7 @@ class TopologyBuilder:
 
     def __init__(self) -> None:
         self._declarations: list[Declaration] = []
+        self._resources: list[tuple[str, Any]] = []
 
     def set_spout(
         self,
@@ -134,6 +136,20 @@ class TopologyBuilder:
         """Declare a bolt: an instance, a class or other factory without arguments, or a `@bolt` function."""
         return BoltDeclarer(self._declare(id, "bolt", component, parallelism, config))
 
+    def resource(
+        self,
+        name: str,
+        function: Callable[[], Managed | Iterator[Any] | AsyncIterator[Any]]
+        | Callable[[WorkerContext], Managed | Iterator[Any] | AsyncIterator[Any]],
+    ) -> None:
+        """Declare what the tasks of a worker share: `context.resource(name)` in `open` and `prepare` is that object.
+
+        `function` gives a context manager (async or not), or yields once: what stands before the yield opens it, what
+        stands behind closes it. It may take the WorkerContext. Each worker opens its own, once: before its tasks open,
+        in the order of declaration; it closes them in reverse order, after its tasks. Storm: addWorkerHook.
+        """
+        self._resources.append((name, function))
+
     def create_topology(
         self, name: str | None = None, summary: Summary | None = None, config: Config | None = None
     ) -> Topology:
@@ -143,9 +159,10 @@ class TopologyBuilder:
         values, or text. `config` is the topology's own configuration: below files, environment and command line.
         """
         components, problems = check(self._declarations, config)
-        if problems:
-            raise TopologyError(problems)
-        topology = Topology(components, name, summary, config)
+        resources, more = check_resources(self._resources)
+        if problems or more:
+            raise TopologyError(problems + more)
+        topology = Topology(components, name, summary, config, resources)
         problems = cannot_keep(topology, config)
         if problems:
             raise TopologyError(problems)

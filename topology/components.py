@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from .fields import Fields
+from .resources import find
 from .streams import StreamId
 from .time_flow import TimeRole
 from .tuples import DEFAULT_STREAM, Row, Tuple, TupleBatch
@@ -58,7 +59,10 @@ class Progress(NamedTuple):
 class TopologyContext:
     """What a component can know of the topology it runs in. Storm: TopologyContext."""
 
-    __slots__ = ("_add_hook", "_fields", "_tasks", "component", "config", "task_id", "task_index", "topology")
+    __slots__ = (
+        *("_add_hook", "_fields", "_resources", "_tasks"),
+        *("component", "config", "task_id", "task_index", "topology"),
+    )
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class TopologyContext:
         tasks: Mapping[str, tuple[int, ...]],
         fields: Mapping[tuple[str, str], Fields],
         add_hook: Callable[[TaskHook], None],
+        resources: Mapping[str, Any] | None = None,
     ) -> None:
         self.topology = topology
         self.component = component
@@ -80,6 +85,7 @@ class TopologyContext:
         self._tasks = tasks
         self._fields = fields
         self._add_hook = add_hook
+        self._resources = {} if resources is None else resources
 
     def tasks(self, component: str) -> tuple[int, ...]:
         """The task ids of a component, ascending; for `emit_direct`."""
@@ -99,6 +105,10 @@ class TopologyContext:
             return self._fields[component, stream]
         except KeyError:
             raise KeyError(f"{component!r} declares no stream {stream!r}") from None
+
+    def resource(self, name: str) -> Any:
+        """What the tasks of this worker share under that name: see TopologyBuilder.resource. ResourceError: no such."""
+        return find(name, self._resources)
 
     def add_task_hook(self, hook: TaskHook) -> None:
         """Attach a hook to this task; call it in `open` or `prepare`."""

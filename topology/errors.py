@@ -16,6 +16,12 @@ class TopologyError(AiostormError):
         super().__init__(f"the topology has {head}:\n" + "\n".join(f"  - {p}" for p in self.problems))
 
 
+class ResourceError(AiostormError):
+    """A resource that is not there, or cannot be one. (What its own code raises stays what it is.)"""
+
+    final = True  # the same name is as wrong the second time
+
+
 class ConfigError(AiostormError):
     """Configuration that cannot be read or is not allowed: every mistake in `problems`, each naming key and source."""
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from .components import Component
 from .errors import TopologyError
 from .groupings import Grouping
+from .resources import Resource
 from .streams import StreamDecl, StreamId
 from .time_flow import NO_ROLE, TimeRole
 from .tuples import DEFAULT_STREAM
@@ -81,13 +82,15 @@ class ComponentSpec:
 class Topology:
     """A checked graph of components. Make one with `TopologyBuilder`.
 
-    `summary` is what `aiostorm run` prints at the end, `config` are settings of the topology's own.
+    `summary` is what `aiostorm run` prints at the end, `config` are settings of the topology's own, `resources` what
+    the tasks of each worker share, by name, in the order in which they are opened.
     """
 
     components: Mapping[str, ComponentSpec]
     name: str | None = None
     summary: Summary | None = None
     config: Config | None = None
+    resources: Mapping[str, Resource] = field(default_factory=dict)
     _consumers: Mapping[StreamId, tuple[Subscription, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -96,6 +99,7 @@ class Topology:
             for subscription in spec.inputs:
                 consumers[subscription.source] = (*consumers.get(subscription.source, ()), subscription)
         object.__setattr__(self, "components", MappingProxyType(dict(self.components)))
+        object.__setattr__(self, "resources", MappingProxyType(dict(self.resources)))
         object.__setattr__(self, "_consumers", consumers)
 
     @property
@@ -113,8 +117,9 @@ class Topology:
         return self._consumers.get(stream, ())
 
     def describe(self) -> str:
-        """The graph as text, a line for each component and each subscription."""
+        """The graph as text, a line for each resource, each component and each subscription."""
         lines = [f"topology {self.name}" if self.name else "topology"]
+        lines += [f"  resource {name}" for name in self.resources]
         for spec in self.components.values():
             streams = ", ".join(
                 f"{'' if name == DEFAULT_STREAM else name + ' '}({', '.join(decl.fields)}){' direct' * decl.direct}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -193,20 +194,23 @@ async def test_exclamations() -> None:
 @scenario(
     "What the worker has is seen by its tasks",
     "TopologyIntegrationTest#testUserResourcesAreVisibleToTasks",
-    "No worker hooks: an object is handed to components, or lies in the topology's config under a key of its own",
+    "The topology declares what each worker opens; there it is the cluster's, given to workers from outside",
 )
 async def test_resources() -> None:
     class Forwards(BasicBolt):
         outputs = Fields("key", "val")
 
         def prepare(self, context: Any) -> None:
-            self.resources = context.config
+            self.resource = context.resource
 
         def execute(self, tup: Tuple, collector: Any) -> None:
-            collector.emit((tup["key"], self.resources.get(tup["key"])))
+            collector.emit((tup["key"], self.resource(tup["key"])))
 
     resource = object()
-    topology = straight(FixedSpout(["resource-key1"], "key"), forward=Forwards)
-    config = {"resource-key1": resource, "topology.testing.always.try.serialize": False}  # it is emitted, to be seen
-    result = await complete_topology(topology, config=config)
+    builder = TopologyBuilder()
+    builder.resource("resource-key1", lambda: nullcontext(resource))
+    builder.set_spout("spout", FixedSpout(["resource-key1"], "key"))
+    builder.set_bolt("forward", Forwards).shuffle_grouping("spout")
+    config = {"topology.testing.always.try.serialize": False}  # it is emitted, to be seen
+    result = await complete_topology(builder.create_topology(), config=config)
     assert result["forward"] == [("resource-key1", resource)]

@@ -59,7 +59,7 @@ SAID = {
 
 def test_every_example_is_tried():
     names = {path.stem for path in (ROOT / "examples").glob("*.py")}
-    assert names == {*SAID, "sliding_top_words", "slow_database", "spark_flights", "word_count"}
+    assert names == {*SAID, "shared_database", "sliding_top_words", "slow_database", "spark_flights", "word_count"}
 
 
 @pytest.mark.parametrize("name", SAID)

@@ -1,0 +1,159 @@
+"""Resources: what the tasks of one worker share: a pool of connections, a client, a model. Declared here, opened later.
+
+    builder.resource("db", open_pool) ─► Resource ─► each worker: open_pool() entered ─► context.resource("db")
+
+1. A function is declared, not what it returns: each worker calls it for itself, so nothing is sent between processes.
+2. It returns a context manager: what `with` (or `async with`) gives is the resource. A generator function with one
+   yield will do as it is.
+3. It is called without arguments; if it needs one, it is given the WorkerContext.
+
+Storm: IWorkerHook and TopologyBuilder.addWorkerHook, which start and shut down, and leave it to the hook to put what it
+has made where tasks find it (depart). From: aiohttp's cleanup_ctx, ASGI lifespans, pytest's fixtures.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .config_keys import nearest
+from .errors import ResourceError
+from .streams import NAME, NAME_RULE
+
+if TYPE_CHECKING:
+    from .config import Config
+
+Managed = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
+
+
+class WorkerContext:
+    """What a resource can know of the worker that opens it. Storm: WorkerTopologyContext.
+
+    `worker` is its name ("local": this process, without workers).
+    """
+
+    __slots__ = ("_resources", "_tasks", "config", "topology", "worker")
+
+    def __init__(
+        self,
+        topology: str,
+        worker: str,
+        config: Config,
+        tasks: Mapping[str, tuple[int, ...]],
+        resources: Mapping[str, Any],
+    ) -> None:
+        self.topology = topology
+        self.worker = worker
+        self.config = config
+        self._tasks = tasks
+        self._resources = resources
+
+    def tasks(self, component: str) -> tuple[int, ...]:
+        """The ids of a component's tasks in this worker, ascending: a pool may be as large as they are many."""
+        try:
+            return self._tasks[component]
+        except KeyError:
+            raise KeyError(f"no component {component!r}; there are: {', '.join(sorted(self._tasks))}") from None
+
+    def resource(self, name: str) -> Any:
+        """A resource that was declared before this one. ResourceError if there is none."""
+        return find(name, self._resources, "is open yet (they are opened in the order in which they are declared)")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A declared resource: its name, and what each worker opens it with. Made by `TopologyBuilder.resource`."""
+
+    name: str
+    make: Callable[[WorkerContext], Any]
+
+    def manager(self, context: WorkerContext) -> Managed:
+        """Call its function. ResourceError if that gives no context manager."""
+        made = self.make(context)
+        if isinstance(made, AbstractAsyncContextManager | AbstractContextManager):
+            return made
+        if inspect.iscoroutine(made):
+            made.close()
+        raise ResourceError(
+            f"resource {self.name!r}: its function returned something of type {type(made).__name__}, not a context "
+            "manager: let it yield what tasks get, and close that behind the yield"
+        )
+
+
+def given_resource(name: str, value: Any) -> Resource:
+    """A resource that is there already, for tests: it is neither opened nor closed."""
+
+    @contextmanager
+    def nothing_to_open() -> Any:
+        yield value
+
+    return Resource(name, lambda _: nothing_to_open())
+
+
+def find(name: str, resources: Mapping[str, Any], missing: str = "is declared") -> Any:
+    """One by its name. ResourceError that says what there is, or what was meant."""
+    if name in resources:
+        return resources[name]
+    like = nearest(str(name), resources)
+    if like is not None:
+        hint = f"; did you mean {like!r}?"
+    elif resources:
+        hint = f"; there are: {', '.join(resources)}"
+    else:
+        hint = ": builder.resource(name, function) declares one, and resources={name: …} gives one to a test"
+    raise ResourceError(f"no resource {name!r} {missing}{hint}")
+
+
+def check_resources(declared: Iterable[tuple[Any, Any]]) -> tuple[dict[str, Resource], list[str]]:
+    """The resources by name, in order, and every mistake."""
+    found: dict[str, Resource] = {}
+    problems: list[str] = []
+    for name, function in declared:
+        wrong: list[str] = []
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            wrong.append(f"a name is {NAME_RULE}")
+        elif name in found:
+            wrong.append("declared twice; every name must be different")
+        make, problem = _maker(function)
+        if problem:
+            wrong.append(problem)
+        problems += [f"resource {name!r}: {text}" for text in wrong]
+        if make is not None and not wrong:
+            found[name] = Resource(name, make)
+    return found, problems
+
+
+def _maker(function: Any) -> tuple[Callable[[WorkerContext], Any] | None, str]:
+    """From what a user gave to what is called with the context; or what is wrong with it."""
+    if not callable(function):
+        advice = "give the function that makes it, not what it returned: each worker opens its own"
+        return None, f"{function!r:.100} is no function: {advice}"
+    called = function
+    while isinstance(called, partial):
+        called = called.func
+    if not (inspect.isroutine(called) or inspect.isclass(called)):
+        called = type(called).__call__
+    name = getattr(function, "__name__", type(function).__name__)
+    if inspect.iscoroutinefunction(called):
+        advice = "yield it instead, and close it behind the yield"
+        return None, f"{name} is an async def that returns what it has opened, so that nothing can close it: {advice}"
+    make: Any = function
+    if inspect.isasyncgenfunction(called):
+        make = asynccontextmanager(make)
+    elif inspect.isgeneratorfunction(called):
+        make = contextmanager(make)
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):  # some builtins do not say
+        parameters = {}.values()
+    needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if not needed:
+        return lambda _: make(), ""
+    if len(needed) > 1 or needed[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        names = ", ".join(p.name for p in needed)
+        return None, f"{name} needs {names}, but gets the WorkerContext at most: bind the others (functools.partial)"
+    return make, ""
