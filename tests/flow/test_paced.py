@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import statistics
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
@@ -241,6 +243,50 @@ async def test_one_slow_task_of_many_to_which_rows_go_by_key_paces_its_spout(
     emits = [emitted for emitted, _ in await rates(sim_clock, shop, 30)]
     assert statistics.fmean(emits) == pytest.approx(20 * tasks, rel=0.2)  # by chance: of each hundred rows it gets some
     assert statistics.pstdev(emits) < 0.25 * statistics.fmean(emits)
+    await running.kill(0)
+
+
+@pytest.mark.parametrize(("hot", "spouts"), [(1.0, 1), (0.6, 4)])
+async def test_two_hot_keys_by_partial_key_do_not_make_their_spouts_stop_and_go(
+    local_cluster: LocalCluster, sim_clock: SimClock, hot: float, spouts: int
+) -> None:
+    """Their four tasks are full, and the six others are not. Mailboxes hold the spouts back where the pace does not."""
+    shop, did, chance = Shop(takes_s=0.005), Counter[int](), random.Random(1)
+
+    class Keys(Endless):
+        outputs = Fields("key")
+
+        async def next_tuple(self) -> None:
+            await asyncio.sleep(0.001)
+            for _ in range(4):
+                number = self.shop.counts["emitted"] = self.shop["emitted"] + 1
+                key = f"hot {chance.randrange(2)}" if chance.random() < hot else f"cold {chance.randrange(1_000)}"
+                self.collector.emit((key,), message_id=number)
+
+    class Task(Slow):
+        def prepare(self, context: Any) -> None:
+            self.index = context.task_index
+
+        async def execute(self, tup: Any, collector: Any) -> None:
+            await super().execute(tup, collector)
+            did[self.index] += 1
+
+    builder = TopologyBuilder()
+    builder.set_spout("keys", Keys(shop), spouts)
+    builder.set_bolt("count", Task(shop), parallelism=10).partial_key_grouping("keys", "key")
+    running = await local_cluster.submit("hot", builder.create_topology())
+    await sim_clock.advance(12)
+    did.clear()
+    emits = []
+    for _ in range(30):
+        before = shop["emitted"]
+        await sim_clock.advance(0.5)
+        emits.append(shop["emitted"] - before)
+    assert running.backpressure().state == "THROTTLED"
+    assert max(did.values()) > 0.95 * 15 / shop.takes_s, "the most loaded task is busy all the time"
+    assert min(emits) > 0.7 * statistics.fmean(emits), "nothing stops"
+    assert statistics.pstdev(emits) < 0.15 * statistics.fmean(emits)
+    assert shop["failed"] == 0
     await running.kill(0)
 
 
