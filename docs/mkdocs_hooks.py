@@ -60,9 +60,9 @@ def api_pages() -> dict[str, str]:
 def example_pages() -> dict[str, str]:
     """Path and text of each example's page."""
     pages = {}
-    for path in sorted((ROOT / "examples").glob("*.py")):
-        code = path.read_text(encoding="utf-8")
-        pages[f"examples/{path.stem}.md"] = f'# {path.stem}\n\n````python title="examples/{path.name}"\n{code}````\n'
+    for path in sorted((ROOT / "examples").rglob("*.py")):
+        name, code = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+        pages[name.removesuffix(".py") + ".md"] = f'# {path.stem}\n\n````python title="{name}"\n{code}````\n'
     return pages
 
 
@@ -78,7 +78,7 @@ def place_of(path: str) -> str | None:
     if path.startswith("docs/") and (ROOT / path).is_file():
         return path.removeprefix("docs/")
     if path.startswith("examples/") and path.endswith(".py"):
-        return f"examples/{Path(path).stem}.md"
+        return path.removesuffix(".py") + ".md"
     if "/" not in path and path.endswith(".md"):
         return f"project/{Path(path).stem.lower()}.md"
     return None
@@ -125,7 +125,7 @@ def _in_link(text: str, at: int) -> bool:
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fill the two lists of the navigation that are generated."""
     _fill(config.nav or [], "API", [{Path(path).stem: path} for path in api_pages()])
-    _fill(config.nav or [], "Examples", [{Path(path).stem.replace("_", " "): path} for path in example_pages()])
+    _fill(config.nav or [], "Examples", [{_title(path): path} for path in example_pages()])
     return config
 
 
@@ -140,6 +140,10 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Lead links that leave docs/ to where the site has the file."""
     path = page.file.src_uri
     return markdown if path.startswith(("examples/", "reference/api/")) else relinked(markdown, path)
+
+
+def _title(path: str) -> str:
+    return path.removeprefix("examples/").removesuffix(".md").replace("_", " ").replace("/", ": ")
 
 
 def _fill(nav: list[Any], title: str, items: list[Any]) -> None:

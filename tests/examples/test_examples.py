@@ -60,6 +60,8 @@ SAID = {
 def test_every_example_is_tried():
     names = {path.stem for path in (ROOT / "examples").glob("*.py")}
     assert names == {*SAID, "shared_database", "sliding_top_words", "slow_database", "spark_flights", "word_count"}
+    folders = {path.parent.name for path in (ROOT / "examples").glob("*/*.py")}
+    assert folders == {"ssh_brute_force"}, "which has tests of its own: tests/docs/test_guides.py runs them"
 
 
 @pytest.mark.parametrize("name", SAID)

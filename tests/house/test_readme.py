@@ -58,7 +58,7 @@ def test_readme_leads_everywhere():
     """
     readme = read("README.md")
     pages = [name for name in files() if name.startswith("docs/") and name.endswith(".md") and name.count("/") == 1]
-    examples = [name for name in files() if name.startswith("examples/") and not name.endswith("__init__.py")]
+    examples = {"/".join(name.split("/")[:2]) for name in files() if name.startswith("examples/")}
     links = [*(f"{room}/__init__.py" for room in rooms()), *pages, *examples]
     missing = [name for name in links if f"]({name}" not in readme]
     missing += [extra for extra in pyproject()["project"]["optional-dependencies"] if f"| `{extra}` |" not in readme]
