@@ -8,7 +8,8 @@
 3. What its rows may need is bounded by what came: no more rows, and no more values of an inner column, than the frame
    has bits; a dictionary's values are at most MAX_EXPANDED_BYTES when each row has its own. Types whose rows may share
    memory in other ways (views, run-end encoding, unions) are not of the table.
-4. Who sends asks the same questions: what is refused here is an UnsendableError there.
+4. Who sends asks the same questions: what is refused here is an UnsendableError there. Types are looked at before
+   anything is copied; how much it is, by who cuts it (see sizes, and segments).
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ def encode_batch(batch: Any) -> bytes:
     try:
         if _EXTENSION in batch.schema.serialize().to_pybytes():
             raise ValueError("an extension type: cast it to its storage type")
+        _check_schema(batch.schema)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)
         data: bytes = sink.getvalue().to_pybytes()
-        _check(batch, len(data))
+        _check_counts(batch, len(data))
     except (ValueError, pa.ArrowException) as error:
         raise UnfitError(f"this RecordBatch cannot be sent: {error}") from error
     return data
@@ -64,7 +66,7 @@ def _decode(buffer: Any) -> Any:
         _check_schema(stream.schema)
         batch = stream.read_next_batch()
     batch.validate(full=True)
-    _check(batch, buffer.size)
+    _check_counts(batch, buffer.size)
     return batch
 
 
@@ -137,8 +139,7 @@ def _follow(message: bytes, at: int) -> int:
 # -- what it holds -----------------------------------------------------------------------------------------------------
 
 
-def _check(batch: Any, size: int) -> None:
-    _check_schema(batch.schema)
+def _check_counts(batch: Any, size: int) -> None:
     limit = 8 * size
     if batch.num_rows > limit:
         raise ValueError(f"{batch.num_rows} rows in {size} bytes")

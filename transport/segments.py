@@ -32,6 +32,7 @@ from .marks import marks_size, pack_marks, unpack_marks
 from .payloads import PAYLOAD_HEADER_BYTES
 from .scan import CHECKED_BYTES, MAX_DEPTH, MAX_ITEMS, scan
 from .sequence import MAX_PAYLOAD_BYTES
+from .sizes import batch_bytes, largest_column
 from .values import (
     WRONG,
     batch_module,
@@ -185,6 +186,8 @@ def _split_into(
 
 def _split_batch(origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int) -> list[tuple[PackedItems, Any]]:
     """The same for columns: what each piece repeats, schema and dictionaries, sets how small pieces may usefully be."""
+    if (least := batch_bytes(rows.batch)) > MAX_ROW_BYTES:
+        return _split_large(origin, rows, marks, max_bytes, least)
     packed = pack_items(origin, rows)
     size, weight = len(packed.columns), marks_size(marks)
     if has_identity(rows.batch):
@@ -195,13 +198,7 @@ def _split_batch(origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int) -
     room = min(max(max_bytes, 4 * repeated), MAX_ROW_BYTES)
     if len(rows) == 1 or 2 * repeated > MAX_ROW_BYTES:
         if size + weight > MAX_ROW_BYTES:
-            raise UnsendableError(
-                f"a RecordBatch of {len(rows):,} rows and {size:,} bytes cannot be cut to what a link carries "
-                f"({MAX_ROW_BYTES:,}); its schema and dictionaries alone are {repeated:,}: cast dictionaries to their "
-                "values, or send what is large where it can be read",
-                where=_where(origin, None),
-                offset=0,
-            )
+            raise _uncut(origin, rows, size, repeated)
         return [(packed, marks)]
     if size + weight <= room:
         return [(packed, marks)]
@@ -210,6 +207,31 @@ def _split_batch(origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int) -
     for part, part_marks, _ in _parts(pieces, rows, marks):
         found += _split_batch(origin, part, part_marks, max_bytes)
     return found
+
+
+def _split_large(
+    origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int, size: int
+) -> list[tuple[PackedItems, Any]]:
+    """What is cut before it is packed: it may be a gigabyte. `size`: of that, at least."""
+    repeated = batch_bytes(rows.batch.slice(0, 1))  # a row of it, and dictionaries
+    if repeated > MAX_ROW_BYTES:
+        raise _uncut(origin, rows, size, repeated)
+    found: list[tuple[PackedItems, Any]] = []
+    for part, part_marks, _ in _parts(-(-2 * size // MAX_ROW_BYTES), rows, marks):
+        found += _split_batch(origin, part, part_marks, max_bytes)
+    return found
+
+
+def _uncut(origin: Origin, rows: ColumnRows, size: int, repeated: int) -> UnsendableError:
+    """Why columns cannot be sent. The first row is measured: what is large in each piece, or in this one."""
+    field, _ = largest_column(rows.batch.slice(0, 1))
+    return UnsendableError(
+        f"a RecordBatch of {len(rows):,} rows and {size:,} bytes cannot be cut to what a link carries "
+        f"({MAX_ROW_BYTES:,}); one row of it, with its schema and dictionaries, is {repeated:,}: cast dictionaries to "
+        "their values, or send what is large where it can be read",
+        where=_where(origin, field or None),
+        offset=0,
+    )
 
 
 def _parts(pieces: int, items: Any, marks: Any) -> Iterator[tuple[Any, Any, int]]:

@@ -1,14 +1,14 @@
 """Sizes: what is too large to be sent is found before it is copied. A gigabyte would hold the loop, again and again.
 
-1. Looked at are texts, bytes and arrays, one by one, and the length of containers: all that can be large in one piece.
-   Many small ones are counted when they are packed (see values, and scan).
+1. Looked at are texts, bytes, arrays and Arrow's batches, one by one, and the length of containers: all that can be
+   large in one piece. Many small ones are counted when they are packed (see values, and scan).
 2. A frame holds none that is larger than a frame. What goes in pieces (results) may be larger.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence, Set, Sized
 from typing import Any, Final
 
 from .errors import UnsendableError
@@ -18,7 +18,14 @@ from .scan import MAX_ITEMS
 PIECEWISE_BYTES: Final = 1024 * 1024 * 1024
 """Of what goes in pieces."""
 
+_SMALL: Final = frozenset({type(None), bool, int, float})
+
 _SIZED: Final = frozenset({str, bytes, bytearray})
+
+_KNOWN: Final = _SMALL | _SIZED
+
+_UNFIT: Final = (ValueError, TypeError, NotImplementedError)
+"""What Arrow raises of types that it cannot measure. They are not sent either."""
 
 _most: tuple[int, int] = (MAX_ITEMS, MAX_FRAME_BYTES)
 """Values in a container, bytes in a value: of what is packed now. Nothing waits meanwhile."""
@@ -46,35 +53,76 @@ def check_length(container: Sized) -> None:
         )
 
 
-def check_sizes(values: Sequence[Any]) -> None:
-    """UnsendableError, with its `offset`, if one of them is larger than a frame."""
-    most = _most[1]
-    try:
-        largest = max(map(len, values), default=0)  # all of them text or bytes: one call
-    except TypeError:
-        largest = max(map(_size_of, values))
-    if largest <= most:
+def check_sizes(values: Sequence[Any], kinds: Set[type] | None = None) -> None:
+    """UnsendableError, with its `offset`, if one of them is larger than a frame. `kinds`: their types, if known."""
+    if kinds is None:
+        kinds = set(map(type, values))
+    if kinds <= _SMALL:
         return
-    for at, value in enumerate(values):
-        size_bytes = _size_of(value)
-        if size_bytes > most:
-            raise UnsendableError(
-                f"a value of {size_bytes:,} bytes is too large to be sent to another process, which takes {most:,} at "
-                "once; send it in parts, or where it can be read",
-                offset=at,
-            )
+    if kinds <= _SIZED:
+        largest = max(map(len, values))
+    elif kinds <= _KNOWN:
+        largest = max([len(value) for value in values if type(value) in _SIZED])
+    else:
+        looked_at = _SIZED.union(_columnar()).intersection(kinds)
+        largest = max([size_of(value) for value in values if type(value) in looked_at], default=0)
+    if largest <= _most[1]:
+        return
+    sizes = list(map(size_of, values))
+    at = next(at for at, size_bytes in enumerate(sizes) if size_bytes > _most[1])
+    raise UnsendableError(
+        f"a value of {sizes[at]:,} bytes is too large to be sent to another process, which takes {_most[1]:,} at "
+        "once; send it in parts, or where it can be read",
+        offset=at,
+    )
 
 
 def check_size(value: Any) -> None:
     """The same of one."""
-    if _size_of(value) > _most[1]:
+    if size_of(value) > _most[1]:
         check_sizes((value,))
 
 
-def _size_of(value: Any) -> int:
-    """Of what is one piece of memory; of all else 0. A str has as many bytes as characters, or more."""
+def size_of(value: Any) -> int:
+    """Of what is one piece of memory, or a batch of columns; of all else 0. A str has at least as many bytes."""
     kind = type(value)
     if kind in _SIZED:
         return len(value)
-    numpy = sys.modules.get("numpy")
-    return int(value.nbytes) if numpy is not None and kind is numpy.ndarray else 0
+    if kind not in _columnar():
+        return 0
+    return int(value.nbytes) if kind.__module__ == "numpy" else batch_bytes(value)
+
+
+def batch_bytes(batch: Any) -> int:
+    """What a RecordBatch takes when it is packed, at least. Nothing is copied.
+
+    Arrow knows it exactly, but for dictionaries. Of those, and what they stand in, a quarter is sure: what is held may
+    have bitmaps that are not packed.
+    """
+    try:
+        rows_bytes = int(sys.modules["pyarrow"].ipc.get_record_batch_size(batch))
+    except _UNFIT:
+        rows_bytes = 0
+    if batch.get_total_buffer_size() <= MAX_FRAME_BYTES:
+        return rows_bytes
+    return max(rows_bytes, sum(map(_column_bytes, batch.columns)) // 4)
+
+
+def largest_column(batch: Any) -> tuple[str, int]:
+    """The name of the column that takes most, and what that is in bytes. ("", 0): there is none."""
+    sizes = zip(batch.schema.names, map(_column_bytes, batch.columns), strict=True)
+    return max(sizes, key=lambda found: found[1], default=("", 0))
+
+
+def _columnar() -> list[type]:
+    """NumPy's arrays and Arrow's batches: who has one has imported them."""
+    numpy, arrow = sys.modules.get("numpy"), sys.modules.get("pyarrow")
+    found: list[type] = [] if numpy is None else [numpy.ndarray]
+    return found if arrow is None else [*found, arrow.RecordBatch]
+
+
+def _column_bytes(column: Any) -> int:
+    try:
+        return int(column.nbytes)
+    except _UNFIT:
+        return int(column.get_total_buffer_size())

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from types import NoneType
 from typing import Any, Final, Protocol
@@ -124,8 +124,9 @@ def unpack_column(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> tuple
 
 def pack_plain_column(values: Sequence[object]) -> bytes | None:
     """The same in one call of msgpack, for values that are all plain; else None. UnsendableError as pack_column."""
-    if PLAIN.issuperset(map(type, values)):
-        check_sizes(values)
+    kinds = set(map(type, values))
+    if kinds <= PLAIN:
+        check_sizes(values, kinds)
         try:
             return pack_plain(values)
         except (OverflowError, UnicodeEncodeError):  # an int beyond 64 bits, a str with surrogates
@@ -224,11 +225,12 @@ def _walk_column(values: Sequence[Any], plain: frozenset[type]) -> list[Any]:
 def _walk_all(values: Sequence[Any], depth: int, plain: frozenset[type], step: str) -> Sequence[Any]:
     _check_depth(depth)
     check_length(values)
+    kinds = set(map(type, values))
     try:
-        check_sizes(values)
+        check_sizes(values, kinds)
     except UnsendableError as error:
         raise error.inside(step.format(error.offset)) from None
-    if plain.issuperset(map(type, values)):
+    if kinds <= plain:
         return values
     made: list[Any] = []
     try:
@@ -243,10 +245,11 @@ def _walk_dict(value: dict[Any, Any], depth: int, plain: frozenset[type]) -> Any
     _check_depth(depth)
     check_length(value)
     try:
-        check_sizes(tuple(value.values()))
+        check_sizes((*value.values(), *value))
     except UnsendableError as error:
-        key = next(key for at, key in enumerate(value) if at == error.offset)
-        raise error.inside(f"[{key!r:.40}]") from None
+        at = error.offset or 0
+        key = _shown(list(value)[at % len(value)])
+        raise error.inside(f"[{key}]" if at < len(value) else f"{{key {key}}}") from None
     if plain is PLAIN and _STR.issuperset(map(type, value)):
         if plain.issuperset(map(type, value.values())):
             return value
@@ -290,6 +293,7 @@ def _walk_other(value: Any, kind: type, depth: int, plain: frozenset[type]) -> A
             unset, fields = record.take(value)
         except AttributeError as error:
             raise UnsendableError(f"a {record.name} without its field {error.name!r}") from error
+        _check_fields(fields)
         parts: list[Any] = [record.name, len(unset)]
         for field, part in (*unset.items(), *fields.items()):
             try:
@@ -303,6 +307,17 @@ def _walk_other(value: Any, kind: type, depth: int, plain: frozenset[type]) -> A
     if isinstance(value, Ref) and _refs is not None:
         return msgpack.ExtType(ext.REF, _refs.encode_ref(value))
     return _walk_foreign(value, kind)
+
+
+def _check_fields(fields: Mapping[str, Any]) -> None:
+    try:
+        check_sizes(tuple(fields.values()))
+    except UnsendableError as error:
+        raise error.inside(f".{list(fields)[error.offset or 0]}") from None
+
+
+def _shown(key: Any) -> str:
+    return repr(key[:40] if type(key) in (str, bytes) else key)[:40]
 
 
 def _walk_foreign(value: Any, kind: type) -> Any:

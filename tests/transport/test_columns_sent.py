@@ -223,7 +223,7 @@ def test_columns_are_cut_by_rows() -> None:
 def test_columns_that_cannot_be_cut_small_enough_are_named() -> None:
     huge = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 10), ["x" * MAX_ROW_BYTES, "y"])
     batch = pa.record_batch([pa.array(range(20)), huge], ["a", "b"])
-    with pytest.raises(UnsendableError, match="'spout' emits on stream 'default': a RecordBatch of 20 rows"):
+    with pytest.raises(UnsendableError, match="'spout' emits on stream 'default', field 'b': a RecordBatch of 20 rows"):
         split_items(ORIGIN, ColumnRows(batch, False))
     with pytest.raises(UnsendableError, match="cannot be cut"):
         split_items(ORIGIN, rows(1, "x" * MAX_ROW_BYTES))

@@ -4,18 +4,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as _pyarrow  # noqa: ICN001 - pyarrow has no types of its own
 import pytest
 
-from aiostorm.topology import Fields, Origin
-from aiostorm.transport import UnsendableError, pack_value, values
+from aiostorm import register_record
+from aiostorm.topology import ColumnRows, Fields, Origin
+from aiostorm.transport import UnsendableError, batches, pack_value, unpack_value, values
 from aiostorm.transport.scan import MAX_ITEMS
-from aiostorm.transport.segments import split_items
+from aiostorm.transport.segments import MAX_ROW_BYTES, split_items
+
+pa: Any = _pyarrow
 
 SIZE = 1 << 26
+PHOTOS = Origin("camera", 4, "default", Fields("name", "picture"))
 ORIGIN = Origin("bolt", 3, "default", Fields("name", "picture"))
+
+
+@register_record
+@dataclass(frozen=True)
+class Photo:
+    name: str
+    pixels: bytes
+
+
+def batch(size: int) -> Any:
+    """Of a thousand rows."""
+    return pa.record_batch({"name": ["a"] * 1000, "pixels": [b"x" * (size // 1000)] * 1000})
+
+
+def dictionary(size: int) -> Any:
+    return pa.array(["a" * size]).dictionary_encode()
+
 
 LARGE: dict[str, Callable[[], Any]] = {
     "bytes": lambda: bytes(SIZE),
@@ -27,6 +50,13 @@ LARGE: dict[str, Callable[[], Any]] = {
     "in a dict": lambda: {"a": 1, "b": bytes(SIZE)},
     "in a dict of a list": lambda: {"a": [None, {"b": bytearray(SIZE)}]},
     "a long list": lambda: [0] * (SIZE // 64),
+    "a flat array": lambda: np.zeros((1, SIZE), np.uint8),
+    "a key": lambda: {" " * SIZE: 1},
+    "in a field of a record": lambda: Photo("a", bytes(SIZE)),
+    "a batch": lambda: batch(SIZE),
+    "a batch beside others": lambda: [batch(10), 7, batch(SIZE)],
+    "a dictionary of a batch": lambda: pa.record_batch({"d": pa.array(["a" * SIZE]).dictionary_encode()}),
+    "one inside": lambda: pa.record_batch({"s": pa.StructArray.from_arrays([dictionary(SIZE)], ["d"])}),
 }
 
 
@@ -43,7 +73,15 @@ def _copies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             assert len(packed) < 1_000_000
             return packed
 
+    encode = batches.encode_batch
+
+    def encode_batch(batch: Any) -> bytes:
+        data = encode(batch)
+        assert len(data) < 1_000_000
+        return data
+
     monkeypatch.setattr(values, "_packer", Packer())
+    monkeypatch.setattr(batches, "encode_batch", encode_batch)
 
 
 @pytest.mark.usefixtures("_copies_nothing")
@@ -72,3 +110,61 @@ def test_what_goes_in_pieces_may_be_larger() -> None:
     assert len(pack_value(large, 10 * MAX_ITEMS)) > 3_000_000
     with pytest.raises(UnsendableError):
         pack_value(large)
+
+
+def columns(names: list[str], pictures: Any) -> ColumnRows:
+    return ColumnRows(pa.record_batch({"name": names, "picture": pictures}), False)
+
+
+@pytest.mark.usefixtures("_copies_nothing")
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("last", [True, False])
+def test_columns_with_one_large_value_are_refused_before_they_are_copied(rows: int, last: bool) -> None:
+    pictures = [b"small"] * (rows - 1)
+    pictures.insert(rows - 1 if last else 0, bytes(SIZE))
+    began_s = time.process_time()
+    with pytest.raises(UnsendableError) as refused:
+        split_items(PHOTOS, columns(["n"] * rows, pictures))
+    assert time.process_time() - began_s < 0.5
+    assert "'camera' emits on stream 'default', field 'picture'" in str(refused.value)
+    assert f"{MAX_ROW_BYTES:,}" in str(refused.value)
+
+
+@pytest.mark.usefixtures("_copies_nothing")
+def test_so_are_columns_with_a_large_dictionary() -> None:
+    names = [str(n) for n in range(1000)]
+    large = pa.array([b"%06d" % n + bytes(SIZE // 1000) for n in range(1000)]).dictionary_encode()
+    with pytest.raises(UnsendableError, match=r"field 'picture': .* cast dictionaries to their values"):
+        split_items(PHOTOS, columns(names, large))
+
+
+@pytest.mark.usefixtures("_copies_nothing")
+def test_many_rows_of_columns_are_cut_before_they_are_copied() -> None:
+    rows = SIZE // 4096
+    sent = columns([str(n) for n in range(rows)], [bytes(4000)] * rows)
+    parts = split_items(PHOTOS, sent)
+    names = [name for part, _ in parts for name, _ in part.unpacked()]
+    assert names == [str(n) for n in range(rows)]
+
+
+def test_a_slice_of_what_is_large_is_as_small_as_its_rows() -> None:
+    pictures = [b"small", bytes(SIZE), b"small"]
+    large = columns(["a", "b", "c"], pictures).batch
+    [(part, _)] = split_items(PHOTOS, ColumnRows(large.slice(2, 1), False))
+    assert list(part.unpacked()) == [("c", b"small")]
+    found = unpack_value(pack_value([large.slice(0, 1)]))[0]
+    assert found.to_pylist() == [{"name": "a", "picture": b"small"}]
+
+
+def test_a_batch_that_arrow_holds_in_more_than_it_is_when_packed_goes() -> None:
+    """Bitmaps of columns without a null are not packed."""
+    sent = pa.record_batch({"b": pa.array([None] + [True] * 5_000_000).slice(1)})
+    assert sent.nbytes > 1_200_000
+    assert unpack_value(pack_value(sent)).num_rows == 5_000_000
+
+
+def test_types_that_are_not_sent_are_refused_whatever_their_size() -> None:
+    unions = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array([1, 2])])
+    for column in (unions, pa.array(["x" * 30], pa.string_view()), pa.array([["x" * SIZE]], pa.list_view(pa.string()))):
+        with pytest.raises(UnsendableError, match=r"too large|column 'c' is "):
+            pack_value(pa.record_batch({"c": column}))
