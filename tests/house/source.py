@@ -46,7 +46,7 @@ def _walk(folder: Path) -> Iterator[str]:
         if (
             entry.name in _NEVER_LISTED
             or entry.suffix == ".egg-info"
-            or entry.name.startswith(".") != (entry.name in (".ci", ".gitignore", ".editorconfig"))
+            or entry.name.startswith(".") != (entry.name in (".ci", ".github", ".gitignore", ".editorconfig"))
         ):
             continue
         if entry.is_dir() and not entry.is_symlink():
