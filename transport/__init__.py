@@ -15,7 +15,7 @@ from .authenticated import AuthenticatedConnection, AuthenticatedNetwork, Guarde
 from .authentication import Identity
 from .blocking import BlockingConnection
 from .blocking import dial as dial_blocking
-from .courier import Courier, Gatherer
+from .courier import Courier, Gatherer, Source
 from .credentials import VARIABLE as CREDENTIALS_VARIABLE
 from .credentials import Credentials, Secret, new_token, read_private
 from .credit import Allowance, Quota, shares
@@ -41,7 +41,7 @@ from .exchange import Exchange, PostOffice
 from .far_inbox import FarInbox
 from .first_caller import serve_callers
 from .headers import encode_pulse
-from .link import Link, LinkTimings, Source
+from .link import Link, LinkTimings
 from .links import Links
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .node import Node

@@ -5,8 +5,10 @@
     ACK      version, kind, epoch 8, ack 8
     REFUSED  version, kind, incarnation 8, attempt 8
     PULSE    version, kind, process 8, name              in the place of a HELLO, on a connection of its own
+    PART     version, kind, epoch 8, sequence 8, ack 8, lane 1, total 4, offset 4, a part of a payload
 
-1. Reading allocates no more than the frame; what is not exactly one of the five, of this version, is a ProtocolError.
+1. Reading allocates no more than the frame; what is not exactly one of the six, of this version, is a ProtocolError.
+   Version, kind and greeting of a HELLO are at the same place in every version: so a refused peer has a name.
 2. HELLO comes first. It comes from strangers: it has at most MAX_HELLO_BYTES.
 3. An epoch is made of both incarnations, and is another one for each direction. With one of the two the same, another
    one on the other side always gives another epoch: 3 is odd, so nothing is folded together.
@@ -19,8 +21,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from .errors import ProtocolError
+from .parts import Lane, Part
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the protocol between two links."""
 
 MAX_HELLO_BYTES: Final = 4096
@@ -30,8 +33,10 @@ _DATA: Final = struct.Struct("!BBQQQ")
 _ACK: Final = struct.Struct("!BBQQ")
 _REFUSED: Final = struct.Struct("!BBQQ")
 _PULSE: Final = struct.Struct("!BBQ")
+_PART: Final = struct.Struct("!BBQQQBII")
 _KIND_HELLO, _KIND_DATA, _KIND_ACK, _KIND_REFUSED = 1, 2, 3, 4
 _KIND_PULSE: Final = 5
+_KIND_PART: Final = 6
 
 DATA_HEADER_BYTES: Final = _DATA.size
 _DATA_BEGINS: Final = bytes((VERSION, _KIND_DATA))
@@ -57,12 +62,12 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """One numbered payload. `ack`: all frames of yours below it have come."""
+    """One numbered payload, or part of one. `ack`: all frames of yours below it have come."""
 
     epoch: int
     sequence: int
     ack: int
-    payload: bytes
+    payload: bytes | Part
 
     def encode(self) -> bytes:
         """The frame."""
@@ -93,8 +98,11 @@ class Refused:
         return _REFUSED.pack(VERSION, _KIND_REFUSED, self.incarnation, self.attempt)
 
 
-def encode_data(epoch: int, sequence: int, ack: int, payload: bytes) -> bytes:
+def encode_data(epoch: int, sequence: int, ack: int, payload: bytes | Part) -> bytes:
     """The frame of a Data. (These are nearly all frames: they go without an object.)"""
+    if isinstance(payload, Part):
+        where = payload.lane, payload.total, payload.offset
+        return _PART.pack(VERSION, _KIND_PART, epoch, sequence, ack, *where) + payload.body
     return _DATA.pack(VERSION, _KIND_DATA, epoch, sequence, ack) + payload
 
 
@@ -118,7 +126,7 @@ def is_data(frame: bytes) -> bool:
 
 
 def data_of(frame: bytes) -> tuple[int, int, int] | None:
-    """Epoch, sequence and ack of a Data; its payload is behind DATA_HEADER_BYTES. None for all other frames."""
+    """Epoch, sequence and ack of a whole Data; its payload is behind DATA_HEADER_BYTES. None for all other frames."""
     if frame[:2] != _DATA_BEGINS or len(frame) < DATA_HEADER_BYTES:
         return None
     _, _, epoch, sequence, ack = _DATA.unpack_from(frame)
@@ -132,6 +140,9 @@ def decode(frame: bytes) -> Hello | Data | Ack | Refused:
             case 2:
                 _, _, epoch, sequence, ack = _DATA.unpack_from(frame)
                 return Data(epoch, sequence, ack, frame[DATA_HEADER_BYTES:])
+            case 6:
+                _, _, epoch, sequence, ack, lane, total, offset = _PART.unpack_from(frame)
+                return Data(epoch, sequence, ack, Part(_lane(lane), total, offset, frame[_PART.size :]))
             case 3:
                 _, _, epoch, ack = _ACK.unpack(frame)
                 return Ack(epoch, ack)
@@ -155,9 +166,23 @@ def _kind(frame: bytes) -> int:
         return 0
     if frame[0] != VERSION:
         raise ProtocolError(
-            f"the peer speaks version {frame[0]} of the protocol between two links, this is version {VERSION}"
+            f"{_name_in(frame)} speaks version {frame[0]} of the protocol between two links, this is version "
+            f"{VERSION}: install the same release of aiostorm on both sides"
         )
     return frame[1]
+
+
+def _name_in(frame: bytes) -> str:
+    """The name in a HELLO of another version, as far as it has one."""
+    name = frame[_HELLO.size : _HELLO.size + 128] if frame[1] == _KIND_HELLO else b""
+    return name.decode("ascii", "backslashreplace") or "the peer"
+
+
+def _lane(number: int) -> Lane:
+    try:
+        return Lane(number)
+    except ValueError as error:
+        raise ProtocolError(f"a part of lane {number}: there are {len(Lane)}") from error
 
 
 def epoch_of(sender: int, receiver: int) -> int:

@@ -8,12 +8,14 @@
    Of two that came in, the later one does.
 2. One writer: it sends when the connection has room, so little is buffered below, and what waits is the send window,
    which is bounded. `send` waits for room in it, in the order of the calls; `offer` does not wait. A `source` is asked
-   for a payload when all that was taken has been sent: so what is urgent need not wait behind what is not (courier.py).
+   for a payload when all that was taken has been sent: so what is urgent need not wait behind what is not (courier.py),
+   not even behind a large one: that is cut into parts, and it is asked for what is urgent between two of them.
 3. One reader: it reads all the time, whatever the writer waits for. `on_payload` is called with each payload, in order
    and once, in the event loop; it does not wait. How fast the peer may send is said by credits, in the layer above.
 4. Whoever has sent nothing for `heartbeat_s` says that it lives. A peer of which not a byte has come for `dead_s` is
-   taken for gone: the connection is closed, and another one tried. That loses nothing (see sequence). Parts of a frame
-   count: on a slow line a large one takes longer than that. Nothing is sent again that may still be in our own buffer.
+   taken for gone: the connection is closed, and another one tried. That loses nothing (see sequence). Bytes of a frame
+   that is not whole count. Nothing is sent again that may still be in our own buffer. People are told once of a line
+   that is slow.
 5. A link does not give up. It ends when it is closed, when `on_payload` or `on_peer` raises (what it was called with
    counts as delivered), or with LinkSupersededError.
 
@@ -28,12 +30,12 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from ..actors import Clock
 from .alarm import Alarm
 from .authentication import check_identity
 from .complaints import Complaints
+from .courier import Source
 from .errors import ConnectionLostError, LinkClosedError, LinkSupersededError, NetworkError, ProtocolError
 from .headers import greeting_of, is_data
 from .network import Connection
@@ -62,19 +64,6 @@ class LinkTimings:
             raise ValueError(f"0 < heartbeat_s < dead_s, or every silence is a death: {self}")
         if not 0 < self.first_retry_s <= self.max_retry_s or self.connect_s <= 0 or self.drain_s < 0:
             raise ValueError(f"0 < first_retry_s <= max_retry_s, 0 < connect_s, 0 <= drain_s: {self}")
-
-
-class Source(Protocol):
-    """Payloads that wait for a link to have room."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Is there nothing to send?"""
-        ...
-
-    def next_payload(self) -> bytes | None:
-        """The next one, which the link takes; None if there is none. FrameTooLargeError is for whoever makes them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +102,14 @@ class Link:
         self._retry_s = parts.timings.first_retry_s
         self._sent_s = self._heard_s = 0.0
         self._heard_bytes = 0
-        self._whole_s = 0.0  # when the last whole frame came
-        self._is_slow = False  # and people were told
+        self._told_slow = False
         self._closing = False
         self._over = asyncio.Event()
         self._again = asyncio.Event()  # it is time to dial again
         self._failure: Exception | None = None
         self._dialling: asyncio.Timeout | None = None
         self._sending = asyncio.Lock()  # those that wait for room, in their order
-        self._asked_for: bytes | None = None  # from the source; there was no room
+        self._asked_for: tuple[bytes, bool] | None = None  # from the source, and is it urgent? There was no room
         self._work = Alarm()  # for the writer, and for who waits for a connection
         self._acked = asyncio.Event()  # for those that wait for room or for the end
 
@@ -320,7 +308,7 @@ class Link:
             await asyncio.sleep(0)
 
     async def _write(self, connection: Connection) -> None:
-        self._sent_s = self._heard_s = self._whole_s = self._now_s()
+        self._sent_s = self._heard_s = self._now_s()
         self._heard_bytes = 0
         try:
             while True:
@@ -348,13 +336,21 @@ class Link:
         came = connection.received_bytes
         if came != self._heard_bytes:
             self._heard_bytes, self._heard_s = came, max(self._heard_s, now_s)
-            if now_s - self._whole_s >= dead_s and not self._is_slow:
-                self._is_slow = True
-                _log.warning("the line to %s is slow: a frame has been coming for %g s", self.peer, dead_s)
+            if self._sequence.line.is_slow and not self._told_slow:
+                self._tell_slow()
         deadline_s = self._heard_s + dead_s
         if now_s >= deadline_s:
             raise ConnectionLostError(f"not a word for {dead_s:g} s")
         return min(deadline_s, now_s + dead_s / _LOOKS)
+
+    def _tell_slow(self) -> None:
+        self._told_slow = True
+        _log.warning(
+            "the line to %s is slow: it carries %.0f kB a second. Nothing is lost: large values go in parts, and what "
+            "is urgent waits about 2 s behind them. Send fewer or smaller values there, or use a faster line",
+            self.peer,
+            self._sequence.line.bytes_s / 1000,
+        )
 
     async def _drained(self, connection: Connection) -> None:
         while not connection.writable:
@@ -377,16 +373,17 @@ class Link:
         source = self._parts.source
         if source is None or not self._sequence.established:
             return
-        payload = self._asked_for
-        if payload is None:
+        asked = self._asked_for
+        if asked is None:
             try:
-                payload = source.next_payload()
+                payload = source.next_payload(urgent=not self._sequence.takes)
             except Exception as error:
                 self._failure = error
                 raise ConnectionLostError("there was nothing to send, but an error") from error
+            asked = None if payload is None else (payload, source.took_urgent)
         self._asked_for = None
-        if payload is not None and not self._sequence.offer(payload):
-            self._asked_for = payload
+        if asked is not None and not self._sequence.offer(asked[0], urgent=asked[1]):
+            self._asked_for = asked
 
     def _heard(self, frame: bytes) -> None:
         if not is_data(frame):
@@ -394,7 +391,7 @@ class Link:
             if greeting is not None and greeting != self._parts.greeting:
                 raise ProtocolError(f"it is not {self.peer} who answers there: {greeting[:140]!r}")
         try:
-            now_s = self._heard_s = self._whole_s = self._now_s()
+            now_s = self._heard_s = self._now_s()
             for told in self._sequence.receive(frame, now_s):
                 if self._over.is_set():
                     break  # who was told of the one before has ended the link

@@ -24,9 +24,10 @@ from typing import Final, Self
 
 from ..actors import Clock, LoopClock, Rng, SystemRng
 from .complaints import Complaints
+from .courier import Source
 from .door import Door
 from .errors import NetworkError
-from .link import Link, LinkParts, LinkTimings, Source
+from .link import Link, LinkParts, LinkTimings
 from .network import Connection, Listener, Network
 from .sequence import LinkSequence, PeerStarted, SequenceLimits
 

@@ -14,13 +14,16 @@ Beneath it frames may be lost, repeated, reordered and delayed, connections cut 
    soon as the network lets enough through.
 2. A new connection to the same incarnation resumes: HELLO says which frame is expected next.
 3. A new incarnation starts afresh: both sides count from 0, what was offered to the old one and not acked is dropped
-   (PeerStarted says how many frames), and frames of the old one are refused, for their epoch is another.
+   (PeerStarted says how many payloads), and frames of the old one are refused, for their epoch is another.
 4. A peer is believed only when it echoes our attempt of this connection: a HELLO that was under way since before its
    sender's death changes nothing (TCP's three-way handshake is against the same).
 5. An incarnation that another has replaced is REFUSED from then on, and learns that it is `superseded`: of two living
    copies of a worker one is told to end. Which of the two, leases decide; here it is the one that came first. The last
    64 are remembered.
-6. Room is bounded in frames and bytes, for what was offered and for what came early (see sliding): `offer` refuses,
+6. A payload that is larger than the line carries in a second is cut into parts (see parts, line_rate), each a frame of
+   its own in the same sequence: so a new connection resumes at the first part that has not come. Urgent payloads go
+   between the parts of one that is not.
+7. Room is bounded in frames and bytes, for what was offered and for what came early (see sliding): `offer` refuses,
    and who offers waits for acks. Only `next_frame` sends, one frame a call: its caller looks for room below first.
 
 From: TCP (RFC 9293: handshake, cumulative acks, sliding window); DTLS's and Kafka's epochs, against zombies; dask's
@@ -35,8 +38,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from .errors import FrameTooLargeError, ProtocolError
-from .headers import DATA_HEADER_BYTES, Ack, Hello, Refused, data_of, decode, encode_data, epoch_of
+from .headers import DATA_HEADER_BYTES, Ack, Data, Hello, Refused, data_of, decode, encode_data, epoch_of
+from .line_rate import LineRate
 from .network import MAX_FRAME_BYTES
+from .parts import Assembly, Cutter, Lane, Part
 from .sliding import ReceiveWindow, ResendTime, SendWindow
 
 MAX_PAYLOAD_BYTES: Final = MAX_FRAME_BYTES - DATA_HEADER_BYTES
@@ -61,7 +66,7 @@ class SequenceLimits:
 
 @dataclass(frozen=True, slots=True)
 class PeerStarted:
-    """The peer is a new incarnation: all that comes from now on is from it. `dropped`: frames for the one before."""
+    """The peer is a new incarnation: all that comes from now on is from it. `dropped`: payloads for the one before."""
 
     incarnation: int
     dropped: int
@@ -87,6 +92,8 @@ class LinkSequence:
             limits.window_frames, limits.window_bytes, ResendTime(limits.resend_s, limits.max_resend_s)
         )
         self._receive = ReceiveWindow(limits.window_frames, limits.window_bytes)
+        self._cutter = Cutter()
+        self._assembly = Assembly(MAX_PAYLOAD_BYTES)
         self._attempt = 0  # how many connections there have been
         self._heard = (0, 0)  # incarnation and attempt of the last HELLO on this connection
         self._hello_s = 0.0  # when HELLO is to be sent again
@@ -95,37 +102,65 @@ class LinkSequence:
 
     # -- what goes over it -------------------------------------------------------------------------------------------
 
-    def has_room(self, size_bytes: int) -> bool:
+    def has_room(self, size_bytes: int, *, urgent: bool = False) -> bool:
         """Would `offer` take a payload of that size?"""
-        return self._send.has_room(size_bytes)
+        if not self._cutter.may_begin(_lane(urgent)):
+            return False
+        if size_bytes <= self._send.line.frame_bytes:
+            return self._send.has_room(size_bytes)
+        taken, limits = self.unacked_bytes, self._limits
+        return not taken or (taken + size_bytes <= limits.window_bytes and len(self._send) < limits.window_frames)
 
-    def offer(self, payload: bytes) -> bool:
-        """Take a payload for the peer; False if there is no room. FrameTooLargeError above MAX_PAYLOAD_BYTES."""
+    def offer(self, payload: bytes, *, urgent: bool = False) -> bool:
+        """Take a payload for the peer; False if there is no room. FrameTooLargeError above MAX_PAYLOAD_BYTES.
+
+        An `urgent` one may overtake those that are not, where these have to be cut up.
+        """
         if len(payload) > MAX_PAYLOAD_BYTES:
             raise FrameTooLargeError(
                 f"a payload of {len(payload):,} bytes: a link carries {MAX_PAYLOAD_BYTES:,}; cut it"
             )
-        return self._send.offer(payload)
+        if len(payload) <= self._send.line.frame_bytes:
+            return (not self._cutter or self._cutter.may_begin(_lane(urgent))) and self._send.offer(payload)
+        if not self.has_room(len(payload), urgent=urgent):
+            return False
+        self._cutter.begin(_lane(urgent), payload)
+        return True
 
     @property
     def all_sent(self) -> bool:
-        """Was each payload that was offered sent at least once?"""
+        """Was each payload that was offered sent at least once, but for one that is cut up?"""
         return self._send.all_sent
+
+    @property
+    def takes(self) -> bool:
+        """Would it take an ordinary payload, as far as others that are cut up are concerned?"""
+        return self._cutter.may_begin(Lane.ORDINARY)
+
+    @property
+    def line(self) -> LineRate:
+        """How fast the line to the peer is."""
+        return self._send.line
 
     @property
     def unacked_frames(self) -> int:
         """How many payloads were offered that the peer has not acked."""
-        return len(self._send)
+        return len(self._send) - self._send.unfinished + len(self._cutter)
 
     @property
     def unacked_bytes(self) -> int:
-        """How many bytes they have."""
-        return self._send.size_bytes
+        """How many bytes they have (without parts that were acked)."""
+        return self._send.size_bytes + self._cutter.size_bytes
 
     @property
     def held_bytes(self) -> int:
         """How many bytes have come early and wait for those before them."""
         return self._receive.held_bytes
+
+    @property
+    def assembled_bytes(self) -> int:
+        """How many bytes have come of payloads that are not whole yet."""
+        return self._assembly.held_bytes
 
     # -- connections -------------------------------------------------------------------------------------------------
 
@@ -159,8 +194,12 @@ class LinkSequence:
             if not self._is_current(epoch):
                 return []
             self._send.acked(ack, now_s)
-            return self._receive.take(sequence, frame[DATA_HEADER_BYTES:])
+            return self._whole(self._receive.take(sequence, frame[DATA_HEADER_BYTES:]))
         match decode(frame):
+            case Data(epoch, sequence, ack, part):  # a part: whole ones are done with, above
+                if self._is_current(epoch):
+                    self._send.acked(ack, now_s)
+                    return self._whole(self._receive.take(sequence, part))
             case Ack(epoch, ack):
                 if self._is_current(epoch):
                     self._send.acked(ack, now_s)
@@ -187,7 +226,10 @@ class LinkSequence:
         if not self.established:
             return None
         epoch = epoch_of(self.incarnation, self.peer)
-        if (due := self._send.next(now_s, resend=resend)) is not None:
+        due = self._send.next(now_s, resend=resend)
+        if due is None and self._cutter and self._cut():
+            due = self._send.next(now_s, resend=resend)
+        if due is not None:
             self._receive.owes_ack = False  # each DATA carries one
             return encode_data(epoch, due[0], self._receive.next, due[1])
         if self._receive.owes_ack:
@@ -199,9 +241,30 @@ class LinkSequence:
         """When to call `next_frame` again, if nothing happens until then: -inf now, inf never."""
         if not self.connected or self.superseded:
             return float("inf")
-        if self._to_refuse is not None or (self.established and self._receive.owes_ack):
+        if self._to_refuse is not None or (self.established and (self._receive.owes_ack or self._may_cut())):
             return float("-inf")
         return min(self._hello_s, self._send.due_s()) if self.established else self._hello_s
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _may_cut(self) -> bool:
+        """Is there a part to be sent, and room for it?"""
+        return bool(self._cutter) and self._send.has_room(self._cutter.next_size(self._send.line.frame_bytes))
+
+    def _cut(self) -> bool:
+        part = self._cutter.next_part(self._send.line.frame_bytes) if self._may_cut() else None
+        return part is not None and self._send.offer(part)
+
+    def _whole(self, come: list[bytes | Part]) -> Sequence[bytes]:
+        """Of what has come, in order: the payloads that are whole now."""
+        if len(come) == 1 and isinstance(come[0], bytes):
+            return [come[0]]  # nearly always
+        found: list[bytes] = []
+        for item in come:
+            payload = self._assembly.take(item) if isinstance(item, Part) else item
+            if payload is not None:
+                found.append(payload)
+        return found
 
     # -- the handshake -----------------------------------------------------------------------------------------------
 
@@ -230,8 +293,9 @@ class LinkSequence:
             dropped = 0
             if self.peer:
                 self._past.append(self.peer)
-                dropped = self._send.restart()
+                dropped = self._send.restart() + self._cutter.restart()
             self._receive.restart()
+            self._assembly.restart()
             self.peer = hello.incarnation
             told.append(PeerStarted(self.peer, dropped, hello.greeting))
         self._send.resume(hello.next, now_s)
@@ -244,3 +308,7 @@ class LinkSequence:
             return True
         self.refused += 1
         return False
+
+
+def _lane(urgent: bool) -> Lane:
+    return Lane.URGENT if urgent else Lane.ORDINARY

@@ -12,6 +12,7 @@
 3. What comes early is held, as far as the receive window reaches; what does not fit is dropped, and comes again. The
    frame that is next is always taken: so the peer's window may be larger than ours.
 4. Nothing is delivered twice, nothing early, nothing left out.
+5. A frame has a whole payload or a part of one: here it is the same. Acks measure the line (see line_rate).
 
 From: TCP (RFC 9293, RFC 6298), with frames for bytes.
 """
@@ -22,6 +23,8 @@ from collections import deque
 from typing import Final
 
 from .errors import ProtocolError
+from .line_rate import LineRate
+from .parts import Part
 
 _GAIN: Final = 1 / 8
 _GAIN_VARIATION: Final = 1 / 4
@@ -72,11 +75,12 @@ class ResendTime:
 class _UnderWay:
     """A frame in the send window."""
 
-    __slots__ = ("payload", "resent", "sent_s")
+    __slots__ = ("first_s", "payload", "resent", "sent_s")
 
-    def __init__(self, payload: bytes) -> None:
+    def __init__(self, payload: bytes | Part) -> None:
         self.payload = payload
         self.sent_s: float | None = None  # None: to be sent at once
+        self.first_s = 0.0  # when it was sent for the first time, on this connection
         self.resent = False
 
 
@@ -84,6 +88,7 @@ class SendWindow:
     """What was offered and is not acked."""
 
     __slots__ = (
+        "_acked_s",
         "_base",
         "_cursor",
         "_frames",
@@ -91,13 +96,18 @@ class SendWindow:
         "_max_frames",
         "_resend_at_s",
         "_resend_wait_s",
+        "line",
         "resend",
         "size_bytes",
+        "unfinished",
     )
 
     def __init__(self, max_frames: int, max_bytes: int, resend: ResendTime) -> None:
         self.resend = resend
+        self.line = LineRate()
         self.size_bytes = 0
+        self.unfinished = 0
+        """How many of the frames are parts, and not the last of their payloads."""
         self._max_frames = max_frames
         self._max_bytes = max_bytes
         self._frames: deque[_UnderWay] = deque()
@@ -105,6 +115,7 @@ class SendWindow:
         self._cursor = 0  # which of them is looked at next
         self._resend_at_s = float("-inf")  # when frames that had been under way for so long were last found overdue
         self._resend_wait_s = 0.0
+        self._acked_s = float("-inf")  # on this connection
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -118,24 +129,28 @@ class SendWindow:
         """Would a frame of that size be taken?"""
         if not self._frames:
             return True
-        return len(self._frames) < self._max_frames and self.size_bytes + size_bytes <= self._max_bytes
+        size_bytes += self.size_bytes
+        if len(self._frames) >= self._max_frames or size_bytes > self._max_bytes:
+            return False
+        under_way = self.line.under_way_bytes
+        return under_way is None or size_bytes <= under_way
 
-    def offer(self, payload: bytes) -> bool:
+    def offer(self, payload: bytes | Part) -> bool:
         """Take a frame; False if there is no room."""
         if not self.has_room(len(payload)):
             return False
         self._frames.append(_UnderWay(payload))
         self.size_bytes += len(payload)
+        self.unfinished += type(payload) is Part and not payload.is_last
         return True
 
-    def next(self, now_s: float, *, resend: bool = True) -> tuple[int, bytes] | None:
+    def next(self, now_s: float, *, resend: bool = True) -> tuple[int, bytes | Part] | None:
         """The next frame to send now, with its number; None if there is none. It counts as sent.
 
         Not to `resend` is to wait for as long again: what is under way has not left this process.
         """
         if self._expired(now_s) and not resend:
             self._frames[0].sent_s = now_s
-            self._frames[0].resent = True  # measures nothing
         elif self._expired(now_s):
             self._resend_at_s, self._resend_wait_s = now_s, self.resend.value_s
             self._cursor = 0
@@ -144,7 +159,10 @@ class SendWindow:
             frame = self._frames[self._cursor]
             self._cursor += 1
             if frame.sent_s is None or frame.sent_s + self._resend_wait_s <= self._resend_at_s:
-                frame.resent = frame.sent_s is not None or frame.resent
+                if frame.sent_s is None:
+                    frame.first_s = now_s
+                else:
+                    frame.resent = True
                 frame.sent_s = now_s
                 return self._base + self._cursor - 1, frame.payload
         return None
@@ -156,11 +174,17 @@ class SendWindow:
         if ack <= self._base:
             return  # an ack that was overtaken
         round_trip_s: float | None = None
+        first, under_way = self._frames[0], self.size_bytes
         for _ in range(ack - self._base):
             frame = self._frames.popleft()
-            self.size_bytes -= len(frame.payload)
+            payload = frame.payload
+            self.size_bytes -= len(payload)
+            self.unfinished -= type(payload) is Part and not payload.is_last
             if not frame.resent and frame.sent_s is not None:
-                round_trip_s = now_s - frame.sent_s
+                round_trip_s = now_s - frame.first_s
+        if not first.resent and first.sent_s is not None:
+            self.line.acked(under_way - self.size_bytes, now_s - max(first.first_s, self._acked_s), under_way)
+        self._acked_s = now_s
         self._cursor = max(0, self._cursor - (ack - self._base))
         self._base = ack
         if round_trip_s is not None:
@@ -168,18 +192,22 @@ class SendWindow:
 
     def resume(self, expected: int, now_s: float) -> None:
         """A new connection to the same incarnation, which expects this frame next: the rest is sent again."""
+        if self._frames:
+            self._frames[0].resent = True  # between two connections nothing is measured
         self.acked(expected, now_s)
         self._cursor = 0
         self.resend.restarted()
+        self.line.restarted()
+        self._acked_s = float("-inf")
         for frame in self._frames:
             frame.resent = frame.resent or frame.sent_s is not None
             frame.sent_s = None
 
     def restart(self) -> int:
-        """A new incarnation: what is here was for another. Returns how many frames were dropped."""
-        dropped = len(self._frames)
+        """A new incarnation: what is here was for another. Returns how many payloads were dropped."""
+        dropped = len(self._frames) - self.unfinished
         self._frames.clear()
-        self.size_bytes = self._base = self._cursor = 0
+        self.size_bytes = self._base = self._cursor = self.unfinished = 0
         return dropped
 
     def due_s(self) -> float:
@@ -212,9 +240,9 @@ class ReceiveWindow:
         self.dropped = 0
         self._max_frames = max_frames
         self._max_bytes = max_bytes
-        self._held: dict[int, bytes] = {}
+        self._held: dict[int, bytes | Part] = {}
 
-    def take(self, sequence: int, payload: bytes) -> list[bytes]:
+    def take(self, sequence: int, payload: bytes | Part) -> list[bytes | Part]:
         """A frame has come: what can be delivered now, in order."""
         self.owes_ack = True  # also for one that came twice: its ack was lost
         if sequence < self.next or sequence in self._held:
@@ -238,7 +266,7 @@ class ReceiveWindow:
         self.next = self.held_bytes = 0
         self.owes_ack = False
 
-    def _hold(self, sequence: int, payload: bytes) -> None:
+    def _hold(self, sequence: int, payload: bytes | Part) -> None:
         if sequence - self.next >= self._max_frames or self.held_bytes + len(payload) > self._max_bytes:
             self.dropped += 1
             return

@@ -93,13 +93,16 @@ class Tap:
     def is_empty(self) -> bool:
         return self._courier.is_empty
 
-    def next_payload(self) -> bytes | None:
-        kept = self._courier._kept is not None  # its turn had come before, and the bundle was full
-        payload = self._courier.next_payload()
+    @property
+    def took_urgent(self) -> bool:
+        return self._courier.took_urgent
+
+    def next_payload(self, *, urgent: bool = False) -> bytes | None:
+        payload = self._courier.next_payload(urgent=urgent)
         if payload is not None:
             kinds = [kind for kind, _, _ in unpack_all(payload)]
             self._program.taken.update(kinds)
-            if PayloadKind.SEGMENTS in kinds and not kept and self._program.process.alive:
+            if PayloadKind.SEGMENTS in kinds and self._program.process.alive:
                 waiting = [*self._courier._control, *self._courier._data]
                 behind = kinds[kinds.index(PayloadKind.SEGMENTS) :]
                 if any(not isinstance(gatherer, FarInbox) for gatherer in waiting) or set(behind) > {

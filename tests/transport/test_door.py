@@ -20,7 +20,7 @@ from aiostorm.transport import (
     Secret,
     encode_pulse,
 )
-from aiostorm.transport.headers import Hello
+from aiostorm.transport.headers import VERSION, Hello
 
 from .parts import MemoryNetwork, SeededRng
 
@@ -74,7 +74,9 @@ async def test_a_pulse_is_of_who_has_proved_to_be_there(name: str, sim_clock: Si
         assert heard == ([("a", 7)] if name == "a" else [])
 
 
-@pytest.mark.parametrize("frame", [b"", b"\x02\x05", encode_pulse(1, ""), encode_pulse(1, "n" * 5000), b"\x01\x05"])
+@pytest.mark.parametrize(
+    "frame", [b"", bytes([VERSION, 5]), encode_pulse(1, ""), encode_pulse(1, "n" * 5000), b"\x01\x05"]
+)
 async def test_what_is_no_pulse_is_shown_out(frame: bytes, sim_clock: SimClock) -> None:
     memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
     async with host(memory.seen_by("b"), heard, sim_clock) as links:
@@ -84,6 +86,21 @@ async def test_what_is_no_pulse_is_shown_out(frame: bytes, sim_clock: SimClock) 
         with pytest.raises(ConnectionLostError):
             await thread.receive()
         assert not heard
+
+
+async def test_a_peer_of_another_version_is_refused_by_its_name(
+    sim_clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
+    async with host(memory.seen_by("b"), heard, sim_clock) as links:
+        await links.listen("b")
+        links.open("worker-2", None)
+        old = await memory.seen_by("a").connect("b")
+        old.send(bytes([VERSION - 1]) + Hello(1, 1, greeting=b"worker-2").encode()[1:])
+        with pytest.raises(ConnectionLostError):
+            await old.receive()
+    assert f"worker-2 speaks version {VERSION - 1} of the protocol" in caplog.text
+    assert f"this is version {VERSION}: install the same release of aiostorm on both sides" in caplog.text
 
 
 async def test_who_knocks_all_day_fills_no_log(sim_clock: SimClock, caplog: pytest.LogCaptureFixture) -> None:

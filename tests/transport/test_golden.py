@@ -35,6 +35,7 @@ from aiostorm.transport import (
 )
 from aiostorm.transport import records as registry
 from aiostorm.transport.headers import Ack, Data, Hello, Refused, decode
+from aiostorm.transport.parts import Lane, Part
 
 FILE = Path(__file__).parent / "golden" / "frames.json"
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -93,6 +94,7 @@ SEGMENTS = {
 FRAMES = {
     "hello": Hello(1, 2, 3, 4, 5, True, b"hi"),
     "data": Data(1, 2, 3, pack_payload(PayloadKind.CREDIT, 0, b"\x91\x00")),
+    "part": Data(1, 2, 3, Part(Lane.ORDINARY, 200_000, 16_384, b"\xc4\x02")),
     "ack": Ack(1, 2),
     "refused": Refused(1, 2),
 }

@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import LinkSequence, ProtocolError
-from aiostorm.transport.headers import Ack, Data, Hello, Refused, decode, epoch_of
+from aiostorm.transport.headers import VERSION, Ack, Data, Hello, Refused, decode, epoch_of
+from aiostorm.transport.parts import Lane, Part
 
 longs = st.integers(0, 2**64 - 1)
 some = st.integers(1, 2**64 - 1)
+ints = st.integers(0, 2**32 - 1)
 frames = st.one_of(
     st.builds(Hello, some, some, longs, longs, longs, st.booleans(), st.binary(max_size=99)),
     st.builds(Data, longs, longs, longs, st.binary(max_size=99)),
+    st.builds(Data, longs, longs, longs, st.builds(Part, st.sampled_from(Lane), ints, ints, st.binary(max_size=99))),
     st.builds(Ack, longs, longs),
     st.builds(Refused, longs, longs),
 )
@@ -47,9 +50,16 @@ def test_noise_is_an_error_or_a_frame_and_nothing_else(noise: bytes) -> None:
 
 
 def test_another_version_is_told_from_noise() -> None:
-    frame = bytearray(Hello(1, 1).encode())
-    frame[0] = 3
-    with pytest.raises(ProtocolError, match="version 3"):
+    frame = bytearray(Hello(1, 1, greeting=b"worker-2").encode())
+    for other in (VERSION - 1, VERSION + 1):
+        frame[0] = other
+        with pytest.raises(
+            ProtocolError, match=f"worker-2 speaks version {other} .* this is version {VERSION}: install"
+        ):
+            decode(bytes(frame))
+    frame = bytearray(Ack(1, 1).encode())
+    frame[0] = VERSION - 1
+    with pytest.raises(ProtocolError, match="the peer speaks version"):
         decode(bytes(frame))
     with pytest.raises(ProtocolError, match="at most 4096"):
         decode(Hello(1, 1, greeting=bytes(5000)).encode())

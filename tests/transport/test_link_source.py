@@ -15,11 +15,12 @@ class Numbers:
     """As many as are asked for, up to a thousand."""
 
     is_empty = False
+    took_urgent = False
 
     def __init__(self) -> None:
         self.asked = 0
 
-    def next_payload(self) -> bytes | None:
+    def next_payload(self, *, urgent: bool = False) -> bytes | None:
         if self.asked == 1000:
             return None
         self.asked += 1

@@ -1,0 +1,285 @@
+"""Parts: whatever is cut, however, wherever it breaks off: what comes out is what went in, and memory is bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from aiostorm.transport import LinkSequence, PeerStarted, ProtocolError, SequenceLimits
+from aiostorm.transport.headers import Data, decode
+from aiostorm.transport.parts import Assembly, Cutter, Lane, Part
+
+lanes = st.sampled_from(Lane)
+payloads = st.binary(min_size=1, max_size=400)
+
+
+def put_together(assembly: Assembly, parts: list[Part]) -> list[bytes]:
+    return [whole for part in parts if (whole := assembly.take(part)) is not None]
+
+
+@given(payload=payloads, lane=lanes, sizes=st.lists(st.integers(1, 500), min_size=1))
+def test_what_is_cut_anywhere_is_put_together_again(payload: bytes, lane: Lane, sizes: list[int]) -> None:
+    cutter, assembly, parts = Cutter(), Assembly(len(payload)), []
+    cutter.begin(lane, payload)
+    for i in range(len(payload)):
+        at_most = sizes[i % len(sizes)]
+        assert cutter.next_size(at_most) == min(at_most, cutter.size_bytes)
+        part = cutter.next_part(at_most)
+        if part is None:
+            break
+        assert len(part) <= at_most
+        parts.append(part)
+    assert (len(cutter), cutter.size_bytes, cutter.next_size(1), cutter.next_part(1)) == (0, 0, 0, None)
+    assert [part.is_last for part in parts] == [False] * (len(parts) - 1) + [True]
+    assert put_together(assembly, parts) == [payload]
+    assert assembly.held_bytes == 0
+
+
+@given(urgent=payloads, ordinary=payloads, first=st.integers(1, 399), size=st.integers(1, 300))
+def test_an_urgent_one_overtakes_and_the_two_are_not_mixed_up(
+    urgent: bytes, ordinary: bytes, first: int, size: int
+) -> None:
+    cutter, assembly, parts = Cutter(), Assembly(400), []
+    cutter.begin(Lane.ORDINARY, ordinary)
+    if (part := cutter.next_part(first)) is not None:
+        parts.append(part)
+    if len(cutter):
+        assert cutter.may_begin(Lane.URGENT)
+        assert not cutter.may_begin(Lane.ORDINARY)
+    cutter.begin(Lane.URGENT, urgent)
+    assert not cutter.may_begin(Lane.URGENT)
+    assert not cutter.may_begin(Lane.ORDINARY), "it would overtake what is urgent"
+    while (part := cutter.next_part(size)) is not None:
+        parts.append(part)
+    expected = [urgent, ordinary] if first < len(ordinary) else [ordinary, urgent]
+    assert put_together(assembly, parts) == expected
+
+
+@given(parts=st.lists(st.builds(Part, lanes, st.integers(0, 60), st.integers(0, 60), st.binary(max_size=20))))
+def test_no_noise_makes_more_be_kept_than_one_payload_of_each_lane(parts: list[Part]) -> None:
+    assembly = Assembly(50)
+    for part in parts:
+        before = assembly.held_bytes
+        try:
+            whole = assembly.take(part)
+        except ProtocolError:
+            assert assembly.held_bytes == before, "nothing of it is kept"
+            continue
+        assert part.total <= 50
+        assert whole is None or len(whole) == part.total
+        assert assembly.held_bytes <= before + len(part)
+        assert assembly.held_bytes < len(Lane) * 50
+
+
+@pytest.mark.parametrize(
+    ("part", "what"),
+    [
+        (Part(Lane.ORDINARY, 101, 0, b"x"), "of 101 bytes in parts: at most 100"),
+        (Part(Lane.ORDINARY, 2**32 - 1, 0, b"x"), "at most 100"),
+        (Part(Lane.ORDINARY, 10, 3, b"x"), "no next part: 2 of 10 have come"),
+        (Part(Lane.ORDINARY, 10, 1, b"x"), "no next part"),
+        (Part(Lane.ORDINARY, 10, 0, b"xx"), "no next part"),
+        (Part(Lane.ORDINARY, 11, 2, b"x"), "no next part"),
+        (Part(Lane.ORDINARY, 10, 2, b""), "no next part"),
+        (Part(Lane.ORDINARY, 10, 2, bytes(9)), "no next part"),
+        (Part(Lane.URGENT, 10, 2, b"x"), "no next part: 0 of 10 have come"),
+        (Part(Lane.URGENT, 0, 0, b""), "no next part"),
+    ],
+)
+def test_what_is_no_next_part_is_refused_before_anything_is_kept(part: Part, what: str) -> None:
+    assembly = Assembly(100)
+    assembly.take(Part(Lane.ORDINARY, 10, 0, b"ab"))
+    with pytest.raises(ProtocolError, match=what):
+        assembly.take(part)
+    assert assembly.held_bytes == 2
+    assert assembly.take(Part(Lane.ORDINARY, 10, 2, bytes(8))) == b"ab" + bytes(8)
+
+
+def test_a_new_sender_and_a_new_receiver_begin_afresh() -> None:
+    cutter, assembly = Cutter(), Assembly(100)
+    cutter.begin(Lane.ORDINARY, b"abcdef")
+    part = cutter.next_part(2)
+    assert part is not None
+    assembly.take(part)
+    assert cutter.restart() == 1
+    assembly.restart()
+    cutter.begin(Lane.ORDINARY, b"xyz")
+    part = cutter.next_part(3)
+    assert part is not None
+    assert assembly.take(part) == b"xyz"
+
+
+# -- in a link ---------------------------------------------------------------------------------------------------------
+
+
+class Ends:
+    """Two ends of a link whose line carries so much a second; connections break, and either end begins a new life."""
+
+    def __init__(self, limits: SequenceLimits) -> None:
+        self.limits = limits
+        self.now_s = 0.0
+        self.lives = 0
+        self.ends = [self.born(), self.born()]
+        self.under_way: list[deque[bytes]] = [deque(), deque()]
+        self.offered: dict[tuple[int, int], dict[bool, list[bytes]]] = {}
+        self.waiting: list[dict[bool, list[bytes]]] = [{}, {}]
+        self.got: dict[tuple[int, int], dict[bool, list[bytes]]] = {}
+        self.numbers = 0
+        self.parts = 0
+        self.connect()
+
+    def born(self) -> LinkSequence:
+        self.lives += 1
+        return LinkSequence(self.lives, limits=self.limits)
+
+    def connect(self) -> None:
+        """Another connection: what was under way on the one before is lost."""
+        self.under_way = [deque(), deque()]
+        for end in self.ends:
+            end.connect(self.now_s)
+
+    def restart(self, side: int) -> None:
+        self.ends[side] = self.born()
+        self.waiting[side] = {}
+        self.connect()
+
+    def offer(self, side: int, size: int, urgent: bool) -> None:
+        self.numbers += 1
+        payload = b"%d %d " % (urgent, self.numbers)
+        payload += bytes((self.numbers + i) % 251 for i in range(size))
+        end = self.ends[side]
+        if end.offer(payload, urgent=urgent):
+            kept = self.offered.setdefault((end.incarnation, end.peer), {}) if end.peer else self.waiting[side]
+            kept.setdefault(urgent, []).append(payload)
+
+    def carry(self, size: int) -> None:
+        """So much goes over the line, each way."""
+        self.now_s += 0.1
+        for side in (0, 1):
+            room = size
+            while room > 0:
+                frame = self.ends[side].next_frame(self.now_s)
+                if frame is None:
+                    break
+                room -= len(frame)
+                self.under_way[1 - side].append(frame)
+            while self.under_way[1 - side]:
+                self.come(1 - side, self.under_way[1 - side].popleft())
+
+    def come(self, side: int, frame: bytes) -> None:
+        end = self.ends[side]
+        data = decode(frame)
+        self.parts += isinstance(data, Data) and isinstance(data.payload, Part)
+        for told in end.receive(frame, self.now_s):
+            if isinstance(told, PeerStarted):
+                self.offered[end.incarnation, end.peer] = self.waiting[side]
+                self.waiting[side] = {}
+            else:
+                urgent = told.startswith(b"1")
+                got = self.got.setdefault((end.peer, end.incarnation), {}).setdefault(urgent, [])
+                got.append(told)
+                wanted = self.offered[end.peer, end.incarnation][urgent]
+                assert got == wanted[: len(got)], "what was sent, in the order of its lane, once"
+        assert end.assembled_bytes <= 2 * LARGEST
+        assert end.held_bytes <= self.limits.window_bytes
+
+    def check(self) -> None:
+        one, two = self.ends
+        for sender, receiver in ((one, two), (two, one)):
+            pair = (sender.incarnation, receiver.incarnation)
+            assert self.got.get(pair, {}) == self.offered.get(pair, {})
+            assert not sender.unacked_frames
+            assert not sender.unacked_bytes
+            assert not receiver.assembled_bytes
+
+
+LARGEST = 120_000
+sides = st.integers(0, 1)
+happenings = st.one_of(
+    st.tuples(st.just("offer"), sides, st.sampled_from([0, 10, 3000, 30_000, LARGEST - 20]), st.booleans()),
+    st.tuples(st.just("carry"), st.sampled_from([1, 1000, 5000, 100_000])),
+    st.tuples(st.just("connect")),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    script=st.lists(st.one_of(happenings, st.tuples(st.just("restart"), sides)), max_size=60),
+    window_frames=st.sampled_from([1, 3, 64]),
+    window_bytes=st.sampled_from([20_000, 2_000_000]),
+)
+def test_a_link_carries_any_sizes_at_any_rate_whatever_breaks(
+    script: list[tuple[Any, ...]], window_frames: int, window_bytes: int
+) -> None:
+    ends = Ends(SequenceLimits(window_frames=window_frames, window_bytes=window_bytes))
+    for name, *arguments in script:
+        getattr(ends, name)(*arguments)
+    ends.connect()
+    for _ in range(2000):
+        ends.carry(50_000)
+        if not any(end.unacked_frames or not end.established for end in ends.ends):
+            break
+    ends.check()
+    event(f"{min(ends.parts, 20)} parts")
+
+
+def linked(**limits: Any) -> Ends:
+    ends = Ends(SequenceLimits(**limits))
+    for _ in range(5):
+        ends.carry(1000)
+    return ends
+
+
+def test_a_new_connection_resumes_at_the_first_part_that_has_not_come() -> None:
+    ends = linked()
+    ends.offer(0, LARGEST - 20, False)
+    for _ in range(3):
+        ends.carry(1)
+    come = ends.ends[1].assembled_bytes
+    assert 0 < come < LARGEST
+    before = ends.parts
+    ends.connect()
+    assert ends.ends[1].assembled_bytes == come
+    for _ in range(100):
+        ends.carry(50_000)
+    ends.check()
+    assert ends.parts > before > 1
+
+
+def test_an_urgent_one_goes_between_the_parts_and_an_ordinary_one_does_not() -> None:
+    ends = linked()
+    end = ends.ends[0]
+    ends.offer(0, LARGEST - 20, False)
+    ends.carry(1)
+    assert not end.takes
+    assert not end.offer(b"ordinary")
+    ends.offer(0, 10, True)
+    assert end.unacked_frames == 2
+    for _ in range(3):
+        ends.carry(1)
+    got = ends.got[end.incarnation, ends.ends[1].incarnation]
+    assert list(got) == [True], "the large one is still on its way"
+    for _ in range(100):
+        ends.carry(50_000)
+    ends.check()
+
+
+def test_payloads_are_counted_and_not_their_parts() -> None:
+    ends = linked()
+    ends.offer(0, LARGEST - 20, False)
+    assert ends.ends[0].unacked_frames == 1
+    ends.carry(1)
+    ends.carry(1)
+    assert ends.ends[0].unacked_frames == 1
+    ends.ends[1] = ends.born()
+    ends.connect()
+    told: list[Any] = []
+    for _ in range(5):
+        for side in (0, 1):
+            while (frame := ends.ends[side].next_frame(ends.now_s)) is not None:
+                told += ends.ends[1 - side].receive(frame, ends.now_s)
+    assert [started.dropped for started in told] == [1, 0]
