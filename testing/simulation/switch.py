@@ -68,6 +68,8 @@ class Switch:
         """The most that one connection's buffer has ever held."""
         self.describe: Callable[[bytes], str] = lambda frame: f"frame of {len(frame)} bytes"
         self.listeners: dict[str, SimListener] = {}
+        self.bandwidth_bytes_s: tuple[float, float] | None = None
+        """New paths carry so much a second, from the least to the most; None: as much as comes."""
         self._ends: dict[str, dict[SimConnection, None]] = {}
         self._paths: dict[tuple[str, str], Path] = {}
         self._chance = world.chance.stream("switch")
@@ -81,8 +83,15 @@ class Switch:
         if path is None:
             chance = self.world.chance.stream(f"path {source}>{target}")
             path = Path(source, target, chance, 5e-5 * 100.0 ** chance.random())
+            path.rate_bytes_s = self._rate(source, target)
             self._paths[source, target] = path
         return path
+
+    def _rate(self, source: str, target: str) -> float:
+        if self.bandwidth_bytes_s is None:
+            return 0.0
+        least, most = self.bandwidth_bytes_s
+        return float(least * (most / least) ** self.world.chance.stream(f"bandwidth {source}>{target}").random())
 
     def paths(self) -> list[Path]:
         """All that were asked for so far."""

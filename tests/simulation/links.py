@@ -36,6 +36,7 @@ from aiostorm.transport import (
 from .journal import Journal
 from .links_model import Life, Model
 from .living import WorldResult, live
+from .narrow import is_narrow, large_size, lines_of
 
 LOAD_AFTER_S = 2.0
 """So long everybody goes on sending when all is healed."""
@@ -67,7 +68,8 @@ def run(
     loop = world_loop(seed, max_turns=max_turns, **options)
     world = loop.world
     work = LinksWorkload(world, faults, only)
-    seen = live(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
+    with lines_of(world):
+        seen = live(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     return LinksResult(
         **seen,
         processes=len(work.fleet.processes),
@@ -79,7 +81,7 @@ def run(
 
 def described(frame: bytes) -> str:
     """For the trace."""
-    return f"{('?', 'HELLO', 'DATA', 'ACK', 'REFUSED')[frame[1]]} of {len(frame)} bytes"
+    return f"{('?', 'HELLO', 'DATA', 'ACK', 'REFUSED', 'PULSE', 'PART')[frame[1]]} of {len(frame)} bytes"
 
 
 class LinksWorkload:
@@ -95,6 +97,7 @@ class LinksWorkload:
         )
         self.names = [f"p{i}" for i in range(self.chance.randint(2, 5))]
         self.chance.shuffle(self.names)
+        self.large = 0.05 if is_narrow(world) else 0.0
         self.programs: list[Program] = []
         for name in self.names:
             program = Program(self, name, keeps=self.chance.random() < 0.5)
@@ -139,7 +142,7 @@ class LinksWorkload:
                 sequence = link._sequence
                 if link.unacked_frames > limits.window_frames:
                     self.world.problem(f"{program.name} has {link.unacked_frames} frames under way to {link.peer}")
-                for held_bytes in (sequence.unacked_bytes, sequence.held_bytes):
+                for held_bytes in (sequence.unacked_bytes, sequence.held_bytes, sequence.assembled_bytes):
                     if held_bytes > max(limits.window_bytes, LARGEST_BYTES):
                         self.world.problem(f"{program.name} holds {held_bytes} bytes of its link to {link.peer}")
         if self.world.switch.most_buffered_bytes > MAX_BUFFERED_BYTES + LARGEST_BYTES + 1000:
@@ -238,8 +241,10 @@ class Program:
         size = int(10 ** self.chance.uniform(0, 3))
         if self.chance.random() < 0.01:
             size = self.chance.randint(1, LARGEST_BYTES - 100)
+        if self.work.large and self.chance.random() < self.work.large:
+            size = large_size(self.chance, LARGEST_BYTES - 100)
         number = self.work.model.next_number(self.life, peer)
-        return f"{self.life[0]} {self.life[1]} {peer} {number} ".encode() + bytes(size)
+        return f"{self.life[0]} {self.life[1]} {peer} {number} {size} ".encode() + bytes([number % 256]) * size
 
     async def keep(self, journal: Journal) -> None:
         """Put numbers into the journal; what was synced is never lost."""
@@ -253,9 +258,11 @@ class Program:
 
     def on_payload(self, peer: str, payload: bytes) -> None:
         if self.process.alive:
-            source, life, target, number, _ = payload.split(b" ", 4)
+            source, life, target, number, size, rest = payload.split(b" ", 5)
             if (source.decode(), target.decode()) != (peer, self.name):
                 self.work.world.problem(f"{self.name} gets from {peer} a message of {source!r} to {target!r}")
+            if not len(rest) == rest.count(int(number) % 256) == int(size):
+                self.work.world.problem(f"{self.name} gets message {int(number)} of {peer}, and it is another's bytes")
             self.work.model.comes(self.life, (peer, int(life)), int(number))
 
     def on_peer(self, peer: str, started: PeerStarted) -> None:

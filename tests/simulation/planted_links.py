@@ -12,6 +12,7 @@ from aiostorm.testing.simulation.disk import SimStore
 from aiostorm.testing.simulation.network import SimConnection
 from aiostorm.transport import LinkSequence, PeerStarted
 from aiostorm.transport.headers import Hello
+from aiostorm.transport.parts import Assembly, Cutter, Part
 from aiostorm.transport.sliding import ReceiveWindow, SendWindow
 
 from .links import LinksResult, run
@@ -166,6 +167,41 @@ def a_new_incarnation_goes_on_counting() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def parts_are_mixed_up() -> Iterator[None]:
+    """What is not whole outlives its sender, and any part is taken for the next one."""
+
+    def take(self: Assembly, part: Part) -> bytes | None:
+        come, _ = self._begun.setdefault(part.lane, (bytearray(), part.total))
+        come += part.body
+        if len(come) < part.total:
+            return None
+        del self._begun[part.lane]
+        return bytes(come)
+
+    with replaced(Assembly, "take", take), replaced(Assembly, "restart", lambda self: None):
+        yield
+
+
+@contextlib.contextmanager
+def the_last_parts_are_forgotten_after_a_reconnect() -> Iterator[None]:
+    """A new connection goes on with what was sent before, and not with what was still to be cut off."""
+    real, real_cut = SendWindow.resume, LinkSequence._cut
+    cutters: dict[SendWindow, Cutter] = {}
+
+    def cut(self: LinkSequence) -> bool:
+        cutters[self._send] = self._cutter
+        return real_cut(self)
+
+    def resume(self: SendWindow, expected: int, now_s: float) -> None:
+        real(self, expected, now_s)
+        if self in cutters:
+            cutters[self].restart()
+
+    with replaced(LinkSequence, "_cut", cut), replaced(SendWindow, "resume", resume):
+        yield
+
+
+@contextlib.contextmanager
 def a_sync_that_does_not_wait() -> Iterator[None]:
     """The store answers before anything is durable."""
     with replaced(SimStore, "_sync", lambda self: None):
@@ -187,6 +223,8 @@ PLANTED: dict[str, Plant] = {
         a_window_without_a_bound,
         a_writer_that_does_not_look,
         a_new_incarnation_goes_on_counting,
+        parts_are_mixed_up,
+        the_last_parts_are_forgotten_after_a_reconnect,
         a_sync_that_does_not_wait,
     )
 }

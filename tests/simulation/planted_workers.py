@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from aiostorm.cluster.crew import Crew
@@ -14,6 +15,7 @@ from aiostorm.transport.arrivals import Arrivals
 from aiostorm.transport.courier import Gatherer
 from aiostorm.transport.far_inbox import FarInbox
 from aiostorm.transport.link import Link
+from aiostorm.transport.parts import Assembly, Lane, Part
 from aiostorm.transport.trade import Trade
 
 from .planted_links import an_old_incarnation_is_accepted, no_deduplication
@@ -142,6 +144,18 @@ def parked_senders_are_forgotten() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def lanes_are_mixed_up() -> Iterator[None]:
+    """Parts of what is urgent are put behind those of what is not."""
+    real = Assembly.take
+
+    def take(self: Assembly, part: Part) -> bytes | None:
+        return real(self, replace(part, lane=Lane.ORDINARY))
+
+    with replaced(Assembly, "take", take):
+        yield
+
+
 PLANTED: dict[str, Plant] = {
     planted.__name__: planted
     for planted in (
@@ -158,6 +172,7 @@ PLANTED: dict[str, Plant] = {
         what_the_link_had_asked_for_goes_to_the_next_life,
         what_is_left_of_a_former_life_counts_for_the_next,
         parked_senders_are_forgotten,
+        lanes_are_mixed_up,
     )
 }
 
@@ -176,6 +191,7 @@ FIRST_LOOK = {
     "a_reader_stops_under_pressure": 34,
     "control_waits_behind_data": 4,
     "parked_senders_are_forgotten": 34,
+    "lanes_are_mixed_up": 23,
 }
 
 

@@ -33,6 +33,7 @@ from aiostorm.transport import SequenceLimits, courier
 
 from .links import described
 from .living import WorldResult, live
+from .narrow import REAL_BYTES, is_narrow, large_size, lines_of
 from .planting import replaced
 from .progress import Progress
 from .storm import draw
@@ -58,6 +59,12 @@ WARM_UP_S = 2.0
 LEASE_S = 5.0
 LONG_S = 1000.0
 """A message timeout that nobody may have to wait for."""
+
+MOST_LARGE, LARGEST_BYTES = 3, 60_000
+"""Rows of a source that are large, where lines are narrow; and how large."""
+
+SIZES_BYTES = ((20, 50), (200, 1000), REAL_BYTES)
+"""See narrow."""
 
 PONG_S = 2.0
 """A message of an actor is answered within that, while nothing is wrong."""
@@ -97,7 +104,7 @@ def run(
     if faults is None and world.chance.stream("calm").random() < CALM:
         faults = "none"
     work = WorkersWorkload(world, faults, only, hired)
-    with seen_crews(work), replaced(courier, "BUNDLE_BYTES", work.bundle_bytes):
+    with seen_crews(work), replaced(courier, "BUNDLE_BYTES", work.bundle_bytes), lines_of(world, SIZES_BYTES):
         seen = live(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     return WorkersResult(
         **seen,
@@ -193,6 +200,8 @@ class WorkersWorkload:
             hangs_s=(5.0, 30.0),
             local=False,
         )
+        if is_narrow(self.world):
+            self._enlarge()
         held_s = float(config.message_timeout_s) if config.message_timeout_s > 30 else 10.0  # see storm.Plight
         self.kinds = KINDS if self.ghost.tracked else tuple(kind for kind in KINDS if kind != "error")
         self.topology = self.injuries.injured(topology) if "error" in self.kinds else topology
@@ -214,6 +223,15 @@ class WorkersWorkload:
             component: frozenset(self.placement[task] for task in tasks) for component, tasks in plan.tasks_of.items()
         }
         self.overfilled = {task for _, consumer in plan.feedback for task in plan.tasks_of[consumer]}
+
+    def _enlarge(self) -> None:
+        """Some rows are so large that they take their time."""
+        chance = self.world.chance.stream("large")
+        for source in self.sources:
+            assert isinstance(source, SpreadSource)
+            rows = source.shelf.rows
+            for i in chance.sample(range(len(rows)), chance.randint(1, MOST_LARGE)):
+                rows[i] = ("x" * large_size(chance, LARGEST_BYTES),)
 
     # -- what programs ask -------------------------------------------------------------------------------------------
 
