@@ -166,7 +166,9 @@ async def test_a_short_run_is_checked_and_seen_second_by_second(way: str):
     seen = await watched("slow", way, 4.0, loop.time)
     seconds = [Second(*values) for values in seen["series"]]
     assert [round(second.at_s) for second in seconds] == [1, 2, 3, 4]
-    assert seconds[0].emitted > 1.2 * PER_S  # as fast as it may, until it is held back
+    # As fast as it may, until it is held back: ours by mailboxes of 200 ms, the others by a thousand tuples a task.
+    least, most = (1.2, 1.4) if way == OURS else (5.0, TIMES)
+    assert least * PER_S < seconds[0].emitted < most * PER_S
     assert seconds[-1].done == pytest.approx(PER_S, rel=0.05)
     assert sum(second.emitted for second in seconds) < TIMES * PER_S * 2  # a quarter of what it could
     assert (seen["transitions"] > 0) is (way == HERON)  # ours takes four looks, one a second

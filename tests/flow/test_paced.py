@@ -142,12 +142,12 @@ async def test_the_spout_settles_at_what_its_bolt_can_bear(
     running = await tell(local_cluster, source(shop), slow(shop))
     await sim_clock.advance(20)
     seen = await rates(sim_clock, shop, 20)
-    # A mailbox of 20 rows is empty for a moment between two calls that emit 40.
-    off = 256 if slow is batches else 20 if source is ManyACall else 2
+    # A mailbox of 20 rows is empty for a moment between two calls that emit 40; a batch counts as done at its end.
+    off = 40 if slow is batches else 10 if source is ManyACall else 2
     assert sum(done for _, done in seen) == pytest.approx(2_000, abs=off)
-    lumps = 40 if source is ManyACall else 1
-    assert all(emitted == pytest.approx(100, abs=10 + lumps) for emitted, _ in seen)
-    assert sum(emitted for emitted, _ in seen) == pytest.approx(2_000, rel=0.05)
+    lumps = 40 if source is ManyACall else 1  # two or three calls in a second
+    assert all(emitted == pytest.approx(100, abs=lumps / 2 + 1) for emitted, _ in seen)
+    assert sum(emitted for emitted, _ in seen) == pytest.approx(2_000, abs=lumps)
     view = running.backpressure()
     assert view.state == "THROTTLED"
     ((task,),) = [view.components["slow"].tasks]

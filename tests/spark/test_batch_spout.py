@@ -144,21 +144,29 @@ async def test_what_fails_for_good_does_not_hold_up_the_end(spark: Any) -> None:
     assert metrics["numbers"].progress.done == 1
 
 
-async def test_a_slow_topology_holds_spark_back(spark: Any) -> None:
+@pytest.mark.parametrize(
+    ("chunk_rows", "pending"),
+    [
+        pytest.param(10, 4, id="by max_pending"),
+        pytest.param(100, 3, id="by the mailbox of a bolt that does not come back"),
+    ],
+)
+async def test_a_slow_topology_holds_spark_back(spark: Any, chunk_rows: int, pending: int) -> None:
+    """A mailbox begins at 64 rows. Of chunks of a hundred one is held, one is in the mailbox, one waits for room."""
     held = asyncio.Event()
     bolt = Chunks(hold=held)
-    spout = SparkBatchSpout(await ids(spark, 20_000, 20), chunk_rows=100, max_pending=4, ahead=1)
+    rows = 200 * chunk_rows
+    spout = SparkBatchSpout(await ids(spark, rows, 20), chunk_rows=chunk_rows, max_pending=4, ahead=1)
     async with LocalCluster() as cluster:
         running = await cluster.submit("t", counting(spout, bolt))
         async with asyncio.timeout(60):
-            # One chunk is held, and the bolt, which never comes back, is given no more than its mailbox begins with.
-            await eventually(lambda: running.metrics()["numbers"].pending >= 2)
+            await eventually(lambda: running.metrics()["numbers"].pending == pending)
             for _ in range(30):  # and it stays so
                 await asyncio.sleep(0.01)
-                assert running.metrics()["numbers"].pending <= 4
+                assert running.metrics()["numbers"].pending == pending
             held.set()
             await running.wait_finished()
-    assert sorted(bolt.ids) == list(range(20_000))
+    assert sorted(bolt.ids) == list(range(rows))
 
 
 async def test_partitions_come_in_order_while_the_next_ones_are_computed(spark: Any) -> None:
