@@ -169,7 +169,7 @@ FIRST_LOOK = {
     "a_throttle_never_goes_to_zero": 1,
     "a_wait_is_bent_the_wrong_way": 8,
     "a_flag_outlives_the_bolt": 1,
-    "an_order_under_way_holds_when_all_is_off": 164,
+    "an_order_under_way_holds_when_all_is_off": 15,
     "a_spout_does_not_look_at_its_pace": 4,
     "a_mailbox_is_held_to_no_time": 15,
     "only_one_parked_sender_is_woken": 3,

@@ -30,9 +30,12 @@ from .pressure_shapes import draw, marks
 from .pressure_watch import LOOKS, Watch
 from .pressure_wires import PressureWires
 
-KINDS = ("loss", "repeat", "late", "master", "bolt", "spout", "gauge", "update", "lull")
+KINDS = ("loss", "repeat", "late", "master", "bolt", "spout", "gauge", "update", "lull", "off")
 MOST = {"loss": 4, "repeat": 2, "late": 3, "master": 4, "bolt": 3, "spout": 3, "gauge": 2, "update": 3, "lull": 2}
 """In 75 check intervals."""
+
+OFF_SHARE = 0.2
+"""Of the seeds: while the next order is under way, all is switched off."""
 
 FAULTS_S = 600.0
 INTERVALS = 0.25
@@ -103,7 +106,10 @@ class PressureWorkload:
         self.from_s = world.now_s + 2.0
         self.until_s = self.from_s + intervals * self.interval_s
         chance = world.chance.stream("script")
-        drawn = script(chance, kinds_of(faults, KINDS), self.from_s, intervals, self.interval_s)
+        kinds = kinds_of(faults, KINDS)
+        drawn = script(chance, [kind for kind in kinds if kind in MOST], self.from_s, intervals, self.interval_s)
+        if "off" in kinds:
+            drawn += switches(world.chance.stream("off"), self.from_s, self.until_s, self.interval_s)
         self.script = [fault for i, fault in enumerate(drawn) if only is None or i in only]
         self.chance = world.chance.stream("deaths")
         self.windows = Windows(world, self.rewire)
@@ -229,6 +235,8 @@ class PressureWorkload:
                 demand.rests_until_s = self.world.now_s + fault.for_s
         elif fault.kind == "update":
             self.change(fault)
+        elif fault.kind == "off":
+            wires.on_order = lambda: self.switch_off(fault)
         else:
             self.kill(fault.kind, watch)
 
@@ -246,6 +254,12 @@ class PressureWorkload:
         else:
             box = crew.mailboxes[crew.plan.master] if who == "master" else crew.gauge.mailbox
         self.process.loop.call_soon(box.post, Nonsense())
+
+    def switch_off(self, fault: Fault) -> float:
+        """An order is under way: in how many seconds does it come?"""
+        if self.faulty:
+            self.begin(replace(fault, kind="update", amount=0.0))
+        return fault.amount
 
     def change(self, fault: Fault) -> None:
         """Other marks; or off for a while, and on again with others."""
@@ -290,3 +304,11 @@ def script(
                 amount = interval_s * 0.2 * 40 ** chance.random()
             found.append(Fault(round(at_s, 6), kind, amount, round(for_s, 6)))
     return sorted(found, key=lambda fault: fault.at_s)
+
+
+def switches(chance: random.Random, begin_s: float, until_s: float, interval_s: float) -> list[Fault]:
+    """Mostly at the first order, which comes `amount` seconds late. Other faults draw what they would without it."""
+    if chance.random() >= OFF_SHARE:
+        return []
+    at_s = begin_s + (until_s - begin_s) * chance.choice((0.0, 0.0, chance.random()))
+    return [Fault(round(at_s, 6), "off", round(interval_s * chance.random(), 6), round(interval_s * 5, 6))]

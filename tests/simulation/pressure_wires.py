@@ -6,6 +6,7 @@ Tuples, acks and verdicts do not come this way: who sends those has the mailbox 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aiostorm.actors import Inbox, Mailbox
@@ -30,6 +31,8 @@ class PressureWires:
         """Task → when it was given an order, the last time."""
         self.harmed_s = -1.0
         """When something was not as it should be, the last time."""
+        self.on_order: Callable[[], float] | None = None
+        """Called with the next order: how many seconds it takes."""
         self._master = master
 
     def __call__(self, source: int, target: int, mailbox: Mailbox) -> Inbox:
@@ -50,6 +53,10 @@ class PressureWires:
             self.harmed_s = self.world.now_s
             return
         self._trace(source, target, message, "send")
+        if self.on_order is not None and isinstance(message, Pace):
+            takes, self.on_order = self.on_order, None
+            self.process.loop.call_later(takes(), self._deliver, target, mailbox, message)
+            return
         for _ in range(1 + (bool(self.repeat) and chance.random() < self.repeat)):
             if self.late and chance.random() < self.late:
                 self.harmed_s = self.world.now_s + self.late_s
