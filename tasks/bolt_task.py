@@ -31,7 +31,7 @@ from ..topology import (
     TupleBatch,
 )
 from ..windows import WindowBolt, WindowedBolt
-from .choice import Tools, choose_executor
+from .choice import Rewire, Tools, choose_executor
 from .collectors import BoltTaskCollector, TaskCollector, WindowCollector
 from .detached import Detached
 from .detaching import Detacher
@@ -395,6 +395,8 @@ class BoltTask(FailingTask):
             await self.answer(message)
         elif kind is Clear:
             self.sampler.clear()
+        elif kind is Rewire:
+            message.work()
         elif kind is AskTime:
             self.telling.again(message.who)
         else:

@@ -38,6 +38,13 @@ class Tools:
     hooks: HookCalls | None
 
 
+class Rewire:
+    """To a bolt task: do this between two turns, when its executor does nothing."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.work = work
+
+
 def choose_executor(
     component: Any, tools: Tools, rich: BoltTaskCollector, collectors: list[TaskCollector], task_id: int
 ) -> Executor:

@@ -278,8 +278,8 @@ class BoltTaskCollector(TaskCollector):
         self._emitter.resets += {root for root, _ in tup.segment.pairs_of(tup.offset)}
         self._wake()
 
-    def on_ack(self, hook: Callable[[Tuple], None]) -> None:
-        """Call a hook for every acked tuple."""
+    def on_ack(self, hook: Callable[[Tuple], None] | None) -> None:
+        """Call a hook for every acked tuple, or none."""
         self._on_ack = hook
 
     def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:

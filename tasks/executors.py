@@ -43,6 +43,7 @@ class Executor(ABC):
     """True: the bolt acks by itself. False: the task counts executed rows as done."""
     plain = True
     """User code is no `async def`: a turn seldom has to wait, so it need not begin in the asyncio task."""
+    _hooks: HookCalls | None = None
 
     @abstractmethod
     def run(self, segment: Segment, start: int, stop: int) -> int | Awaitable[int]:
@@ -58,6 +59,10 @@ class Executor(ABC):
     def look_again(self) -> None:
         """What is in hand has left its trees, and branches were sealed: look up both anew for what is emitted next."""
         return
+
+    def use_hooks(self, hooks: HookCalls | None) -> None:
+        """Call these from the next `run` on. (Those of batches the task calls.)"""
+        self._hooks = hooks
 
     @abstractmethod
     async def tick(self, segment: Segment) -> None:

@@ -190,6 +190,23 @@ class TaskActor(Actor):
 
     def use_hooks(self, context: TopologyContext) -> None:
         """After the component was opened: call its hooks from here on, if it has any."""
+        self._call_hooks()
+        if self.hook_calls is not None:
+            self.hook_calls.call("prepare", context)
+
+    def log_what_it_does(self, *, wanted: bool) -> bool:
+        """`topology.debug`, of a component that is open. Has that changed anything?"""
+        others = [hook for hook in self.hooks if not isinstance(hook, DebugHook)]
+        if wanted == (len(others) < len(self.hooks)):
+            return False
+        if wanted:
+            others.append(DebugHook())
+            others[-1].prepare(self.context())
+        self.hooks[:] = others  # a context may add to this very list
+        self._call_hooks()
+        return True
+
+    def _call_hooks(self) -> None:
         self.hook_calls = None
         self.emitter.on_emit = None
         if self.hooks:
@@ -197,7 +214,6 @@ class TaskActor(Actor):
                 self.hooks, self.task.task_id, self.env.clock.stopwatch, lambda e: self.report("a hook", e)
             )
             self.emitter.on_emit = self.hook_calls.emitted
-            self.hook_calls.call("prepare", context)
 
     def is_ready(self) -> None:
         """Say so, once."""

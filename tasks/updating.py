@@ -7,8 +7,13 @@
 
 from __future__ import annotations
 
-from ..topology import Config
+from functools import partial
+
+from ..topology import Config, FunctionBolt, Tuple
 from .bolt_task import BoltTask
+from .choice import Rewire, Tools, choose_executor
+from .collectors import BoltTaskCollector
+from .hooks import HookCalls
 from .spout_task import SpoutTask
 
 
@@ -17,6 +22,7 @@ def update_spout(task: SpoutTask, config: Config) -> None:
     task.config = config
     task._limit = config.max_spout_pending
     task._expiry.time_out_after(config.message_timeout_s)
+    task.log_what_it_does(wanted=config.debug)
     task.free()
 
 
@@ -26,3 +32,27 @@ def update_bolt(task: BoltTask, config: Config) -> None:
     task.set_limits(config)
     if config.tick_tuple_freq_s != before.tick_tuple_freq_s and task.ready.done():
         task.begin_ticks()
+    if config.debug != before.debug:
+        task.mailbox.post(Rewire(partial(_watch, task)))
+
+
+def _watch(task: BoltTask) -> None:
+    """Log what it does, or no longer: its executor is told, or another one takes its place."""
+    if not task.log_what_it_does(wanted=task.config.debug):
+        return
+    hooks, component, task_id = task.hook_calls, task.component, task.task.task_id
+    collector = task._collectors[0]
+    if not isinstance(collector, BoltTaskCollector):
+        raise TypeError(f"the first collector of {task.name} is {collector!r}")
+    if isinstance(component, FunctionBolt) and not component.arrow:
+        report = partial(task.report, "report_error")
+        tools = Tools(task.emitter, task.outbox, report, task._suspend, task._fail_row, task._fail_segment, hooks)
+        task._executor = choose_executor(component, tools, collector, task._collectors, task_id)
+        return
+    task._executor.use_hooks(hooks)
+    if task._executor.hold_open:
+        collector.on_ack(None if hooks is None else partial(_acked, hooks, task_id))
+
+
+def _acked(hooks: HookCalls, task_id: int, tup: Tuple) -> None:
+    hooks.call("bolt_ack", tup, task_id)

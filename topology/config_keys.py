@@ -144,6 +144,7 @@ UPDATABLE = frozenset(
         "backpressure_sample_number",
         "backpressure_sample_rate",
         "backpressure_trigger_ratio",
+        "debug",
         "graceful_stop_s",
         "mailbox_target_ms",
         "max_spout_pending",

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiostorm import BasicBolt, BufferedWindowBolt, Config, ConfigError, LocalCluster, TopologyBuilder, Tumbling
+from aiostorm import (
+    BasicBolt,
+    Bolt,
+    BufferedWindowBolt,
+    Config,
+    ConfigError,
+    Count,
+    LocalCluster,
+    TaskHook,
+    Time,
+    TopologyBuilder,
+    Tumbling,
+    WindowedBolt,
+    bolt,
+)
+from aiostorm.testing import FeederSpout
 from aiostorm.topology.config import UPDATABLE
 
-from .parts import DoesRich, Numbers, line
+from .parts import DoesRich, Notes, Numbers, line
 
 
 async def test_more_may_be_pending_at_once(local_cluster: LocalCluster) -> None:
@@ -93,8 +111,159 @@ async def test_what_would_let_windows_lose_their_tuples_is_refused(local_cluster
     with pytest.raises(ConfigError, match="keeps"):
         await running.update({"message_timeout_s": 5.0})
     assert running.config.message_timeout_s == 60.0
-    with pytest.raises(ConfigError, match="debug cannot be changed while a topology runs; what can: "):
-        await running.update({"debug": True})
+    with pytest.raises(ConfigError, match="max_retries cannot be changed while a topology runs; what can: "):
+        await running.update({"max_retries": 7})
+
+
+class BasicOne(BasicBolt):
+    def execute(self, tup: Any, collector: Any) -> None:
+        """Nothing to do."""
+
+
+class AsyncOne(BasicBolt):
+    async def execute(self, tup: Any, collector: Any) -> None:
+        await asyncio.sleep(0.5)
+
+
+class BlockingOne(BasicOne):
+    blocking = True
+
+
+class BatchOne(BasicBolt):
+    def execute_batch(self, tuples: Any, collector: Any) -> None:
+        """Nothing to do."""
+
+
+class RichBatch(Bolt):
+    def prepare(self, context: Any, collector: Any) -> None:
+        self.collector = collector
+
+    def execute_batch(self, tuples: Any) -> None:
+        self.collector.ack(tuples)
+
+
+class KeepsClock(Keeps):
+    windows = Tumbling(1_000, time=Time.PROCESSING)
+
+
+@bolt
+def function(n: int) -> None:
+    """Nothing to do."""
+
+
+@bolt
+async def async_function(n: int) -> None:
+    await asyncio.sleep(0.5)
+
+
+@bolt(outputs="n")
+def generator(n: int) -> Iterator[int]:
+    yield n
+
+
+LOGS = {
+    "basic": (BasicOne, True),
+    "async": (AsyncOne, True),
+    "blocking": (BlockingOne, True),
+    "batch": (BatchOne, True),
+    "rich batch": (RichBatch, True),
+    "rich": (lambda: DoesRich(lambda tup, collector: collector.ack(tup)), True),
+    "function": (function, True),
+    "async function": (async_function, True),
+    "generator": (generator, True),
+    "window": (lambda: WindowedBolt(Tumbling(1_000, time=Time.PROCESSING), Count()), True),
+    "buffered": (KeepsClock, True),
+}
+
+
+@pytest.mark.parametrize("kind", LOGS)
+async def test_what_a_topology_does_is_logged_from_now_on_and_no_longer(
+    local_cluster: LocalCluster, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    caplog.set_level(logging.INFO, "aiostorm.debug")
+    feeder = FeederSpout("n")
+    running = await local_cluster.submit("t", line(feeder, bolt=LOGS[kind][0]), Config(graceful_stop_s=5.0))
+
+    async def lines(n: int) -> list[str]:
+        del caplog.records[:]
+        caplog.clear()
+        await feeder.feed(n, n)
+        await feeder.idle()
+        return [record.getMessage() for record in caplog.records if record.name == "aiostorm.debug"]
+
+    assert await lines(1) == []
+    for n in (2, 4):
+        await running.update({"topology.debug": True})
+        await running.update({"topology.debug": True})
+        said = await lines(n)
+        for expected in (
+            f"t: spout[1] emits ({n},) on 'default'",
+            rf"t: bolt\[2\] executes .*{n}",
+            rf"t: bolt\[2\] acks .*{n}",
+            f"t: spout[1] hears ack of {n} after",
+        ):
+            found = [one for one in said if expected in one or re.match(expected, one)]
+            assert len(found) == 1, (expected, said)
+        await running.update({"topology.debug": False})
+        assert await lines(n + 1) == []
+    assert feeder.acked == [1, 2, 3, 4, 5]
+    assert running.errors() == []
+
+
+async def test_a_task_that_begins_anew_logs_as_it_was_told(
+    local_cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fragile(tup: Any, collector: Any) -> None:
+        if tup["n"] == 1:
+            raise ValueError("once")
+        collector.ack(tup)
+
+    caplog.set_level(logging.INFO, "aiostorm.debug")
+    feeder = FeederSpout("n")
+    running = await local_cluster.submit("t", line(feeder, bolt=DoesRich(fragile)))
+    await running.update({"debug": True})
+    await feeder.feed(1)
+    await feeder.idle()
+    caplog.clear()
+    await feeder.feed(2)
+    await feeder.idle()
+    assert sum("t: bolt[2] acks" in line for line in caplog.messages) == 1
+
+
+async def test_hooks_of_its_own_go_on(local_cluster: LocalCluster, caplog: pytest.LogCaptureFixture) -> None:
+    seen = Notes()
+
+    class Sees(TaskHook):
+        def bolt_execute(self, tup: Any, task_id: int, execute_latency_s: float) -> None:
+            seen.append(tup["n"])
+
+    class Hooked(BasicOne):
+        def prepare(self, context: Any) -> None:
+            context.add_task_hook(Sees())
+
+    caplog.set_level(logging.INFO, "aiostorm.debug")
+    feeder = FeederSpout("n")
+    running = await local_cluster.submit("t", line(feeder, bolt=Hooked))
+    for n, wanted in enumerate((False, True, False)):
+        await running.update({"debug": wanted})
+        await feeder.feed(n)
+        await feeder.idle()
+    assert seen == [0, 1, 2]
+    assert sum("executes" in line for line in caplog.messages) == 1
+
+
+async def test_a_components_own_debug_stays(local_cluster: LocalCluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aiostorm.debug")
+    feeder = FeederSpout("n")
+    builder = TopologyBuilder()
+    builder.set_spout("spout", feeder)
+    builder.set_bolt("bolt", BasicOne, debug=False).shuffle_grouping("spout")
+    running = await local_cluster.submit("t", builder.create_topology())
+    await running.update({"debug": True})
+    await feeder.feed(1)
+    await feeder.idle()
+    assert any("spout[1] emits" in line for line in caplog.messages)
+    assert not any("bolt[2]" in line for line in caplog.messages)
 
 
 def test_the_page_says_of_each_setting_whether_it_can_be_changed() -> None:
