@@ -73,6 +73,16 @@ async def test_a_worker_in_a_slot_and_one_on_the_driver(
     assert not token
 
 
+async def test_each_worker_opens_its_resources_in_a_slot_and_on_the_driver(spark: Any, folder: Path) -> None:
+    async with LocalCluster(site=SparkWorkers(spark, slots=1)) as cluster:
+        running = await cluster.submit("logs", f"{JOBS}:with_resource", arguments=(str(folder),))
+        pids = {worker.name: worker.pid for worker in running.workers()}
+        await running.wait_finished(60)
+    for worker, tasks in (("worker-1", 2), ("driver-1", 0)):
+        done = ["open", *["prepare"] * tasks, *["cleanup"] * tasks, "close"]
+        assert (folder / worker).read_text().splitlines() == [f"{pids[worker]} {what}" for what in done]
+
+
 async def test_what_cannot_be_is_said_before_anything_starts(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(SparkWorkersError, match=r"3 slots need 3 cores, and local\[2\] has 2"):
         async with LocalCluster(site=SparkWorkers(spark, slots=3)):
