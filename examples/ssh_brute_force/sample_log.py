@@ -26,7 +26,7 @@ def sample() -> list[str]:
         *(failed(20 * n, "198.51.100.9", "root") for n in range(20)),
         # A name that is made to look like the end of a line: the address is the last one.
         *(failed(300 + n, "203.0.113.99", "invalid user x from 10.0.0.1 port 22 ssh2") for n in range(5)),
-        # Somebody mistypes twice.
+        # Two mistakes, and then the right password.
         failed(30, "192.0.2.10", "ann"),
         failed(34, "192.0.2.10", "ann"),
         (38, "Accepted password for ann from 192.0.2.10 port 40038 ssh2"),

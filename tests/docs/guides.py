@@ -16,13 +16,16 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 
 import click
 
 from aiostorm.cli import cli
 
 _FENCE = re.compile(
-    r"^```(?P<language>\w+)\n(?P<body>.*?)^```\n(?:\n```text\n(?P<prints>.*?)^```\n)?", re.MULTILINE | re.DOTALL
+    r"^(?P<indent> *)```(?P<language>\w+)\n(?P<body>.*?)^(?P=indent)```\n"
+    r"(?:\n(?P=indent)```text\n(?P<prints>.*?)^(?P=indent)```\n)?",
+    re.MULTILINE | re.DOTALL,
 )
 _NAME = re.compile(r"# ([\w.]+)\n")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -47,7 +50,10 @@ class Block:
 
 def blocks(page: Path) -> list[Block]:
     """The blocks of a page, but for drawings and pieces of output."""
-    found = [Block(m["language"], m["body"], m["prints"]) for m in _FENCE.finditer(page.read_text(encoding="utf-8"))]
+    found = [
+        Block(m["language"], dedent(m["body"]), None if m["prints"] is None else dedent(m["prints"]))
+        for m in _FENCE.finditer(page.read_text(encoding="utf-8"))
+    ]
     return [block for block in found if block.language in (*FILES, "console")]
 
 
