@@ -277,6 +277,7 @@ class _Session:
             async with asyncio.timeout(limit_s):
                 await self._running.kill(0 if at_once else None)
             await self._running.wait_ended()
+            self._problems += map(str, self._running.problems)
         except TimeoutError:
             self._problems.append(f"user code still ran {limit_s:g} s after it was stopped")
         except TopologyFailedError as error:  # known already, or it failed while it ended

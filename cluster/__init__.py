@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from .control import Ask, Told, Update, Updated, ask
     from .control_folder import Found, find
     from .control_socket import ControlSocket
-    from .errors import ControlError, TopologyFailedError, TopologyKilledError, WorkerError, WorkerTaskError
+    from .errors import (
+        ControlError,
+        NotCompletedError,
+        TopologyFailedError,
+        TopologyKilledError,
+        WorkerError,
+        WorkerTaskError,
+    )
     from .headquarters import Site
     from .local import LocalCluster, cleanup_ctx, lifespan, running
     from .messages import DRIVER, PARENT, WORKER
@@ -41,6 +48,7 @@ __all__ = [
     "LocalCluster",
     "MarkedFormatter",
     "MarkedStream",
+    "NotCompletedError",
     "ProcessSite",
     "Pulse",
     "RunningTopology",
@@ -72,7 +80,7 @@ _LATER = {
     "control": "Ask Told Update Updated ask",
     "control_folder": "Found find",
     "control_socket": "ControlSocket",
-    "errors": "ControlError TopologyFailedError TopologyKilledError WorkerError WorkerTaskError",
+    "errors": "ControlError NotCompletedError TopologyFailedError TopologyKilledError WorkerError WorkerTaskError",
     "headquarters": "Site",
     "local": "LocalCluster cleanup_ctx lifespan running",
     "messages": "DRIVER PARENT WORKER",

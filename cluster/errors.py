@@ -23,3 +23,7 @@ class WorkerTaskError(AiostormError):
 
 class ControlError(AiostormError):
     """A running topology of another process cannot be found or asked, or did not do what it was asked to."""
+
+
+class NotCompletedError(AiostormError):
+    """A topology has ended well, but a component could not do what it does then."""

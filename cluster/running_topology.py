@@ -26,8 +26,9 @@ from ..metrics import TopologyMetrics
 from ..tasks import ErrorReport, describe
 from ..topology import Config, ConfigError, Topology, cannot_keep
 from .body import Body, GaveUp, Part, WorkerStatus
+from .completing import complete, is_whole
 from .crew import Crew
-from .errors import TopologyFailedError, TopologyKilledError
+from .errors import NotCompletedError, TopologyFailedError, TopologyKilledError
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -69,7 +70,9 @@ class RunningTopology:
         self._failed_task = ""
         self._told = False
         self._drained = False
-        self._at_once = False
+        self._at_once = self._finished = False
+        self.problems: list[NotCompletedError] = []
+        """What went wrong after it had ended well: a sink could not say that all is there."""
 
     # -- look --------------------------------------------------------------------------------------------------------
 
@@ -142,6 +145,7 @@ class RunningTopology:
         """Wait until every spout has called `collector.finish()` and everything it emitted is done."""
         async with asyncio.timeout(timeout_s):
             await self._body.wait_quiet(finished=True, quiet_s=0.0, broken=self._check_alive)
+        self._finished = True
 
     async def wait_ended(self) -> None:
         """Wait until it was killed or has failed (then TopologyFailedError)."""
@@ -236,8 +240,11 @@ class RunningTopology:
                 await self._drain(wait_s)
             if self._at_once:
                 await self._body.kill()
-            else:
-                await self._body.stop()
+                return
+            whole = self._finished and self._failure is None and is_whole(self._body.metrics())
+            await self._body.stop()
+            if whole and self._failure is None:
+                self.problems += await complete(self.name, self.topology.components.values())
         finally:  # also if this is cancelled: then the cluster ends, and kills what is left
             self._body.doom()
             self._over()

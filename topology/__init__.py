@@ -13,6 +13,7 @@ from .columns import (
     is_batch,
     split_columns,
 )
+from .completion import Completion
 from .components import (
     AckValueSpout,
     BasicBolt,
@@ -96,6 +97,7 @@ __all__ = [
     "ColumnChoices",
     "ColumnRows",
     "ColumnsError",
+    "Completion",
     "Component",
     "ComponentSpec",
     "Config",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
+from .completion import Completion
 from .fields import Fields
 from .resources import find
 from .streams import StreamId
@@ -318,6 +319,12 @@ class Component:
     def result(self) -> Any:
         """What this task has found, for `running.results()` and `aiostorm run`: plain data. None: nothing to say."""
         return None
+
+    def completed(self, completion: Completion) -> None:
+        """The topology is whole. Called after its tasks have ended, once, in a thread of the program that submitted it.
+
+        On an instance that had no task; not if anything has failed, or if nobody waited for it to finish.
+        """
 
 
 class Spout(Component):
