@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .datasource import register
     from .egress import SparkEgressBolt
     from .errors import (
+        OutputExistsError,
         SinkError,
         SparkJobError,
         SparkLostError,
@@ -36,6 +37,7 @@ __all__ = [
     "INSTALL_SPARK",
     "PYSPARK_VERSIONS",
     "Java",
+    "OutputExistsError",
     "ParquetSinkBolt",
     "SinkError",
     "SparkBatchSpout",
@@ -62,6 +64,7 @@ _HOMES = {
     "INSTALL_SPARK": "needs",
     "PYSPARK_VERSIONS": "needs",
     "Java": "java",
+    "OutputExistsError": "errors",
     "ParquetSinkBolt": "parquet_sink",
     "SinkError": "errors",
     "SparkBatchSpout": "batch_spout",

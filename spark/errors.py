@@ -25,6 +25,12 @@ class SinkError(AiostormError):
     """What comes cannot be written as it is, or where it should be: says what to change."""
 
 
+class OutputExistsError(SinkError):
+    """There is an earlier run's data where this one is to be written: says what to change. The topology fails."""
+
+    final = True
+
+
 class SparkWorkersError(AiostormError):
     """Workers cannot be placed on this Spark as it is set: says what to change."""
 

@@ -76,6 +76,12 @@ def temporary_name(token: str, number: int) -> str:
     return f"{token}-{number}{TEMPORARY_SUFFIX}"
 
 
+def receipt_name(topology: str, component: str, task: int) -> str:
+    """Within TEMPORARY_FOLDER. Of a job that nobody waited for it stays until it is swept."""
+    told = blake2b(f"{len(topology)}:{topology}{component}".encode(), digest_size=8).hexdigest()
+    return f"whole-{_UNSAFE.sub('-', component)[-MAX_SHOWN:]}-{told}-{task}{TEMPORARY_SUFFIX}"
+
+
 def is_leftover(name: str, age_s: float) -> bool:
     """Is this file of TEMPORARY_FOLDER what a crash has left?"""
     return name.endswith(TEMPORARY_SUFFIX) and age_s > LEFTOVER_S

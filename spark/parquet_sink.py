@@ -12,6 +12,8 @@
    restarted at each tick (held_writes.py). Rows that can never be written (another schema, …) fail, with an error that
    says what to do; the task goes on.
 5. Memory is bounded by the batch in hand, or by `max_rows` and `max_bytes` of the buffer; and what is made of it.
+6. A job that has ended well leaves `_manifest.json` and `_SUCCESS`. What is there then is not added to by another job,
+   nor replaced unless that is asked for (parquet_whole.py).
 """
 
 from __future__ import annotations
@@ -28,19 +30,21 @@ from ..topology import (
     BoltCollector,
     ColumnRows,
     ColumnsError,
+    Completion,
     Fields,
     Segment,
     TopologyContext,
     TupleBatch,
     batch_of,
 )
-from .errors import SinkError, SparkUnavailableError
+from .errors import OutputExistsError, SinkError, SparkUnavailableError
 from .held_writes import HeldWrites
 from .needs import load
 from .parquet_buffer import RowBuffer
 from .parquet_files import Shape, divided, encoded, identity_of
 from .parquet_names import file_name, rows_name
 from .parquet_store import Store, never_writable, open_store, why_not
+from .parquet_whole import Gate, finish, receipt
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -53,6 +57,7 @@ class _Write:
     """Files on their way, and whose rows they hold. `written`: those that are durable."""
 
     segments: list[Segment]
+    identity: Mapping[bytes, bytes]
     files: list[tuple[str, Any, int]]
     written: list[tuple[str, int]] = field(default_factory=list)
 
@@ -65,6 +70,8 @@ class ParquetSinkBolt(Bolt):
     `pyarrow.parquet.write_table`. `filesystem`: one of fsspec's or pyarrow's, in place of what the URL says;
     `storage_options`: for fsspec. `max_partitions`: folders written for one batch, at most.
     `max_rows`, `max_bytes`, `flush_s`: when rows without an identity are written. They are acked then, not before.
+    `overwrite`: replace what an earlier job has left there (its `_manifest.json` lists it) when all of this one is
+    written; without it other data than that job's is refused, and the topology fails.
 
     Emits ("path", "rows") of each file, anchored to what is in it.
     """
@@ -86,6 +93,7 @@ class ParquetSinkBolt(Bolt):
         options: Mapping[str, Any] | None = None,
         filesystem: Any = None,
         storage_options: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
     ) -> None:
         if not path:
             raise ValueError("ParquetSinkBolt needs a path: a folder, or a URL such as s3://bucket/folder")
@@ -105,6 +113,7 @@ class ParquetSinkBolt(Bolt):
         self._options = dict(options or {})
         self._filesystem = filesystem
         self._storage_options = storage_options
+        self._overwrite = overwrite
         self._store: Store
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
@@ -115,11 +124,14 @@ class ParquetSinkBolt(Bolt):
         self._token = rng.token_bytes(8).hex()
         self._held: HeldWrites[_Write] = HeldWrites(rng.generator().random)
         self._who = (context.component, context.task_id)
-        self._store = open_store(self.path, self._token, self._filesystem, self._storage_options)
+        self._store = self._opened()
+        self._gate = Gate(self._store, overwrite=self._overwrite)
+        self._receipt = receipt(context.topology, context.component, context.task_index)
         self._buffer: RowBuffer[tuple[Segment, Any]] = RowBuffer(*self._limits)
         self._files = self._rows = self._loose = 0
         try:
             swept = self._store.sweep()
+            self._store.remove(self._receipt)
             if swept:
                 log.info("%s: %d temporary files of runs that were cut short are removed", self.path, swept)
         except Exception as error:  # drivers have errors of their own
@@ -141,17 +153,33 @@ class ParquetSinkBolt(Bolt):
             self._flush()
 
     def cleanup(self) -> None:
-        """What is left: one more attempt."""
+        """What is left: one more attempt. If all is written, word of that is left."""
         self._flush()
         self._write_held()
-        for write in self._held.drop():
+        left = self._held.drop()
+        for write in left:
             self._fail(write.segments, SinkError(f"{self.path} could not be written until the topology ended"))
+        if not left:
+            try:
+                self._store.replace(self._receipt, b"{}")
+            except Exception as error:  # drivers have errors of their own; the job is not marked as whole
+                self._collector.report_error(SinkError(why_not(self.path, error)))
+
+    def completed(self, completion: Completion) -> None:
+        """See Component. Write down what there is."""
+        manifest = finish(
+            self._opened(), completion.topology, completion.component, completion.tasks, overwrite=self._overwrite
+        )
+        log.info("%s is whole: %d files, %d rows", self.path, len(manifest.files), manifest.rows)
 
     def result(self) -> Any:
         """What this task has written."""
         return {"path": self.path, "files": self._files, "rows": self._rows}
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _opened(self) -> Store:
+        return open_store(self.path, SystemRng().token_bytes(8).hex(), self._filesystem, self._storage_options)
 
     def _take(self, segment: Segment) -> None:
         batch = batch_of(segment.items, segment.origin)
@@ -178,7 +206,7 @@ class ParquetSinkBolt(Bolt):
 
     def _write(self, batches: list[Any], identity: Mapping[bytes, bytes], segments: list[Segment]) -> None:
         table = load("pyarrow").Table.from_batches(batches)
-        write = _Write(segments, [])
+        write = _Write(segments, identity, [])
         for folder, part in divided(table, self.partition_by, self._max_partitions):
             data = encoded(part, identity, self._compression, self._options)
             name = self._name(identity, data)
@@ -193,6 +221,8 @@ class ParquetSinkBolt(Bolt):
         for write in self._held.items:
             try:
                 self._put(write)
+            except OutputExistsError:  # so it would be for each file
+                raise
             except Exception as error:  # the disk, the network, a driver
                 told = error if isinstance(error, SinkError) else SinkError(why_not(self.path, error))
                 if not never_writable(error):
@@ -205,6 +235,7 @@ class ParquetSinkBolt(Bolt):
     def _put(self, write: _Write) -> None:
         while write.files:
             name, data, rows = write.files[0]
+            name = self._gate.admit(name, write.identity)
             write.written.append((self._store.put(name, data), rows))
             del write.files[0]
         anchors = TupleBatch(write.segments)
@@ -230,6 +261,8 @@ class ParquetSinkBolt(Bolt):
         """What goes wrong fails these, and is told once."""
         try:
             work()
+        except OutputExistsError:
+            raise
         except (SinkError, ColumnsError) as error:
             self._fail(segments, error)
         except SparkUnavailableError:  # pyarrow is not there: nothing will ever work

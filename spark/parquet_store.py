@@ -40,6 +40,30 @@ class Store(Protocol):
         """Remove what crashes have left; how many. OSError if nothing can be written here."""
         ...
 
+    def replace(self, name: str, data: bytes) -> None:
+        """Write it, whatever was there. OSError, SinkError."""
+        ...
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """What is in it; None if it is not there. SinkError if it is longer."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """It is not there any more. Twice is once."""
+        ...
+
+    def names(self) -> list[str]:
+        """All files, but for those of folders that begin with a dot."""
+        ...
+
+    def open(self, name: str) -> Any:
+        """A file to read from."""
+        ...
+
+    def size(self, name: str) -> int:
+        """In bytes."""
+        ...
+
 
 def open_store(
     path: str, token: str, filesystem: Any = None, storage_options: Mapping[str, Any] | None = None
@@ -73,13 +97,54 @@ class LocalStore:
 
     def put(self, name: str, data: Any) -> str:
         """See Store."""
-        path = os.path.join(self.root, *name.split("/"))
+        path = self._path(name)
         folder = os.path.dirname(path)
         if not os.path.exists(path):
             _make_folder(folder)
             self._write(path, data)
         _sync_folder(folder)
         return path
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See Store."""
+        path = self._path(name)
+        _make_folder(os.path.dirname(path))
+        self._write(path, data)
+        _sync_folder(os.path.dirname(path))
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """See Store."""
+        try:
+            with open(self._path(name), "rb") as file:
+                return _bounded(file.read(most + 1), most, name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def remove(self, name: str) -> None:
+        """See Store."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path(name))
+            _sync_folder(os.path.dirname(self._path(name)))
+
+    def names(self) -> list[str]:
+        """See Store."""
+        found = []
+        for folder, folders, files in os.walk(self.root):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            below = os.path.relpath(folder, self.root).replace(os.sep, "/")
+            found += files if below == "." else [f"{below}/{name}" for name in files]
+        return found
+
+    def open(self, name: str) -> Any:
+        """See Store."""
+        return open(self._path(name), "rb")
+
+    def size(self, name: str) -> int:
+        """See Store."""
+        return os.stat(self._path(name)).st_size
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.root, *name.split("/"))
 
     def sweep(self) -> int:
         """See Store."""
@@ -148,6 +213,45 @@ class FsspecStore:
             raise
         return path
 
+    def replace(self, name: str, data: bytes) -> None:
+        """See Store."""
+        path = f"{self.root}/{name}"
+        self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        if self._atomic:
+            self._fs.pipe_file(path, data)
+            return
+        temporary = self._new()
+        self._fs.pipe_file(temporary, data)
+        self.remove(name)  # not all of them rename onto a file
+        self._fs.mv(temporary, path)
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """See Store."""
+        try:
+            with self.open(name) as file:
+                return _bounded(file.read(most + 1), most, name)
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str) -> None:
+        """See Store."""
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(f"{self.root}/{name}")
+
+    def names(self) -> list[str]:
+        """See Store."""
+        base = str(self._fs._strip_protocol(self.root)).rstrip("/") + "/"
+        found = [str(path).removeprefix(base) for path in self._fs.find(self.root)]
+        return [name for name in found if not any(part.startswith(".") for part in name.split("/")[:-1])]
+
+    def open(self, name: str) -> Any:
+        """See Store."""
+        return self._fs.open(f"{self.root}/{name}", "rb")
+
+    def size(self, name: str) -> int:
+        """See Store."""
+        return int(self._fs.size(f"{self.root}/{name}"))
+
     def sweep(self) -> int:
         """See Store."""
         if self._atomic:
@@ -196,6 +300,12 @@ def why_not(path: str, error: Exception) -> str:
         errno.ENAMETOOLONG: "the path is too long: shorten it, or partition by something shorter",
     }.get(number if isinstance(number, int) else 0, "is the path right, and can it be reached from here?")
     return f"cannot write to {path}: {type(error).__name__}: {error}; {advice}"
+
+
+def _bounded(data: bytes, most: int, name: str) -> bytes:
+    if len(data) > most:
+        raise SinkError(f"{name} is larger than {most:,} bytes: it is none of ours")
+    return data
 
 
 def _as_fsspec(filesystem: Any) -> Any:

@@ -77,8 +77,9 @@ def rows_of(*numbers: int) -> list[dict[str, Any]]:
 
 
 def files(path: Path) -> list[str]:
-    """Names of files below a folder, without the temporary folder's own name."""
-    return sorted(str(found.relative_to(path)) for found in path.rglob("*") if found.is_file())
+    """Names of files below a folder, without the word that each task leaves when it has ended."""
+    found = (file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+    return sorted(name for name in found if not name.startswith(".aiostorm-tmp/whole-"))
 
 
 async def run(builder: TopologyBuilder, config: Mapping[str, Any] | None = None) -> tuple[dict[str, list[Any]], Any]:
@@ -87,3 +88,11 @@ async def run(builder: TopologyBuilder, config: Mapping[str, Any] | None = None)
         running = await cluster.submit("parquet", builder.create_topology(), Config(**(config or {})))
         await running.wait_idle(timeout_s=600)
         return await running.results(), running.errors()
+
+
+async def run_whole(builder: TopologyBuilder, name: str = "parquet") -> list[str]:
+    """To its end, and that is waited for; what went wrong after it."""
+    async with LocalCluster() as cluster:
+        running = await cluster.submit(name, builder.create_topology())
+        await running.wait_finished(timeout_s=600)
+    return [str(problem) for problem in running.problems]

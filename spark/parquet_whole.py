@@ -1,0 +1,206 @@
+"""Whole: is all of a job in this folder? Said by two files, written last: a manifest of its files, and `_SUCCESS`.
+
+    no manifest ─► files come ─► the job ends well ─► _manifest.json ─► _SUCCESS
+    a manifest, and a file comes that it does not list:
+        of a stream that goes on ─► _SUCCESS goes, until its end
+        with overwrite=True      ─► the same; at its end the files of the manifest go, and a new one takes its place
+        else                     ─► OutputExistsError
+
+1. A file that the manifest lists has these contents: it is not written again, and not refused.
+2. A stream goes on if its batch comes after the last one that the manifest has of it.
+3. Files that overwrite have the number of the manifest that they wait for in their names. So which ones are to go is
+   the same for each task, each worker and the next run after a crash. Nothing goes before all of the new is there.
+4. Removed are files of the manifest's list, nothing else. Names that lead out of the folder are refused.
+5. Every task leaves a receipt when it has ended and all that it had is written. If one is missing there is no manifest.
+
+From: Hadoop's FileOutputCommitter (_SUCCESS), Spark's save modes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, NamedTuple
+
+from .errors import OutputExistsError, SinkError
+from .needs import load
+from .parquet_names import SUFFIX, TEMPORARY_FOLDER, receipt_name
+from .parquet_store import Store
+
+MANIFEST: Final = "_manifest.json"
+SUCCESS: Final = "_SUCCESS"
+MAX_MANIFEST_BYTES: Final = 1 << 30
+READERS: Final = 16
+"""Footers that are read at once."""
+
+_VERSION: Final = 1
+_OURS: Final = re.compile(r"(?:part|rows)-.*\.parquet")
+_BATCH: Final = b"aiostorm.batch"
+_CHUNK: Final = b"aiostorm.chunk"
+
+
+class FileEntry(NamedTuple):
+    """A file: its path below the folder."""
+
+    name: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a job has written. `generation`: how often the folder was overwritten; `streams`: the last batch of each."""
+
+    topology: str
+    component: str
+    generation: int
+    files: tuple[FileEntry, ...]
+    streams: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Of all files."""
+        return sum(file.rows for file in self.files)
+
+    def to_bytes(self) -> bytes:
+        """JSON."""
+        told = asdict(self) | {"files": [file._asdict() for file in self.files]}
+        totals = {"rows": self.rows, "bytes": sum(file.bytes for file in self.files)}
+        return json.dumps({"version": _VERSION, **told, **totals}, indent=1).encode()
+
+    @classmethod
+    def parsed(cls, data: bytes, path: str) -> Manifest:
+        """SinkError if it is none of ours."""
+        try:
+            found = json.loads(data)
+            if found["version"] != _VERSION:
+                raise ValueError(f"version {found['version']!r:.20}")
+            files = tuple(
+                FileEntry(_inside(file["name"]), int(file["rows"]), int(file["bytes"])) for file in found["files"]
+            )
+            streams = {str(name): int(batch) for name, batch in dict(found["streams"]).items()}
+            return cls(str(found["topology"]), str(found["component"]), int(found["generation"]), files, streams)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SinkError(
+                f"{path}/{MANIFEST} was not written by this version of aiostorm ({error!s:.200}): give the sink "
+                "another path, or remove that file if the folder may be added to"
+            ) from error
+
+
+class Gate:
+    """Of one task: may a file be written, and under which name? Blocking."""
+
+    def __init__(self, store: Store, *, overwrite: bool) -> None:
+        self._store = store
+        self._overwrite = overwrite
+        self._known = False
+        self._manifest: Manifest | None = None
+        self._listed: frozenset[str] = frozenset()
+
+    def admit(self, name: str, identity: Mapping[bytes, bytes]) -> str:
+        """The name under which to write it. OutputExistsError if the folder holds another run's data."""
+        if not self._known:
+            self._manifest = read_manifest(self._store)
+            self._listed = frozenset(file.name for file in self._manifest.files) if self._manifest else frozenset()
+            self._known = True
+        found = self._manifest
+        if found is None or (name in self._listed and not self._overwrite):
+            return name
+        if not self._overwrite and not _goes_on(found, identity):
+            raise OutputExistsError(
+                f"{self._store.root} holds all that an earlier run of {found.topology!r} has written "
+                f"({len(found.files):,} files, {found.rows:,} rows), and this run brings other data: give it a folder "
+                "of its own, or replace what is there with overwrite=True (it goes when all of the new is there); or "
+                f"remove {MANIFEST} there, and it is added to"
+            )
+        self._store.remove(SUCCESS)
+        return generation_name(name, found.generation + 1) if self._overwrite else name
+
+
+def read_manifest(store: Store) -> Manifest | None:
+    """The manifest of a folder; None if there is none."""
+    data = store.read(MANIFEST, MAX_MANIFEST_BYTES)
+    return None if data is None else Manifest.parsed(data, store.root)
+
+
+def generation_name(name: str, generation: int) -> str:
+    """As a file that overwrites is called."""
+    return f"{name.removesuffix(SUFFIX)}-g{generation}{SUFFIX}"
+
+
+def receipt(topology: str, component: str, task: int) -> str:
+    """The file that a task leaves which has written all that it had."""
+    return f"{TEMPORARY_FOLDER}/{receipt_name(topology, component, task)}"
+
+
+def finish(store: Store, topology: str, component: str, tasks: int, *, overwrite: bool) -> Manifest:
+    """All of the job is there: write so. SinkError if a task has not said that all it had is there."""
+    receipts = [receipt(topology, component, task) for task in range(tasks)]
+    missing = sum(store.read(name, 1024) is None for name in receipts)
+    if missing:
+        raise SinkError(
+            f"{store.root} is not marked as whole: {missing} of {tasks} tasks have not left word there that all they "
+            "had is written (is it the same folder for this program and for all workers?)"
+        )
+    before = read_manifest(store)
+    manifest, gone = _counted(store, topology, component, before, overwrite=overwrite)
+    for name in gone:
+        store.remove(name)
+    store.replace(MANIFEST, manifest.to_bytes())
+    store.replace(SUCCESS, b"")
+    for name in receipts:
+        store.remove(name)
+    return manifest
+
+
+def _counted(
+    store: Store, topology: str, component: str, before: Manifest | None, *, overwrite: bool
+) -> tuple[Manifest, list[str]]:
+    names = sorted(name for name in store.names() if _OURS.fullmatch(name.rpartition("/")[2]))
+    generation, gone = (before.generation, []) if before is not None else (1, [])
+    if overwrite and before is not None:
+        ending = generation_name(SUFFIX, generation + 1)
+        newer = [name for name in names if name.endswith(ending)]
+        if newer:  # else all of it was there already, and nothing came
+            names, generation = newer, generation + 1
+            gone = [file.name for file in before.files if not file.name.endswith(ending)]
+    streams: dict[str, int] = {}
+    files = []
+    with ThreadPoolExecutor(READERS, thread_name_prefix="aiostorm-footers") as pool:
+        for file, source, batch in pool.map(lambda name: _entry(store, name), names):
+            files.append(file)
+            if source:
+                streams[source] = max(batch, streams.get(source, -1))
+    return Manifest(topology, component, generation, tuple(files), streams), gone
+
+
+def _entry(store: Store, name: str) -> tuple[FileEntry, str, int]:
+    """What the footer of a file says. Of a stream's: its name and the batch."""
+    with store.open(name) as file:
+        found = load("pyarrow.parquet").read_metadata(file)
+    metadata = found.metadata or {}
+    source, batch = _stream_of(metadata)
+    return FileEntry(name, found.num_rows, store.size(name)), source, batch
+
+
+def _goes_on(found: Manifest, identity: Mapping[bytes, bytes]) -> bool:
+    source, batch = _stream_of(identity)
+    return bool(source) and batch > found.streams.get(source, batch)
+
+
+def _stream_of(metadata: Mapping[bytes, bytes]) -> tuple[str, int]:
+    batch = metadata.get(_BATCH, b"").decode("ascii", "replace")
+    if not batch.isdecimal():
+        return "", -1
+    return metadata.get(_CHUNK, b"").decode("utf-8", "replace").rpartition(f"/b{batch}/")[0], int(batch)
+
+
+def _inside(name: Any) -> str:
+    """SinkError's cause if it is no file of ours below the folder."""
+    parts: Iterable[str] = name.split("/")
+    if any(part in ("", ".", "..") or "\\" in part for part in parts) or not _OURS.fullmatch(name.rpartition("/")[2]):
+        raise ValueError(f"{name!r:.100} is no file that a sink writes")
+    return str(name)
