@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 from .chunking import Chunker, digest_of
-from .fetching import Fetched
+from .fetching import Fetched, TooLargeError
 from .needs import load
 
 
@@ -74,9 +74,14 @@ class FetchedLoad:
 
     def _all(self) -> Iterator[Piece | End]:
         for partition, batches in zip(self.partitions, self._fetched.sizes, strict=True):
-            chunker, number = Chunker(self._chunk_rows), 0
+            chunker, number, rows = Chunker(self._chunk_rows), 0, 0
             for _ in range(batches):
-                for chunk in chunker.add(self._batch()):
+                batch = self._batch()
+                rows += batch.num_rows
+                if rows > self._fetched.most_rows:
+                    than = f"what the memory of Spark's JVM allows ({self._fetched.most_rows:,} rows)"
+                    raise TooLargeError([partition], than)
+                for chunk in chunker.add(batch):
                     yield _piece(partition, number, chunk)
                     number += 1
             last = chunker.end()

@@ -62,7 +62,7 @@ class Openers:
         def begin(partitions: list[int]) -> Load:
             use_here(opened.session)
             assert opened.fetching is not None  # noqa: S101 - for the type checker
-            fetched = opened.fetching.fetch(partitions, self.group)
+            fetched = opened.fetching.fetch(partitions, self.group, bounded=self.way == "auto")
             return FetchedLoad(partitions, fetched, opened.schema, opened.chunk_rows)
 
         return FetchOpener(machine, begin, self.size, lambda: cancel(opened.session, self.group))

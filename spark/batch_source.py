@@ -21,7 +21,7 @@ from .errors import SparkJobError, SparkLostError, SparkSourceError
 from .fetching import Fetching, GoneError, planned
 from .needs import load
 from .sessions import SessionLease, SessionSource, alive, brief, sessions, use_here
-from .types import arrow_schema, check_fields, rows_that_fit
+from .types import arrow_schema, check_fields, row_bytes, rows_that_fit
 
 _USERS: Final = "SQLSTATE: 42"  # the SQL standard's class of what is written wrong, or names what is not there
 _SETTINGS: Final = {
@@ -157,7 +157,7 @@ class BatchSource:
         own = planned(frame, settings)
         data = self._data(own, session)
         try:
-            fetching = Fetching(own)
+            fetching = Fetching(own, row_bytes(schema))
         except GoneError as error:
             return Opened(session, own, schema, own.rdd.getNumPartitions(), None, str(error), data, rows)
         return Opened(session, own, schema, fetching.partitions, fetching, "", data, rows)

@@ -10,7 +10,9 @@
    then). Without it the number follows from the plan and `spark.sql.shuffle.partitions`.
 2. Shuffles are written once: each job reads what is there.
 3. A result stays in the JVM until it is read: Python holds one batch at a time. Nothing is read ahead.
-4. What is too large to wait there is never fetched: executors are given a function for it (`run`).
+4. What is too large to wait there is never fetched: of a partition at most one row more than `most_rows` comes, by a
+   limit on top of the plan. It changes neither partitions nor order, and shares what the plan has shuffled. Who sees
+   that row has executors send the partition: they are given a function for it (`run`).
 5. Everything here blocks.
 
 From: pyspark.sql.pandas.conversion and PythonRDD.runJob, which forget which batch is of which partition.
@@ -29,6 +31,9 @@ HEAP_SHARE: Final = 20
 
 COMPRESSED: Final = 3
 """How much larger rows are than the files that hold them."""
+
+LEAST_ROWS: Final = 10_000
+MOST_ROWS: Final = 2_000_000_000
 
 UNKNOWN_BYTES: Final = 1 << 60
 """Spark's estimate where it has none."""
@@ -71,17 +76,20 @@ def planned(frame: Any, settings: Mapping[str, Any]) -> Any:
 class Fetching:
     """A DataFrame that was `planned`, whose partitions can be had by number."""
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, row_bytes: int = 0) -> None:
         self._context = frame.sparkSession.sparkContext
+        jvm = self._context._jvm
+        self._heap: int = jvm.java.lang.Runtime.getRuntime().maxMemory()
+        self.most_rows = max(LEAST_ROWS, min(MOST_ROWS - 1, self._heap // HEAP_SHARE // max(1, row_bytes)))
         try:
             self._rdd = frame._jdf.toArrowBatchRdd().toJavaRDD()
+            self._limited = _at_most(frame, self.most_rows + 1).toJavaRDD()
             self.partitions: int = self._rdd.getNumPartitions()
         except (load("py4j.protocol").Py4JError, AttributeError, TypeError) as error:
             if _is_missing(error):
                 raise GoneError(f"this Spark has no toArrowBatchRdd: {error!s:.200}") from error
             raise
         self._estimate = _bytes_read(frame)
-        self._heap: int = self._context._jvm.java.lang.Runtime.getRuntime().maxMemory()
 
     @property
     def is_large(self) -> bool:
@@ -97,8 +105,12 @@ class Fetching:
         found: list[dict[str, Any]] = self._context.runJob(called, list, list(partitions))
         return found
 
-    def fetch(self, partitions: Sequence[int], group: str) -> Fetched:
-        """Run a job for these partitions, in this job group. TooLargeError, or what Spark raises."""
+    def fetch(self, partitions: Sequence[int], group: str, *, bounded: bool = True) -> Fetched:
+        """Run a job for these partitions, in this job group. TooLargeError, or what Spark raises.
+
+        `bounded`: not much more than `most_rows` of each; else all of it, whatever becomes of the JVM.
+        """
+        rdd, most = (self._limited, self.most_rows) if bounded else (self._rdd, MOST_ROWS)
         context = self._context
         jvm = context._jvm
         context.setJobGroup(group, f"partitions {_shown(partitions)}", False)
@@ -106,7 +118,7 @@ class Fetching:
         for at, partition in enumerate(partitions):
             numbers[at] = partition
         try:
-            lists = self._rdd.collectPartitions(numbers)
+            lists = rdd.collectPartitions(numbers)
         except Exception as error:
             if "maxResultSize" in str(error) or "OutOfMemoryError" in str(error):
                 raise TooLargeError(partitions) from error
@@ -118,7 +130,7 @@ class Fetching:
             for at in range(len(partitions)):
                 whole.addAll(lists[at])
         if not any(sizes):
-            return Fetched(sizes, None)
+            return Fetched(sizes, None, most)
         if version() >= (4, 0):
             batches = jvm.scala.jdk.javaapi.CollectionConverters.asScala(whole.iterator())
         else:  # Scala 2.12
@@ -126,14 +138,18 @@ class Fetching:
         server = jvm.org.apache.spark.api.python.PythonRDD.serveIterator(batches, "aiostorm serves partitions")
         # Connected at once: the JVM waits for 15 s.
         connect = load("pyspark.util" if version() >= (4, 0) else "pyspark.java_gateway").local_connect_and_auth
-        return Fetched(sizes, connect(server[0], server[1]))
+        return Fetched(sizes, connect(server[0], server[1]), most)
 
 
 class Fetched:
-    """The batches of some partitions, in order; `sizes` has how many each has. They are in the JVM until read."""
+    """The batches of some partitions, in order; `sizes` has how many each has. They are in the JVM until read.
 
-    def __init__(self, sizes: Sequence[int], connection: tuple[Any, Any] | None) -> None:
+    A partition of more than `most_rows` is not all here.
+    """
+
+    def __init__(self, sizes: Sequence[int], connection: tuple[Any, Any] | None, most_rows: int) -> None:
         self.sizes = sizes
+        self.most_rows = most_rows
         self._connection = connection
         if connection is not None:
             connection[1].settimeout(None)
@@ -163,6 +179,22 @@ class Fetched:
         if len(data) != count:
             raise EOFError("Spark's JVM closed the connection in the middle of a partition")
         return data
+
+
+def _at_most(frame: Any, rows: int) -> Any:
+    """The same partitions, each cut off behind so many rows."""
+    session = frame.sparkSession
+    sessions = session._jvm.org.apache.spark.sql.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)  # a part of a plan is of the session that its thread has
+    try:
+        plan = frame._jdf.queryExecution().executedPlan()
+        return frame._jdf.toArrowBatchRdd(session._jvm.org.apache.spark.sql.execution.LocalLimitExec(rows, plan))
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def _whole_or_not_at_all() -> Any:

@@ -22,7 +22,7 @@ from .fetching import Fetching, TooLargeError, cancel, planned
 from .group_size import GroupSize
 from .jvm_watch import JvmWatch
 from .sessions import use_here
-from .types import arrow_schema
+from .types import arrow_schema, row_bytes
 
 READ_AT_ONCE: Final = 4
 """Chunks that one call of a thread brings at most."""
@@ -91,7 +91,8 @@ class StreamChunks:
             "spark.sql.adaptive.enabled": "false",
         }
         use_here(frame.sparkSession)
-        return Fetching(planned(frame, settings)), arrow_schema(frame.schema, self._title)
+        schema = arrow_schema(frame.schema, self._title)
+        return Fetching(planned(frame, settings), row_bytes(schema)), schema
 
     def _fetched(self, fetching: Fetching, schema: Any, session: Any, group: list[int], jobs: str) -> FetchedLoad:
         use_here(session)

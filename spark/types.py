@@ -43,6 +43,9 @@ TEXT_BYTES: Final = 40
 NESTED_BYTES: Final = 200
 """What a text and a nested value are taken to be, on average: nothing says so before they are read."""
 
+WIDE: Final = 2
+"""And so many times that, where memory is at stake."""
+
 _INSTEAD: Final = {
     "YearMonthIntervalType": "cast(%s as int) gives months (of an interval month; of others: extract year and month)",
     "CalendarIntervalType": "extract days and seconds from it, or subtract timestamps to get an interval day to second",
@@ -94,11 +97,16 @@ def rows_that_fit(schema: Any) -> int:
     return max(LEAST_ROWS, min(MOST_ROWS, CHUNK_BYTES // max(1, width)))
 
 
-def _width(kind: Any) -> int:
+def row_bytes(schema: Any) -> int:
+    """What a row of a pyarrow.Schema may well take, where too little would end a JVM."""
+    return sum(_width(field.type, WIDE) for field in schema)
+
+
+def _width(kind: Any, times: int = 1) -> int:
     try:
         return max(1, int(kind.bit_width) // 8)
     except ValueError:  # it has no fixed width
-        return NESTED_BYTES if kind.num_fields else TEXT_BYTES
+        return times * (NESTED_BYTES if kind.num_fields else TEXT_BYTES)
 
 
 def check_fields(found: Sequence[str], declared: Sequence[str], source: str) -> None:

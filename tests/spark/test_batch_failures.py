@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from aiostorm.spark.partitions import Partitions
 from aiostorm.spark.push_server import PushedLoad, PushOpener, PushServer
 from aiostorm.spark.pushing import send_partition
 from aiostorm.spark.sessions import brief
-from aiostorm.spark.types import arrow_schema, rows_that_fit
+from aiostorm.spark.types import arrow_schema, row_bytes, rows_that_fit
 from tests.spark.conftest import in_thread
 from tests.spark.test_batch_spout import Chunks, counting, eventually, finished, ids, made, off_loop
 
@@ -182,6 +183,35 @@ def test_what_is_large_for_the_heap_is_pushed(spark: Any) -> None:
         assert not Fetching(planned(unknown, OFF)).is_large
 
     in_thread(work)
+
+
+@pytest.mark.blocks_loop  # Python gives objects of the JVM back where they end, and this JVM is busy
+async def test_what_turns_out_to_be_large_is_pushed_before_it_fills_the_heap(
+    spark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing says beforehand how many rows an explode makes: the first of them are fetched, and no more."""
+    rows = 3_000_000
+
+    def make() -> Any:
+        return spark.range(0, 300, 1, 1).selectExpr("explode(sequence(id * 10000, id * 10000 + 9999)) as id")
+
+    def limit() -> int:
+        frame = planned(make(), OFF)
+        fetching = Fetching(frame, row_bytes(arrow_schema(frame.schema, "it")))
+        assert not fetching.is_large
+        assert 1_000_000 < fetching.most_rows < rows
+        fetched = fetching.fetch([0], "a test")
+        assert fetched.sizes == [(fetching.most_rows + 100) // 100]  # of 100 rows each, and one row is more
+        fetched.close()
+        return fetching.most_rows
+
+    most = await off_loop(limit)
+    bolt = Chunks()
+    with caplog.at_level(logging.INFO, "aiostorm.spark"):
+        metrics = await finished(counting(SparkBatchSpout(await off_loop(make)), bolt))
+    assert sorted(bolt.ids) == list(range(rows))
+    assert metrics["numbers"].errors == 0
+    assert f"larger than what the memory of Spark's JVM allows ({most:,} rows): executors push" in caplog.text
 
 
 def test_partitions_of_the_same_numbers_are_given_to_a_function(spark: Any) -> None:
