@@ -82,11 +82,11 @@ class FetchedLoad:
                     than = f"what the memory of Spark's JVM allows ({self._fetched.most_rows:,} rows)"
                     raise TooLargeError([partition], than)
                 for chunk in chunker.add(batch):
-                    yield _piece(partition, number, chunk)
+                    yield piece_of(partition, number, chunk)
                     number += 1
             last = chunker.end()
             if last is not None:
-                yield _piece(partition, number, last)
+                yield piece_of(partition, number, last)
             yield End(partition)
 
     def _batch(self) -> Any:
@@ -95,5 +95,6 @@ class FetchedLoad:
         return self._arrow.ipc.read_record_batch(self._arrow.py_buffer(data), self._schema)
 
 
-def _piece(partition: int, number: int, chunk: Any) -> Piece:
+def piece_of(partition: int, number: int, chunk: Any) -> Piece:
+    """A chunk with its digest."""
     return Piece(partition, number, digest_of(number, chunk), chunk.num_rows, chunk)

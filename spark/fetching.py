@@ -77,13 +77,14 @@ class Fetching:
     """A DataFrame that was `planned`, whose partitions can be had by number."""
 
     def __init__(self, frame: Any, row_bytes: int = 0) -> None:
+        self._frame = frame
         self._context = frame.sparkSession.sparkContext
         jvm = self._context._jvm
         self._heap: int = jvm.java.lang.Runtime.getRuntime().maxMemory()
         self.most_rows = max(LEAST_ROWS, min(MOST_ROWS - 1, self._heap // HEAP_SHARE // max(1, row_bytes)))
         try:
             self._rdd = frame._jdf.toArrowBatchRdd().toJavaRDD()
-            self._limited = _at_most(frame, self.most_rows + 1).toJavaRDD()
+            self._limited = _between(frame, 0, self.most_rows + 1).toJavaRDD()
             self.partitions: int = self._rdd.getNumPartitions()
         except (load("py4j.protocol").Py4JError, AttributeError, TypeError) as error:
             if _is_missing(error):
@@ -110,7 +111,16 @@ class Fetching:
 
         `bounded`: not much more than `most_rows` of each; else all of it, whatever becomes of the JVM.
         """
-        rdd, most = (self._limited, self.most_rows) if bounded else (self._rdd, MOST_ROWS)
+        if bounded:
+            return self._fetched(self._limited, self.most_rows, partitions, group)
+        return self._fetched(self._rdd, MOST_ROWS, partitions, group)
+
+    def piece(self, partition: int, begin: int, rows: int, group: str) -> Fetched:
+        """Run a job for so many rows of a partition from number `begin` on; fewer if it ends there."""
+        rdd = _between(self._frame, begin, begin + rows).toJavaRDD()
+        return self._fetched(rdd, rows, [partition], group)
+
+    def _fetched(self, rdd: Any, most: int, partitions: Sequence[int], group: str) -> Fetched:
         context = self._context
         jvm = context._jvm
         context.setJobGroup(group, f"partitions {_shown(partitions)}", False)
@@ -181,15 +191,27 @@ class Fetched:
         return data
 
 
-def _at_most(frame: Any, rows: int) -> Any:
-    """The same partitions, each cut off behind so many rows."""
+def kept(frame: Any) -> Any:
+    """The same rows in the same partitions, computed once and kept on the disks of executors.
+
+    What is lost there with an executor is not computed again, since it might come out in another order: a job fails.
+    """
+    if version() >= (4, 0):
+        return frame.localCheckpoint(storageLevel=load("pyspark").StorageLevel.DISK_ONLY)
+    return frame.localCheckpoint()
+
+
+def _between(frame: Any, begin: int, end: int) -> Any:
+    """The same partitions, of each the rows from number `begin` on, before number `end`."""
     session = frame.sparkSession
     sessions = session._jvm.org.apache.spark.sql.SparkSession
     before = sessions.getActiveSession()
     sessions.setActiveSession(session._jsparkSession)  # a part of a plan is of the session that its thread has
     try:
         plan = frame._jdf.queryExecution().executedPlan()
-        return frame._jdf.toArrowBatchRdd(session._jvm.org.apache.spark.sql.execution.LocalLimitExec(rows, plan))
+        parts = session._jvm.org.apache.spark.sql.execution
+        limited = parts.GlobalLimitExec(end, plan, begin) if begin else parts.LocalLimitExec(end, plan)
+        return frame._jdf.toArrowBatchRdd(limited)
     finally:
         if before.isDefined():
             sessions.setActiveSession(before.get())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from pathlib import Path
 from typing import Any
@@ -302,6 +303,36 @@ async def test_partitions_and_types(spark: Any, tmp_path: Path) -> None:
         ids = [chunk for chunk in kept.ids if chunk.startswith(f"clicks/b{batch}/")]
         assert sorted(ids) == [f"clicks/b{batch}/{partition}/{chunk}" for partition in range(3) for chunk in range(2)]
     assert kept.numbers[:180] == list(range(180))
+
+
+@pytest.mark.blocks_loop  # Python gives objects of the JVM back where they end, and this JVM is busy
+@pytest.mark.parametrize("why", ["rows", "bytes"])
+async def test_a_partition_that_is_too_large_comes_in_pieces(
+    place: Place, spark: Any, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """More rows than the heap has room for, or more bytes than the driver takes."""
+    rows = 1_500_000 if why == "rows" else 60_000
+
+    def source(spark: Any) -> Any:
+        reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).option("numPartitions", 1)
+        return reader.load().selectExpr("value AS n", "cast(value AS string) AS text")
+
+    kept = Kept()
+    conf = spark.sparkContext._jsc.sc().conf()  # read for each job
+    before = conf.get("spark.driver.maxResultSize", "1g")
+    if why == "bytes":
+        conf.set("spark.driver.maxResultSize", "200k")
+    try:
+        spout = place.spout(spark, source=source, chunk_rows=70_000 if why == "rows" else 7_000)
+        with caplog.at_level(logging.INFO, "aiostorm.spark"):
+            async with running(spout, Keep(kept)) as job:
+                last = f"clicks/b0/0/{21 if why == 'rows' else 8}"
+                await kept.until(lambda: last in kept.ids or bool(job.errors()))
+    finally:
+        conf.set("spark.driver.maxResultSize", before)
+    first = [numbers for chunk, numbers in kept.chunks if chunk.startswith("clicks/b0/")]
+    assert sorted(n for numbers in first for n in numbers) == list(range(rows))
+    assert "it is kept on disk, and read in pieces" in caplog.text
 
 
 async def test_a_column_that_has_no_form_in_arrow_is_refused(place: Place, spark: Any) -> None:
