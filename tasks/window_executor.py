@@ -15,8 +15,9 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..topology import DEFAULT_STREAM, EmitError, Fields, Segment
 from ..windows import (
@@ -26,9 +27,11 @@ from ..windows import (
     LatePolicy,
     Taken,
     TimeSettings,
+    TimestampError,
     WindowBolt,
     WindowedBolt,
     all_ms,
+    to_datetime,
     to_ms,
 )
 from .branches import UNTRACKED
@@ -74,6 +77,14 @@ class LateRows:
         items.append(out.item(row))
         source = segment.indices if segment.lineage is None else segment.lineage.pairs
         marks.append(None if source is None else source[offset])
+
+
+class _Times(NamedTuple):
+    """A window, as rows show it."""
+
+    start: datetime
+    end: datetime
+    final: bool
 
 
 class WindowExecutor(Executor, WindowSide):
@@ -241,9 +252,21 @@ class WindowExecutor(Executor, WindowSide):
                 for one in fired:
                     if one.error is not None:
                         self._lost(one, one.error)
-            items = self._rows(whole)
+            items = self._rows(self._dated(whole) if self.bolt.times == "datetime" else whole)
         if items and out is not None:
             self._emitter.add(UNTRACKED, out, [row[0] for row in items] if out.bare else items, None)
+
+    def _dated(self, fired: list[Fired]) -> list[Any]:
+        """The same, with datetimes. A window that goes beyond what these can say is lost."""
+        dated = []
+        for one in fired:
+            try:
+                times = _Times(to_datetime(one.window.start), to_datetime(one.window.end), one.window.final)
+            except TimestampError as error:
+                self._lost(one, error)
+            else:
+                dated.append(one._replace(window=times))  # type: ignore[arg-type] # as much of one as a row shows
+        return dated
 
     def _rows(self, fired: list[Fired]) -> list[Any]:
         """Of a ready-made aggregate: key, results, window; if it has names, a result is a tuple."""

@@ -33,7 +33,7 @@ from .shared_windows import SharedWindows
 from .stream_clock import StreamClock
 from .time_keeper import TimeKeeper
 from .time_windows import TimeWindows
-from .timestamps import all_ms, bounds_ms, to_ms
+from .timestamps import all_ms, bounds_ms, to_datetime, to_ms
 from .watermarks import END_MS, WatermarkPolicy, Watermarks
 from .window import EarlyWindow, Fired, Taken, Window
 
@@ -110,5 +110,6 @@ __all__ = [
     "key_names",
     "readable_row",
     "time_windows",
+    "to_datetime",
     "to_ms",
 ]

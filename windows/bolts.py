@@ -19,7 +19,7 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, ClassVar, Final, Unpack
+from typing import Any, ClassVar, Final, Literal, Unpack
 
 from ..topology import (
     DEFAULT_STREAM,
@@ -55,6 +55,7 @@ from .problems import (
     wrong_results,
     wrong_settings,
     wrong_states,
+    wrong_times,
     wrong_timestamp,
     wrong_windows,
 )
@@ -212,11 +213,13 @@ class WindowedBolt(WindowBolt):
     `init_state`, `execute` and `purge`; with `merge`, sliding windows share their work, and sessions are possible.
 
     With `early`, Every(ms) or Each(rows), windows by time are shown before they end, too: rows of a ready-made
-    aggregate then have one field more, `final`; `purge` sees it in `window.final`.
+    aggregate then have one field more, `final`; `purge` sees it in `window.final`. With `times="datetime"` the "start"
+    and "end" of rows by time are datetimes in UTC, and not milliseconds since 1970.
     """
 
     aggregate: ClassVar[Any] = None
     early: ClassVar[Any] = None
+    times: ClassVar[Any] = "ms"
     takes: ClassVar[Mapping[str, Given]] = {
         **WindowBolt.takes,
         "init_state": ("window",),
@@ -230,9 +233,12 @@ class WindowedBolt(WindowBolt):
         aggregate: Aggregate | None = None,
         *,
         early: Every | Each | None = None,
+        times: Literal["ms", "datetime"] | None = None,
         **settings: Unpack[WindowSettings],
     ) -> None:
         super().__init__(windows, **settings)
+        if times is not None:
+            self.times = times  # type: ignore[misc] # likewise
         if aggregate is not None:
             self.aggregate = aggregate  # type: ignore[misc] # this one's; elsewhere declared per class
         if early is not None:
@@ -299,7 +305,7 @@ class WindowedBolt(WindowBolt):
 
     def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
         """See Component."""
-        found = super().problems(inputs) + wrong_states(self) + wrong_early(self)
+        found = super().problems(inputs) + wrong_states(self) + wrong_early(self) + wrong_times(self)
         if isinstance(self.aggregate, Aggregate):
             found += wrong_aggregate(self.aggregate, inputs)
             if not wrong_key(self.key, {}):

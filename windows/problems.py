@@ -17,6 +17,7 @@ from .building import LatePolicy
 from .early import Each, Every
 from .errors import WindowError
 from .settings import TimeSettings
+from .timestamps import TIMES
 from .watermarks import Watermarks
 
 if TYPE_CHECKING:
@@ -102,6 +103,17 @@ def wrong_early(bolt: Any) -> list[str]:
         return [f"early is {early!r}; give Every(ms) or Each(rows)"]
     if isinstance(bolt.windows, Counts):
         return ["early results are of windows by time: windows by count end with their rows; make them smaller"]
+    return []
+
+
+def wrong_times(bolt: Any) -> list[str]:
+    """Are the times of its rows of a kind that there is, and are there any?"""
+    if bolt.times not in TIMES:
+        return [f'times is {bolt.times!r}; give "ms" (milliseconds since 1970) or "datetime" (in UTC)']
+    if bolt.times != "ms" and isinstance(bolt.windows, Counts):
+        return ["times is of windows by time: start and end of windows by count are numbers of rows"]
+    if bolt.times != "ms" and not isinstance(bolt.aggregate, Aggregate):
+        return ["times is of ready-made aggregates: in a purge of your own, to_datetime(window.start) gives a datetime"]
     return []
 
 

@@ -18,6 +18,9 @@ from .errors import TimestampError
 RANGE_MS: Final = 250_000_000_000_000
 """About 7,900 years before and after 1970: all that a datetime can say, and no nanoseconds of today."""
 
+TIMES: Final = ("ms", "datetime")
+"""How rows say when: whole milliseconds since 1970, or datetimes in UTC."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - as the standard library calls it
 _MS: Final = timedelta(milliseconds=1)
 _INT: Final = frozenset({int})
@@ -73,3 +76,11 @@ def bounds_ms(values: Sequence[Any]) -> tuple[int, int] | None:
 def all_ms(values: Sequence[Any]) -> Sequence[int]:
     """A column as whole milliseconds: itself if it is ints. TimestampError as `to_ms`."""
     return values if _INT.issuperset(map(type, values)) else [to_ms(value) for value in values]
+
+
+def to_datetime(at_ms: int) -> datetime:
+    """The same moment as a datetime in UTC. TimestampError before the year 1 and after 9999, which it cannot say."""
+    try:
+        return _EPOCH + timedelta(milliseconds=at_ms)
+    except OverflowError as error:
+        raise TimestampError(f"{at_ms} ms since 1970 is no datetime: those go from the year 1 to 9999") from error

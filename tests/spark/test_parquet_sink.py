@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from aiostorm import BasicBolt, Config, Fields, LocalCluster, TopologyBuilder
+from aiostorm import BasicBolt, Config, Fields, LocalCluster, Spout, TopologyBuilder, Tumbling, WindowedBolt
 from aiostorm.spark import ParquetSinkBolt
+from aiostorm.windows import Count
 
-from .parquet_parts import Chunks, chunk, files, pa, read, rows_of, run
+from .parquet_parts import Chunks, chunk, ds, files, pa, read, rows_of, run
 
 
 def built(source: Any, sink: Any, *, tasks: int = 2, key: str | None = None) -> TopologyBuilder:
@@ -257,3 +259,32 @@ def test_settings_are_checked(bad: dict[str, Any]) -> None:
         ParquetSinkBolt("x", **bad)
     with pytest.raises(ValueError, match="needs a path"):
         ParquetSinkBolt("")
+
+
+class At(Spout):
+    outputs = Fields("word", "at")
+
+    def open(self, context: Any, collector: Any) -> None:
+        self.collector, self.left = collector, 3
+
+    def next_tuple(self) -> None:
+        if self.left:
+            self.left -= 1
+            self.collector.emit(("a", 1_700_000_000_000 + self.left))
+        else:
+            self.collector.finish()
+
+
+async def test_times_of_windows_are_timestamps_in_the_files(tmp_path: Path) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("source", At())
+    windows = WindowedBolt(Tumbling(1_000), Count(), key="word", timestamp="at", times="datetime")
+    builder.set_bolt("windows", windows).fields_grouping("source", "word")
+    builder.set_bolt("sink", ParquetSinkBolt(str(tmp_path), flush_s=500)).shuffle_grouping("windows")
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("parquet", builder.create_topology())
+        await running.wait_finished(600)
+    table = ds.dataset(str(tmp_path)).to_table()
+    assert str(table.schema.field("start").type) == str(table.schema.field("end").type) == "timestamp[us, tz=UTC]"
+    assert table.column("end").to_pylist() == [datetime(2023, 11, 14, 22, 13, 21, tzinfo=UTC)]
+    assert table.column("result").to_pylist() == [3]
