@@ -76,6 +76,7 @@ class Lanes:
         "limit",
         "low",
         "max_piece",
+        "on_stand",
         "piece",
         "row_s",
         "stands",
@@ -95,6 +96,7 @@ class Lanes:
         self.fill = 0
         self.row_s = 0.0  # seconds that the reader works for a row, as it has measured; 0: not yet
         self.stands = False  # the reader is in one call for long: who may send to another does
+        self.on_stand: Callable[[], None] | None = None  # called when that changes: it has to be told elsewhere
         self.gate_open = True
         self.closings = 0  # how often the gate has closed, since more came than goes
         self.closed = False
@@ -188,6 +190,13 @@ class Lanes:
             self.gate_open = self.fill <= self.high
         elif self.fill <= self.low:
             self._open()
+
+    def stand(self, *, stands: bool) -> None:
+        """The reader comes to be in one call for long, or has come to its end."""
+        if stands != self.stands:
+            self.stands = stands
+            if self.on_stand is not None:
+                self.on_stand()
 
     def unpark(self, sender: Parked) -> None:
         """Stop waiting (if it still waits)."""

@@ -8,7 +8,8 @@
    as soon as rows that are held do.
 3. What comes meanwhile leaves at the next look. Looks become rarer while the same call goes on, down to one each
    STANDS_S; when nothing has come for STILL_S, the gauge looks (a deadlock has no timer).
-4. A shuffle passes over a task that stands, as long as others have room (spreading.py): so what it holds of
+4. A shuffle passes over a task that stands, as long as others have room (spreading.py), in other workers as soon as
+   they have heard of it (with the credit, see transport/credit.py): so what it holds of
    `max_spout_pending` is what it had when it came to stand. A slow one is passed over until it has run out of work. By
    fields, rows have nowhere else to go: they go on to wait in its mailbox.
 """
@@ -75,7 +76,7 @@ class Standing:
     def ended(self, *, idle: bool) -> None:
         """The turn has ended after all. `idle`: there is nothing to do."""
         if idle or not (self._stood or self._box.row_s >= SLOW_S):
-            self._box.stands = False
+            self._box.stand(stands=False)
         self._stood = False
 
     def stop(self) -> None:
@@ -104,7 +105,8 @@ class Standing:
             self._left_s = spent_s
         if spent_s >= SLOW_S:
             self._slow_until_s = self._monotonic() + min(10 * spent_s, MEMORY_S)
-        self._stood = self._box.stands = True
+        self._stood = True
+        self._box.stand(stands=True)
         if spent_s - self._left_s < STILL_S:
             self._arm(min(max(HELD_S, spent_s - after_s), STANDS_S))
 

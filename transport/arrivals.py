@@ -40,6 +40,11 @@ class Arrivals:
         return self._mailbox.row_s
 
     @property
+    def stands(self) -> bool:
+        """Is the task in one call for long? See Inbox."""
+        return self._mailbox.stands
+
+    @property
     def room(self) -> int:
         """What the task wants in its mailbox: see Inbox.limit."""
         return self._mailbox.limit

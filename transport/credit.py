@@ -14,6 +14,8 @@
    held from the one before counts against the new one.
 5. A quota may become smaller, and larger again: a task that is slow wants less. What was told is not taken back.
 6. A limit is told when it is worth a message: half of the quota more than what was told last, or all that was held.
+7. What else a sender has to know of a task goes with it: what a row takes it, how much it wants in its mailbox, and
+   whether it stands in one call. The last is told at once, whatever the limit.
 
 From: the credits of Flink's network stack and of HTTP/2 (RFC 9113, 5.2); ours are for a task, not for a connection.
 """

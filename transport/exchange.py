@@ -103,6 +103,8 @@ class Exchange:
             for task_id, mailbox in mailboxes.items():
                 _, quota = shares(capacities[task_id], len(peers))
                 trade.arrivals[task_id] = Arrivals(task_id, mailbox, quota, trade.accepted)
+        for task_id, mailbox in mailboxes.items():
+            mailbox.on_stand = partial(self._stands, task_id)
         office.handle(PayloadKind.SEGMENTS, self._segments)
         office.handle(PayloadKind.CREDIT, self._credit)
         office.handle(PayloadKind.TASK, self._messages)
@@ -157,6 +159,10 @@ class Exchange:
         self.closed = True
         for trade in self._trades.values():
             trade.close()
+
+    def _stands(self, task_id: int) -> None:
+        for trade in self._trades.values():
+            trade.tell(task_id)
 
     # -- what comes --------------------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ class FarInbox:
         self.max_piece = max_piece
         self._posted = posted
         self.allowance = Allowance()
-        self.row_s = 0.0  # see Inbox; it and `limit` are told with the credit
+        self.row_s = 0.0  # see Inbox; it, `stands` and `limit` are told with the credit
         self.stands = False
         self._task_capacity = capacity
         self.limit = self.piece = 0
@@ -150,9 +150,13 @@ class FarInbox:
         """Segments that wait to be sent."""
         return len(self._queue)
 
-    def grant(self, limit: int, row_s: float, room: int) -> None:
-        """The receiver has told how much it takes, what a row takes it, and how much it wants in its mailbox."""
+    def grant(self, limit: int, row_s: float, room: int, *, stands: bool = False) -> None:
+        """The receiver has told how much it takes, what a row takes it, and how much it wants in its mailbox.
+
+        `stands`: it is in one call for long.
+        """
         self.row_s = row_s
+        self.stands = stands
         self._set_limit(room)
         if not self.gate_open and not self.closed and not self._is_full():
             self.gate_open = True
@@ -165,6 +169,7 @@ class FarInbox:
         """The worker is a new incarnation. What waits here is for it; it will say how much it takes."""
         self._courier = courier
         self.allowance.restart()
+        self.stands = False
 
     def close(self) -> None:
         """Nothing is sent there any more: what waits is lost."""

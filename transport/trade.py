@@ -195,14 +195,20 @@ class Trade:
         self._credits.must = True
         self._courier.urge(self._credits)
 
+    def tell(self, task_id: int) -> None:
+        """A task here has come to stand, or stands no more: that does not wait until its limit is worth a message."""
+        if self._begun and not self._closed:
+            self._credits.due[task_id] = None
+            self._courier.urge(self._credits)
+
     def told(self, limits: Any) -> None:
-        """The peer tells limits: (does it ask for ours?, then each task, limit, nanoseconds a row, room)."""
-        if not isinstance(limits, tuple) or len(limits) % 4 != 1 or any(type(number) is not int for number in limits):
-            raise ProtocolError("a CREDIT is an array of whole numbers: 0 or 1, then four for each task")
+        """The peer tells limits: (does it ask for ours?, then each task, limit, nanoseconds a row, room, stands)."""
+        if not isinstance(limits, tuple) or len(limits) % 5 != 1 or any(type(number) is not int for number in limits):
+            raise ProtocolError("a CREDIT is an array of whole numbers: 0 or 1, then five for each task")
         if self._down:
             return  # a late word of one that has died
         asks, *rest = limits
-        for task_id, limit, row_ns, room in zip(rest[::4], rest[1::4], rest[2::4], rest[3::4], strict=True):
+        for task_id, limit, row_ns, room, stands in zip(*(rest[at::5] for at in range(5)), strict=True):
             inbox = self._inboxes.get(task_id)
             if inbox is None:
                 raise ProtocolError(f"{self.peer} tells what task {task_id} takes, which is not one of its own")
@@ -210,7 +216,11 @@ class Trade:
                 raise ProtocolError(
                     f"{self.peer} says that a row takes task {task_id} {row_ns} ns, and that it wants {room}"
                 )
-            inbox.grant(limit, row_ns / 1e9, room)
+            if stands not in (0, 1):
+                raise ProtocolError(
+                    f"{self.peer} says {stands} where 1 means that task {task_id} is in one call, else 0"
+                )
+            inbox.grant(limit, row_ns / 1e9, room, stands=bool(stands))
         if not self._open:
             self._open = True
             if self._messages:
@@ -226,7 +236,7 @@ class Trade:
         told: list[int] = [0 if self._open else 1]
         for task_id in gathered.due:
             arrivals = self.arrivals[task_id]
-            told += (task_id, arrivals.tell(), _row_ns(arrivals.row_s), arrivals.room)
+            told += (task_id, arrivals.tell(), _row_ns(arrivals.row_s), arrivals.room, int(arrivals.stands))
         gathered.due.clear()
         gathered.must = False
         return pack_payload(PayloadKind.CREDIT, 0, pack_value(tuple(told)))

@@ -198,7 +198,7 @@ def payload(rng: Random) -> bytes:
     if kind is PayloadKind.SEGMENTS:
         return pack_payload(kind, 3, body(rng))
     if kind is PayloadKind.CREDIT:
-        return pack_payload(kind, 0, pack_value((1, 3, 1024, 0, 4, rng.randrange(99), long(rng))))
+        return pack_payload(kind, 0, pack_value((1, 3, 1024, 0, 64, 1, 4, rng.randrange(99), long(rng), 16, 0)))
     if kind is PayloadKind.TASK:
         return pack_payload(kind, 0, task_messages(rng))
     if kind is PayloadKind.BUNDLE:

@@ -1,0 +1,44 @@
+"""Credit also says that a task is in one call for long: at once, and again in each life."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiostorm.transport import ProtocolError
+
+from .test_exchange import Worker, pair, run_all
+
+
+async def test_that_a_task_is_in_one_call_is_told_at_once_and_again_in_each_life() -> None:
+    a, b = pair()
+    a.exchange.begin(), b.exchange.begin()
+    run_all(a, b)
+    inbox, box = a.exchange.inboxes[3], b.mailboxes[3]
+    for stands in (True, False, True):
+        box.stand(stands=stands)
+        box.stand(stands=stands)
+        assert b.office.send("a")
+        assert not b.office.send("a"), "once for each change"
+        run_all(a, b)
+        assert inbox.stands is stands
+        assert not a.exchange.inboxes[4].stands
+    again = Worker(b.office.reborn(), {"a": [1, 2], "b": [3, 4]})
+    run_all(a, again)
+    assert not inbox.stands, "the next life has said nothing yet"
+    again.mailboxes[3].stand(stands=True)
+    again.exchange.begin()
+    run_all(a, again)
+    assert inbox.stands
+    again.mailboxes[3].stand(stands=False)
+    run_all(a, again)
+    assert not inbox.stands
+
+
+@pytest.mark.parametrize("told", [(0, 3, 9, 0, 64), (0, 3, 9, 0, 64, 2), (0, 3, 9, 0, 64, -1), (0, 3, 9, 0, 64, True)])
+async def test_a_credit_that_says_something_else_is_refused(told: tuple[int, ...]) -> None:
+    a, b = pair()
+    a.exchange.begin(), b.exchange.begin()
+    run_all(a, b)
+    with pytest.raises(ProtocolError):
+        a.exchange._trades["b"].told(told)
+    assert not a.exchange.inboxes[3].stands
