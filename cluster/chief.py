@@ -61,7 +61,7 @@ class Chief(Protocol):
         """What a look has shown."""
         ...
 
-    def gave_up(self, told: GaveUp) -> None:
+    def gave_up(self, station: Station, told: GaveUp) -> None:
         """One of its tasks was given up."""
         ...
 

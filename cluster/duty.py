@@ -309,7 +309,7 @@ class Duty:
     def _gave_up(self, path: str, error: BaseException) -> None:
         cause = error.__cause__ if isinstance(error, ActorEscalatedError) and error.__cause__ else error
         text = "".join(traceback.format_exception(cause))[-20_000:]
-        told = GaveUp(self.worker, path, describe(cause), text)
+        told = GaveUp(path, describe(cause), text)
         self._tell_parent(told)
         if not self._failed.done():
             self._given_up = told

@@ -1,7 +1,7 @@
 """Headquarters: where a parent's workers come from, and where they report.
 
     Site (network, spawner, addresses, secret: the seams) ─► Headquarters ─► stations, one for each worker
-                    workers ── Joined, GaveUp, Leaving ─► actor "parent" ─► the station of that name
+                    workers ── Joined, GaveUp, Leaving ─► an actor for each worker ─► its station
 
 1. A worker's address does not change with its lives; that of one that a user starts may, and a site may choose another.
    Its peers are told of it.
@@ -9,7 +9,9 @@
    joined, and gone when its lease is over or another of its name comes. If it has joined before it is wanted, it is
    taken if its link stands then.
 3. The secret goes to a child by its standard input: neither its arguments nor its environment show it.
-4. Where a site's workers are elsewhere (`is_apart`), one more of a topology is beside the parent, if it has components
+4. Each worker reports to an actor of its own, which no other worker finds: a message does not say whose it is, the
+   authenticated link does.
+5. Where a site's workers are elsewhere (`is_apart`), one more of a topology is beside the parent, if it has components
    that belong there (`Component.on_driver`): its name says so.
 """
 
@@ -22,7 +24,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from ..actors import Actor, ActorSystem, Child, ChildLine, Spawner
+from ..actors import Actor, ActorSystem, Child, ChildLine, Ref, Spawner
 from ..transport import Network, Node, PeerLostError, PeerStarted
 from .messages import DRIVER, PARENT, GaveUp, Joined, Leaving, register
 from .scheduler import WorkerInfo
@@ -126,6 +128,7 @@ class Headquarters:
         self._remote: dict[str, RemoteChild] = {}
         self._remote_names: list[str] = []
         self._early: dict[str, Joined] = {}
+        self._desks: dict[str, Ref] = {}
         self._addresses: dict[str, str] = {}
         self._count = 0
 
@@ -140,7 +143,6 @@ class Headquarters:
             self.node.on_peer(self._peer_started)
             self.node.on_pulse(self._pulsed)
             self.node.on_lost(self._link_failed)
-            self.node.offer(PARENT, self.system.spawn(_Desk(self), "parent"))
             self._stack = stack.pop_all()
 
     async def stop(self) -> None:
@@ -175,6 +177,7 @@ class Headquarters:
     def admit(self, name: str) -> None:
         """A user will start a worker of that name."""
         self._remote_names.append(name)
+        self._await_reports(name)
         self.node.link(name)
 
     def is_remote(self, name: str) -> bool:
@@ -185,6 +188,7 @@ class Headquarters:
         """Tell this one of that worker."""
         self._reporters[name] = reporter
         if not self.is_remote(name):
+            self._await_reports(name)
             self.node.link(name)
 
     def dismiss(self, name: str) -> None:
@@ -192,6 +196,8 @@ class Headquarters:
         self._reporters.pop(name, None)
         if not self.is_remote(name):
             self.node.lose(name, f"{name} has ended")
+            self.node.withdraw(name)
+            self._desks.pop(name).stop()
         self._log.forget(name)
 
     async def spawn(self, name: str, target: str) -> Child:
@@ -200,7 +206,7 @@ class Headquarters:
             child = self._remote[name] = RemoteChild(name)
             joined, link = self._early.pop(name, None), self.node.state(name)
             if joined is not None and link is not None and link.established:
-                self.system.loop.call_soon(self.joined, joined)
+                self.system.loop.call_soon(self.joined, name, joined)
             elif joined is not None:  # it has ended; if it is only cut off, it ends when it sees a parent begin anew
                 self.lost(name, self.node.incarnation(name))
             return child
@@ -240,27 +246,31 @@ class Headquarters:
 
     # -- what workers say --------------------------------------------------------------------------------------------
 
-    def joined(self, told: Joined) -> None:
+    def joined(self, worker: str, joined: Joined) -> None:
         """A worker is there."""
-        reporter = self._reporters.get(told.worker)
-        if reporter is not None and (not self.is_remote(told.worker) or self._is_awaited(told.worker)):
-            if self.is_remote(told.worker):
-                child = self._remote[told.worker]
-                child.pid, child.life = told.pid, self.node.incarnation(told.worker)
-            reporter.joined(told)
-        elif self.is_remote(told.worker):
-            self._early[told.worker] = told
-            log.info("%s has joined from %s", told.worker, told.node)
+        reporter = self._reporters.get(worker)
+        if reporter is not None and (not self.is_remote(worker) or self._is_awaited(worker)):
+            if self.is_remote(worker):
+                child = self._remote[worker]
+                child.pid, child.life = joined.pid, self.node.incarnation(worker)
+            reporter.joined(joined)
+        elif self.is_remote(worker):
+            self._early[worker] = joined
+            log.info("%s has joined from %s", worker, joined.node)
 
-    def report(self, told: GaveUp | Leaving) -> None:
-        """A worker tells of itself."""
-        reporter = self._reporters.get(told.worker)
+    def report(self, worker: str, told: GaveUp | Leaving) -> None:
+        """A worker reports what happened to it."""
+        reporter = self._reporters.get(worker)
         if reporter is None:
             return
         if isinstance(told, GaveUp):
             reporter.gave_up(told)
         else:
             reporter.leaving(told)
+
+    def _await_reports(self, worker: str) -> None:
+        self._desks[worker] = desk = self.system.spawn(_Desk(self, worker), f"reports of {worker}")
+        self.node.offer(worker, desk, to=(worker,))
 
     def _is_awaited(self, name: str) -> bool:
         child = self._remote.get(name)
@@ -329,15 +339,16 @@ class RemoteChild:
 
 
 class _Desk(Actor):
-    """The actor "parent"."""
+    """What one worker reports to: offered to that worker alone, under its name."""
 
-    def __init__(self, headquarters: Headquarters) -> None:
+    def __init__(self, headquarters: Headquarters, worker: str) -> None:
         self._headquarters = headquarters
+        self._worker = worker
 
     def receive(self, message: Any) -> None:
         if isinstance(message, Joined):
-            self._headquarters.joined(message)
+            self._headquarters.joined(self._worker, message)
         elif isinstance(message, GaveUp | Leaving):
-            self._headquarters.report(message)
+            self._headquarters.report(self._worker, message)
         else:
             raise TypeError(f"a parent does not understand {message!r:.200}")

@@ -191,9 +191,8 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """From a worker: it is there. `node`: its machine."""
+    """From a worker: it is there. `node`: its machine. Which worker it is says the link, not the message."""
 
-    worker: str
     pid: int
     node: str
 
@@ -202,7 +201,6 @@ class Joined:
 class GaveUp:
     """From a worker: a task was given up."""
 
-    worker: str
     path: str
     error: str
     traceback: str
@@ -212,7 +210,6 @@ class GaveUp:
 class Leaving:
     """From a worker: it was asked to end (SIGTERM), and has this long."""
 
-    worker: str
     within_s: float
 
 

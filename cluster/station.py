@@ -178,7 +178,7 @@ class Station:
 
     def gave_up(self, told: GaveUp) -> None:
         """See Reporter."""
-        self._chief.gave_up(told)
+        self._chief.gave_up(self, told)
 
     def leaving(self, told: Leaving) -> None:
         """See Reporter."""
@@ -305,7 +305,7 @@ class Station:
             await chief.reached(self, "prepared")
             told = await self.ask(BUILDER, Open())
         if told is not None:
-            chief.gave_up(told)
+            chief.gave_up(self, told)
             return
         self.works = True
         self.steer(chief.mode)

@@ -121,7 +121,7 @@ class _Worker:
         """To the end."""
         options = self._options
         link = node.link(PARENT, options.parent, role=PARENT)
-        parent = node.ref(PARENT, PARENT)
+        parent = node.ref(PARENT, options.name)
 
         def tell_parent(message: object) -> None:
             self._system.guard(parent.tell(message), name=f"{options.name} tells its parent")
@@ -134,7 +134,7 @@ class _Worker:
         for name, actor in ((BUILDER, Builder(duty)), (STEWARD, Steward(duty))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
         try:
-            await parent.ask(Joined(options.name, options.pid, options.node), timeout_s=JOIN_S)
+            await parent.ask(Joined(options.pid, options.node), timeout_s=JOIN_S)
         except AiostormError as error:
             if self._broken is not None and isinstance(self._broken[1], ExposedError):
                 raise self._broken[1] from error
@@ -193,7 +193,7 @@ class _Worker:
                     return TERMINATED
                 leaving_s = now_s
                 log.info("SIGTERM: asks its parent to go on without it")
-                tell_parent(Leaving(self._options.name, LEAVE_S))
+                tell_parent(Leaving(LEAVE_S))
             if leaving_s is not None and now_s - leaving_s >= LEAVE_S:
                 log.warning("not taken out within %g s: what it has is replayed", LEAVE_S)
                 return TERMINATED

@@ -328,9 +328,9 @@ class Workforce:
             self._events.extend(seen.pressure.events)
             self._pressure = seen.pressure
 
-    def gave_up(self, told: GaveUp) -> None:
+    def gave_up(self, station: Station, told: GaveUp) -> None:
         """See Chief."""
-        error = WorkerTaskError(f"{told.error} (in {told.worker})")
+        error = WorkerTaskError(f"{told.error} (in {station.name})")
         error.add_note(told.traceback)
         self._tell_gave_up(told.path, error)
         self.wake()

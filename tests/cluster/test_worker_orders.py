@@ -12,7 +12,7 @@ from aiostorm import LocalCluster
 from aiostorm.actors import ActorSystem, AiostormError
 from aiostorm.cluster import TargetError
 from aiostorm.cluster.duty import Duty, shape_of
-from aiostorm.cluster.messages import BUILDER, STEWARD, Load, Look, Trouble
+from aiostorm.cluster.messages import BUILDER, PARENT, STEWARD, GaveUp, Load, Look, Trouble
 from aiostorm.cluster.targets import is_named, load_topology
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
@@ -71,6 +71,35 @@ def test_another_peer_than_the_parent_finds_no_service_of_a_worker(service: str)
     [answer] = answers
     assert isinstance(answer, NoSuchActorError)
     assert "tests.cluster.proof" not in sys.modules
+
+
+def test_a_worker_cannot_report_in_the_name_of_another() -> None:
+    answers: list[AiostormError] = []
+
+    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+        running = await cluster.submit("sums", TARGET)
+        headquarters = cluster._headquarters
+        assert headquarters is not None
+        headquarters.node.link("worker-9")
+
+        async def impostor(process: Process) -> None:
+            async with ActorSystem("worker-9") as system, Node("worker-9", process.network, system) as node:
+                node.link(PARENT, headquarters.address)
+                for name in ("worker-1", "worker-9", PARENT):
+                    try:
+                        await node.ref(PARENT, name).ask(GaveUp("/sums/any", "it is over", ""), timeout_s=2)
+                    except AiostormError as error:
+                        answers.append(error)
+                node.lose(PARENT, "all is known")
+
+        process = world.process("impostor", impostor)
+        process.start()
+        await world.until(lambda: not process.alive, 20, "the impostor's end")
+        assert not running.errors()
+        assert not running.unreported_failure
+
+    with_workers(story)
+    assert [type(answer) for answer in answers] == [NoSuchActorError] * 3
 
 
 async def test_what_a_worker_was_not_started_for_is_not_loaded() -> None:
