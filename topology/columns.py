@@ -29,14 +29,13 @@ if TYPE_CHECKING:
 
 def is_batch(value: object) -> bool:
     """Is it a pyarrow.RecordBatch? Imports nothing."""
-    arrow = sys.modules.get("pyarrow")
-    return arrow is not None and isinstance(value, arrow.RecordBatch)
+    # Another thread may be importing pyarrow: it is in sys.modules then, and has no such name yet.
+    return isinstance(value, getattr(sys.modules.get("pyarrow"), "RecordBatch", ()))
 
 
 def has_batches(values: Iterable[object]) -> bool:
     """Is one of them a pyarrow.RecordBatch? The types are gathered in C: this is asked of every chunk of a spout."""
-    arrow = sys.modules.get("pyarrow")
-    return arrow is not None and arrow.RecordBatch in set(map(type, values))
+    return getattr(sys.modules.get("pyarrow"), "RecordBatch", None) in set(map(type, values))
 
 
 class ColumnRows(Sequence[Any]):

@@ -181,8 +181,7 @@ def _is_named_tuple(cls: type) -> bool:
 
 
 def _is_model(cls: type) -> bool:
-    pydantic = sys.modules.get("pydantic")
-    return pydantic is not None and issubclass(cls, pydantic.BaseModel)
+    return issubclass(cls, getattr(sys.modules.get("pydantic"), "BaseModel", ()))
 
 
 def _same_fields(name: str, expected: frozenset[str], fields: Pairs) -> None:

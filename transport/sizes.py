@@ -114,11 +114,13 @@ def largest_column(batch: Any) -> tuple[str, int]:
     return max(sizes, key=lambda found: found[1], default=("", 0))
 
 
-def _columnar() -> list[type]:
-    """NumPy's arrays and Arrow's batches: who has one has imported them."""
-    numpy, arrow = sys.modules.get("numpy"), sys.modules.get("pyarrow")
-    found: list[type] = [] if numpy is None else [numpy.ndarray]
-    return found if arrow is None else [*found, arrow.RecordBatch]
+def _columnar() -> tuple[type | None, ...]:
+    """NumPy's arrays and Arrow's batches. A value of theirs exists only once its module is imported."""
+    # Another thread may be importing the module: it is in sys.modules then, and has no such name yet.
+    return (
+        getattr(sys.modules.get("numpy"), "ndarray", None),
+        getattr(sys.modules.get("pyarrow"), "RecordBatch", None),
+    )
 
 
 def _column_bytes(column: Any) -> int:

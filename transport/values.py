@@ -321,14 +321,15 @@ def _shown(key: Any) -> str:
 
 
 def _walk_foreign(value: Any, kind: type) -> Any:
-    """Values of NumPy and pyarrow: who has one has imported them."""
+    """Values of NumPy and pyarrow. They exist only once their module is imported."""
+    # Another thread may be importing the module: it is in sys.modules then, and has no such name yet.
     numpy, arrow = sys.modules.get("numpy"), sys.modules.get("pyarrow")
     try:
-        if numpy is not None and kind is numpy.ndarray:
+        if kind is getattr(numpy, "ndarray", None):
             return msgpack.ExtType(ext.ARRAY, _numpy().encode_array(value))
-        if numpy is not None and issubclass(kind, numpy.generic):
+        if issubclass(kind, getattr(numpy, "generic", ())):
             return msgpack.ExtType(ext.NUMPY_SCALAR, _numpy().encode_scalar(value))
-        if arrow is not None and kind is arrow.RecordBatch:
+        if kind is getattr(arrow, "RecordBatch", None):
             return msgpack.ExtType(ext.RECORD_BATCH, batch_module().encode_batch(value))
     except ext.UnfitError as error:
         raise UnsendableError(str(error)) from error

@@ -1,0 +1,30 @@
+"""A module that another thread is importing is in `sys.modules` already, without the names that it will have."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+
+from aiostorm.topology.columns import has_batches, is_batch
+from aiostorm.transport import UnsendableError, pack_value
+from aiostorm.transport.sizes import size_of
+
+
+@pytest.fixture(autouse=True)
+def _under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("numpy", "pyarrow", "pydantic"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+
+
+def test_sizes_and_batches_are_looked_for_without_it() -> None:
+    assert size_of("four") == 4
+    assert size_of(object()) == 0
+    assert not is_batch("no batch")
+    assert not has_batches(["no batch", 1])
+
+
+def test_what_cannot_be_sent_is_still_refused_by_its_type() -> None:
+    with pytest.raises(UnsendableError, match="object"):
+        pack_value(object())
