@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         "--peers", action=argparse.BooleanOptionalAction, default=True, help="other systems too, installed if need be"
     )
     parser.add_argument("--plots", action=argparse.BooleanOptionalAction, default=True, help="draw the plots")
-    parser.add_argument("--page", type=Path, help="a page whose tables are replaced, as docs/performance.md")
+    parser.add_argument("--page", type=Path, help="a page whose tables are replaced, as docs/notes/performance.md")
     parser.add_argument("--images", type=Path, help="folder of the plots (default: as --out)")
     parser.add_argument(
         "--again", type=Path, metavar="JSON", help="measure nothing: tables and plots of an earlier run"
