@@ -41,21 +41,22 @@ def page() -> str:
     of_jstorm = sum(1 for found in every if found.file.startswith("alibaba/"))
     untested = sum(1 for found in every if "(code)" in found.source)
     head = (
-        f"{len(every)} scenarios from Storm's ({len(every) - of_jstorm}) and JStorm's ({of_jstorm}) own tests, told "
-        "again for this project. They run in virtual time, with every run of the tests. In "
-        f"{len(every) - departing} of them it behaves as theirs; {departing} depart in something, and say in what. "
-        f"{untested} are about code of Storm's that has no test there."
+        f"{len(every)} scenarios from Storm's ({len(every) - of_jstorm}) and JStorm's ({of_jstorm}) own tests, "
+        "written as tests of aiostorm. They run in virtual time, with every run of the tests. In "
+        f"{len(every) - departing} of them aiostorm behaves as the original; {departing} differ in something, which "
+        f"the column *difference* describes. {untested} test code of Storm that has no test there; for these, the "
+        "column *original test* names the class, with (code)."
     )
     tail = (
-        "What is promised is in [semantics.md](semantics.md), the differences and their reasons in "
-        f"[storm.md](storm.md#differences). This page is made from the tests: `{WRITE}` writes it."
+        "[semantics.md](semantics.md) lists what is guaranteed; [storm.md](storm.md#differences) lists the differences "
+        f"and their reasons. This page is generated from the tests: `{WRITE}` writes it."
     )
     lines = ["# Conformance", "", *wrap(head, 120), "", *wrap(tail, 120)]
     for module in modules():
         title = (module.__doc__ or "").partition("\n")[0]
         file = f"tests/conformance/{module.__name__.rpartition('.')[2]}.py"
         lines += ["", f"## {title.partition(':')[0]}", "", f"[{file}](../{file})", ""]
-        lines += ["| scenario | theirs | ours | departs | remark |", "|---|---|---|---|---|"]
+        lines += ["| scenario | original test | test here | difference | remark |", "|---|---|---|---|---|"]
         for name, test in marked_in(module):
             found: Scenario = test.scenario
             theirs = found.source.replace("#", " ")

@@ -51,7 +51,10 @@ async def test_acking(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     assert one.new() + two.new() + three.new() == 2
 
 
-@scenario("Two branches are joined: acked when both messages are", "TopologyIntegrationTest#testAckBranching")
+@scenario(
+    "Two branches are joined over two messages: both are acked when the second has come",
+    "TopologyIntegrationTest#testAckBranching",
+)
 async def test_ack_branching(local_cluster: LocalCluster) -> None:
     feeder = FeederSpout("num")
     acks = AckCount(feeder)
@@ -96,7 +99,7 @@ async def test_self_anchored(local_cluster: LocalCluster, sim_clock: SimClock) -
 @scenario(
     "A tracked topology counts what was emitted, transferred and processed",
     "TestingTest#testWithTrackedCluster",
-    "What goes to ackers is not counted; a wait for fewer tuples than were emitted ends",
+    "Tuples to ackers are not counted. A wait for fewer tuples than were emitted returns",
 )
 async def test_tracked_topology(local_cluster: LocalCluster) -> None:
     feeder = FeederSpout("num")
@@ -116,9 +119,9 @@ async def test_tracked_topology(local_cluster: LocalCluster) -> None:
 
 
 @scenario(
-    "No ackers: every message is acked as it is emitted",
+    "Without ackers every message is acked when it is emitted",
     "testing4j_test (0.10)#test-with-local-cluster",
-    note="Theirs starts such a cluster and runs nothing in it",
+    note="Storm's test starts such a cluster and runs nothing in it",
 )
 async def test_no_ackers(local_cluster: LocalCluster) -> None:
     class Forgets(Rich):
@@ -135,7 +138,7 @@ async def test_no_ackers(local_cluster: LocalCluster) -> None:
 
 
 @scenario(
-    "Emitted without a message id: nobody hears what becomes of it",
+    "A tuple without a message id: the spout gets no ack and no failure for it",
     "SpoutOutputCollectorImpl (code)#sendSpoutMsg",
 )
 async def test_without_a_message_id(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
@@ -173,9 +176,10 @@ async def test_without_a_message_id(local_cluster: LocalCluster, sim_clock: SimC
 
 
 @scenario(
-    "A basic bolt fails the tuple it raises for, and goes on",
+    "A basic bolt that raises an error fails this tuple, and continues",
     "BasicBoltExecutor (code)#execute",
-    "Any exception does; theirs only FailedException, and any other ends the worker. The spout hears why",
+    "Any exception fails the tuple, and the spout receives the reason. In Storm only FailedException "
+    "does; any other ends the worker",
 )
 async def test_a_basic_bolt_that_raises(local_cluster: LocalCluster) -> None:
     class Picky(BasicBolt):
@@ -197,7 +201,7 @@ async def test_a_basic_bolt_that_raises(local_cluster: LocalCluster) -> None:
 @scenario(
     "A failure reaches the messages of all anchors",
     "integration_test (0.10)#test-acking-branching-complex",
-    note="Only named there, without a body",
+    note="Storm's test has a name but no body",
 )
 async def test_a_failure_reaches_all_anchors(local_cluster: LocalCluster) -> None:
     class Fails(Rich):

@@ -1,4 +1,4 @@
-"""Collectors: what may be emitted, and how errors are told."""
+"""Collectors: what may be emitted, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def refusals(act: Any, rows: list[Any]) -> list[str | None]:
 @scenario(
     "A row with too few or too many values",
     "TupleImpl (code)#TupleImpl",
-    "Always checked, by `emit`, and its tuple fails; theirs ends the worker, or goes on where checks are off",
+    "`emit` always checks this, and the input tuple fails. In Storm the worker ends, or continues where checks are off",
 )
 async def test_wrong_arity() -> None:
     rows = [(1, 2), (1,), (1, 2, 3), (), "ab", 1]
@@ -55,7 +55,7 @@ async def test_wrong_arity() -> None:
 @scenario(
     "An emit on a stream that is not declared",
     "Task (code)#getOutgoingTasks",
-    "Refused by `emit`, and its tuple fails; theirs ends the worker",
+    "`emit` refuses it, and the input tuple fails. In Storm the worker ends",
 )
 async def test_undeclared_stream() -> None:
     def act(collector: Any, stream: str) -> None:
@@ -67,9 +67,10 @@ async def test_undeclared_stream() -> None:
 
 
 @scenario(
-    "A direct emit on another stream, a plain one on a direct stream, or one to another's task",
+    "A direct emit on a stream that is not direct, a plain emit on a direct stream, or an emit to another "
+    "component's task",
     "Task (code)#getOutgoingTasks (direct)",
-    "A task that does not take the stream is an error as well; theirs does not send the tuple, and says nothing",
+    "A task that does not receive the stream is an error as well. Storm does not send the tuple and reports nothing",
 )
 async def test_direct_emits() -> None:
     def act(collector: Any, how: str) -> None:
@@ -128,9 +129,9 @@ class Reports(Rich):
 
 
 @scenario(
-    "Errors that a bolt reports fail nothing and are counted",
+    "Errors that a bolt reports fail no tuple and are counted",
     "integration_test (0.10)#test-throttled-errors",
-    "All are counted and the last 200 kept; theirs keeps a few per interval. What is throttled here is the log",
+    "All are counted, and the last 200 kept; Storm keeps a few per interval. Here only the log is throttled",
 )
 async def test_reported_errors(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder = FeederSpout("num")
@@ -151,9 +152,9 @@ async def test_reported_errors(local_cluster: LocalCluster, sim_clock: SimClock)
 
 
 @scenario(
-    "Many errors of one kind are logged seldom",
+    "Many errors of one kind are not all logged",
     "ReportErrorTest#testReport",
-    "One a second and kind, with a count of those left out; theirs four in ten seconds",
+    "One a second for each kind, with the count of the others; in Storm four in ten seconds",
 )
 async def test_errors_in_the_log(
     local_cluster: LocalCluster, sim_clock: SimClock, caplog: pytest.LogCaptureFixture

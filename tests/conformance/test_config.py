@@ -31,9 +31,9 @@ class ConfBolt(BasicBolt):
 
 
 @scenario(
-    "A component's own settings; those of its declarer win",
+    "A component's own settings; the settings of its declarer win",
     "TopologyIntegrationTest#testComponentSpecificConfig",
-    "Settings of the whole topology (max.task.parallelism) cannot be set for one component: refused, with all mistakes",
+    "A setting of the whole topology (max.task.parallelism) is refused for one component, with all other mistakes",
 )
 async def test_component_specific_config() -> None:
     builder = TopologyBuilder()
@@ -60,7 +60,7 @@ async def test_component_specific_config() -> None:
 @scenario(
     "The topology's name and timeout, as a component sees them",
     "clojure_test (0.10)#test-component-specific-config-clojure",
-    "The message timeout is the topology's; theirs is the longest of all components",
+    "The message timeout is that of the topology; in Storm it is the longest of all components",
 )
 async def test_what_a_component_sees() -> None:
     class Sees(ConfBolt):
@@ -91,7 +91,7 @@ async def test_what_a_component_sees() -> None:
 @scenario(
     "Precedence: defaults, cluster, topology, submit, component",
     "TopologyIntegrationTest#testKryoDecoratorsConfig",
-    "Lists are not joined: the highest layer that sets a key has it",
+    "Lists are not joined: the value of the highest layer that sets the key is used",
 )
 async def test_precedence() -> None:
     def config(*layers: str, name: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ async def test_precedence() -> None:
 @scenario(
     "topology.debug for one component logs that component",
     "NimbusClojurePortTest#testDebugOnComponent",
-    "Given at submit; theirs is switched while it runs",
+    "It is set at submit; in Storm it is switched while the topology runs",
 )
 async def test_debug_of_one_component(caplog: pytest.LogCaptureFixture) -> None:
     builder = TopologyBuilder()
@@ -161,7 +161,8 @@ def test_workers() -> None:
 @scenario(
     "A number that must be positive",
     "TestConfigValidate#testPositiveNumberValidator",
-    'Text that is a number is one ("43"): it may come from the environment or a command line. None: not set',
+    'Text that is a number is accepted ("43"), since it may come from the environment or a command line. '
+    "None means not set",
 )
 def test_positive_numbers() -> None:
     for value in (1.0, 0.01, 1, 2_147_483_647, 42, "43"):
@@ -175,7 +176,7 @@ def test_positive_numbers() -> None:
 @scenario(
     "A number that must be whole",
     "TestConfigValidate#testIntegerValidator",
-    "No upper bound: Python's numbers have none",
+    "There is no upper bound, as Python's numbers have none",
 )
 def test_whole_numbers() -> None:
     for value in (None, 1000, 2_147_483_647, 2_147_483_648):
@@ -185,9 +186,9 @@ def test_whole_numbers() -> None:
 
 
 @scenario(
-    "A user's own keys of any value",
+    "Keys of the user's own, with any value",
     "TestConfigValidate#testNonValidConfigRandomObject",
-    "Any object is allowed in one process; theirs must be JSON",
+    "Any object is allowed in one process; in Storm it must be JSON",
 )
 def test_own_keys() -> None:
     own = {"q": "asdf", "aaa": 123, "bbb": 2**40, "eee": [1, 2.0, None, ["asdf", 3]], "object": object()}
@@ -197,7 +198,7 @@ def test_own_keys() -> None:
 @scenario(
     "A list may be given as text",
     "ConfigUtilsTest#getValueAsList_spaceSeparatedString",
-    "With commas, not spaces",
+    "Separated by commas, not spaces",
 )
 def test_lists() -> None:
     for given in ("1, 2", [1, 2], ("1", "2")):
@@ -207,9 +208,10 @@ def test_lists() -> None:
 
 
 @scenario(
-    "A file of Storm's is read",
+    "A storm.yaml is read",
     "TestConfigValidate#defaultYamlTest",
-    "What means nothing here is listed as ignored. An unknown topology key is an error; theirs is the user's own",
+    "Keys without a meaning here are listed as ignored. An unknown topology key is an error; in Storm it "
+    "is the user's own",
 )
 def test_a_storm_yaml(tmp_path: Path) -> None:
     file = tmp_path / "storm.yaml"

@@ -15,7 +15,7 @@ from aiostorm.testing import FeederSpout, SimClock, assert_multiset_equal, compl
 from .parts import Acks, FirstTasks, Identity, Notes, Noting, Rich, WordCounter, Words, straight
 from .scenario import scenario
 
-KEY_NOTE = "Seen from outside: the bolt's tasks note what reaches them"
+KEY_NOTE = "The test looks only at the tuples that reach the bolt's tasks"
 
 
 async def tasks_of(cluster: LocalCluster, rows: list[Any], tasks: int, subscribe: Callable[[Any], Any]) -> list[int]:
@@ -49,9 +49,9 @@ async def counts_of(cluster: LocalCluster, count: int, tasks: int, emitters: int
 
 
 @scenario(
-    "Shuffle between two tasks is even to one percent",
+    "Shuffle between two tasks is even within one percent",
     "GroupingIntegrationTest#testShuffle",
-    note="Even to the tuple",
+    note="Exactly even",
 )
 async def test_shuffle(local_cluster: LocalCluster) -> None:
     assert await counts_of(local_cluster, 100_000, 2) == [50_000, 50_000]
@@ -63,9 +63,9 @@ async def test_shuffle_is_round_robin(local_cluster: LocalCluster) -> None:
 
 
 @scenario(
-    "Shuffle from ten emitters at once is as even",
+    "Shuffle from ten emitters at once is even, too",
     "ShuffleGroupingTest#testShuffleGroupMultiThreaded",
-    note="A grouping for each emitting task, in place of one for all threads",
+    note="Each emitting task has a grouping; in Storm all threads share one",
 )
 async def test_shuffle_from_many(local_cluster: LocalCluster) -> None:
     assert await counts_of(local_cluster, 3000, 6, emitters=10) == [5000] * 6
@@ -74,7 +74,7 @@ async def test_shuffle_from_many(local_cluster: LocalCluster) -> None:
 @scenario(
     "Equal load, few targets: shuffle stays even",
     "LoadAwareShuffleGroupingTest#testLoadAwareShuffleGroupingWithEvenLoadWithLessTargets",
-    note="Even to the tuple; theirs to 1.5 percent",
+    note="Exactly even; in Storm within 1.5 percent",
 )
 async def test_even_load_few_targets(local_cluster: LocalCluster) -> None:
     assert await counts_of(local_cluster, 7 * 1000, 7) == [1000] * 7
@@ -83,16 +83,17 @@ async def test_even_load_few_targets(local_cluster: LocalCluster) -> None:
 @scenario(
     "Equal load, many targets: shuffle stays even",
     "LoadAwareShuffleGroupingTest#testLoadAwareShuffleGroupingWithEvenLoadWithManyTargets",
-    note="200 tasks; theirs 1000, with none behind them",
+    note="200 tasks; in Storm's test 1000 task ids without running tasks",
 )
 async def test_even_load_many_targets(local_cluster: LocalCluster) -> None:
     assert await counts_of(local_cluster, 200 * 50, 200) == [50] * 200
 
 
 @scenario(
-    "A loaded task gets less, and its share again when it has recovered",
+    "A loaded task receives less, and its share again when it has recovered",
     "LoadAwareShuffleGroupingTest#testUnevenLoadOverTime",
-    "A task is left out while it is over its high mark, and back at once; theirs moves by weights",
+    "A task is left out while it is over its high mark, and then used again at once. Storm changes "
+    "weights step by step",
 )
 async def test_uneven_load(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     gate, begun = asyncio.Event(), Notes()
@@ -138,7 +139,7 @@ async def test_fields_grouping() -> None:
 @scenario(
     "Spouts with different parallelism group the same way",
     "integration_test (0.10)#test-fields-grouping",
-    note="Only named there, with this as its plan",
+    note="Storm's test has a name and this plan, but no body",
 )
 async def test_fields_from_different_spouts(local_cluster: LocalCluster) -> None:
     notes = Notes()
@@ -165,14 +166,18 @@ async def test_fields_from_different_spouts(local_cluster: LocalCluster) -> None
     assert len({task for tasks in homes.values() for task in tasks}) == 7
 
 
-@scenario("Partial key: one key goes to two tasks in turn", "PartialKeyGroupingTest#testChooseTasks", f"{KEY_NOTE}")
+@scenario(
+    "Partial key: the tuples of one key go to two tasks alternately",
+    "PartialKeyGroupingTest#testChooseTasks",
+    f"{KEY_NOTE}",
+)
 async def test_partial_key(local_cluster: LocalCluster) -> None:
     chosen = await tasks_of(local_cluster, [("key1", 0)] * 3, 6, lambda sink: sink.partial_key_grouping("spout", "key"))
     assert chosen[0] != chosen[1]
     assert chosen[2] == chosen[0]
 
 
-@scenario("Partial key looks at the named field only", "PartialKeyGroupingTest#testChooseTasksFields", note=KEY_NOTE)
+@scenario("Partial key uses only the named field", "PartialKeyGroupingTest#testChooseTasksFields", note=KEY_NOTE)
 async def test_partial_key_of_one_field(local_cluster: LocalCluster) -> None:
     rows: list[Any] = [("key1", i) for i in range(20)]
     chosen = await tasks_of(local_cluster, rows, 6, lambda sink: sink.partial_key_grouping("spout", "key"))
@@ -196,7 +201,7 @@ async def test_partial_key_again(local_cluster: LocalCluster) -> None:
 
 
 @scenario(
-    "Partial key: other keys have other tasks",
+    "Partial key: different keys have different tasks",
     "RandomTwoTaskAssignmentCreatorTest#returnsDifferentAssignmentForDifferentKeys",
     note=KEY_NOTE,
 )
@@ -210,9 +215,9 @@ async def test_partial_keys_differ(local_cluster: LocalCluster) -> None:
 
 
 @scenario(
-    "Partial key: of its two tasks the less used is chosen",
+    "Partial key: the less used of the two tasks is chosen",
     "BalancedTargetSelectorTest#selectsTaskThatHasBeenUsedTheLeast",
-    note=f"{KEY_NOTE}. Used is counted by each emitter",
+    note=f"{KEY_NOTE}. Each emitter counts for itself how often a task is used",
 )
 async def test_partial_key_balances(local_cluster: LocalCluster) -> None:
     # Two tasks: they are the candidates of every key.
@@ -227,7 +232,7 @@ async def test_partial_key_balances(local_cluster: LocalCluster) -> None:
 @scenario(
     "All grouping: every task gets every tuple, once",
     "integration_test (0.10)#test-all-grouping",
-    note="Only named there, without a body",
+    note="Storm's test has a name but no body",
 )
 async def test_all_grouping() -> None:
     topology = straight(Words, sink=Identity, subscribe=lambda sink: sink.all_grouping("spout"), tasks=4)
@@ -240,7 +245,7 @@ async def test_all_grouping() -> None:
 @scenario(
     "Direct grouping: the emitter names the task",
     "integration_test (0.10)#test-direct-grouping",
-    note="Only named there, without a body",
+    note="Storm's test has a name but no body",
 )
 async def test_direct_grouping() -> None:
     class Sends(Rich):
@@ -263,9 +268,9 @@ async def test_direct_grouping() -> None:
 
 
 @scenario(
-    "Global grouping: the task with the lowest id gets all",
+    "Global grouping: the task with the lowest id receives all tuples",
     "TestingTest (server)#testCompleteTopologyLocal",
-    note="With several tasks; theirs has one",
+    note="With several tasks; Storm's test has one",
 )
 async def test_global_grouping() -> None:
     topology = straight(Words, sink=Identity, subscribe=lambda sink: sink.global_grouping("spout"), tasks=4)
@@ -277,7 +282,7 @@ async def test_global_grouping() -> None:
 @scenario(
     "Custom groupings: an object, and one made by name",
     "GroupingIntegrationTest#testCustomGroupings",
-    "A class or factory in place of a Java class name with arguments",
+    "A class or factory instead of a Java class name with arguments",
 )
 async def test_custom_groupings() -> None:
     @bolt(outputs="val")

@@ -26,9 +26,10 @@ from .scenario import scenario
 
 
 @scenario(
-    "A bolt's own hook counts emits, acks, failures and executed tuples",
+    "A bolt's own hook counts emits, acks, failures and executed tuples of the bolt",
     "TopologyIntegrationTest#testHooks",
-    "An ack is no emit (theirs is one, to the acker). `emit` is heard when the turn is sent, after its tuples",
+    "An ack is no emit (in Storm it is one, to the acker). The hook's `emit` is called when the turn is "
+    "sent, after its tuples",
 )
 async def test_hooks(local_cluster: LocalCluster) -> None:
     class Hooked(Rich):
@@ -107,7 +108,7 @@ class NotesAll(TaskHook):
 @scenario(
     "Hooks of every task, named in the configuration",
     "Task (code)#addTaskHooks",
-    "A name that leads nowhere refuses the submit; theirs ends the worker",
+    "If a name cannot be found, the submit is refused; in Storm the worker ends",
 )
 async def test_auto_task_hooks(local_cluster: LocalCluster) -> None:
     NOTED.clear()
@@ -149,7 +150,7 @@ class Ticking(Rich):
         self.collector.ack(tup)
 
 
-@scenario("Ticks come at their interval, beside the data", "TickTupleTest#testTickTupleWorksWithSystemBolt")
+@scenario("Ticks arrive at their interval, among the data", "TickTupleTest#testTickTupleWorksWithSystemBolt")
 async def test_ticks(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder, notes = FeederSpout("field1"), Notes()
     config = {"topology.tick.tuple.freq.secs": 30}
@@ -163,7 +164,7 @@ async def test_ticks(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     assert (tracked.emitted, tracked.acked, tracked.failed) == (1, 1, 0)  # a tick belongs to no message
 
 
-@scenario("A bolt that does nothing with its ticks", "tick_tuple_test (0.10)#test-tick-tuple-works-with-system-bolt")
+@scenario("A bolt that ignores its ticks", "tick_tuple_test (0.10)#test-tick-tuple-works-with-system-bolt")
 async def test_ticks_that_nobody_wants(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     class Noop(Rich):
         outputs = "tuple"
@@ -184,9 +185,9 @@ async def test_ticks_that_nobody_wants(local_cluster: LocalCluster, sim_clock: S
 
 
 @scenario(
-    "One bolt's ticks: as many to each of its tasks, and no data",
+    "Ticks of one bolt: each of its tasks receives the same number, and no data",
     "JStorm TickTupleTest#testTickTuple",
-    "A bolt must read some stream; theirs has no grouping",
+    "A bolt must read a stream; in JStorm's test the bolt has no grouping",
 )
 async def test_ticks_of_one_bolt(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     ticking, others = Notes(), Notes()
@@ -223,9 +224,9 @@ class RollingCount(Rich):
 
 
 @scenario(
-    "A tick before anything was counted: nothing is emitted",
+    "A tick before anything was counted emits nothing",
     "RollingCountBoltTest#shouldEmitNothingIfNoObjectHasBeenCountedYetAndTickTupleIsReceived",
-    note="A real tick, after a minute of virtual time; theirs is a mock",
+    note="A real tick, after a minute of virtual time; Storm's test uses a mock",
 )
 async def test_a_tick_with_nothing_counted(sim_clock: SimClock) -> None:
     async with bolt_harness(RollingCount, fields="object") as h:
@@ -234,9 +235,9 @@ async def test_a_tick_with_nothing_counted(sim_clock: SimClock) -> None:
 
 
 @scenario(
-    "A tick after something was counted: it is emitted",
+    "A tick after something was counted emits the counts",
     "RollingCountBoltTest#shouldEmitSomethingIfAtLeastOneObjectWasCountedAndTickTupleIsReceived",
-    note="A real tick; theirs is a mock",
+    note="A real tick; Storm's test uses a mock",
 )
 async def test_a_tick_with_something_counted(sim_clock: SimClock) -> None:
     async with bolt_harness(RollingCount, fields="object") as h:
@@ -249,9 +250,9 @@ async def test_a_tick_with_something_counted(sim_clock: SimClock) -> None:
 
 
 @scenario(
-    "A basic bolt emits at ticks only",
+    "A basic bolt emits only at ticks",
     "IntermediateRankingsBoltTest#shouldEmitNothingIfNormalTupleIsReceived",
-    note="With `on_tick`, in place of a test in `execute`",
+    note="With `on_tick`, instead of a check in `execute`",
 )
 async def test_emits_at_ticks_only(sim_clock: SimClock) -> None:
     class Top(BasicBolt):
@@ -277,7 +278,7 @@ async def test_emits_at_ticks_only(sim_clock: SimClock) -> None:
 @scenario(
     "No ticks unless they are configured",
     "RollingCountBoltTest#shouldSetTickTupleFrequencyInComponentConfigurationToNonZeroValue",
-    note="And what comes without it; theirs looks at the setting only",
+    note="The test also looks at what arrives without the setting; Storm's test looks only at the setting",
 )
 async def test_no_ticks_unless_configured(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     notes = Notes()

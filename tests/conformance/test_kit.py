@@ -1,4 +1,4 @@
-"""The testing kit: clusters, time and tuples for tests."""
+"""Testing kit: clusters, time and tuples for tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .scenario import scenario
 @scenario(
     "Time is simulated inside, and not outside",
     "TestingTest#testSimulatedTime",
-    "A property of the event loop, not of the process",
+    "Simulated time belongs to the event loop, not to the process",
 )
 def test_simulated_time() -> None:
     async def inside() -> float:
@@ -41,7 +41,7 @@ def test_simulated_time() -> None:
     loop.close()
 
 
-@scenario("A local cluster starts and ends", "TestingTest#testWithLocalCluster", "No nimbus and no supervisors in it")
+@scenario("A local cluster starts and ends", "TestingTest#testWithLocalCluster", "It has no Nimbus and no supervisors")
 async def test_local_cluster() -> None:
     async with LocalCluster() as cluster:
         running = await cluster.submit("t", straight(FeederSpout("n"), acks=Acks))
@@ -63,7 +63,7 @@ async def test_local_cluster_in_virtual_time(sim_clock: SimClock) -> None:
         assert feeder.acked == [0]
 
 
-@scenario("Time advances by what it is told", "TimeTest#shouldAdvanceForwardTest", note="In seconds")
+@scenario("Time advances by the given amount", "TimeTest#shouldAdvanceForwardTest", note="In seconds")
 async def test_time_advances(sim_clock: SimClock) -> None:
     begun_s = sim_clock.monotonic()
     await sim_clock.advance(0)
@@ -80,7 +80,7 @@ async def test_time_does_not_go_back(sim_clock: SimClock) -> None:
         await sim_clock.advance(-1.5)
 
 
-@scenario("A feeder tells what was acked and what failed", "TestingTest#testAdvanceClusterTime (tracker)")
+@scenario("A feeder reports what was acked and what failed", "TestingTest#testAdvanceClusterTime (tracker)")
 async def test_feeder_tracks(local_cluster: LocalCluster) -> None:
     feeder = FeederSpout("word", streams={"other": "n"})
     topology = straight(feeder, sink=Recorder(fail_on=lambda tup: tup["word"] == "bad"))
@@ -100,7 +100,7 @@ async def test_feeder_tracks(local_cluster: LocalCluster) -> None:
 @scenario(
     "Fixed tuples on several streams, read by stream",
     "testing4j_test (0.10)#test-complete-topology",
-    note="And rows that do not fit their stream",
+    note="The test also gives rows that do not fit their stream",
 )
 async def test_fixed_tuples() -> None:
     rows = [("a",), FixedTuple(("x", 1), "errors", "mine"), FixedTuple(("b",))]
@@ -136,7 +136,7 @@ def test_make_tuple_with_all() -> None:
 @scenario(
     "A tuple is looked up by field and by index",
     "tuple_test (0.10)#test-lookup",
-    "A tuple is not changed: `as_dict()` gives a dict that may be",
+    "A tuple cannot be changed; `as_dict()` returns a dict that can be",
 )
 def test_lookup() -> None:
     tup = make_tuple((12, "hello"), ("foo", "bar"))

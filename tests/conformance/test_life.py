@@ -1,4 +1,4 @@
-"""Life: submit, activate, deactivate, kill."""
+"""Lifecycle: submit, activate, deactivate, kill."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ class Asked(Spout):
 
 
 @scenario(
-    "Submitted and not yet active: nothing is emitted until it is activated",
+    "A topology that is submitted inactive emits nothing until it is activated",
     "TopologyIntegrationTest#testSubmitInactiveTopology",
-    "No such option: it is deactivated right after submit. Components are open by then; theirs wait for the activation",
+    "There is no such option: it is deactivated right after submit, when components are already open. In "
+    "Storm they open when it is activated",
 )
 async def test_submit_inactive(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder, notes = FeederSpout("field1"), Notes()
@@ -72,9 +73,9 @@ async def test_submit_inactive(local_cluster: LocalCluster, sim_clock: SimClock)
 
 
 @scenario(
-    "Submit, deactivate, activate, kill: each is told to the spouts",
+    "Submit, deactivate, activate, kill: the spouts are notified of each",
     "NimbusClojurePortTest#testTopologyActionNotifier",
-    "Spouts and `running.state` say so; no notifier plugin. No rebalance yet",
+    "The spouts and `running.state` show each action; there is no notifier plugin, and no rebalance yet",
 )
 async def test_actions(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     notes = Notes()
@@ -95,9 +96,9 @@ async def test_actions(local_cluster: LocalCluster, sim_clock: SimClock) -> None
 
 
 @scenario(
-    "A killed topology waits before it ends, and its name is taken until then",
+    "A killed topology waits before it ends, and its name stays in use until then",
     "NimbusClojurePortTest#testKillStorm",
-    "It waits only as long as something is under way; theirs the whole message timeout. A handle in place of a name",
+    "It waits only while messages are pending; Storm waits the whole message timeout. A handle instead of a name",
 )
 async def test_kill(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder = FeederSpout("n")
@@ -123,9 +124,9 @@ async def test_kill(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
 
 
 @scenario(
-    "Killed with a wait of its own",
+    "A topology is killed with a given wait",
     "NimbusClojurePortTest#testKillStorm",
-    note="What is pending then is neither acked nor failed, and listed",
+    note="Messages that are then pending are neither acked nor failed; they are listed",
 )
 async def test_kill_with_a_wait(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder = FeederSpout("n")
@@ -140,7 +141,7 @@ async def test_kill_with_a_wait(local_cluster: LocalCluster, sim_clock: SimClock
 
 
 @scenario(
-    "A spout with nothing to emit is asked again after a wait",
+    "A spout with nothing to emit is called again after a wait",
     "WaitStrategyProgressive (code)#idle",
     "The wait doubles up to spout_wait_max_ms; an ack, a failure or wake() ends it",
 )
@@ -167,9 +168,9 @@ async def test_the_wait_of_an_idle_spout(local_cluster: LocalCluster, sim_clock:
 
 
 @scenario(
-    "At most so many messages pending",
+    "At most a given number of messages is pending",
     "JStorm SimpleBatchTopologyTest#testSimpleBatchTopology",
-    note="Of messages; theirs runs batches, and asserts nothing",
+    note="The limit is for messages; JStorm's test runs batches, and asserts nothing",
 )
 async def test_max_spout_pending(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     held = Notes()

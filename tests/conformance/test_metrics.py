@@ -8,7 +8,7 @@ from aiostorm.testing import FeederSpout, SimClock, complete_topology
 from .parts import Acks, AcksEveryOther, Words, straight
 from .scenario import scenario
 
-TOTALS = "Totals, read from the running topology; theirs are buckets of time that a consumer gets"
+TOTALS = "Totals, read from the running topology; in Storm a metrics consumer receives counts for time buckets"
 
 
 def counts(running: RunningTopology) -> dict[str, tuple[int, ...]]:
@@ -34,7 +34,7 @@ async def test_counts(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     assert counts(running) == {"spout": (3, 3, 3, 0), "bolt": (3, 3, 0)}
 
 
-@scenario("A tuple that is not acked is executed and no more", "metrics_test (0.10)#test-builtin-metrics-2", TOTALS)
+@scenario("A tuple that is not acked counts only as executed", "metrics_test (0.10)#test-builtin-metrics-2", TOTALS)
 async def test_counts_of_a_forgotten_tuple(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder = FeederSpout("field1")
     config = {"message_timeout_s": 100}
@@ -51,7 +51,7 @@ async def test_counts_of_a_forgotten_tuple(local_cluster: LocalCluster, sim_cloc
     assert running.metrics().pending == 1
 
 
-@scenario("A timeout is a failure of the spout's", "metrics_test (0.10)#test-builtin-metrics-3", TOTALS)
+@scenario("A timeout counts as a failure of the spout", "metrics_test (0.10)#test-builtin-metrics-3", TOTALS)
 async def test_counts_of_a_timeout(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder = FeederSpout("field1")
     config = {"message_timeout_s": 10}
@@ -67,9 +67,9 @@ async def test_counts_of_a_timeout(local_cluster: LocalCluster, sim_clock: SimCl
 
 
 @scenario(
-    "The framework's own component",
+    "The component of the framework",
     "metrics_test (0.10)#test-system-bolt",
-    "The acker is one, with its mailbox; there is no __system component, and no uptime yet",
+    "The acker is such a component, with its mailbox. There is no __system component, and no uptime yet",
 )
 async def test_the_system_component() -> None:
     result = await complete_topology(straight(Words, bolt=Acks), {"spout": ["a"]})

@@ -28,7 +28,7 @@ from .scenario import scenario
 @scenario(
     "Words of many sentences are counted, shuffled or local first",
     "JStorm FastWordCountTest#testFastWordCount",
-    note="Theirs measures, and asserts nothing",
+    note="JStorm's test measures, and asserts nothing",
 )
 @pytest.mark.parametrize("grouping", ["shuffle_grouping", "local_first_grouping"])
 async def test_fast_word_count(local_cluster: LocalCluster, grouping: str) -> None:
@@ -59,9 +59,9 @@ async def test_fast_word_count(local_cluster: LocalCluster, grouping: str) -> No
 
 
 @scenario(
-    "Split into two streams, counted apart, merged by id, added up",
+    "Tuples are split into two streams, counted separately, merged by id and added up",
     "JStorm SequenceTopologyTest#testSequenceTopology",
-    note="Merged tuples are anchored; theirs are not",
+    note="Merged tuples are anchored; in JStorm's test they are not",
 )
 async def test_sequence_topology() -> None:
     rng = random.Random(7)
@@ -147,7 +147,7 @@ async def test_single_join(local_cluster: LocalCluster) -> None:
 
 
 @scenario(
-    "What one spout task sends one bolt task arrives in order",
+    "Tuples from one spout task to one bolt task arrive in order",
     "JStorm InOrderDeliveryTest#testInOrderDelivery",
 )
 async def test_in_order_delivery(local_cluster: LocalCluster) -> None:
@@ -179,7 +179,7 @@ async def test_in_order_delivery(local_cluster: LocalCluster) -> None:
 @scenario(
     "Topologies with cycles are found",
     "UtilsTest#testFindComponentCycles",
-    "A cycle is allowed, and runs: on the edge that closes it nobody waits. Theirs are logged at submit",
+    "A cycle is allowed and runs: the sender does not wait on the edge that closes it. Storm logs cycles at submit",
 )
 @pytest.mark.parametrize(
     "edges",

@@ -25,9 +25,9 @@ class Slow(Rich):
 
 
 @scenario(
-    "What is published first comes first",
+    "The tuple that is published first arrives first",
     "JCQueueTest#testFirstMessageFirst",
-    note="Through a topology; theirs are tests of the queue",
+    note="The test runs a topology; Storm tests the queue itself",
 )
 async def test_first_message_first(local_cluster: LocalCluster) -> None:
     notes, feeder = Notes(), FeederSpout("n")
@@ -63,7 +63,7 @@ async def test_in_order(local_cluster: LocalCluster) -> None:
     assert running.errors() == []
 
 
-@scenario("Backpressure changes no order", "JCQueueBackpressureTest#testNoReOrderingUnderBackPressure")
+@scenario("Backpressure does not change the order", "JCQueueBackpressureTest#testNoReOrderingUnderBackPressure")
 async def test_no_reordering(local_cluster: LocalCluster) -> None:
     notes, feeder = Notes(), FeederSpout("n")
     config = {"topology.executor.receive.buffer.size": 64, "enable_message_timeouts": False}
@@ -74,9 +74,9 @@ async def test_no_reordering(local_cluster: LocalCluster) -> None:
 
 
 @scenario(
-    "A full queue takes no more, and again when there is room",
+    "A full queue accepts no more tuples until there is room",
     "JCQueueBackpressureTest#testBasicBackPressure",
-    "It closes at its high mark and opens at its low mark; the sender waits, and nothing is refused",
+    "A mailbox closes at its high mark and opens at its low mark. The sender waits, and nothing is refused",
 )
 async def test_basic_backpressure(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     notes, feeder = Notes(), FeederSpout("n")
@@ -102,7 +102,7 @@ async def test_basic_backpressure(local_cluster: LocalCluster, sim_clock: SimClo
 
 
 @scenario(
-    "Four producers: each one's messages stay in order, and none is lost", "JStorm DisruptorTest#testMessageDisorder"
+    "Four producers: the messages of each stay in order, and none is lost", "JStorm DisruptorTest#testMessageDisorder"
 )
 async def test_many_producers(local_cluster: LocalCluster) -> None:
     @spout(outputs=["producer", "n"], tracked=False)
@@ -123,7 +123,7 @@ async def test_many_producers(local_cluster: LocalCluster) -> None:
 @scenario(
     "A queue of one: nothing hangs",
     "JStorm DisruptorTest#testSingleProducer",
-    note="All is consumed; theirs asks for one",
+    note="The test expects all messages; JStorm's test expects one",
 )
 async def test_a_queue_of_one(local_cluster: LocalCluster) -> None:
     notes, feeder = Notes(), FeederSpout("n")

@@ -12,11 +12,11 @@ from aiostorm.testing import FeederSpout, SimClock
 from .parts import AcksEveryOther, Notes, Rich, straight
 from .scenario import scenario
 
-EXACT = "Exact to a twentieth: theirs fires between one and two times the timeout"
+EXACT = "Exact to a twentieth of the timeout; in Storm it fires between one and two times the timeout"
 
 
 @scenario(
-    "A forgotten tuple fails by timeout, its neighbours are acked",
+    "A tuple that is never acked fails by timeout; the others are acked",
     "TopologyIntegrationTest#testTimeout",
     EXACT,
 )
@@ -37,7 +37,7 @@ async def test_timeout(local_cluster: LocalCluster, sim_clock: SimClock, grain: 
 
 
 @scenario(
-    "A bolt restarts the clock of a tuple that it holds",
+    "A bolt restarts the timeout of a tuple that it holds",
     "TopologyIntegrationTest#testResetTimeout",
     EXACT,
 )
@@ -82,7 +82,7 @@ async def test_reset_timeout(local_cluster: LocalCluster, sim_clock: SimClock) -
     assert list(feeder.failed) == [2]
 
 
-@scenario("Time goes on when the test says so", "TestingTest#testAdvanceClusterTime")
+@scenario("Time advances only when the test advances it", "TestingTest#testAdvanceClusterTime")
 async def test_advance_time(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder = FeederSpout("field1")
     config = {"message_timeout_s": 10}
@@ -96,7 +96,10 @@ async def test_advance_time(local_cluster: LocalCluster, sim_clock: SimClock) ->
     assert list(feeder.failed) == [2]
 
 
-@scenario("Timeouts switched off: a forgotten tuple is pending for ever", "TestingTest#testDisableTupleTimeout")
+@scenario(
+    "With timeouts switched off, a tuple that is never acked stays pending for ever",
+    "TestingTest#testDisableTupleTimeout",
+)
 async def test_disabled_timeouts(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder = FeederSpout("field1")
     config = {"topology.enable.message.timeouts": False, "message_timeout_s": 10}
@@ -111,9 +114,9 @@ async def test_disabled_timeouts(local_cluster: LocalCluster, sim_clock: SimCloc
 
 
 @scenario(
-    "Several spout tasks: a message does not time out sooner than with one",
+    "With several spout tasks, a message does not time out sooner than with one",
     "SpoutExecutorTest#testPendingTuplesRotateShouldBeCalledOnlyOnce",
-    "Deadlines, no rotating buckets: nothing to rotate twice",
+    "Deadlines instead of rotating buckets, so nothing can rotate twice",
 )
 async def test_timeout_with_several_spout_tasks(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     class Forgets(Rich):

@@ -34,7 +34,7 @@ def counted_words(spouts: int = 3) -> Topology:
     return builder.create_topology()
 
 
-@scenario("A basic topology: counts by word, in all, and of the counts", "TopologyIntegrationTest#testBasicTopology")
+@scenario("A basic topology: counts by word, in total, and of the counts", "TopologyIntegrationTest#testBasicTopology")
 async def test_basic_topology() -> None:
     result = await complete_topology(counted_words(), {"1": NAMES}, {"topology.workers": 2})
     assert_multiset_equal(result["1"], NAMES)
@@ -44,9 +44,9 @@ async def test_basic_topology() -> None:
 
 
 @scenario(
-    "completeTopology: rows in the place of a spout, every tuple captured",
+    "completeTopology: given rows replace a spout, and every tuple is captured",
     "TestingTest (server)#testCompleteTopologyLocalSimulated",
-    "A spout that is not replaced keeps running; theirs must all be CompletableSpouts",
+    "A spout that is not replaced keeps running; in Storm all spouts must be CompletableSpouts",
 )
 async def test_complete_topology() -> None:
     builder = TopologyBuilder()
@@ -64,7 +64,7 @@ async def test_complete_topology() -> None:
 @scenario(
     "More tasks than executors: each task has an index of its own",
     "TopologyIntegrationTest#testMultiTasksPerCluster",
-    "No executors: parallelism is the number of tasks",
+    "There are no executors: parallelism is the number of tasks",
 )
 async def test_an_index_for_each_task() -> None:
     class EmitsIndex(Rich):
@@ -80,9 +80,9 @@ async def test_an_index_for_each_task() -> None:
 
 
 @scenario(
-    "A bolt that also reads the system stream gets its data all the same",
+    "A bolt that also reads the system stream still receives its data",
     "TopologyIntegrationTest#testSystemStream",
-    "Components have no __system stream: to read it is a mistake that is told; ticks come without a grouping",
+    "Components have no __system stream: reading it is reported as a mistake. Ticks need no grouping",
 )
 async def test_the_system_stream() -> None:
     builder = TopologyBuilder()
@@ -95,7 +95,7 @@ async def test_the_system_stream() -> None:
         builder.create_topology()
 
 
-@scenario("24 tuples of two spout tasks over six bolt tasks arrive, each once", "MessagingTest#testLocalTransport")
+@scenario("24 tuples of two spout tasks arrive at six bolt tasks, each once", "MessagingTest#testLocalTransport")
 async def test_local_transport() -> None:
     builder = TopologyBuilder()
     builder.set_spout("1", Words, 2)
@@ -108,7 +108,7 @@ async def test_local_transport() -> None:
 @scenario(
     "Many tasks behind one sender",
     "MessagingTest#testRemoteTransportWithManyTasksInReceivingExecutor",
-    "One worker, whatever topology.workers says: nothing goes over a socket",
+    "There is one worker, whatever topology.workers says, and no socket",
 )
 async def test_many_receiving_tasks() -> None:
     topology = straight(Words, counts=GlobalCount, tasks=10)
@@ -120,7 +120,7 @@ async def test_many_receiving_tasks() -> None:
 @scenario(
     "Bolts as functions: plain, prepared, with a parameter",
     "clojure_test (0.10)#test-clojure-bolt",
-    "@bolt takes the values as arguments; what needs preparing is a class",
+    "@bolt receives the values as arguments; a bolt that needs preparation is a class",
 )
 async def test_function_bolts() -> None:
     @bolt(outputs="word")
@@ -155,9 +155,9 @@ async def test_function_bolts() -> None:
 
 
 @scenario(
-    "A map is emitted by field names",
+    "A map with field names is emitted",
     "clojure_test (0.10)#test-map-emit",
-    "A row is a tuple or list, in the order of the fields; a dict is refused, and its tuple fails",
+    "A row is a tuple or list, in the order of the fields; a dict is refused, and the input tuple fails",
 )
 async def test_emitting_a_map() -> None:
     class Punctuates(BasicBolt):
@@ -192,9 +192,9 @@ async def test_exclamations() -> None:
 
 
 @scenario(
-    "What the worker has is seen by its tasks",
+    "Resources of the worker are visible to its tasks",
     "TopologyIntegrationTest#testUserResourcesAreVisibleToTasks",
-    "The topology declares what each worker opens; there it is the cluster's, given to workers from outside",
+    "The topology declares the resources that each worker opens; in Storm the cluster gives them to the workers",
 )
 async def test_resources() -> None:
     class Forwards(BasicBolt):

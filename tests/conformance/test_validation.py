@@ -13,7 +13,7 @@ from aiostorm.testing import FeederSpout, complete_topology, track_topology
 from .parts import Acks, Identity, Rich, WordCounter, Words
 from .scenario import scenario
 
-AT_ONCE = "All mistakes at once, by create_topology; theirs one at a time, at submit"
+AT_ONCE = "create_topology reports all mistakes at once; Storm reports one at a time, at submit"
 
 
 def word_counts(subscribe: Callable[[Any], Any]) -> Topology:
@@ -55,7 +55,7 @@ def test_no_spout() -> None:
 @scenario(
     "A rich bolt with no tasks is refused",
     "TopologyBuilderTest#testSetRichBolt",
-    "By create_topology, with all other mistakes; set_bolt never raises",
+    "create_topology reports it, with all other mistakes; set_bolt never raises an error",
 )
 def test_no_tasks_of_a_rich_bolt() -> None:
     builder = TopologyBuilder()
@@ -66,7 +66,9 @@ def test_no_tasks_of_a_rich_bolt() -> None:
 
 
 @scenario(
-    "A basic bolt with no tasks is refused", "TopologyBuilderTest#testSetBasicBolt", "By create_topology, as above"
+    "A basic bolt with no tasks is refused",
+    "TopologyBuilderTest#testSetBasicBolt",
+    "create_topology reports it, as above",
 )
 def test_no_tasks_of_a_basic_bolt() -> None:
     builder = TopologyBuilder()
@@ -76,7 +78,9 @@ def test_no_tasks_of_a_basic_bolt() -> None:
         builder.create_topology()
 
 
-@scenario("A spout with no tasks is refused", "TopologyBuilderTest#testSetSpout", "By create_topology, as above")
+@scenario(
+    "A spout with no tasks is refused", "TopologyBuilderTest#testSetSpout", "create_topology reports it, as above"
+)
 def test_no_tasks_of_a_spout() -> None:
     builder = TopologyBuilder()
     builder.set_spout("spout", Words, 0)
@@ -87,7 +91,7 @@ def test_no_tasks_of_a_spout() -> None:
 @scenario(
     "Zero tasks by configuration",
     "NimbusClojurePortTest#testZeroExecutorOrTasks",
-    "A component has at least one task; theirs may have none. topology.tasks is Storm's and ignored",
+    "A component has at least one task; in Storm it may have none. Storm's setting topology.tasks is ignored",
 )
 async def test_zero_tasks(local_cluster: LocalCluster) -> None:
     builder = TopologyBuilder()
@@ -101,7 +105,7 @@ async def test_zero_tasks(local_cluster: LocalCluster) -> None:
 @scenario(
     "More tasks than slots: each component has as many as it declares",
     "NimbusClojurePortTest#testOverParallelismAssignment",
-    "One worker has them all, whatever topology.workers says",
+    "One worker has all tasks, whatever topology.workers says",
 )
 async def test_many_tasks(local_cluster: LocalCluster) -> None:
     feeder = FeederSpout("n")
@@ -117,9 +121,9 @@ async def test_many_tasks(local_cluster: LocalCluster) -> None:
 
 
 @scenario(
-    "A topology's name that cannot be used",
+    "A topology with an invalid name is refused",
     "NimbusClojurePortTest#testSubmitInvalid",
-    "No limit to tasks or workers: there are no slots",
+    "There is no limit to the number of tasks or workers, because there are no slots",
 )
 async def test_a_bad_name(local_cluster: LocalCluster) -> None:
     topology = word_counts(lambda counter: counter.shuffle_grouping("1"))
@@ -155,7 +159,7 @@ def test_duplicate_fields() -> None:
 @scenario(
     "Fields: size, get, index, contains, iteration",
     "FieldsTest#fieldIndexThrowsWhenOutOfBoundsTest",
-    "A sequence of Python's; an unknown name is a KeyError that lists the names",
+    "Fields is a Python sequence; an unknown name is a KeyError that lists the names",
 )
 def test_fields() -> None:
     fields = Fields("foo", "bar")

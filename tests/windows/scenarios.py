@@ -87,16 +87,17 @@ def section() -> str:
     every = [test.scenario for _, _, test in marked()]
     departing = sum(1 for one in every if one.why)
     head = (
-        f"{len(every)} scenarios from Storm's and JStorm's own tests of windows, with their numbers, told again for "
-        f"this project. In {len(every) - departing} the answer is theirs; in {departing} it is another, and the last "
-        f"column says why. This part of the page is made from the tests: `{WRITE}` writes it."
+        f"{len(every)} scenarios from Storm's and JStorm's own tests of windows, with the same numbers, written as "
+        f"tests of aiostorm. In {len(every) - departing} the result is the same as in the original; in {departing} it "
+        "differs, and the last column says why. A range such as 1–4 names the rows of a window, by number or by "
+        f"timestamp. This part of the page is generated: `{WRITE}` writes it from the tests."
     )
     lines = [
         TITLE,
         "",
         *wrap(head, 120),
         "",
-        "| scenario | source | Storm says | we say | why |",
+        "| scenario | original test | result there | result here | why it differs |",
         "|---|---|---|---|---|",
     ]
     for _, _, test in marked():

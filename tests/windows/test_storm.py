@@ -30,7 +30,7 @@ from .scenarios import scenario
 EXPIRE_EVENTS_THRESHOLD = 100
 """Storm's: so many rows are held before it looks which of them have expired."""
 
-HALF_OPEN = "Windows are [start, end), as JStorm's are"
+HALF_OPEN = "Windows are [start, end), as in JStorm"
 
 
 def seq(first: int, last: int | None = None) -> tuple[int, ...]:
@@ -51,9 +51,9 @@ def timed(
 
 
 @scenario(
-    "Count windows of 5 that slide by 2, 8 rows",
+    "Count windows of 5 rows, slide 2, 8 rows",
     "WindowManagerTest#testCountBasedWindow",
-    "1–2, 1–4, 2–6, 4–8; expired: 1; 2, 3",
+    "windows 1–2, 1–4, 2–6, 4–8; expired: 1; 2, 3",
 )
 def test_count_based_window() -> None:
     fired = counted(5, 2, seq(1, 8))
@@ -65,9 +65,9 @@ def test_count_based_window() -> None:
 @scenario(
     "100 rows at 1–100 ms, windows of 100 rows: nothing is dropped before the first watermark",
     "WindowManagerTest#testExpireThresholdWithWatermarkCountEvictionPolicy",
-    "at 100 one window of 1–100; they expire with the next watermark",
-    "one window of 1–100, with row 100; they are released with it",
-    "Count windows look at no times, and so wait for no watermark",
+    "at 100 one window of rows 1–100; these rows expire with the next watermark",
+    "one window of rows 1–100, when row 100 comes; these rows are released with it",
+    "Count windows do not use timestamps, so they do not wait for a watermark",
 )
 def test_expire_threshold_with_counts() -> None:
     windows = BufferedCounts(Counts(EXPIRE_EVENTS_THRESHOLD))
@@ -79,8 +79,8 @@ def test_expire_threshold_with_counts() -> None:
 @scenario(
     "100 rows at 1–100 ms, windows of 100 ms: nothing is dropped before the first watermark",
     "WindowManagerTest#testExpireThresholdWithWatermarkTimeEvictionPolicy",
-    "at 100 one window of 1–100; they expire at 201",
-    "at 100 a window of 1–99; 100 is in the next one, which fires at 201",
+    "at 100 one window of rows 1–100; these rows expire at 201",
+    "at 100 one window of rows 1–99; row 100 is in the next window, which fires at 201",
     HALF_OPEN,
 )
 def test_expire_threshold_with_watermarks() -> None:
@@ -95,7 +95,7 @@ def test_expire_threshold_with_watermarks() -> None:
 
 
 @scenario(
-    "Processing time, 1 s: rows of a second ago are in no window, though they came last",
+    "Processing time, 1 s: rows with a time of one second ago are in no window, even if they came last",
     "WindowManagerTest#testTimeBasedWindow",
     "at +100 ms: 51–100, expired 1–50 and 101–200; at +200 ms: 51–100 and 201–300, new 201–300, expired none",
 )
@@ -115,7 +115,7 @@ def test_time_based_window() -> None:
 
 
 @scenario(
-    "Processing time, 100 ms, fired each 60 ms: 10 rows",
+    "Processing time, 100 ms, fired every 60 ms: 10 rows",
     "WindowManagerTest#testTimeBasedWindowExpiry",
     "+60 ms: 1–10; +120 ms: no window, 1–10 expire; +180 ms: nothing",
 )
@@ -130,7 +130,9 @@ def test_time_based_window_expiry() -> None:
 
 
 @scenario(
-    "Count windows of 3, 6 rows", "WindowManagerTest#testTumblingWindow", "1–3, 4–6; expired with the second: 1–3"
+    "Count windows of 3, 6 rows",
+    "WindowManagerTest#testTumblingWindow",
+    "windows 1–3, 4–6; expired with the second window: 1–3",
 )
 def test_tumbling_window() -> None:
     fired = counted(3, 3, seq(1, 6))
@@ -142,7 +144,7 @@ def test_tumbling_window() -> None:
 @scenario(
     "Event time, 20 ms, slide 10, watermarks 609, 631, 834, and a gap",
     "WindowManagerTest#testEventTimeBasedWindow",
-    "none; 1–3, 1–4, 4–5; 5–6, 6, 7–9; new and expired with each",
+    "none; 1–3, 1–4, 4–5; 5–6, 6, 7–9; each with its new and its expired rows",
 )
 def test_event_time_based_window() -> None:
     windows = BufferedWindows(Sliding(20, 10))
@@ -162,19 +164,19 @@ def test_event_time_based_window() -> None:
     "Count windows of 2 over rows at 10, 10, 11, 12, 12, 12, 12, 13, 14, 15 ms",
     "WindowManagerTest#testCountBasedTumblingWithSameEventTs",
     "1–2, 3–4, 5–6, 7–8, 9–10, at watermark 20",
-    "the same rows, each window with its last row",
-    "Count windows look at no times, and so wait for no watermark",
+    "the same rows; each window fires when its last row comes",
+    "Count windows do not use timestamps, so they do not wait for a watermark",
 )
 def test_count_based_tumbling_with_the_same_times() -> None:
     assert [one.get() for one in counted(2, 2, seq(1, 10))] == [seq(at, at + 1) for at in (1, 3, 5, 7, 9)]
 
 
 @scenario(
-    "The same rows, count windows of 5 that slide by 2",
+    "The same rows, count windows of 5 rows, slide 2",
     "WindowManagerTest#testCountBasedSlidingWithSameEventTs",
     "1–2, 1–4, 2–6, 4–8, 6–10, at watermark 20",
-    "the same rows, each window with its last row",
-    "Count windows look at no times, and so wait for no watermark",
+    "the same rows; each window fires when its last row comes",
+    "Count windows do not use timestamps, so they do not wait for a watermark",
 )
 def test_count_based_sliding_with_the_same_times() -> None:
     fired = counted(5, 2, seq(1, 10))
@@ -182,9 +184,9 @@ def test_count_based_sliding_with_the_same_times() -> None:
 
 
 @scenario(
-    "Out of order: 626, 632, 629; watermark 631",
+    "Rows out of order: 626, 632, 629; watermark 631",
     "WindowManagerTest#testEventTimeLag",
-    "1–3, 1–4, and 4, 5, 7 in the order of their coming",
+    "1–3, 1–4, and 4, 5, 7 in the order in which they came",
 )
 def test_event_time_lag() -> None:
     rows = [(1, 603), (2, 605), (3, 607), (4, 618), (5, 626), (6, 632), (7, 629), (8, 636)]
@@ -192,7 +194,7 @@ def test_event_time_lag() -> None:
     assert [one.get() for one in fired] == [seq(1, 3), seq(1, 4), (4, 5, 7)]
 
 
-@scenario("Rows beyond the watermark are in no window yet", "WindowManagerTest#testScanStop", "1–3, 1–4, 4–6")
+@scenario("Rows after the watermark are in no window yet", "WindowManagerTest#testScanStop", "1–3, 1–4, 4–6")
 def test_scan_stop() -> None:
     rows = [*zip(range(1, 11), (603, 605, 607, 618, 626, 629, 636, 637, 638, 639), strict=True)]
     fired = timed(BufferedWindows(Sliding(20, 10)), rows, 631)
@@ -214,11 +216,11 @@ def test_a_tuple_is_released_with_its_last_window() -> None:
 
 
 @scenario(
-    "Sliding windows by count over an aggregate: 3 rows, slide 1; 5 rows, slide 2",
+    "Sliding count windows with an aggregate: 3 rows, slide 1; 5 rows, slide 2",
     "JStorm SlidingCountWindows (code)#assignWindows",
-    "a row is in two windows: of 3 by 1 each gets 2 rows; of 5 by 2 row 4 is in [2, 7), [4, 9)",
-    "of 3 by 1: 0–2, 1–3, 2–4; of 5 by 2 row 4 is in [0, 5), [2, 7), [4, 9)",
-    "Theirs forgets windows if the size is more than twice the slide",
+    "a row is in two windows: with (3, 1) each window gets 2 rows; with (5, 2) row 4 is in [2, 7), [4, 9)",
+    "with (3, 1): 0–2, 1–3, 2–4; with (5, 2) row 4 is in [0, 5), [2, 7), [4, 9)",
+    "JStorm loses windows if the size is more than twice the slide",
 )
 def test_sliding_count_windows_of_jstorm() -> None:
     windows = count_windows(Counts(3, 1), Collect())
@@ -230,7 +232,7 @@ def test_sliding_count_windows_of_jstorm() -> None:
 @scenario(
     "Tumbling windows of 10 ms, rows at 1, 9, 10, 12",
     "JStorm EventTimeTrigger (code)#onElement",
-    "[0, 10) fires when the watermark is at its end, not at 9",
+    "[0, 10) fires when the watermark has reached its end, not at 9",
 )
 def test_tumbling_event_time_windows_of_jstorm() -> None:
     windows = PlainWindows(Tumbling(10), Collect())
@@ -241,9 +243,9 @@ def test_tumbling_event_time_windows_of_jstorm() -> None:
 
 
 @scenario(
-    "Sums over 30 rows, slide 10, kept by what is new and what has expired; means of three sums",
+    "Sums of 30 rows, slide 10, updated by the new and the expired rows; means of three sums",
     "JStorm SlidingWindowTopologyTest#testSlidingWindowTopology",
-    "of 1, 2, 3, …: 55, 210, 465, 765",
+    "for rows 1, 2, 3, …: 55, 210, 465, 765",
 )
 def test_sums_by_what_is_new_and_what_has_expired() -> None:
     total, sums = 0, []
@@ -257,11 +259,12 @@ def test_sums_by_what_is_new_and_what_has_expired() -> None:
 
 
 @scenario(
-    "300 rows, one each 100 ms; 5 s that slide by 3 s, lag 5 s",
+    "300 rows, one every 100 ms; windows of 5 s, slide 3 s, lag 5 s",
     "JStorm SlidingTupleTsTopologyTest#testSlidingTupleTsTopology",
-    "8 windows, ends at whole slides; the third is of rows 41–90",
-    "8 windows with `offset_ms=1_000`; the third is of rows 40–89",
-    "[start, end); and it is the starts that are aligned to the slide, which differs if the size is no multiple of it",
+    "8 windows that end at whole slides; the third has rows 41–90",
+    "8 windows with `offset_ms=1_000`; the third has rows 40–89",
+    "Windows are [start, end). Starts are aligned to the slide, not ends; this differs if the size is no "
+    "multiple of it",
 )
 def test_sliding_windows_by_the_tuples_time() -> None:
     base = 24 * 60 * 60 * 1_000
@@ -274,11 +277,11 @@ def test_sliding_windows_by_the_tuples_time() -> None:
 
 
 @scenario(
-    "How many words: 1,000 of them, slide 100",
+    "Count of words: windows of 1,000 words, slide 100",
     "JStorm TridentSlidingCountWindowTest#testTridentSlidingCountWindow",
     "100, 200, … 1,000, 1,000",
     "buffered: the same; incremental: 1,000, 1,000",
-    "In JStorm's way only full windows fire, as with its own SlidingCountWindows",
+    "Incremental windows are like JStorm's SlidingCountWindows: only full windows fire",
 )
 def test_counts_of_words() -> None:
     assert [len(one.get()) for one in counted(1_000, 100, seq(1, 1_200))] == [*range(100, 1_001, 100), 1_000, 1_000]
@@ -288,11 +291,11 @@ def test_counts_of_words() -> None:
 
 
 @scenario(
-    "Count windows: sizes and slides of -1, 0, 1, 5, 10, 100, 200, 500",
+    "Count windows with sizes and slides of -1, 0, 1, 5, 10, 100, 200, 500",
     "SlidingWindowTest#testWindowCount",
-    "below 1: refused; (5, 10): the last 5 of each 10; else the last `size` rows each `slide`",
+    "below 1: refused; (5, 10): the last 5 of every 10 rows; otherwise the last `size` rows every `slide` rows",
     "(5, 10) is refused; the rest is the same",
-    "A slide beyond the size leaves out rows without a word",
+    "A slide longer than the size leaves out rows without notice",
 )
 def test_sizes_of_count_windows() -> None:
     for size, slide in ((-1, 10), (10, -1), (0, 10), (10, 0), (0, 0), (-1, -1), (5, 10)):
@@ -306,11 +309,12 @@ def test_sizes_of_count_windows() -> None:
 
 
 @scenario(
-    "Windows by time: -1, 0, 1, 2, 5, 10, 20 s",
+    "Windows by time with sizes and slides of -1, 0, 1, 2, 5, 10, 20 s",
     "SlidingWindowTest#testTimeWindow",
-    "below 1: refused; (2, 5): 2 of each 5 s; else (end - size, end], ends at whole slides",
+    "below 1: refused; (2, 5): 2 s of every 5 s; otherwise (end - size, end], ends at whole slides",
     "(2, 5) is refused; [end - size, end), ends at whole slides with `offset_ms`",
-    "A slide beyond the size leaves out rows without a word; starts are aligned, not ends; [start, end)",
+    "A slide longer than the size leaves out rows without notice; starts are aligned, not ends; windows "
+    "are [start, end)",
 )
 def test_sizes_of_windows_by_time() -> None:
     for size_s, slide_s in ((-1, 10), (10, -1), (0, 10), (10, 0), (0, 0), (-1, -1), (2, 5)):
@@ -321,7 +325,9 @@ def test_sizes_of_windows_by_time() -> None:
 
 
 @scenario(
-    "Count windows of -1, 0, 1, 10, 250, 500", "TumblingWindowTest#testTumbleCount", "below 1: refused; else row by row"
+    "Count windows of -1, 0, 1, 10, 250, 500 rows",
+    "TumblingWindowTest#testTumbleCount",
+    "below 1: refused; otherwise each window has the next `size` rows",
 )
 def test_sizes_of_tumbling_count_windows() -> None:
     for size in (-1, 0):
@@ -336,8 +342,8 @@ def test_sizes_of_tumbling_count_windows() -> None:
 @scenario(
     "Tumbling windows of -1, 0, 1, 2, 5, 10 s, two spouts, lag 10 s",
     "TumblingWindowTest#testTumbleTime",
-    "below 1: refused; else (end - size, end]",
-    "below 1: refused; else [end - size, end)",
+    "below 1: refused; otherwise (end - size, end]",
+    "below 1: refused; otherwise [end - size, end)",
     HALF_OPEN,
 )
 def test_sizes_of_tumbling_windows() -> None:
@@ -364,7 +370,7 @@ def assert_whole_slides(size: int, slide: int) -> None:
 
 
 @scenario(
-    "What a window is: 9 rows; 10 rows by 2; 20 s; 50 s by 10 s",
+    "Length and slide of windows: 9 rows; 10 rows, slide 2; 20 s; 50 s, slide 10 s",
     "TridentWindowingTest#testWindowConfig",
     "length and slide: 9, 9; 10, 2; 20,000, 20,000; 50,000, 10,000",
 )
@@ -390,7 +396,7 @@ def test_what_windows_are() -> None:
     "SlidingWindowCounterTest#testCounterWithSimulatedRuns",
     "3, 5, 2, 0, 1, 1, 0, 0 (2 slots) … 3, 14, 19, 32, 39, 53, 42, 40, 77, 670, 7653 (5 slots)",
     "the same, but no zeros",
-    "A window without rows does not fire; theirs says 0 once",
+    "A window without rows does not fire; Storm's counter emits 0 once",
 )
 def test_rolling_counts(slots: int, came: tuple[int, ...], counts: tuple[int, ...]) -> None:
     windows = buffered_windows(Sliding(slots * 60, 60))

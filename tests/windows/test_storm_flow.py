@@ -63,9 +63,9 @@ async def cluster() -> AsyncIterator[LocalCluster]:
 
 
 @scenario(
-    "The same as a topology: a bolt of sums, and one of the means of three",
+    "The same sums and means as a topology: a bolt for the sums, and one for the means of three sums",
     "JStorm SlidingWindowTopologyTest#testSlidingWindowTopology",
-    "of 1, 2, 3, …: 55, 210, 465, 765; means of whole numbers",
+    "for rows 1, 2, 3, …: 55, 210, 465, 765; means are whole numbers",
     "55, 210, 465, 765; means are floats",
     "Mean is the arithmetic mean",
 )
@@ -84,8 +84,8 @@ async def test_a_topology_of_sums_and_means() -> None:
     "A timestamp field that no input has",
     "WindowedBoltExecutorTest#testExecuteWithoutTs",
     "IllegalArgumentException at the first tuple",
-    "TopologyError when it is built, with component and field",
-    "What can be seen before anything runs is told then",
+    "TopologyError when the topology is built, with component and field",
+    "Mistakes that can be found before anything runs are reported then",
 )
 def test_a_field_that_is_not_there() -> None:
     with pytest.raises(TopologyError, match="'windows': timestamp: numbers has no field 'when'; there are: value, ts"):
@@ -93,11 +93,11 @@ def test_a_field_that_is_not_there() -> None:
 
 
 @scenario(
-    "A late stream, and no timestamp",
+    "A late stream without a timestamp",
     "WindowedBoltExecutorTest#testPrepareLateTupleStreamWithoutTs",
-    "IllegalArgumentException when it is prepared",
-    "TopologyError when it is built",
-    "As above",
+    "IllegalArgumentException when the bolt is prepared",
+    "TopologyError when the topology is built",
+    "As in the row above",
 )
 def test_a_late_stream_without_a_timestamp() -> None:
     with pytest.raises(TopologyError, match="give timestamp="):
@@ -105,11 +105,11 @@ def test_a_late_stream_without_a_timestamp() -> None:
 
 
 @scenario(
-    "A late stream that was configured, but not declared",
+    "A late stream that is configured but not declared",
     "WindowedBoltExecutorTest#testPrepareLateTupleStreamWithoutBuilder",
     "IllegalArgumentException: declare it with the builder",
-    "there is nothing to declare: `late=LatePolicy.STREAM` does it",
-    "One setting, not two that must agree",
+    "no declaration is needed: `late=LatePolicy.STREAM` is enough",
+    "One setting instead of two that must agree",
 )
 def test_a_late_stream_is_declared_by_itself() -> None:
     topology = built(WindowedBolt(Sliding(20, 10), Count(), timestamp="ts", late=LatePolicy.STREAM, late_stream="old"))
@@ -138,9 +138,9 @@ def each_row(_: Any) -> bool:
 @scenario(
     "603, 605, 607, 618, 626, 636, then 600: the late stream",
     "WindowedBoltExecutorTest#testLateTupleStreamEmitsSerializableTuple",
-    "600, as a copy of its tuple that can be sent to another worker; anchored to it; acked",
-    '600 as plain values: ((600,), 600, "s1", "default"); anchored to it; acked',
-    "A row needs no class of ours on the other side",
+    "600, as a copy of its tuple that can be sent to another worker; anchored to the tuple; the tuple is acked",
+    '600 as plain values: ((600,), 600, "s1", "default"); anchored to the tuple; the tuple is acked',
+    "The receiver needs no class of aiostorm to read the row",
 )
 async def test_what_the_late_stream_gives(cluster: LocalCluster) -> None:
     bolt = WindowedBolt(
@@ -166,11 +166,12 @@ async def test_what_the_late_stream_gives(cluster: LocalCluster) -> None:
 
 
 @scenario(
-    "A tuple of a window with state: acked when it is in, once",
+    "A tuple of a window with state is acked once, when it is in the window",
     "PersistentWindowedBoltExecutorTest#testExecuteTuple",
-    "acked by `execute`: the window is in a state that is kept",
-    "acked when it is in its windows (incremental); with the last of them (buffered)",
-    "There is no kept state yet: what incremental windows hold is lost with the process, and it says so",
+    "acked by `execute`: the window is in durable state",
+    "incremental: acked when it is in its windows; buffered: acked when the last of its windows has fired",
+    "State is not durable yet: the content of incremental windows is lost with the process, which is "
+    "counted and logged",
 )
 async def test_when_a_tuple_is_acked(cluster: LocalCluster) -> None:
     class Rows(BufferedWindowBolt):
@@ -194,11 +195,11 @@ async def test_when_a_tuple_is_acked(cluster: LocalCluster) -> None:
 
 
 @scenario(
-    "A window and its slide are longer than messages may take",
+    "A window and its slide are longer than the message timeout",
     "WindowedBoltExecutor (code)#ensureDurationLessThanTimeout",
-    "IllegalArgumentException when it is prepared, if they are longer",
-    "TopologyError when it is built, if they are as long or longer; incremental windows may be",
-    "They keep no tuples: theirs are all buffered",
+    "IllegalArgumentException when the bolt is prepared, if they are longer",
+    "TopologyError when the topology is built, if they are as long or longer; allowed for incremental windows",
+    "Incremental windows keep no tuples; in Storm all windows are buffered",
 )
 def test_windows_longer_than_messages_may_take() -> None:
     class Rows(BufferedWindowBolt):
@@ -215,11 +216,11 @@ def test_windows_longer_than_messages_may_take() -> None:
 
 
 @scenario(
-    "A window by count that is longer than `topology.max.spout.pending`",
+    "A count window that is longer than `topology.max.spout.pending`",
     "WindowedBoltExecutor (code)#ensureCountLessThanMaxPending",
-    "IllegalArgumentException when it is prepared, if length and slide are more than one task may have pending",
-    "TopologyError when it is built, if the length is more than all tasks of its spouts may have pending together",
-    "Only what would never fire is refused; behind another bolt nobody can say",
+    "IllegalArgumentException when the bolt is prepared, if length and slide are more than one task may have pending",
+    "TopologyError when the topology is built, if the length is more than all tasks of its spouts may have pending",
+    "Only windows that would never fire are refused; behind another bolt this cannot be known",
 )
 def test_windows_longer_than_there_may_be_messages() -> None:
     class Rows(BufferedWindowBolt):
@@ -245,9 +246,9 @@ def test_windows_longer_than_there_may_be_messages() -> None:
 @scenario(
     "Three tuples of a window, counted by an aggregate",
     "WindowedProcessorBoltTest#testEmit",
-    "3, and a punctuation behind it on a stream of its own",
-    "3, and where it begins and ends; behind it a watermark, unseen",
-    "Windows behind go by watermarks: no tuples of ours are among the user's",
+    "3, then a punctuation on a stream of its own",
+    "3, with start and end of the window; then a watermark, which user code does not see",
+    "The next windows use watermarks: no tuples of the framework are among the user's tuples",
 )
 async def test_an_aggregate_of_three() -> None:
     done = await complete_topology(built(WindowedBolt(Counts(3), Count())), {"numbers": [(100, 0)] * 3})

@@ -61,7 +61,7 @@ FIELDS: Final = {
     StreamId("stores"): Fields("storeId", "storeName", "city"),
     StreamId("cities"): Fields("cityId", "cityName", "country"),
 }
-WHICH = "A field that several inputs have is named with its input: theirs takes the first value that is not null"
+WHICH = "A field that several inputs have is named with its input; Storm takes the first value that is not null"
 
 
 def joined(joins: Joins) -> Rows:
@@ -73,12 +73,12 @@ def which(joins: Joins) -> list[str]:
     return joins.problems({one.source: FIELDS[one.source] for one in joins.inputs})
 
 
-@scenario("One input is given as it is", "TestJoinBolt#testTrivial", "9 rows of 9")
+@scenario("One input is emitted unchanged", "TestJoinBolt#testTrivial", "9 rows of 9")
 def test_one_input() -> None:
     assert joined(Joins.of("orders", "orderId").select("orderId,userId,itemId,price")) == ORDERS
 
 
-@scenario("Fields inside of a mapping: outer.userId", "TestJoinBolt#testNestedKeys", "10 rows of 10")
+@scenario("Fields inside a mapping: outer.userId", "TestJoinBolt#testNestedKeys", "10 rows of 10")
 def test_nested_keys() -> None:
     read = {StreamId("users"): Fields("outer")}
     rows = [({"userId": number, "name": name, "city": city},) for number, name, city in USERS]
@@ -87,7 +87,7 @@ def test_nested_keys() -> None:
 
 
 @scenario(
-    "Users and stores by city, both cities selected",
+    "Users and stores joined by city, both cities selected",
     "TestJoinBolt#testProjection_FieldsWithStreamName",
     "6 rows of 5 fields, none null",
 )
@@ -103,10 +103,10 @@ def test_fields_with_the_name_of_their_input() -> None:
 
 
 @scenario(
-    "Users and their orders",
+    "Users joined with their orders",
     "TestJoinBolt#testInnerJoin",
-    "9 rows; `userId` is that of users",
-    "9 rows; `userId` alone is refused: users:userId or orders:userId?",
+    "9 rows; `userId` is the field of users",
+    "9 rows; `userId` alone is refused: write users:userId or orders:userId",
     WHICH,
 )
 def test_inner_join() -> None:
@@ -118,7 +118,7 @@ def test_inner_join() -> None:
     assert len(rows) == len(ORDERS)
 
 
-@scenario("Users, and their orders if there are", "TestJoinBolt#testLeftJoin", "12 rows")
+@scenario("Users, left join of their orders", "TestJoinBolt#testLeftJoin", "12 rows")
 def test_left_join() -> None:
     rows = joined(Joins.of("users", "userId").left_join("orders", "userId", "users").select("name,price"))
     assert len(rows) == 12
@@ -126,11 +126,11 @@ def test_left_join() -> None:
 
 
 @scenario(
-    "Orders, and users if there are: one order has no user",
+    "Orders, left join of users; one order has no user",
     "JoinBolt (code)#doLeftJoin",
     "the order without a user is left out",
     "it is kept, with None",
-    "SQL keeps it: a left join gives each row of the left",
+    "SQL keeps it: a left join keeps every row of the left input",
 )
 def test_left_join_without_a_key() -> None:
     joins = Joins.of("orders", "userId").left_join("users", "userId", "orders").select("orderId,name")
@@ -142,8 +142,8 @@ def test_left_join_without_a_key() -> None:
     "Right and full outer joins of users and stores",
     "JoinBolt (code)#doJoin",
     "RuntimeException: unsupported join type",
-    "6 rows; 10 rows: what has no partner with None",
-    "They are SQL's",
+    "6 rows; 10 rows; rows without a partner have None",
+    "Both are joins of SQL",
 )
 def test_right_and_full_join() -> None:
     first, columns = Joins.of("stores", "city"), "name,storeName"
@@ -153,9 +153,9 @@ def test_right_and_full_join() -> None:
 
 
 @scenario(
-    "Users, stores in their city, and the city of the store",
+    "Users joined with stores in their city, and with the city of the store",
     "TestJoinBolt#testThreeStreamInnerJoin",
-    "6 rows; `city` is that of users",
+    "6 rows; `city` is the field of users",
     "6 rows; `city` alone is refused",
     WHICH,
 )
@@ -173,8 +173,8 @@ def test_inner_join_of_three() -> None:
 @scenario(
     "Users, left join of stores, left join of cities by users or by stores",
     "TestJoinBolt#testThreeStreamLeftJoin_1, testThreeStreamLeftJoin_2",
-    "10 rows by users, 6 by stores: those without a store are left out",
-    "10 rows by either, those without a store with None",
+    "10 rows by users, 6 by stores: rows without a store are left out",
+    "10 rows in both cases; rows without a store have None",
     "SQL keeps rows without a key in a left join",
 )
 def test_left_join_of_three(prior: str, unknown: list[str]) -> None:

@@ -14,11 +14,11 @@ def timed(windows: RowsEachMs | MsEachRows, rows: list[tuple[int, int]], waterma
 
 
 @scenario(
-    "A window of the last 5 rows that fires once an hour: 100 rows",
+    "The last 5 rows, fired once an hour: 100 rows",
     "WindowManagerTest#testExpireThreshold",
-    "1–95 expire when 100 are held",
-    "1–95 are released at the hour, with the window of 96–100: so many rows are held until then",
-    "Which rows are the last ones is decided when the window fires, by their times",
+    "rows 1–95 expire when 100 rows are held",
+    "rows 1–95 are released after the hour, when the window of 96–100 fires; until then all rows are held",
+    "The times of the rows decide which are the last ones, when the window fires",
 )
 def test_expire_threshold() -> None:
     hour_ms = 3_600_000
@@ -32,10 +32,10 @@ def test_expire_threshold() -> None:
 
 
 @scenario(
-    "The last 3 rows, each 10 ms of event time: 603, 605, 607, 618, 626, 636, watermark 631; 665, 666, 667, 679, "
+    "The last 3 rows, every 10 ms of event time: 603, 605, 607, 618, 626, 636, watermark 631; 665, 666, 667, 679, "
     "watermark 674",
     "WindowManagerTest#testCountBasedWindowWithEventTs",
-    "1–3, 2–4, 3–5; then 4–6 three times over, 7–9",
+    "1–3, 2–4, 3–5; then 4–6 three times, 7–9",
     "1–3, 2–4, 3–5; then 4–6 once, 7–9",
     "A window without a new row does not fire again",
 )
@@ -52,7 +52,7 @@ def test_count_based_window_with_event_time() -> None:
 
 
 @scenario(
-    "The last 20 ms, each 3 rows: 603, 605, 607, 618, 625, 626, 629, 636, watermark 631; 665, 666, 667, 669, 679, "
+    "The last 20 ms, every 3 rows: 603, 605, 607, 618, 625, 626, 629, 636, watermark 631; 665, 666, 667, 669, 679, "
     "watermark 674",
     "WindowManagerTest#testCountBasedTriggerWithEventTs",
     "1–3, 3–6; then 9, 9–12",

@@ -58,7 +58,9 @@ def test_one_stream() -> None:
     assert tracker.run() == 105
 
 
-@scenario("And 104 behind them", "WaterMarkEventGeneratorTest#testTrackSingleStreamOutOfOrder", "105")
+@scenario(
+    "One stream at 100, 110, then 104; lag 5", "WaterMarkEventGeneratorTest#testTrackSingleStreamOutOfOrder", "105"
+)
 def test_one_stream_out_of_order() -> None:
     tracker = Tracker("s1")
     tracker.track("s1", 100, 110, 104)
@@ -68,7 +70,7 @@ def test_one_stream_out_of_order() -> None:
 @scenario(
     "Two streams: one at 110, then the other at 98",
     "WaterMarkEventGeneratorTest#testTrackTwoStreams",
-    "none while one is silent; 93",
+    "none while one stream is silent; then 93",
 )
 def test_two_streams() -> None:
     tracker = Tracker("s1", "s2")
@@ -78,7 +80,7 @@ def test_two_streams() -> None:
     assert tracker.run() == 93
 
 
-@scenario("Nothing has come", "WaterMarkEventGeneratorTest#testNoEvents", "no watermark")
+@scenario("No row has come", "WaterMarkEventGeneratorTest#testNoEvents", "no watermark")
 def test_nothing_has_come() -> None:
     assert Tracker("s1").run() is None
 
@@ -86,9 +88,9 @@ def test_nothing_has_come() -> None:
 @scenario(
     "Watermark 105; then 105, 106, 115 and 104",
     "WaterMarkEventGeneratorTest#testLateEvent",
-    "104 is late, 105 is not; 110",
-    "windows of 1 ms: the same; of 10 ms: 104 is not late, 99 is; 110",
-    "A tuple is late if all its windows have fired: what is still open takes it",
+    "104 is late, 105 is not; the watermark is then 110",
+    "windows of 1 ms: the same; of 10 ms: 104 is not late, 99 is; the watermark is then 110",
+    "A tuple is late only if all its windows have fired; a window that is still open takes it",
 )
 def test_a_late_row() -> None:
     tracker = Tracker("s1")
@@ -110,11 +112,11 @@ def late(assigner: Sliding, watermark: int, timestamps: Sequence[int]) -> list[i
 
 
 @scenario(
-    "A tuple without a time",
+    "A tuple without a timestamp",
     "WindowedBoltExecutorTest#testExecuteWithoutTs",
     "IllegalArgumentException: the worker ends",
-    "TimestampError: the tuple fails, the others and the task go on",
-    "One bad tuple is no reason to lose what is open",
+    "TimestampError: the tuple fails; the other tuples and the task continue",
+    "One bad tuple must not end the task and its open windows",
 )
 def test_a_row_without_a_time() -> None:
     windows = BufferedWindows(Sliding(20, 10))
@@ -124,7 +126,7 @@ def test_a_row_without_a_time() -> None:
 
 
 @scenario(
-    "603, 605, 607, 618, 626, 636; 20 ms by 10, lag 5",
+    "603, 605, 607, 618, 626, 636; windows of 20 ms, slide 10, lag 5",
     "WindowedBoltExecutorTest#testExecuteWithTs",
     "603–607; 603–618; 618, 626",
 )
@@ -139,9 +141,9 @@ def test_rows_with_a_time() -> None:
 
 
 @scenario(
-    "The same, a watermark after each, and then 600",
+    "The same rows, a watermark after each, and then 600",
     "WindowedBoltExecutorTest#testExecuteWithLateTupleStream",
-    "600 is late, and none of the others",
+    "only 600 is late",
 )
 def test_a_late_row_after_the_others() -> None:
     tracker, windows = Tracker("s1"), BufferedWindows(Sliding(20, 10))
@@ -156,11 +158,12 @@ def test_a_late_row_after_the_others() -> None:
 
 
 @scenario(
-    "MAX_TIMESTAMP_WITH_RATIO, 0.9: of ten inputs one is at 120, eight at 50, one has said nothing; [0, 100)",
+    "MAX_TIMESTAMP_WITH_RATIO, 0.9: of ten inputs one is at 120, eight at 50, one has sent nothing; [0, 100)",
     "JStorm WatermarkTriggerPolicy (code)#MAX_TIMESTAMP_WITH_RATIO",
-    "by its text (the greatest is past the end, 9 of 10 were heard) it fires; by its code not",
-    "it waits until nine are at 100",
-    "What eight inputs still bring for it must not be lost",
+    "by its documentation it fires (the greatest is past the end, 9 of 10 have sent something); by its "
+    "code it does not",
+    "it waits until nine inputs are at 100",
+    "Rows that eight inputs still send for this window must not be lost",
 )
 def test_a_share_of_the_inputs_has_passed_the_end() -> None:
     marks = Watermarks(range(10), policy=WatermarkPolicy.MAX_TIMESTAMP_WITH_RATIO, ratio=0.9)
@@ -181,8 +184,8 @@ def test_a_share_of_the_inputs_has_passed_the_end() -> None:
     "Watermark 50, then a row at 20; windows of 100 ms",
     "JStorm WindowedBoltExecutor (code)#execute",
     "late: it is behind the watermark",
-    "on time: [0, 100) is open; late when that has fired",
-    "A tuple is late if all its windows have fired: what is still open takes it",
+    "on time while [0, 100) is open; late when it has fired",
+    "A tuple is late only if all its windows have fired; a window that is still open takes it",
 )
 def test_a_row_behind_the_watermark_whose_window_is_open() -> None:
     windows = PlainWindows(Tumbling(100), Count())
@@ -197,7 +200,7 @@ def test_a_row_behind_the_watermark_whose_window_is_open() -> None:
     "JStorm TimeWindow (code)#intersects",
     "[0, 20); [30, 40) and [41, 51); the first fires at 20",
     "the same; the first fires at 21",
-    "A row at 20 may still come when the watermark is 20, and is in it",
+    "A row at 20 may still come when the watermark is 20, and belongs to the session",
 )
 def test_sessions_that_touch() -> None:
     windows = SessionWindows(Session(10), Count())
@@ -210,9 +213,9 @@ def test_sessions_that_touch() -> None:
 @scenario(
     "Sessions with a gap of 10 ms: rows at 0, 15 and 8",
     "JStorm WindowedBoltExecutor (code)#mergeSessionWindows",
-    "two that overlap, [0, 18) and [8, 25)",
+    "two overlapping sessions, [0, 18) and [8, 25)",
     "[0, 25)",
-    "A row that joins several sessions makes them one, as in Flink",
+    "A row that joins several sessions merges them, as in Flink",
 )
 def test_a_row_that_joins_two_sessions() -> None:
     windows = SessionWindows(Session(10), Count())
@@ -221,11 +224,11 @@ def test_a_row_that_joins_two_sessions() -> None:
 
 
 @scenario(
-    "A cache of 0 or -1 partitions of a window",
+    "A cache of 0 or -1 partitions of a window is created",
     "SimpleWindowPartitionCacheTest#testBuildInvalid1, testBuildInvalid2",
     "IllegalArgumentException",
-    "no cache; a limit of 0 or -1 rows or states is a WindowError",
-    "What does not fit into memory is not put on a disk: it fails with an error that says what to do",
+    "there is no cache; a limit of 0 or -1 rows or states is a WindowError",
+    "Rows that do not fit into memory are not written to disk: they fail, with an error that says what to do",
 )
 def test_limits_below_one() -> None:
     for limit in (0, -1):
@@ -236,11 +239,11 @@ def test_limits_below_one() -> None:
 
 
 @scenario(
-    "Room for 2, and 3 come",
+    "There is room for 2, and 3 come",
     "SimpleWindowPartitionCacheTest#testGet",
-    "2 is put into the store, 3 is there",
+    "2 is moved to the store, 3 is in the cache",
     "3 fails; 1 and 2 stay",
-    "No cache, as above",
+    "There is no cache, as in the row above",
 )
 def test_more_than_there_is_room_for() -> None:
     buffered = BufferedCounts(Counts(5), max_rows=2)
