@@ -16,17 +16,17 @@ BEGIN: Final = "<!-- tables of the comparison -->"
 END: Final = "<!-- end of the tables of the comparison -->"
 COLUMNS: Final = (
     "way",
-    "emit rate varies by",
-    "bolt's rate varies by",
-    "of what the bolt could do",
+    "variation of emit rate",
+    "variation of bolt rate",
+    "share of the bolt's capacity",
     "latency p50",
     "p99",
     "longest pause",
     "pauses ≥ 0.5 s",
     "transitions",
     "failed",
-    "done again",
-    "resident (growth)",
+    "executed again",
+    "resident memory (growth)",
 )
 
 
