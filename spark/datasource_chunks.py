@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..topology import is_batch
-from ..transport import ProtocolError, UnreadableError, UnsendableError, pack_value, unpack_value
+from ..transport import ProtocolError, UnreadableError, UnsendableError, batch_bytes, pack_value, unpack_value
 from .datasource_wire import MAX_CHUNK_BYTES
 from .errors import SparkSourceError
 from .needs import load
@@ -22,13 +22,16 @@ def cut(batch: Any, max_rows: int = 0) -> Iterator[tuple[Any, bytes]]:
         for begin in range(0, batch.num_rows, max_rows):
             yield from cut(batch.slice(begin, max_rows))
         return
-    data = bytes_of(batch)
-    if len(data) <= MAX_CHUNK_BYTES:
-        yield batch, data
-        return
+    size = batch_bytes(batch)  # less than it is packed, but known without a copy
+    if size <= MAX_CHUNK_BYTES:
+        data = bytes_of(batch)
+        size = len(data)
+        if size <= MAX_CHUNK_BYTES:
+            yield batch, data
+            return
     if batch.num_rows < 2:
         raise SparkSourceError(
-            f"a row of {len(data):,} bytes: at most {MAX_CHUNK_BYTES:,} travel at once. Leave its large values where "
+            f"a row of {size:,} bytes: at most {MAX_CHUNK_BYTES:,} travel at once. Leave its large values where "
             "they are, and send where that is"
         )
     half = batch.num_rows // 2
@@ -39,7 +42,7 @@ def cut(batch: Any, max_rows: int = 0) -> Iterator[tuple[Any, bytes]]:
 def bytes_of(batch: Any) -> bytes:
     """A batch for the wire. SparkSourceError for a column that cannot travel."""
     try:
-        return pack_value(batch)
+        return pack_value(batch, max_bytes=MAX_CHUNK_BYTES)
     except UnsendableError as error:
         raise SparkSourceError(str(error)) from error
 

@@ -63,6 +63,7 @@ from .segments import (
     unpack_segments,
 )
 from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
+from .sizes import batch_bytes
 from .tls import TlsFiles
 from .trade import FarTask, MessageCodec, joined
 from .values import pack_value, unpack_value
@@ -132,6 +133,7 @@ __all__ = [
     "UnreadableError",
     "UnsendableError",
     "WebSocketNetwork",
+    "batch_bytes",
     "check_exposure",
     "dial_blocking",
     "encode_pulse",

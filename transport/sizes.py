@@ -31,11 +31,11 @@ _most: tuple[int, int] = (MAX_ITEMS, MAX_FRAME_BYTES)
 """Values in a container, bytes in a value: of what is packed now. Nothing waits meanwhile."""
 
 
-def allow_for(max_items: int) -> tuple[int, int]:
+def allow_for(max_items: int, max_bytes: int = MAX_FRAME_BYTES) -> tuple[int, int]:
     """What may have more values than a frame may is for pieces. What held before: give it back to `allow`."""
     before = _most
-    if max_items != MAX_ITEMS:
-        allow((max_items, PIECEWISE_BYTES))
+    if max_items != MAX_ITEMS or max_bytes != MAX_FRAME_BYTES:
+        allow((max_items, max_bytes if max_items == MAX_ITEMS else PIECEWISE_BYTES))
     return before
 
 

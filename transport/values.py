@@ -30,6 +30,7 @@ import msgpack
 from ..actors import Ref
 from . import extensions as ext
 from .errors import UnreadableError, UnsendableError
+from .network import MAX_FRAME_BYTES
 from .records import advice, decode_enum, encode_enum, make_record, record_of
 from .scan import CHECKED_BYTES, MAX_DEPTH, MAX_ITEMS, scan
 from .sizes import allow, allow_for, check_length, check_size, check_sizes
@@ -46,9 +47,9 @@ WRONG: Final = (ValueError, TypeError, ArithmeticError, LookupError, RecursionEr
 """What decoding raises when bytes are wrong."""
 
 
-def pack_value(value: object, max_items: int = MAX_ITEMS) -> bytes:
-    """The bytes of a value. UnsendableError if it, or what it holds, has none, or if it is more values than that."""
-    before = allow_for(max_items)
+def pack_value(value: object, max_items: int = MAX_ITEMS, max_bytes: int = MAX_FRAME_BYTES) -> bytes:
+    """The bytes of a value. UnsendableError: it has none, is more values than that, or one of more bytes than that."""
+    before = allow_for(max_items, max_bytes)
     try:
         check_size(value)
         try:

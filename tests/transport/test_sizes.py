@@ -13,7 +13,7 @@ import pytest
 
 from aiostorm import register_record
 from aiostorm.topology import ColumnRows, Fields, Origin
-from aiostorm.transport import UnsendableError, batches, pack_value, unpack_value, values
+from aiostorm.transport import MAX_FRAME_BYTES, UnsendableError, batches, pack_value, unpack_value, values
 from aiostorm.transport.scan import MAX_ITEMS
 from aiostorm.transport.segments import MAX_ROW_BYTES, split_items
 
@@ -168,3 +168,12 @@ def test_types_that_are_not_sent_are_refused_whatever_their_size() -> None:
     for column in (unions, pa.array(["x" * 30], pa.string_view()), pa.array([["x" * SIZE]], pa.list_view(pa.string()))):
         with pytest.raises(UnsendableError, match=r"too large|column 'c' is "):
             pack_value(pa.record_batch({"c": column}))
+
+
+def test_a_way_that_is_not_made_of_frames_has_a_limit_of_its_own() -> None:
+    text = "x" * (2 * MAX_FRAME_BYTES)
+    assert unpack_value(pack_value(text, max_bytes=4 * MAX_FRAME_BYTES)) == text
+    with pytest.raises(UnsendableError, match="which takes 2,000,000 at once"):
+        pack_value(text, max_bytes=2_000_000)
+    with pytest.raises(UnsendableError, match="which takes 1,048,576 at once"):
+        pack_value(text)  # the limit holds for that one value alone
