@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from functools import cache
 
-from .source import FRONT_DOOR, Fault, Source, door_names, nodes, rooms
+from .source import FRONT_DOOR, Fault, Source, door_names, nodes, rooms, sub_packages
 from .tables import (
     LOOP_OWNERS,
     MACHINE_BANS,
@@ -175,7 +175,7 @@ def short_enough(source: Source) -> Iterator[Fault]:
 
 
 def doors_inside(source: Source) -> Iterator[Fault]:
-    """In a room: other rooms relatively and by their doors. An inner room is part of the room around it."""
+    """In a room: other rooms relatively, by their doors or those of their sub-packages."""
     depth = source.name.count("/")
     for node in nodes(source):
         if isinstance(node, ast.Import):
@@ -201,20 +201,21 @@ def _inside(source: Source, line: int, what: str) -> Fault:
 
 def _through_door(source: Source, node: ast.ImportFrom, module: str, depth: int) -> Iterator[Fault]:
     names = [alias.name for alias in node.names]
-    if node.level > depth + 1 or module not in rooms():
+    folder = module.replace(".", "/")
+    if node.level > depth + 1 or folder not in (*rooms(), *sub_packages()):
         where = "." * node.level + module
         fix = "names come by the door, `from ..room import name`; what a door does not give, its room may give"
         if not module:
             fix = f"nothing shared lives in {FRONT_DOOR}/; `from ..room import name`, not the room itself"
         yield Fault(source.name, node.lineno, f"`from {where} import {', '.join(names)}` goes past a door: {fix}")
         return
-    given = door_names(module)
+    given = door_names(folder)
     for name in names:
         if given is not None and name not in given:
             yield Fault(
                 source.name,
                 node.lineno,
-                f"{name} is not in __all__ of {module}/__init__.py: let the room give it first",
+                f"{name} is not in __all__ of {folder}/__init__.py: let it give the name first",
             )
 
 
@@ -223,9 +224,10 @@ def doors_at_front(source: Source) -> Iterator[Fault]:
     for node in nodes(source):
         if isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            parts = module.split(".") if node.level == 1 else module.split(".")[1:]
-            if (node.level == 1 or module.split(".")[0] == FRONT_DOOR) and parts[:1] and parts[0] in rooms():
-                if len(parts) > 1:
+            out = source.name.count("/")  # so many dots lead to the front door: from aiostorm/cli/ two
+            parts = module.split(".") if node.level == out else module.split(".")[1:]
+            if (node.level == out or module.split(".")[0] == FRONT_DOOR) and parts[:1] and parts[0] in rooms():
+                if len(parts) > 1 and "/".join(parts) not in sub_packages():
                     yield Fault(
                         source.name, node.lineno, f"past the door of {parts[0]}: `from .{parts[0]} import name`"
                     )

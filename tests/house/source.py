@@ -66,6 +66,19 @@ def rooms() -> tuple[str, ...]:
     return tuple(name for name in folders() if name not in NO_ROOMS)
 
 
+@cache
+def sub_packages() -> tuple[str, ...]:
+    """The folders inside rooms, and the one inside the front door."""
+    doors = (name.rpartition("/") for name in files() if name.count("/") == 2)
+    return tuple(
+        sorted(
+            folder
+            for folder, _, file in doors
+            if file == "__init__.py" and folder.split("/")[0] in (FRONT_DOOR, *rooms())
+        )
+    )
+
+
 def python_files(*tops: str) -> list[str]:
     """Python files below these top-level folders. Links are not followed: a file stands in its room once."""
     return [name for name in files() if name.endswith(".py") and name.split("/")[0] in tops]

@@ -312,11 +312,6 @@ TASK_MAKERS: Final = (
 )
 """Modules that may start asyncio tasks by hand. Patterns."""
 
-INNER_ROOMS: Final = (
-    "testing/simulation",  # a world of its own, with a name that users type: aiostorm.testing.simulation
-)
-"""Rooms are flat, but for these folders."""
-
 LOOP_OWNERS: Final = (*PROGRAMS, "spark/slot.py")
 """Programs: they may start an event loop (a slot is the program of a Spark task, alone in its process).
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from .source import FRONT_DOOR, door_names, rooms
+from .source import FRONT_DOOR, door_names, rooms, sub_packages
 
 HEAVY = (
     "aiohttp",
@@ -83,9 +83,9 @@ def test_help_loads_no_web_server():
     assert not unwanted, f"`aiostorm --help` loads {sorted(unwanted)}: import it in the command that needs it"
 
 
-@pytest.mark.parametrize("room", rooms())
+@pytest.mark.parametrize("room", [*rooms(), *sub_packages()])
 def test_door_gives_what_it_says(room: str):
-    door = importlib.import_module(f"{FRONT_DOOR}.{room}")
+    door = importlib.import_module(".".join([FRONT_DOOR, *room.removeprefix(f"{FRONT_DOOR}/").split("/")]))
     missing = [name for name in door_names(room) or () if not hasattr(door, name)]
     assert not missing, f"__all__ of {room} names {missing}, which it does not have"
 

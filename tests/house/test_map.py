@@ -9,8 +9,7 @@ from fnmatch import fnmatch
 
 import pytest
 
-from .source import FRONT_DOOR, ROOT, door_names, files, git, in_git, pyproject, rooms, source
-from .tables import INNER_ROOMS
+from .source import FRONT_DOOR, ROOT, door_names, files, git, in_git, pyproject, rooms, source, sub_packages
 
 HINT = "A new room is entered in every place that CONTRIBUTING.md lists under 'A new room'."
 
@@ -26,8 +25,11 @@ def test_every_top_level_folder_is_a_room_or_known():
 
 def test_map_of_the_wheel_is_the_rooms():
     table = pyproject()["tool"]["setuptools"]
-    all_rooms = [*rooms(), *INNER_ROOMS]
-    expected = {FRONT_DOOR: FRONT_DOOR} | {f"{FRONT_DOOR}.{room.replace('/', '.')}": room for room in all_rooms}
+    folders = [FRONT_DOOR, *rooms(), *sub_packages()]
+    expected = {
+        ".".join([FRONT_DOOR, *folder.removeprefix(FRONT_DOOR).strip("/").split("/")]).rstrip("."): folder
+        for folder in folders
+    }
     assert table["package-dir"] == expected, f"[tool.setuptools.package-dir] is not the rooms. {HINT}"
     assert table["packages"] == sorted(expected), (
         f"[tool.setuptools] packages is not the rooms, sorted: the wheel leaves out what is missing, silently. {HINT}"
@@ -70,7 +72,7 @@ def test_every_room_has_a_storey():
     assert storeys[-1] == ["actors"], "actors is the ground floor: it knows no Storm noun and imports no room"
 
 
-@pytest.mark.parametrize("room", rooms())
+@pytest.mark.parametrize("room", [*rooms(), *sub_packages()])
 def test_door_says_what_the_room_is_and_what_it_gives(room: str):
     door = source(f"{room}/__init__.py")
     assert ast.get_docstring(door.tree), f"{room}/__init__.py: begin with a docstring, the concept in one line"
@@ -85,13 +87,16 @@ def test_test_folders_are_not_taken_for_rooms():
     assert "tests/__init__.py" in files(), "without it pytest imports tests/topology/ as the module `topology`"
 
 
-def test_rooms_are_flat():
+def test_rooms_have_one_level_of_sub_packages():
     nested = [
         name
         for name in files()
-        if name.split("/")[0] in rooms() and name.count("/") > 1 and name.rpartition("/")[0] not in INNER_ROOMS
+        if name.split("/")[0] in rooms() and name.count("/") > 1 and name.rpartition("/")[0] not in sub_packages()
     ]
-    assert not nested, f"{nested}: a room has no folder inside, for the map would leave it out of the wheel"
+    assert not nested, (
+        f"{nested}: a folder inside a room is a sub-package with an __init__.py (its door), and has no folder inside: "
+        "the map would leave it out of the wheel"
+    )
 
 
 def test_front_door_holds_nothing_but_the_front_door():
