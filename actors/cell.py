@@ -27,10 +27,11 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+from ..runtime import AiostormError
 from .actor import Actor, maybe_await
 from .deathwatch import DeathWatch
 from .dispatcher import Stepper, call_as
-from .errors import ActorCancelledError, AiostormError, AskFailedError, KillTimeoutError, MailboxClosedError
+from .errors import ActorCancelledError, AskFailedError, KillTimeoutError, MailboxClosedError
 from .mailbox import Mailbox
 from .maker import Maker, kind_of
 from .messages import Begun, ChildEscalated, DeadLetter, Question, Stop, Terminated

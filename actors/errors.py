@@ -1,18 +1,8 @@
-"""The root of the error tree, and the kernel's own errors.
-
-Every error that aiostorm raises on purpose is an `AiostormError`; a message says what happened and what to do about it.
-"""
+"""The kernel's own errors."""
 
 from __future__ import annotations
 
-
-class AiostormError(Exception):
-    """Anything that aiostorm raises on purpose.
-
-    `final`: whoever failed with it is not started again, since that would not help. May be set on one error, too.
-    """
-
-    final: bool = False
+from ..runtime import AiostormError
 
 
 class MailboxClosedError(AiostormError):
@@ -37,11 +27,3 @@ class KillTimeoutError(AiostormError, TimeoutError):
 
 class ActorEscalatedError(AiostormError):
     """An actor failed more often than its restart policy allows; `__cause__` is the last failure."""
-
-
-class StoreError(AiostormError):
-    """A store cannot do it: the medium failed, is full, is used by another, or the blob is too large."""
-
-
-class SpawnError(AiostormError):
-    """A process cannot be started."""

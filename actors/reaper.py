@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from .stall import is_ours
+from ..runtime import is_ours
 
 
 class Reaper:

@@ -18,7 +18,8 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
-from .errors import AiostormError, AskTimeoutError, MailboxClosedError
+from ..runtime import AiostormError
+from .errors import AskTimeoutError, MailboxClosedError
 from .messages import Begun, Question, Reply
 
 if TYPE_CHECKING:

@@ -19,19 +19,17 @@ from contextvars import Context
 from types import TracebackType
 from typing import Any, Self
 
+from ..runtime import Clock, LoopClock, Rng, SystemRng, runs, runs_no_more
 from .actor import Actor
 from .cell import Cell
-from .clock import Clock, LoopClock
 from .deadlines import Deadlines
 from .dispatcher import Dispatcher
 from .errors import ActorEscalatedError, KillTimeoutError, MailboxClosedError
-from .forking import runs, runs_no_more
 from .mailbox import Mailbox
 from .messages import DeadLetter
 from .policy import Decision, Directive, RestartPolicy
 from .reaper import where
 from .ref import Ref, time_out
-from .rng import Rng, SystemRng
 
 log = logging.getLogger("aiostorm.actors")
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         Actor,
         ActorEscalatedError,
         ActorSystem,
-        AiostormError,
         AskFailedError,
         AskTimeoutError,
         Directive,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         running,
     )
     from .metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+    from .runtime import AiostormError
     from .tasks import ErrorReport
     from .topology import (
         DEAD_LETTER_STREAM,
@@ -105,11 +105,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "actors": "Actor ActorEscalatedError ActorSystem AiostormError AskFailedError AskTimeoutError Directive "
+    "actors": "Actor ActorEscalatedError ActorSystem AskFailedError AskTimeoutError Directive "
     "MailboxClosedError Ref RestartPolicy Terminated",
     "cluster": "LocalCluster RunningTopology State TopologyFailedError TopologyKilledError "
     "WorkerError cleanup_ctx lifespan running",
     "metrics": "ComponentMetrics TaskMetrics TopologyMetrics",
+    "runtime": "AiostormError",
     "tasks": "ErrorReport",
     "topology": "DEAD_LETTER_STREAM DEFAULT_STREAM AckValueSpout BasicBolt BasicCollector BatchCollector Bolt "
     "BoltCollector Component Config ConfigError EmitError Failure FailValueSpout Fields Grouping GroupingContext "

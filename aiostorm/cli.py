@@ -220,12 +220,12 @@ def run(
 def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_level: str, *, as_json: bool) -> int:
     import asyncio
 
-    from .actors import loop_factory
     from .cli_progress import LiveTable
     from .cli_report import as_json as json_text
     from .cli_report import as_text, pending_text
     from .cli_run import INTERRUPTED, exit_code
     from .cli_run import run as run_job
+    from .runtime import loop_factory
 
     try:
         factory = loop_factory(loop)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from .actors import AiostormError
+from .runtime import AiostormError
 
 Verdict = Literal["ok", "missing", "wrong"]
 

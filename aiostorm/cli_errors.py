@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from .actors import AiostormError
+    from .runtime import AiostormError
 
 
 class CommandError(click.ClickException):
@@ -29,8 +29,8 @@ class ExposedCommandError(CommandError):
 @contextlib.contextmanager
 def errors(*, debug: bool) -> Iterator[None]:
     """What a person did wrong becomes one message and exit code 2; Ctrl-C before anything ran, exit code 130."""
-    from .actors import AiostormError
     from .cluster import ControlError, TargetError
+    from .runtime import AiostormError
     from .topology import ConfigError
 
     try:

@@ -20,13 +20,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from .actors import AiostormError
 from .cli_pressure import paced_text
 from .cli_progress import Display, Rates, starting_text
 from .cli_report import Report, pending_text
 from .cli_signals import Interrupts
 from .cluster import LocalCluster, RunningTopology, State, TopologyFailedError
 from .metrics import TopologyMetrics
+from .runtime import AiostormError
 from .topology import Config, Topology
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from typing import Any, TextIO, cast
 
 import click
 
-from .actors import loop_factory
 from .cli_run import Spread
 from .cli_signals import Interrupts
 from .cli_start import taken
@@ -41,6 +40,7 @@ from .cluster import (
     WorkerOptions,
     work,
 )
+from .runtime import loop_factory
 from .transport import Credentials, Security, TlsFiles, open_network
 
 MAX_STDIN_BYTES = 1024

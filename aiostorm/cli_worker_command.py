@@ -106,7 +106,7 @@ def worker(
     **security: Any,
 ) -> None:
     """See `help`."""
-    from .actors import die_with_parent
+    from .runtime import die_with_parent
 
     child = die_with_parent() or click.get_current_context().obj is SPARE
     with errors(debug=debug):
@@ -127,7 +127,7 @@ def worker(
 @click.command(hidden=True)
 def spare() -> None:
     """Wait to be told what worker to be (see actors.SpareSpawner). All that a worker imports is imported by then."""
-    from .actors import die_with_parent
+    from .runtime import die_with_parent
 
     die_with_parent()
     import json

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from aiostorm import Bolt, Config, Fields, LocalCluster, Spout, Topology, TopologyBuilder
-from aiostorm.actors import loop_factory
+from aiostorm.runtime import loop_factory
 from aiostorm.windows import BufferedWindowBolt, Counts, JoinBolt, Time, Tumbling, WindowRows
 
 PENDING: Final = (10, 30, 100, 300, 1_000)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiostorm import BasicBolt, BasicCollector, Config, Fields, LocalCluster, Spout, Topology, TopologyBuilder, Tuple
-from aiostorm.actors import loop_factory
+from aiostorm.runtime import loop_factory
 
 from .clocking import quantiles
 

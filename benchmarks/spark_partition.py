@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiostorm import BasicBolt, LocalCluster, TopologyBuilder
-from aiostorm.actors import loop_factory
+from aiostorm.runtime import loop_factory
 from aiostorm.spark import SparkBatchSpout, SparkStreamSpout, make_session
 
 from .resident import MB, peak_rss_mb

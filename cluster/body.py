@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..actors import ActorSystem, Question, Stall
+from ..actors import ActorSystem, Question
 from ..backpressure import Backpressure
 from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
+from ..runtime import Stall
 from ..tasks import Activate, Deactivate, ErrorReport, GetResult, TaskActor, Wire, direct
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology
 from .crew import Crew

@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..actors import AiostormError, LoopClock
 from ..backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
+from ..runtime import AiostormError, LoopClock
 from ..topology import Config, ConfigError
 from ..transport import (
     MAX_FRAME_BYTES,

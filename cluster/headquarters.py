@@ -24,7 +24,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from ..actors import Actor, ActorSystem, Child, ChildLine, Ref, Spawner
+from ..actors import Actor, ActorSystem, Ref
+from ..runtime import Child, ChildLine, Spawner
 from ..transport import Network, Node, PeerLostError, PeerStarted
 from .messages import DRIVER, PARENT, GaveUp, Joined, Leaving, register
 from .scheduler import WorkerInfo

@@ -14,7 +14,8 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ..actors import ActorSystem, Clock, DeadLetter, Decision, Rng
+from ..actors import ActorSystem, DeadLetter, Decision
+from ..runtime import Clock, Rng
 from ..tasks import Wire, describe, direct
 from ..topology import Config, Segment, Topology
 from .body import Body, GaveUp, Part

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..actors import Stall
 from ..backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
 from ..metrics import ProgressMetrics, TaskMetrics, TimeMetrics
+from ..runtime import Stall
 from ..tasks import ErrorReport
 from ..transport import register_record
 from .idle import QuietReport

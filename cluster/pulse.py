@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ..actors import AiostormError
+from ..runtime import AiostormError
 from ..transport import BlockingConnection, Identity, Security, dial_blocking, encode_pulse
 from .messages import PARENT, WORKER
 from .worker_log import PULSE

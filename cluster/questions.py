@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ..actors import AiostormError, AskFailedError, AskTimeoutError
+from ..actors import AskFailedError, AskTimeoutError
+from ..runtime import AiostormError
 from ..transport import unpack_value
 from .errors import WorkerError
 from .idle import QuietReport

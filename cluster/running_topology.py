@@ -20,9 +20,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..actors import ActorEscalatedError, ActorSystem, Stall
+from ..actors import ActorEscalatedError, ActorSystem
 from ..backpressure import Backpressure
 from ..metrics import TopologyMetrics
+from ..runtime import Stall
 from ..tasks import ErrorReport, describe
 from ..topology import Config, ConfigError, Topology, cannot_keep
 from .body import Body, GaveUp, Part, WorkerStatus

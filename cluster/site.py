@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from ..actors import ChildLine, PythonSpawner, SpareSpawner, Spawner
+from ..runtime import ChildLine, PythonSpawner, SpareSpawner, Spawner
 from ..transport import Credentials, Network, Node, Security, TlsFiles, open_network
 from .leftovers import own_name, remove, sweep
 from .messages import PARENT, WORKER

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from ..actors import Stall, watch_stalls
+from ..runtime import Stall, watch_stalls
 
 log = logging.getLogger("aiostorm.cluster")
 

@@ -18,8 +18,9 @@ import contextlib
 import logging
 from typing import Any, Final
 
-from ..actors import AiostormError, AskFailedError, AskTimeoutError, Child, SpawnError
+from ..actors import AskFailedError, AskTimeoutError
 from ..metrics import TaskMetrics
+from ..runtime import AiostormError, Child, SpawnError
 from ..transport import PeerLostError
 from .body import WorkerStatus
 from .chief import Chief

@@ -32,7 +32,7 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-from ..actors import AiostormError
+from ..runtime import AiostormError
 from ..topology import ConfigError, Topology, TopologyBuilder, TopologyError
 
 DEFAULT_ATTRIBUTE = "topology"

@@ -29,7 +29,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ..actors import ActorSystem, AiostormError, Clock, Rng
+from ..actors import ActorSystem
+from ..runtime import AiostormError, Clock, Rng
 from ..transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
 from .duty import Builder, Duty, Loader, Steward, load
 from .messages import BUILDER, PARENT, STEWARD, Joined, Leaving, register

@@ -25,9 +25,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from ..actors import Stall
 from ..backpressure import Backpressure, PressureEvent
 from ..metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+from ..runtime import Stall
 from ..tasks import ErrorReport
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology, make_plan
 from .assignment import Assignment, settings_of

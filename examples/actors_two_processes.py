@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from aiostorm.actors import Actor, ActorSystem, ChildLine, PythonSpawner, Ref, Terminated, die_with_parent
+from aiostorm.actors import Actor, ActorSystem, Ref, Terminated
+from aiostorm.runtime import ChildLine, PythonSpawner, die_with_parent
 from aiostorm.transport import Node, WebSocketNetwork
 
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ..actors import SystemRng
+from ..runtime import SystemRng
 from ..transport import TlsFiles
 from .batch_feed import FetchOpener, Opener
 from .batch_loads import FetchedLoad, Load

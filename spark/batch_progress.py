@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from ..actors import DirectoryStore, StoreError
+from ..runtime import DirectoryStore, StoreError
 from .calls import SparkCalls
 from .errors import SparkSourceError
 from .partitions import Known, merged

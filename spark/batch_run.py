@@ -17,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
-from ..actors import LoopClock
+from ..runtime import LoopClock
 from ..topology import Progress, SpoutCollector, TopologyContext
 from .batch_feed import Feed, closed
 from .batch_loads import Piece

@@ -16,8 +16,8 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ..actors import Child
 from ..cluster import CHILD_LEASE_S, PARENT, WORKER, WorkerOptions, work
+from ..runtime import Child
 from ..transport import Node, Security, open_network
 
 log = logging.getLogger("aiostorm.worker")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Final
 
-from ..actors import SystemRng
+from ..runtime import SystemRng
 from .datasource import FORMAT, Reading, Writing, reading, writing
 from .datasource_chunks import batch_of, cut, empty_of
 from .datasource_client import Caller, ChunkReader, ChunkWriter, Where

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Self, TypeVar
 
-from ..actors import SystemRng
+from ..runtime import SystemRng
 from ..transport import (
     AuthenticationError,
     BlockingConnection,

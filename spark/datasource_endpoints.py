@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..actors import SystemRng
+from ..runtime import SystemRng
 from ..transport import Credentials, CredentialsError, Security, new_token, parse_address
 from .errors import SparkSourceError
 

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..actors import SystemRng
+from ..runtime import SystemRng
 from ..transport import (
     Connection,
     ConnectionLostError,

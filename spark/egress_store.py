@@ -20,7 +20,7 @@ import zlib
 from collections import OrderedDict, deque
 from typing import Final, Protocol
 
-from ..actors import DirectoryStore, SystemRng
+from ..runtime import DirectoryStore, SystemRng
 from .egress_log import Size
 from .errors import SparkSourceError
 

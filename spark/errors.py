@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..actors import AiostormError
+from ..runtime import AiostormError
 
 
 class SparkUnavailableError(AiostormError):

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from typing import Any, Final, TypeVar
 
-from ..actors import LoopClock
+from ..runtime import LoopClock
 from .calls import SparkCalls, heard
 from .errors import SparkLostError
 from .needs import load

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from ..actors import SystemRng
+from ..runtime import SystemRng
 from ..topology import (
     Bolt,
     BoltCollector,

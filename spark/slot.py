@@ -32,8 +32,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..actors import Actor, ActorSystem, AiostormError, Child, ChildLine, PythonSpawner, Ref
+from ..actors import Actor, ActorSystem, Ref
 from ..cluster import WORKER, plain_line
+from ..runtime import AiostormError, Child, ChildLine, PythonSpawner
 from .slot_order import ANY_HOST, SlotOrder
 
 if TYPE_CHECKING:  # they take a second to load: the worker is started first

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..actors import AiostormError
+from ..runtime import AiostormError
 from .errors import SparkLostError
 from .needs import version
 from .sessions import SessionLease, alive, brief

@@ -15,7 +15,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ..actors import Actor, AiostormError, Child, ChildLine
+from ..actors import Actor
+from ..runtime import AiostormError, Child, ChildLine
 from ..transport import Node
 from .calls import SparkCalls
 from .slot_jobs import SlotJobs, SlotOutcome

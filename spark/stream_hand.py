@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..actors import AiostormError
+from ..runtime import AiostormError
 
 LOOK_S: Final = 0.5
 

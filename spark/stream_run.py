@@ -18,7 +18,7 @@ import logging
 from collections.abc import AsyncGenerator
 from typing import Any, Final
 
-from ..actors import AiostormError
+from ..runtime import AiostormError
 from ..topology import Failure, Progress, SpoutCollector
 from .batch_loads import Piece
 from .calls import SparkCalls

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from ..actors import SystemRng
+from ..runtime import SystemRng
 from ..topology import Bolt, BoltCollector, ColumnRows, ColumnsError, Segment, TopologyContext, TupleBatch, batch_of
 from .calls import SparkCalls
 from .errors import SinkError, SparkUnavailableError

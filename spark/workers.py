@@ -31,8 +31,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from ..actors import Child, ChildLine, Spawner
 from ..cluster import DRIVER, PARENT, LifeTimings, ProcessSite
+from ..runtime import Child, ChildLine, Spawner
 from ..transport import Credentials, ExposedError, Network, Node, Security
 from .beside import BesideSpawner
 from .calls import SparkCalls

@@ -5,7 +5,8 @@ It is called on the same instance: a new one would begin its source anew.
 
 from __future__ import annotations
 
-from ..actors import ActorEscalatedError, Clock, Directive, FailureHistory, RestartPolicy
+from ..actors import ActorEscalatedError, Directive, FailureHistory, RestartPolicy
+from ..runtime import Clock
 from ..topology import Config
 
 

@@ -14,7 +14,7 @@ import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Final
 
-from ..actors import AiostormError
+from ..runtime import AiostormError
 from .exits import UserExitError, is_of_program
 
 USER_ERRORS: Final = BaseException

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..acker import IdSource
-from ..actors import Clock, Inbox, Mailbox, Rng
+from ..actors import Inbox, Mailbox
+from ..runtime import Clock, Rng
 from ..topology import (
     ComponentSpec,
     Config,

@@ -20,7 +20,7 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-from ..actors import AiostormError
+from ..runtime import AiostormError
 
 
 class UserExitError(AiostormError):

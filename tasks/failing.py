@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..actors import AiostormError, Timer
+from ..actors import Timer
+from ..runtime import AiostormError
 from ..topology import (
     SYSTEM_COMPONENT,
     TICK_STREAM,

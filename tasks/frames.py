@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from traceback import StackSummary, TracebackException
 from typing import Final
 
-from ..actors import AiostormError
+from ..runtime import AiostormError
 
 PACKAGE: Final = __name__.partition(".")[0]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..actors import Clock
 from ..backpressure import SpoutPace
+from ..runtime import Clock
 from .bell import Bell
 
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from ..actors import Clock
 from ..metrics import TimeMetrics
+from ..runtime import Clock
 from ..windows import END_MS, TimeKeeper
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ..actors import AiostormError
+from ..runtime import AiostormError
 from .errors import WaitTimeoutError
 from .virtual_loop import VirtualTimeLoop
 from .waiting import pending_tasks
@@ -20,7 +20,7 @@ from .waiting import pending_tasks
 class SimClock:
     """The clock of the running virtual loop. Seconds everywhere.
 
-    `now()` and `monotonic()` read what components read (see `aiostorm.actors.Clock`).
+    `now()` and `monotonic()` read what components read (see `aiostorm.runtime.Clock`).
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..actors import AiostormError
+from ..runtime import AiostormError
 
 if TYPE_CHECKING:
     from .tracked import FailedMessage

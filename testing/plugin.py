@@ -209,7 +209,7 @@ def _virtual_loop(item: pytest.Item) -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 def _real_loops() -> LoopFactories:
-    from ..actors import loop_factory
+    from ..runtime import loop_factory
 
     loops = {"asyncio": loop_factory("asyncio")}
     if importlib.util.find_spec("uvloop") is not None:

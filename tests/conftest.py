@@ -27,7 +27,7 @@ import pytest_asyncio
 from hypothesis import settings
 
 from aiostorm import LocalCluster
-from aiostorm.actors import Stall, StallWatch, is_virtual
+from aiostorm.runtime import Stall, StallWatch, is_virtual
 
 BLOCKED_LIMIT_S = 0.25
 SPARK_LIMIT_S = 300

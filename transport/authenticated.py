@@ -23,7 +23,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
-from ..actors import Clock, LoopClock, Rng, SystemRng
+from ..runtime import Clock, LoopClock, Rng, SystemRng
 from .authentication import NONCE_BYTES, REFUSED, RESEND_S, STEPS, Acceptor, Claim, Dialler, Identity
 from .complaints import Complaints
 from .credentials import Credentials

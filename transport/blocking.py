@@ -26,7 +26,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final, Self
 
-from ..actors import Rng, SystemRng
+from ..runtime import Rng, SystemRng
 from .addresses import TcpAddress, check_dialled, parse_address
 from .admission import PATH, UNIX_HOST
 from .authentication import NONCE_BYTES, REFUSED, STEPS, Claim, Dialler, Identity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ..actors import Clock
+from ..runtime import Clock
 
 _log = logging.getLogger(__name__)
 

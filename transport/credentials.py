@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn, Self
 
-from ..actors import Rng, SystemRng
+from ..runtime import Rng, SystemRng
 from .errors import CredentialsError
 
 TOKEN_BYTES: Final = 32

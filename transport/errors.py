@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..actors import AiostormError, MailboxClosedError
+from ..actors import MailboxClosedError
+from ..runtime import AiostormError
 
 
 class NetworkError(AiostormError, ConnectionError):

@@ -31,7 +31,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from ..actors import Clock
+from ..runtime import Clock
 from .alarm import Alarm
 from .authentication import check_identity
 from .complaints import Complaints

@@ -22,7 +22,7 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
-from ..actors import Clock, LoopClock, Rng, SystemRng
+from ..runtime import Clock, LoopClock, Rng, SystemRng
 from .complaints import Complaints
 from .courier import Source
 from .door import Door

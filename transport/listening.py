@@ -27,7 +27,7 @@ from typing import Final, cast
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
-from ..actors import LoopClock
+from ..runtime import LoopClock
 from .addresses import Address, TcpAddress, UnixAddress, check_exposure, is_loopback, parse_address
 from .admission import UNIX_HOST, Admission, AdmissionLimits, refusal
 from .bound_sockets import BoundSocket, bound_tcp, bound_unix

@@ -32,7 +32,8 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
-from ..actors import ActorSystem, AiostormError, Ref, Rng
+from ..actors import ActorSystem, Ref
+from ..runtime import AiostormError, Rng
 from .courier import Courier
 from .errors import NoSuchActorError, PeerLostError, ProtocolError
 from .link import Link, LinkTimings

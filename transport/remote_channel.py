@@ -16,7 +16,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..actors import AiostormError, DeathWatch, Ref
+from ..actors import DeathWatch, Ref
+from ..runtime import AiostormError
 from .remote_notes import TELL, ask_note, note
 from .remote_window import SentWindow
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..actors import DeathWatch, Ref, Rng, Terminated
+from ..actors import DeathWatch, Ref, Terminated
+from ..runtime import Rng
 from .errors import NotHereError
 from .remote_notes import MAX_NAME_BYTES
 

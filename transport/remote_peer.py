@@ -27,17 +27,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
-from ..actors import (
-    ActorSystem,
-    AiostormError,
-    AskFailedError,
-    DeadLetter,
-    MailboxClosedError,
-    Question,
-    Ref,
-    Rng,
-    Terminated,
-)
+from ..actors import ActorSystem, AskFailedError, DeadLetter, MailboxClosedError, Question, Ref, Terminated
+from ..runtime import AiostormError, Rng
 from .courier import Courier
 from .errors import NoSuchActorError, PeerLostError, ProtocolError, RemoteFailureError, UnsendableError
 from .payloads import PayloadKind, pack_payload

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from aiostorm import Config, LocalCluster
-from aiostorm.actors import loop_factory
+from aiostorm.runtime import loop_factory
 
 RECENT_S = 30.0
 """So long a death makes the next start of its worker wait (cluster/worker_life.py)."""

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from ...actors import MAX_BLOB_BYTES, StoreError, check_blob_name
+from ...runtime import MAX_BLOB_BYTES, StoreError, check_blob_name
 
 if TYPE_CHECKING:
     from .process import Process

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...actors import AiostormError
+from ...runtime import AiostormError
 
 
 class InvariantError(AiostormError, AssertionError):

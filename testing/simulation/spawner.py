@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
-from ...actors import Child, ChildLine, SpawnError, check_stdin
+from ...runtime import Child, ChildLine, SpawnError, check_stdin
 from .process import Process
 
 START_S: Final = 0.2

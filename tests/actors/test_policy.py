@@ -10,11 +10,11 @@ from aiostorm.actors import (
     ESCALATE_ON_FAILURE,
     RESUME_ON_FAILURE,
     STOP_ON_FAILURE,
-    AiostormError,
     Directive,
     FailureHistory,
     RestartPolicy,
 )
+from aiostorm.runtime import AiostormError
 
 ERROR = ValueError("x")
 

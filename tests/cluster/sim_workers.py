@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiostorm import LocalCluster, Topology
-from aiostorm.actors import ChildLine, Spawner
 from aiostorm.cluster import LifeTimings, WorkerOptions, work
 from aiostorm.cluster.duty import load
+from aiostorm.runtime import ChildLine, Spawner
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.testing.simulation.spawner import SimSpawner

@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from aiostorm.actors import ChildLine
 from aiostorm.cluster import LineBeats, MarkedFormatter, MarkedStream, Pulse, pulse
 from aiostorm.cluster.site import ProcessSite
 from aiostorm.cluster.worker_log import PULSE, WorkerLog
+from aiostorm.runtime import ChildLine
 
 
 def shown(text: str, caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:

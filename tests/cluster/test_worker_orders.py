@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from aiostorm import LocalCluster
-from aiostorm.actors import ActorSystem, AiostormError
+from aiostorm.actors import ActorSystem
 from aiostorm.cluster import TargetError
 from aiostorm.cluster.duty import Duty, shape_of
 from aiostorm.cluster.messages import BUILDER, PARENT, STEWARD, GaveUp, Load, Look, Trouble
 from aiostorm.cluster.targets import is_named, load_topology
+from aiostorm.runtime import AiostormError
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import Node, NoSuchActorError, PayloadKind

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aiostorm import Config, LocalCluster
-from aiostorm.actors import loop_factory
+from aiostorm.runtime import loop_factory
 
 from . import load
 

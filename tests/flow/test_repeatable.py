@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aiostorm import BasicBolt, Config, Fields, LocalCluster, Spout, TopologyBuilder
-from aiostorm.actors.stall import is_ours
+from aiostorm.runtime.stall import is_ours
 
 TESTS = str(Path(__file__).parent.parent)
 CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")

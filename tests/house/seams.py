@@ -20,7 +20,7 @@ from .source import Fault, Source, nodes
 from .tables import HARMLESS, PATH_METHODS, SEAM_METHODS, SEAM_TYPES, SEAMS
 
 _INSTEAD = (
-    "Go through the seam (Clock, Rng, Store, Spawner of actors, Network of transport), "
+    "Go through the seam (Clock, Rng, Store, Spawner of runtime, Network of transport), "
     "or make this module one in tests/house/tables.py and say why"
 )
 

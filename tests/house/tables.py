@@ -77,23 +77,23 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     # What reaches outside the process, or makes two runs differ → the only modules that touch it. Patterns.
     # Time:
     "time": (
-        "actors/clock.py",  # the clock itself
-        "actors/stall.py",  # a thread that watches real time while the loop is stuck
+        "runtime/clock.py",  # the clock itself
+        "runtime/stall.py",  # a thread that watches real time while the loop is stuck
         "cluster/pulse.py",  # the same
         "aiostorm/cli_certs.py",  # certificates have dates; no loop runs there
         "spark/datasource_client.py",  # waits in an executor, where no loop runs
     ),
-    "datetime.datetime.now": ("actors/clock.py",),
+    "datetime.datetime.now": ("runtime/clock.py",),
     "datetime.datetime.utcnow": (),
     "datetime.datetime.today": (),
     "datetime.date.today": (),
     # Chance:
     "random": (
-        "actors/rng.py",
+        "runtime/rng.py",
         "testing/simulation/chance.py",  # every random choice of a simulated world, from its seed
     ),
-    "secrets": ("actors/rng.py",),
-    "os.urandom": ("actors/rng.py",),
+    "secrets": ("runtime/rng.py",),
+    "os.urandom": ("runtime/rng.py",),
     "os.getrandom": (),
     "uuid": ("transport/extensions.py",),  # makes the UUIDs that came
     "numpy.random": (),
@@ -147,15 +147,15 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "glob": (),
     "fileinput": (),
     "mmap": (),
-    "fcntl": ("actors/directory_store.py",),  # one store at a time has a directory
+    "fcntl": ("runtime/directory_store.py",),  # one store at a time has a directory
     "logging.FileHandler": (),
     "logging.handlers": (),
     # Processes, and what the system does for one (files and pipes, too):
     "os": (
-        "actors/directory_store.py",
-        "actors/forking.py",  # a forked child ends
-        "actors/lifeline.py",
-        "actors/spawner.py",
+        "runtime/directory_store.py",
+        "runtime/forking.py",  # a forked child ends
+        "runtime/lifeline.py",
+        "runtime/spawner.py",
         "cluster/pulse.py",  # writes past a loop that is stuck
         "cluster/control_folder.py",  # whose is this folder, and who may reach into it?
         "cluster/leftovers.py",  # which processes are no more
@@ -171,7 +171,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         *PROGRAMS,
     ),
     "subprocess": (
-        "actors/spawner.py",
+        "runtime/spawner.py",
         "spark/jvm_guard.py",  # outlives this process, to end a JVM that hangs
         "spark/java.py",  # asks a Java for its version
     ),
@@ -180,10 +180,10 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "multiprocessing": (),
     "concurrent.futures.ProcessPoolExecutor": (),
     "pty": (),
-    "ctypes": ("actors/lifeline.py",),  # prctl: Python does not give it
+    "ctypes": ("runtime/lifeline.py",),  # prctl: Python does not give it
     "signal": (
-        "actors/lifeline.py",
-        "actors/spawner.py",
+        "runtime/lifeline.py",
+        "runtime/spawner.py",
         "aiostorm/cli_signals.py",  # Ctrl-C
         "tasks/exits.py",  # asks who would have raised a SystemExit: user code, or the program's own handler
     ),
@@ -191,8 +191,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "threading": (
         "spark/batch_source.py",  # opened by whoever is first, in a thread
         "spark/push_server.py",  # closed while a thread waits for a connection
-        "actors/lifeline.py",  # waits for the parent's end, whatever the loop does
-        "actors/stall.py",
+        "runtime/lifeline.py",  # waits for the parent's end, whatever the loop does
+        "runtime/stall.py",
         "cluster/pulse.py",  # says that the process lives, while the loop is stuck
         "cluster/worker_log.py",  # the name of the thread that prints: a blocking component's
         "spark/calls.py",  # what blocks in the JVM
@@ -203,7 +203,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "spark/stream_session.py",  # the same
     ),
     "concurrent.futures": (
-        "actors/directory_store.py",  # the disk is waited for in a thread
+        "runtime/directory_store.py",  # the disk is waited for in a thread
         "spark/parquet_whole.py",  # footers of a store far away, some at once, in a thread that waits for them
         "tasks/task.py",  # components with blocking=True run in threads
         "testing/simulation/loop.py",  # the type only: what is for a thread is done at once
@@ -254,7 +254,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "transport/bound_sockets.py",
         ),
     ),
-    "a process": (("subprocess_exec", "subprocess_shell"), ("actors/spawner.py",)),
+    "a process": (("subprocess_exec", "subprocess_shell"), ("runtime/spawner.py",)),
     "the disk": (
         (
             "hardlink_to",
@@ -271,7 +271,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "write_text",
         ),
         (
-            "actors/directory_store.py",
+            "runtime/directory_store.py",
             "cluster/control_folder.py",  # a folder of sockets
             "cluster/leftovers.py",  # sockets, and folders of them
             "cluster/site.py",  # a folder of sockets
@@ -295,7 +295,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "the loop's time": (
         (),  # `time` called on something that is called a loop
         (
-            "actors/clock.py",
+            "runtime/clock.py",
             "actors/deadlines.py",  # gives it back to the loop: call_at
             "testing/*",  # virtual time itself
             *PROGRAMS,

@@ -93,10 +93,10 @@ BAD = [
 ]
 
 GOOD = [
-    ("actors/clock.py", "import time\ntime.time()\nloop.time()"),
-    ("actors/rng.py", "import os\nos.urandom(8)"),
-    ("actors/directory_store.py", "import os, fcntl\nos.open(path, 0)\nopen(path)"),
-    ("actors/spawner.py", "import os, subprocess\nloop.subprocess_exec(f, subprocess.PIPE)\nos.killpg(1, 9)"),
+    ("runtime/clock.py", "import time\ntime.time()\nloop.time()"),
+    ("runtime/rng.py", "import os\nos.urandom(8)"),
+    ("runtime/directory_store.py", "import os, fcntl\nos.open(path, 0)\nopen(path)"),
+    ("runtime/spawner.py", "import os, subprocess\nloop.subprocess_exec(f, subprocess.PIPE)\nos.killpg(1, 9)"),
     ("testing/virtual_loop.py", "import selectors\nself.loop.time()"),
     ("aiostorm/cli_run.py", "import os\nfrom pathlib import Path\nPath(a).read_text()\nos.getcwd()\nloop.time()"),
     ("topology/config_layers.py", "from pathlib import Path\nPath(a).read_text()"),
@@ -121,7 +121,7 @@ def test_bites(text: str) -> None:
     assert all(fault.file == "cluster/a.py" and fault.line >= 1 and "Go through" in fault.message for fault in faults)
 
 
-@pytest.mark.parametrize("name", ["actors/clock.py", "actors/rng.py", "actors/stall.py"])
+@pytest.mark.parametrize("name", ["runtime/clock.py", "runtime/rng.py", "runtime/stall.py"])
 def test_a_seam_is_one_for_what_it_is_for(name: str) -> None:
     for text in ("open(path)", "import subprocess", "import socket", "import os\nos.fork()"):
         assert list(seams_only(Source.of(text, name))), text

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 import zlib
 
-from aiostorm.actors import Store
+from aiostorm.runtime import Store
 
 _RECORD = struct.Struct("!IQI")
 

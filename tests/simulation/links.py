@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from aiostorm.actors import StoreError
+from aiostorm.runtime import StoreError
 from aiostorm.testing.simulation import World, world_loop
 from aiostorm.testing.simulation.fleet import Fleet, FleetOutcome
 from aiostorm.testing.simulation.process import Process

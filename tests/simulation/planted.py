@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiostorm.acker import AckerActor, Acks, IdSource, Ledger, Pending, Verdict
-from aiostorm.actors import Lanes, LoopClock
+from aiostorm.actors import Lanes
 from aiostorm.cluster import RunningTopology
+from aiostorm.runtime import LoopClock
 from aiostorm.tasks import detached, lineage
 from aiostorm.tasks.account import Account
 from aiostorm.tasks.detaching import Detacher

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from aiostorm.actors import StoreError
+from aiostorm.runtime import StoreError
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.disk import SimStore
 from aiostorm.testing.simulation.process import Process

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm.actors import Child, ChildLine, SpawnError
+from aiostorm.runtime import Child, ChildLine, SpawnError
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.testing.simulation.spawner import SimSpawner

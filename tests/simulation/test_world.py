@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm.actors import LoopClock
+from aiostorm.runtime import LoopClock
 from aiostorm.testing import DeadlockError, TimeLimitError
 from aiostorm.testing.simulation import World, world_loop
 

@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from aiostorm import LocalCluster, RunningTopology, Topology, TopologyFailedError
-from aiostorm.actors import ChildLine, Spawner
 from aiostorm.cluster import WorkerError, WorkerOptions, work
 from aiostorm.cluster.crew import Crew
 from aiostorm.cluster.hosting import Hosting
+from aiostorm.runtime import ChildLine, Spawner
 from aiostorm.testing.simulation.process import Process
 from aiostorm.testing.simulation.spawner import SimSpawner
 from aiostorm.transport import Network, Node

@@ -15,9 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiostorm.acker import AckerActor
-from aiostorm.actors import Actor, ActorSystem, AiostormError
+from aiostorm.actors import Actor, ActorSystem
 from aiostorm.cluster.crew import Crew
 from aiostorm.cluster.hosting import Hosting
+from aiostorm.runtime import AiostormError
 from aiostorm.tasks import Activate, SpoutTask
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm.actors import AiostormError
+from aiostorm.runtime import AiostormError
 
 ROOT = Path(__file__).resolve().parents[2]
 """Where Spark finds pyspark_aiostorm.py: in an environment that has the wheel it is on the path anyway."""

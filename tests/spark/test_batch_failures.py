@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from aiostorm import LocalCluster, TopologyFailedError
-from aiostorm.actors import SystemRng
+from aiostorm.runtime import SystemRng
 from aiostorm.spark import SparkBatchSpout
 from aiostorm.spark.fetching import Fetching, TooLargeError, planned
 from aiostorm.spark.group_size import GROUP_BYTES, MAX_GROUP, GroupSize

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm.actors import AiostormError
+from aiostorm.runtime import AiostormError
 from aiostorm.testing import SimClock, VirtualTimeLoop, WaitTimeoutError
 
 

@@ -10,7 +10,8 @@ import os
 import signal
 from typing import Any
 
-from aiostorm.actors import Actor, ActorSystem, Ref, die_with_parent
+from aiostorm.actors import Actor, ActorSystem, Ref
+from aiostorm.runtime import die_with_parent
 from aiostorm.transport import Node, WebSocketNetwork
 
 

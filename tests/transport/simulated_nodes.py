@@ -7,7 +7,8 @@ import random
 from collections import Counter
 from typing import Any
 
-from aiostorm.actors import Actor, ActorSystem, AiostormError, AskTimeoutError, Terminated
+from aiostorm.actors import Actor, ActorSystem, AskTimeoutError, Terminated
+from aiostorm.runtime import AiostormError
 from aiostorm.testing.simulation import world_loop
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import Node, PeerLostError, SequenceLimits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiostorm.actors import AiostormError
+from aiostorm.runtime import AiostormError
 from aiostorm.transport import (
     MAX_BUFFERED_BYTES,
     MAX_FRAME_BYTES,

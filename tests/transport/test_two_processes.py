@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from aiostorm.actors import Actor, ActorSystem, Child, ChildLine, PythonSpawner, Ref
+from aiostorm.actors import Actor, ActorSystem, Ref
+from aiostorm.runtime import Child, ChildLine, PythonSpawner
 from aiostorm.transport import LinkTimings, Node, PeerLostError, WebSocketNetwork
 
 from .nodes import Watcher

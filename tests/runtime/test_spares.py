@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.actors import PythonSpawner, SpareSpawner
+from aiostorm.runtime import PythonSpawner, SpareSpawner
 
 from .test_spawner import PATIENCE_S, POSIX, Nursery
 
 SPARE = """
     import json, sys
-    from aiostorm.actors import die_with_parent
+    from aiostorm.runtime import die_with_parent
 
     die_with_parent()
     if sys.argv[1:] == ["spare"]:
@@ -38,7 +38,7 @@ async def _spare_there(spares: SpareSpawner) -> None:
 @pytest.mark.sockets
 async def test_a_spare_takes_the_place_of_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("aiostorm.actors.spares.AFTER_S", 0.05)
+    monkeypatch.setattr("aiostorm.runtime.spares.AFTER_S", 0.05)
     nursery = Nursery(tmp_path)
     processes = nursery.spawner(SPARE)
     assert isinstance(processes, PythonSpawner)

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.actors import DirectoryStore, Store, StoreError
+from aiostorm.runtime import DirectoryStore, Store, StoreError
 from aiostorm.testing import VirtualTimeLoop
 
 CALLS = ("open", "write", "fsync", "replace", "unlink", "ftruncate", "close")
@@ -129,7 +129,7 @@ async def test_one_at_a_time_uses_a_directory(tmp_path: Path) -> None:
                 await second.read("a")
         script = f"""
 import asyncio
-from aiostorm.actors import DirectoryStore, StoreError
+from aiostorm.runtime import DirectoryStore, StoreError
 try:
     asyncio.run(DirectoryStore({str(tmp_path)!r}).write("a", b"b"))
 except StoreError as error:

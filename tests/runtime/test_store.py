@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm.actors import DirectoryStore, Store, StoreError, check_blob_name
+from aiostorm.runtime import DirectoryStore, Store, StoreError, check_blob_name
 from aiostorm.testing import VirtualTimeLoop
 from aiostorm.testing.simulation import world_loop
 from aiostorm.testing.simulation.process import Process

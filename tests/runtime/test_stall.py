@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.actors import ActorSystem, Stall, StallWatch, watch_stalls
-from aiostorm.actors import stall as stall_module
+from aiostorm.actors import ActorSystem
+from aiostorm.runtime import Stall, StallWatch, watch_stalls
+from aiostorm.runtime import stall as stall_module
 
-from .people import Diary, Echo
+from ..actors.people import Diary, Echo
 
 LIMIT_S = 0.1
 heard: list[Stall] = []
@@ -58,7 +59,7 @@ async def test_it_names_the_line_and_the_asyncio_task_once_per_stall() -> None:
     assert stall.task == "/blocker"
     assert stall.blocked_s > LIMIT_S
     # The framework's call into user code is `receive`; what that calls is in the stack.
-    assert (stall.filename, stall.function) == (str(Path(__file__).with_name("people.py")), "receive")
+    assert (stall.filename, stall.function) == (str(Path(__file__).parents[1] / "actors" / "people.py"), "receive")
     assert "the line that is looked for" in stall.stack
     assert str(stall).startswith("/blocker has blocked the event loop for ")
     assert f"line {stall.lineno}, in receive: {stall.line}" in str(stall)
@@ -154,7 +155,7 @@ async def test_what_keeps_the_interpreter_s_lock_is_reported_though_the_watch_co
 
 STOPPED = """
 import asyncio, time
-from aiostorm.actors import StallWatch
+from aiostorm.runtime import StallWatch
 
 async def compute():
     StallWatch(0.2, print).start()
@@ -216,9 +217,8 @@ def test_a_thread_does_not_outlive_its_loop() -> None:
 
 
 def test_whose_file_is_it() -> None:
-    package = Path(stall_module.__file__).parent
-    root = package.parent
-    assert stall_module.is_ours(str(package / "actor.py"))
+    root = Path(stall_module.__file__).parents[1]
+    assert stall_module.is_ours(str(root / "actors" / "actor.py"))
     assert stall_module.is_ours(asyncio.__file__)
     assert not stall_module.is_ours(f"{root}_plugins/bolt.py")
     assert not stall_module.is_ours(__file__)

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.actors import ChildLine, PythonSpawner, Spawner, SpawnError, die_with_parent
-from aiostorm.actors.lifeline import LIFELINE
-from aiostorm.actors.spawner import MAX_STDIN_BYTES, Lines
+from aiostorm.runtime import ChildLine, PythonSpawner, Spawner, SpawnError, die_with_parent
+from aiostorm.runtime.lifeline import LIFELINE
+from aiostorm.runtime.spawner import MAX_STDIN_BYTES, Lines
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and process groups")
 PATIENCE_S = 30
@@ -296,7 +296,7 @@ FAMILY = (
     CALL
     + """
 import asyncio, ctypes, os, sys, threading
-from aiostorm.actors import PythonSpawner, die_with_parent
+from aiostorm.runtime import PythonSpawner, die_with_parent
 
 def child(port, how):
     assert die_with_parent()
@@ -351,7 +351,7 @@ async def test_a_child_lives_on_when_the_thread_that_started_it_ends(nursery: Nu
         CALL
         + """
 import asyncio, sys, threading
-from aiostorm.actors import PythonSpawner, die_with_parent
+from aiostorm.runtime import PythonSpawner, die_with_parent
 _, port, who = sys.argv
 if who == "child":
     die_with_parent()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aiostorm.actors import LoopClock, SystemRng, is_virtual, loop_factory
+from aiostorm.runtime import LoopClock, SystemRng, is_virtual, loop_factory
 from aiostorm.testing import SimClock, VirtualTimeLoop
 
 

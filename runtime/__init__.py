@@ -1,0 +1,52 @@
+"""What actors stand on: time, chance, the event loop, files and processes. It imports no other package of ours.
+
+Everything that makes two runs differ is reached through here, so a simulation replaces these and controls the rest.
+
+clock.py            what time it is              store.py            the interface to what survives a crash
+rng.py              random numbers               directory_store.py  a store in a directory
+loops.py            uvloop or asyncio            spawner.py          the interface to child processes
+stall.py            who blocks the event loop    spares.py           processes that were started beforehand
+forking.py          what a fork must not do      lifeline.py         a child ends with its parent
+"""
+
+from .clock import Clock, LoopClock, is_virtual
+from .directory_store import DirectoryStore
+from .errors import AiostormError, SpawnError, StoreError
+from .forking import runs, runs_no_more
+from .lifeline import die_with_parent
+from .loops import loop_factory
+from .rng import Rng, SystemRng
+from .spares import SpareSpawner
+from .spawner import MAX_STDIN_BYTES, Child, ChildLine, PythonSpawner, Spawner, check_stdin
+from .stall import Stall, StallWatch, is_ours, watch_stalls
+from .store import MAX_BLOB_BYTES, Store, check_blob_name
+
+__all__ = [
+    "MAX_BLOB_BYTES",
+    "MAX_STDIN_BYTES",
+    "AiostormError",
+    "Child",
+    "ChildLine",
+    "Clock",
+    "DirectoryStore",
+    "LoopClock",
+    "PythonSpawner",
+    "Rng",
+    "SpareSpawner",
+    "SpawnError",
+    "Spawner",
+    "Stall",
+    "StallWatch",
+    "Store",
+    "StoreError",
+    "SystemRng",
+    "check_blob_name",
+    "check_stdin",
+    "die_with_parent",
+    "is_ours",
+    "is_virtual",
+    "loop_factory",
+    "runs",
+    "runs_no_more",
+    "watch_stalls",
+]
