@@ -77,7 +77,7 @@ def test_a_run_of_another_process_is_asked_and_updated(
 @pytest.mark.slow
 @pytest.mark.sockets
 def test_pressure_is_watched_until_the_end(aiostorm: Command, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiostorm.cli_control.WATCH_S", 0.3)
+    monkeypatch.setattr("aiostorm.cli.control.WATCH_S", 0.3)
     process = start("run", f"{JOBS}:endless", "-q", "--timeout", "4")
     process.until_out("under way")
     watched = aiostorm("pressure", "endless", "--watch", "--json")

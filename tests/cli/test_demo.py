@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from aiostorm import Config
-from aiostorm.cli_demo import topology
-from aiostorm.cli_progress import Silent
-from aiostorm.cli_report import Report
-from aiostorm.cli_run import Job, run
-from aiostorm.cli_signals import Interrupts
+from aiostorm.cli.demo import topology
+from aiostorm.cli.progress import Silent
+from aiostorm.cli.report import Report
+from aiostorm.cli.run import Job, run
+from aiostorm.cli.signals import Interrupts
 
 from .conftest import Command
 
@@ -16,7 +16,7 @@ def test_the_command(aiostorm: Command):
     outcome = aiostorm("demo", "--seconds", "0.1")
     assert outcome.code == 0
     assert outcome.err.startswith("A shop, for about 0.1 s.")
-    assert "aiostorm/cli_demo.py" in outcome.err
+    assert "aiostorm/cli/demo.py" in outcome.err
     assert outcome.out.startswith("orders paid             40\n")
     assert "demo-shop finished after" in outcome.out
     assert "aiostorm demo" in aiostorm("--help").out

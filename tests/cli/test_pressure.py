@@ -9,10 +9,10 @@ import time
 import pytest
 
 from aiostorm.backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
-from aiostorm.cli_pressure import SHOWN_EVENTS, as_document, as_text, duration, paced_text
-from aiostorm.cli_progress import PlainLines, Rates, live_table
-from aiostorm.cli_report import Report, as_json
-from aiostorm.cli_report import as_text as report_text
+from aiostorm.cli.pressure import SHOWN_EVENTS, as_document, as_text, duration, paced_text
+from aiostorm.cli.progress import PlainLines, Rates, live_table
+from aiostorm.cli.report import Report, as_json
+from aiostorm.cli.report import as_text as report_text
 from aiostorm.cluster import Told
 from aiostorm.metrics import TopologyMetrics
 

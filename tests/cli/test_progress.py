@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.cli_progress import LiveTable, PlainLines, Rates, Silent, choose_display, plain_line, starting_text
+from aiostorm.cli.progress import LiveTable, PlainLines, Rates, Silent, choose_display, plain_line, starting_text
 from aiostorm.cluster import WorkerStatus
 from aiostorm.metrics import ComponentMetrics, ProgressMetrics, TaskMetrics, TopologyMetrics
 

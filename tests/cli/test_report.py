@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.cli_report import Report, as_json, as_text, pending_text, plain, render, table
+from aiostorm.cli.report import Report, as_json, as_text, pending_text, plain, render, table
 from aiostorm.metrics import ComponentMetrics, ProgressMetrics, TaskMetrics, TimeMetrics, TopologyMetrics
 
 

@@ -13,10 +13,10 @@ from typing import Self
 import pytest
 
 from aiostorm import Config, __version__
-from aiostorm.cli_progress import PlainLines
-from aiostorm.cli_report import as_text
-from aiostorm.cli_run import Job, Spread, run
-from aiostorm.cli_signals import Interrupts
+from aiostorm.cli.progress import PlainLines
+from aiostorm.cli.report import as_text
+from aiostorm.cli.run import Job, Spread, run
+from aiostorm.cli.signals import Interrupts
 from aiostorm.cluster import ProcessSite
 
 from . import jobs

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.cli_start import taken
+from aiostorm.cli.start import taken
 from aiostorm.cluster import check_name
 from aiostorm.transport import CREDENTIALS_VARIABLE, Credentials
 

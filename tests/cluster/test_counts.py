@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, ClassVar
 
 from aiostorm import BasicBolt, BasicCollector, Config, LocalCluster, Spout, Topology, TopologyBuilder, Tuple
-from aiostorm.cli_report import Report
+from aiostorm.cli.report import Report
 from aiostorm.testing.simulation import World
 
 from .sim_workers import SimSite, with_workers

@@ -16,9 +16,9 @@ from pathlib import Path
 from rich.console import Console
 
 from aiostorm import Config, LocalCluster
-from aiostorm.cli_demo import topology
-from aiostorm.cli_pressure import paced_text
-from aiostorm.cli_progress import Rates, live_table
+from aiostorm.cli.demo import topology
+from aiostorm.cli.pressure import paced_text
+from aiostorm.cli.progress import Rates, live_table
 
 RUNS_S = 8.0
 WIDTH = 84

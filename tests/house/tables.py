@@ -70,7 +70,7 @@ MACHINES: Final = (
 MACHINE_BANS: Final = ("asyncio", "time", "threading", "concurrent", "socket", "random", "select", "selectors")
 """Imports no machine may have at run time (under TYPE_CHECKING they are only words)."""
 
-PROGRAMS: Final = ("aiostorm/__main__.py", "aiostorm/cli*.py")
+PROGRAMS: Final = ("aiostorm/__main__.py", "aiostorm/cli/*.py")
 """The command line is no part of what a simulation runs: it reads the user's files, and shows the time it took."""
 
 SEAMS: Final[dict[str, tuple[str, ...]]] = {
@@ -80,7 +80,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/clock.py",  # the clock itself
         "runtime/stall.py",  # a thread that watches real time while the loop is stuck
         "cluster/pulse.py",  # the same
-        "aiostorm/cli_certs.py",  # certificates have dates; no loop runs there
+        "aiostorm/cli/certs.py",  # certificates have dates; no loop runs there
         "spark/datasource_client.py",  # waits in an executor, where no loop runs
     ),
     "datetime.datetime.now": ("runtime/clock.py",),
@@ -101,7 +101,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "socket": (
         "spark/push_server.py",  # where executors bring partitions, read in threads
         "spark/pushing.py",  # runs in executors, where there is no aiostorm
-        "aiostorm/cli_doctor.py",  # can a port be opened here?
+        "aiostorm/cli/doctor.py",  # can a port be opened here?
         "transport/blocking.py",  # the end of a connection where no loop runs
         "transport/bound_sockets.py",
         "transport/listening.py",
@@ -136,7 +136,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "io.FileIO": (),
     "codecs.open": (),
     "tempfile": (
-        "aiostorm/cli_doctor.py",  # can there be temporary files?
+        "aiostorm/cli/doctor.py",  # can there be temporary files?
         "spark/java.py",  # a shim for one who has no home to write to
         "cluster/control_folder.py",  # where running topologies are found
         "cluster/site.py",  # a folder for the sockets of workers
@@ -184,7 +184,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "signal": (
         "runtime/lifeline.py",
         "runtime/spawner.py",
-        "aiostorm/cli_signals.py",  # Ctrl-C
+        "aiostorm/cli/signals.py",  # Ctrl-C
         "tasks/exits.py",  # asks who would have raised a SystemExit: user code, or the program's own handler
     ),
     # Threads:
@@ -247,7 +247,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "sock_connect",
         ),
         (
-            "aiostorm/cli_doctor.py",
+            "aiostorm/cli/doctor.py",
             "spark/push_server.py",
             "spark/pushing.py",
             "transport/listening.py",

@@ -98,7 +98,7 @@ GOOD = [
     ("runtime/directory_store.py", "import os, fcntl\nos.open(path, 0)\nopen(path)"),
     ("runtime/spawner.py", "import os, subprocess\nloop.subprocess_exec(f, subprocess.PIPE)\nos.killpg(1, 9)"),
     ("testing/virtual_loop.py", "import selectors\nself.loop.time()"),
-    ("aiostorm/cli_run.py", "import os\nfrom pathlib import Path\nPath(a).read_text()\nos.getcwd()\nloop.time()"),
+    ("aiostorm/cli/run.py", "import os\nfrom pathlib import Path\nPath(a).read_text()\nos.getcwd()\nloop.time()"),
     ("topology/config_layers.py", "from pathlib import Path\nPath(a).read_text()"),
     ("topology/a.py", "import random\ndef f(rng: random.Random) -> None: ..."),
     ("topology/a.py", "from random import Random\ndef f(rng: Random) -> None: ..."),

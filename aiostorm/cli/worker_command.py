@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from .cli_errors import errors
+from .errors import errors
 
 SPARE: Final = object()
 """Who runs `worker` as this was a spare before."""
@@ -106,13 +106,13 @@ def worker(
     **security: Any,
 ) -> None:
     """See `help`."""
-    from .runtime import die_with_parent
+    from ..runtime import die_with_parent
 
     child = die_with_parent() or click.get_current_context().obj is SPARE
     with errors(debug=debug):
-        from .cli_signals import Interrupts
-        from .cli_start import check_open_files, check_worker_name, take_credentials
-        from .cli_worker import log_here, look_in, options_of, run_worker, security_of
+        from .signals import Interrupts
+        from .start import check_open_files, check_worker_name, take_credentials
+        from .worker import log_here, look_in, options_of, run_worker, security_of
 
         take_credentials()
         check_worker_name(name)
@@ -127,13 +127,13 @@ def worker(
 @click.command(hidden=True)
 def spare() -> None:
     """Wait to be told what worker to be (see actors.SpareSpawner). All that a worker imports is imported by then."""
-    from .runtime import die_with_parent
+    from ..runtime import die_with_parent
 
     die_with_parent()
     import json
 
-    from . import cli_worker
-    from .transport import WebSocketNetwork
+    from ..transport import WebSocketNetwork
+    from . import worker as cli_worker
 
     ready = (cli_worker, WebSocketNetwork)
     told = sys.stdin.buffer.readline(MAX_ARGUMENTS_BYTES)

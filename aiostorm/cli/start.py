@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .cli_errors import CommandError
+from .errors import CommandError
 
 FILES = 32
 """A process of ours has so many open, at most, beside those for workers and of the user's code."""
@@ -17,7 +17,7 @@ _taken: dict[str, str] = {}
 
 def take_credentials() -> None:
     """Take the token out of the environment: neither user code nor the processes that it starts find it there."""
-    from .transport import CREDENTIALS_VARIABLE
+    from ..transport import CREDENTIALS_VARIABLE
 
     value = os.environ.pop(CREDENTIALS_VARIABLE, None)
     if value is not None:
@@ -45,7 +45,7 @@ def check_open_files(others: int) -> None:
 
 def check_title(name: str) -> None:
     """CommandError if a topology cannot be called so."""
-    from .cluster import check_name
+    from ..cluster import check_name
 
     try:
         check_name(name)
@@ -55,7 +55,7 @@ def check_title(name: str) -> None:
 
 def check_worker_name(name: str) -> None:
     """CommandError if a worker cannot be called so."""
-    from .transport import Identity
+    from ..transport import Identity
 
     try:
         Identity(name)

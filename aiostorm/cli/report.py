@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .metrics import ComponentMetrics, TopologyMetrics
-from .tasks import ErrorReport
+from ..metrics import ComponentMetrics, TopologyMetrics
+from ..tasks import ErrorReport
 
 if TYPE_CHECKING:
-    from .backpressure import Backpressure
+    from ..backpressure import Backpressure
 
 SHOWN_LINES = 20
 """Lines of one result that has no summary, and message ids and errors that are shown; JSON has them all."""

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from .cli_report import plain, printable, table
+from .report import plain, printable, table
 
 if TYPE_CHECKING:
-    from .backpressure import Backpressure, SpoutPacing, TaskPressure
-    from .cluster import Told
+    from ..backpressure import Backpressure, SpoutPacing, TaskPressure
+    from ..cluster import Told
 
 SHOWN_EVENTS = 10
 SHOWN_TASKS = 4

@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import __version__
-from .cli_certs import certs
-from .cli_control_command import pressure, update
-from .cli_demo_command import demo
-from .cli_errors import CommandError, errors
-from .cli_worker_command import debug_option, security_options, spare, worker
+from .. import __version__
+from .certs import certs
+from .control_command import pressure, update
+from .demo_command import demo
+from .errors import CommandError, errors
+from .worker_command import debug_option, security_options, spare, worker
 
 if TYPE_CHECKING:
-    from .cli_progress import Display
-    from .cli_report import Report
-    from .cli_run import Job
-    from .cli_signals import Interrupts
-    from .topology import Config, Topology
+    from ..topology import Config, Topology
+    from .progress import Display
+    from .report import Report
+    from .run import Job
+    from .signals import Interrupts
 
 _TARGET_HELP = """TARGET names a topology, or a function that makes one; ARGS are given to that function:
 
@@ -182,10 +182,10 @@ def run(
     """See `help`."""
     with errors(debug=debug):
         _check_spark(master, slots, py_files or ship, workers or remote_workers)
-        from .cli_progress import choose_display
-        from .cli_run import Job
-        from .cli_signals import Interrupts
-        from .cli_start import check_open_files, check_title, take_credentials
+        from .progress import choose_display
+        from .run import Job
+        from .signals import Interrupts
+        from .start import check_open_files, check_title, take_credentials
 
         take_credentials()
         check_open_files(workers + remote_workers)
@@ -200,15 +200,15 @@ def run(
         spread = None
         spark_settings: dict[str, str] = {}
         if master or spark_conf or any(hasattr(c.template, "spark_session") for c in topology.components.values()):
-            from .cli_spark import spark_settings_of
+            from .spark import spark_settings_of
 
             spark_settings = spark_settings_of(topology, master, spark_conf)
         if workers or remote_workers:
-            from .cli_worker import spread_of
+            from .worker import spread_of
 
             spread = spread_of(target, args, workers, remote_workers, listen, loop, log_level, **security)
         elif master:
-            from .cli_spark import spark_spread_of
+            from .spark import spark_spread_of
 
             given = (master, slots or 1, spark_settings, py_files, listen, loop, log_level)
             spread = spark_spread_of(target, args, *given, ship=ship, **security)
@@ -220,12 +220,12 @@ def run(
 def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_level: str, *, as_json: bool) -> int:
     import asyncio
 
-    from .cli_progress import LiveTable
-    from .cli_report import as_json as json_text
-    from .cli_report import as_text, pending_text
-    from .cli_run import INTERRUPTED, exit_code
-    from .cli_run import run as run_job
-    from .runtime import loop_factory
+    from ..runtime import loop_factory
+    from .progress import LiveTable
+    from .report import as_json as json_text
+    from .report import as_text, pending_text
+    from .run import INTERRUPTED, exit_code
+    from .run import run as run_job
 
     try:
         factory = loop_factory(loop)
@@ -273,8 +273,8 @@ def doctor(as_json: bool) -> None:
 
     Exit code 1 if something is wrong. What only a part needs (Spark, say) may be missing.
     """
-    from .cli_doctor import examine
-    from .cli_report import table
+    from .doctor import examine
+    from .report import table
 
     findings = examine()
     problem = any(finding.is_problem for finding in findings)
@@ -313,7 +313,7 @@ def show(
     with errors(debug=debug):
         import json
 
-        from .cli_report import plain, table
+        from .report import plain, table
 
         base = _load(target, args)[1].config if target is not None else None
         found = _settings(file, settings, base)
@@ -331,7 +331,7 @@ def schema() -> None:
     """Print the JSON Schema of the settings."""
     import json
 
-    from .topology import Config
+    from ..topology import Config
 
     click.echo(json.dumps(Config.model_json_schema(), indent=2))
 
@@ -342,7 +342,7 @@ def schema() -> None:
 def check(file: Path, debug: bool) -> None:
     """Check a YAML file: exit code 0 if it can be used, 2 with every mistake if not."""
     with errors(debug=debug):
-        from .topology import Config
+        from ..topology import Config
 
         found = Config.from_yaml(file)
         _say_ignored(found)
@@ -362,14 +362,14 @@ def _check_spark(master: str, slots: int | None, more: Any, workers: int) -> Non
 
 def _load(target: str, args: tuple[str, ...]) -> tuple[str, Topology]:
     """A name for it, and the topology."""
-    from .cluster import load_topology
+    from ..cluster import load_topology
 
     found, topology = load_topology(target, args)
     return found.default_name, topology
 
 
 def _settings(file: Path | None, settings: tuple[str, ...], base: Config | None) -> Config:
-    from .topology import Config
+    from ..topology import Config
 
     found = Config.load(file, overrides=settings, base=base)
     _say_ignored(found)
@@ -385,7 +385,7 @@ def _yaml(value: Any) -> str:
     """A value as it may stand in a YAML file."""
     import json
 
-    from .cli_report import plain
+    from .report import plain
 
     return value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from .runtime import AiostormError
+    from ..runtime import AiostormError
 
 
 class CommandError(click.ClickException):
@@ -29,9 +29,9 @@ class ExposedCommandError(CommandError):
 @contextlib.contextmanager
 def errors(*, debug: bool) -> Iterator[None]:
     """What a person did wrong becomes one message and exit code 2; Ctrl-C before anything ran, exit code 130."""
-    from .cluster import ControlError, TargetError
-    from .runtime import AiostormError
-    from .topology import ConfigError
+    from ..cluster import ControlError, TargetError
+    from ..runtime import AiostormError
+    from ..topology import ConfigError
 
     try:
         yield
@@ -52,8 +52,8 @@ def errors(*, debug: bool) -> Iterator[None]:
 
 def _refused(error: AiostormError) -> CommandError | None:
     """What cannot be done for the network's, the credentials' or Spark's sake; None: it is something else."""
-    from .spark import SparkUnavailableError, SparkWorkersError
-    from .transport import CredentialsError, ExposedError, NetworkError
+    from ..spark import SparkUnavailableError, SparkWorkersError
+    from ..transport import CredentialsError, ExposedError, NetworkError
 
     if isinstance(error, ExposedError):
         return ExposedCommandError(str(error))

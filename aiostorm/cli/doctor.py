@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from .runtime import AiostormError
+from ..runtime import AiostormError
 
 Verdict = Literal["ok", "missing", "wrong"]
 
@@ -117,7 +117,7 @@ def _private() -> None:
 
 
 def _spark() -> Iterator[Finding]:
-    from .spark import INSTALL_SPARK, PYSPARK_VERSIONS, find_java
+    from ..spark import INSTALL_SPARK, PYSPARK_VERSIONS, find_java
 
     pyspark = _package("pyspark", f"{INSTALL_SPARK}: sources and sinks of Spark")
     if pyspark.verdict == "ok":

@@ -20,18 +20,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from .cli_pressure import paced_text
-from .cli_progress import Display, Rates, starting_text
-from .cli_report import Report, pending_text
-from .cli_signals import Interrupts
-from .cluster import LocalCluster, RunningTopology, State, TopologyFailedError
-from .metrics import TopologyMetrics
-from .runtime import AiostormError
-from .topology import Config, Topology
+from ..cluster import LocalCluster, RunningTopology, State, TopologyFailedError
+from ..metrics import TopologyMetrics
+from ..runtime import AiostormError
+from ..topology import Config, Topology
+from .pressure import paced_text
+from .progress import Display, Rates, starting_text
+from .report import Report, pending_text
+from .signals import Interrupts
 
 if TYPE_CHECKING:
-    from .backpressure import Backpressure
-    from .cluster import ControlSocket, Site
+    from ..backpressure import Backpressure
+    from ..cluster import ControlSocket, Site
 
 log = logging.getLogger("aiostorm.cli")
 
@@ -216,7 +216,7 @@ class _Session:
         await asyncio.sleep(0)  # `submit` is under way now: what fails while it starts can be looked at
         self._running = self._cluster.topologies.get(self._job.name)
         if self._job.control and self._running is not None:
-            from .cluster import ControlSocket
+            from ..cluster import ControlSocket
 
             self._control = ControlSocket(self._running)
             self._serving = group.create_task(self._control.serve())

@@ -52,10 +52,10 @@ def certs() -> None:
 @_force
 def init(directory: Path, cluster: str, days: int, force: bool) -> None:
     """Make the cluster's CA and its token in DIR. With --force, all nodes need new files."""
-    from .transport import Credentials
+    from ..transport import Credentials
 
     def make() -> None:
-        from .transport import new_authority
+        from ..transport import new_authority
 
         credentials = Credentials.new(cluster)
         authority = new_authority(cluster, time.time(), days)
@@ -99,10 +99,10 @@ def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: b
     The certificate says what the node may be: others believe it in no other role. It is also for localhost, 127.0.0.1
     and ::1, by which processes of one machine reach one another.
     """
-    from .transport import Credentials, Secret, read_private
+    from ..transport import Credentials, Secret, read_private
 
     def make() -> None:
-        from .transport import new_certificate
+        from ..transport import new_certificate
 
         credentials = Credentials.from_file(directory / _CREDENTIALS)
         ca = (directory / _CA_CERTIFICATE).read_bytes()
@@ -138,7 +138,7 @@ def _words(roles: tuple[str, ...]) -> list[str]:
 
 
 def _told(make: Callable[[], None]) -> None:
-    from .transport import CredentialsError
+    from ..transport import CredentialsError
 
     try:
         make()

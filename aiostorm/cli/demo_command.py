@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-TARGET: Final = "aiostorm.cli_demo"
+TARGET: Final = "aiostorm.cli.demo"
 
 WORDS: Final = """\
 A shop, for about {seconds:g} s. Orders come as fast as they are taken; payments take 4 ms each. Look at

@@ -20,10 +20,7 @@ from typing import Any, TextIO, cast
 
 import click
 
-from .cli_run import Spread
-from .cli_signals import Interrupts
-from .cli_start import taken
-from .cluster import (
+from ..cluster import (
     CHILD_LEASE_S,
     LEASE_S,
     LEAVE_S,
@@ -40,8 +37,11 @@ from .cluster import (
     WorkerOptions,
     work,
 )
-from .runtime import loop_factory
-from .transport import Credentials, Security, TlsFiles, open_network
+from ..runtime import loop_factory
+from ..transport import Credentials, Security, TlsFiles, open_network
+from .run import Spread
+from .signals import Interrupts
+from .start import taken
 
 MAX_STDIN_BYTES = 1024
 

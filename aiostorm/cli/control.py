@@ -17,11 +17,11 @@ from typing import Any
 
 import click
 
-from .cli_pressure import as_document, as_text
-from .cli_report import plain
-from .cluster import Ask, ControlError, Found, Told, Update, Updated, ask, find
-from .topology import Config
-from .transport import Security, open_network
+from ..cluster import Ask, ControlError, Found, Told, Update, Updated, ask, find
+from ..topology import Config
+from ..transport import Security, open_network
+from .pressure import as_document, as_text
+from .report import plain
 
 WATCH_S = 1.0
 

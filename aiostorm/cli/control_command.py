@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from .cli_errors import CommandError, errors
-from .cli_worker_command import debug_option
+from .errors import CommandError, errors
+from .worker_command import debug_option
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -39,7 +39,7 @@ def update(name: str, settings: tuple[str, ...], file: Path | None, as_json: boo
     with errors(debug=debug):
         if not settings and file is None:
             raise CommandError("nothing to change: give -c KEY=VALUE, or --config FILE")
-        from .cli_control import run_update
+        from .control import run_update
 
         run_update(name, settings, file, as_json=as_json)
 
@@ -55,6 +55,6 @@ def pressure(name: str, as_json: bool, watch: bool, debug: bool) -> None:
     Which components are full, which of their tasks are blocked, which spouts wait how long and why, what happened last.
     """
     with errors(debug=debug):
-        from .cli_control import run_pressure
+        from .control import run_pressure
 
         run_pressure(name, as_json=as_json, watch=watch)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .topology import (
+from ..topology import (
     BasicBolt,
     BasicCollector,
     Bolt,
@@ -28,7 +28,7 @@ from .topology import (
     Tuple,
     spout,
 )
-from .windows import Combined, Count, Sum, Tumbling, WindowedBolt
+from ..windows import Combined, Count, Sum, Tumbling, WindowedBolt
 
 PER_SECOND: Final = 400
 """About so many orders a second are paid: what two tasks that take 4 ms each come to, and a little less."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .cli_run import Spread
-from .cluster import TargetError
-from .spark import SparkWorkers, agreed, let_win
-from .topology import Topology
+from ..cluster import TargetError
+from ..spark import SparkWorkers, agreed, let_win
+from ..topology import Topology
+from .run import Spread
 
 log = logging.getLogger("aiostorm.cli")
 
