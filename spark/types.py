@@ -23,8 +23,8 @@
 1. A null is a null, and None in a row. The time zone of the session changes nothing.
 2. Refused is what Arrow, Python or another worker has no form for: all such columns are named at once, each with what
    to write instead.
-3. All that is not refused travels to other workers, as columns and as rows (transport/batches.py has that table): so
-   types are nested at most 15 deep.
+3. All that is not refused travels to other workers, as columns and as rows (transport/codec/batches.py has that
+   table): so types are nested at most 15 deep.
 """
 
 from __future__ import annotations

@@ -8,17 +8,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .addresses import check_exposure, parse_address
-from .admission import AdmissionLimits
-from .arrivals import Arrivals
-from .authenticated import AuthenticatedConnection, AuthenticatedNetwork, Guarded
-from .authentication import Identity
-from .blocking import BlockingConnection
-from .blocking import dial as dial_blocking
-from .courier import Courier, Gatherer, Source
-from .credentials import VARIABLE as CREDENTIALS_VARIABLE
-from .credentials import Credentials, Secret, new_token, read_private
-from .credit import Allowance, Quota, shares
+from .codec.numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
+from .codec.payloads import PAYLOAD_HEADER_BYTES, PayloadKind, pack_bundle, pack_payload, unpack_all, unpack_payload
+from .codec.records import register_record
+from .codec.sizes import batch_bytes
+from .codec.values import pack_value, unpack_value
 from .errors import (
     AuthenticationError,
     ConnectionLostError,
@@ -37,22 +31,11 @@ from .errors import (
     UnreadableError,
     UnsendableError,
 )
-from .exchange import Exchange, PostOffice
-from .far_inbox import FarInbox
-from .first_caller import serve_callers
-from .headers import encode_pulse
-from .link import Link, LinkTimings
-from .links import Links
-from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
-from .node import Node
-from .numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
-from .opening import open_network
-from .payloads import PAYLOAD_HEADER_BYTES, PayloadKind, pack_bundle, pack_payload, unpack_all, unpack_payload
-from .records import register_record
-from .remote_notes import MAX_MESSAGE_BYTES
-from .remote_ref import RemoteRef
-from .security import Security
-from .segments import (
+from .exchange.arrivals import Arrivals
+from .exchange.credit import Allowance, Quota, shares
+from .exchange.exchange import Exchange, PostOffice
+from .exchange.far_inbox import FarInbox
+from .exchange.segments import (
     PIECE_BYTES,
     WHOLE_BYTES,
     PackedItems,
@@ -62,15 +45,32 @@ from .segments import (
     split_items,
     unpack_segments,
 )
-from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
-from .sizes import batch_bytes
-from .tls import TlsFiles
-from .trade import FarTask, MessageCodec, joined
-from .values import pack_value, unpack_value
+from .exchange.trade import FarTask, MessageCodec, joined
+from .link.courier import Courier, Gatherer, Source
+from .link.headers import encode_pulse
+from .link.link import Link, LinkTimings
+from .link.links import Links
+from .link.sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
+from .net.addresses import check_exposure, parse_address
+from .net.admission import AdmissionLimits
+from .net.authenticated import AuthenticatedConnection, AuthenticatedNetwork, Guarded
+from .net.authentication import Identity
+from .net.blocking import BlockingConnection
+from .net.blocking import dial as dial_blocking
+from .net.credentials import VARIABLE as CREDENTIALS_VARIABLE
+from .net.credentials import Credentials, Secret, new_token, read_private
+from .net.first_caller import serve_callers
+from .net.network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
+from .net.opening import open_network
+from .net.security import Security
+from .net.tls import TlsFiles
+from .remote.node import Node
+from .remote.notes import MAX_MESSAGE_BYTES
+from .remote.ref import RemoteRef
 
 if TYPE_CHECKING:
-    from .certificates import Issued, new_authority, new_certificate
-    from .websockets import WebSocketNetwork
+    from .net.certificates import Issued, new_authority, new_certificate
+    from .net.websockets import WebSocketNetwork
 
 __all__ = [
     "CREDENTIALS_VARIABLE",
@@ -167,10 +167,10 @@ __all__ = [
 
 _LAZY = {
     # Libraries that take long to load, or need not be installed: for who speaks to other processes, or makes keys.
-    "WebSocketNetwork": "websockets",
-    "Issued": "certificates",
-    "new_authority": "certificates",
-    "new_certificate": "certificates",
+    "WebSocketNetwork": "net.websockets",
+    "Issued": "net.certificates",
+    "new_authority": "net.certificates",
+    "new_certificate": "net.certificates",
 }
 
 

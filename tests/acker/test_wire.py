@@ -9,7 +9,7 @@ import pytest
 from aiostorm.acker import ACKER_MESSAGES, Acks, Init, Verdict, VerdictKind, Verdicts
 from aiostorm.topology import Failure
 from aiostorm.transport import ProtocolError, pack_numbers, unpack_value
-from aiostorm.transport.sequence import MAX_PAYLOAD_BYTES
+from aiostorm.transport.link.sequence import MAX_PAYLOAD_BYTES
 
 LONG = Failure("failed", "bolt", 7, "€" * 2000)
 SHORT = Failure("failed", "bolt", 7, "ValueError: no")

@@ -28,8 +28,8 @@ from aiostorm.transport import (
     register_record,
     segments_body,
 )
-from aiostorm.transport.headers import Ack, Data, Hello, Refused
-from aiostorm.transport.remote_notes import Reason, Why, ask_note, note, pack_key, pack_reason, taken_note
+from aiostorm.transport.link.headers import Ack, Data, Hello, Refused
+from aiostorm.transport.remote.notes import Reason, Why, ask_note, note, pack_key, pack_reason, taken_note
 
 pa: Any = _pyarrow
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from aiostorm.transport import AuthenticationError, Credentials, ProtocolError, Secret
-from aiostorm.transport.authentication import Acceptor, Claim, Dialler, Identity
+from aiostorm.transport.net.authentication import Acceptor, Claim, Dialler, Identity
 
 _CREDENTIALS: Final = Credentials("fuzz", Secret(bytes(range(32))))
 _DIALLER: Final = Claim(_CREDENTIALS, Identity("a"), b"d" * 32)

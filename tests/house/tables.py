@@ -43,27 +43,27 @@ MACHINES: Final = (
     "testing/simulation/svg.py",
     "testing/virtual_time.py",
     "topology/*.py",
-    "transport/arrays.py",
-    "transport/batches.py",
-    "transport/courier.py",
-    "transport/credit.py",
-    "transport/extensions.py",
-    "transport/addresses.py",
-    "transport/admission.py",
-    "transport/authentication.py",
-    "transport/headers.py",
-    "transport/marks.py",
-    "transport/numbers.py",
-    "transport/payloads.py",
-    "transport/records.py",
-    "transport/scan.py",
-    "transport/remote_exports.py",
-    "transport/remote_notes.py",
-    "transport/remote_window.py",
-    "transport/segments.py",
-    "transport/sequence.py",
-    "transport/sliding.py",
-    "transport/values.py",
+    "transport/codec/arrays.py",
+    "transport/codec/batches.py",
+    "transport/link/courier.py",
+    "transport/exchange/credit.py",
+    "transport/codec/extensions.py",
+    "transport/net/addresses.py",
+    "transport/net/admission.py",
+    "transport/net/authentication.py",
+    "transport/link/headers.py",
+    "transport/exchange/marks.py",
+    "transport/codec/numbers.py",
+    "transport/codec/payloads.py",
+    "transport/codec/records.py",
+    "transport/codec/scan.py",
+    "transport/remote/exports.py",
+    "transport/remote/notes.py",
+    "transport/remote/window.py",
+    "transport/exchange/segments.py",
+    "transport/link/sequence.py",
+    "transport/link/sliding.py",
+    "transport/codec/values.py",
     "windows/*.py",
 )
 
@@ -95,32 +95,32 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "secrets": ("runtime/rng.py",),
     "os.urandom": ("runtime/rng.py",),
     "os.getrandom": (),
-    "uuid": ("transport/extensions.py",),  # makes the UUIDs that came
+    "uuid": ("transport/codec/extensions.py",),  # makes the UUIDs that came
     "numpy.random": (),
     # The network:
     "socket": (
         "spark/push_server.py",  # where executors bring partitions, read in threads
         "spark/pushing.py",  # runs in executors, where there is no aiostorm
         "aiostorm/cli/doctor.py",  # can a port be opened here?
-        "transport/blocking.py",  # the end of a connection where no loop runs
-        "transport/bound_sockets.py",
-        "transport/listening.py",
-        "transport/websockets.py",
+        "transport/net/blocking.py",  # the end of a connection where no loop runs
+        "transport/net/bound_sockets.py",
+        "transport/net/listening.py",
+        "transport/net/websockets.py",
     ),
     "socketserver": (),
     "ssl": (
         "spark/push_server.py",
         "spark/pushing.py",
-        "transport/blocking.py",
-        "transport/listening.py",
-        "transport/security.py",
-        "transport/tls.py",
-        "transport/websockets.py",
+        "transport/net/blocking.py",
+        "transport/net/listening.py",
+        "transport/net/security.py",
+        "transport/net/tls.py",
+        "transport/net/websockets.py",
     ),
     "aiohttp": (
-        "transport/listening.py",
-        "transport/websocket_connection.py",
-        "transport/websockets.py",
+        "transport/net/listening.py",
+        "transport/net/websocket_connection.py",
+        "transport/net/websockets.py",
     ),
     "http": (),
     "urllib.request": (),
@@ -161,8 +161,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/leftovers.py",  # which processes are no more
         "cluster/fingerprint.py",  # where is the file of a module?
         "cluster/targets.py",  # a module of the user's stands in the current directory
-        "transport/credentials.py",  # whose are these files, and who may read them?
-        "transport/bound_sockets.py",
+        "transport/net/credentials.py",  # whose are these files, and who may read them?
+        "transport/net/bound_sockets.py",
         "spark/datasource_endpoints.py",  # a folder of addresses: whose is it, and who may read it?
         "spark/java.py",  # the process' number, in the name of a file
         "spark/parquet_store.py",  # the files of a sink, synced and renamed
@@ -250,8 +250,8 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "aiostorm/cli/doctor.py",
             "spark/push_server.py",
             "spark/pushing.py",
-            "transport/listening.py",
-            "transport/bound_sockets.py",
+            "transport/net/listening.py",
+            "transport/net/bound_sockets.py",
         ),
     ),
     "a process": (("subprocess_exec", "subprocess_shell"), ("runtime/spawner.py",)),
@@ -286,8 +286,8 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "spark/push_server.py",  # the CA that the user named, for executors
             "spark/java.py",  # a JAVA_HOME in the user's cache
             "spark/parquet_store.py",  # the files of a sink
-            "transport/bound_sockets.py",
-            "transport/tls.py",  # the certificate that the user named
+            "transport/net/bound_sockets.py",
+            "transport/net/tls.py",  # the certificate that the user named
             "topology/config_layers.py",  # the settings' file, which the user named, before anything runs
             *PROGRAMS,
         ),

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from aiostorm.testing.simulation import World
-from aiostorm.transport import line_rate
+from aiostorm.transport.link import line_rate
 
 from .planting import replaced
 

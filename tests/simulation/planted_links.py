@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from aiostorm.testing.simulation.disk import SimStore
 from aiostorm.testing.simulation.network import SimConnection
 from aiostorm.transport import LinkSequence, PeerStarted
-from aiostorm.transport.headers import Hello
-from aiostorm.transport.parts import Assembly, Cutter, Part
-from aiostorm.transport.sliding import ReceiveWindow, SendWindow
+from aiostorm.transport.link.headers import Hello
+from aiostorm.transport.link.parts import Assembly, Cutter, Part
+from aiostorm.transport.link.sliding import ReceiveWindow, SendWindow
 
 from .links import LinksResult, run
 from .planting import SEEDS, Plant, first_that_finds, replaced

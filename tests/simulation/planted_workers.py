@@ -11,12 +11,12 @@ from typing import Any
 from aiostorm.cluster.crew import Crew
 from aiostorm.testing.simulation.network import SimConnection
 from aiostorm.transport import Allowance, Courier, Exchange, Quota
-from aiostorm.transport.arrivals import Arrivals
-from aiostorm.transport.courier import Gatherer
-from aiostorm.transport.far_inbox import FarInbox
-from aiostorm.transport.link import Link
-from aiostorm.transport.parts import Assembly, Lane, Part
-from aiostorm.transport.trade import Trade
+from aiostorm.transport.exchange.arrivals import Arrivals
+from aiostorm.transport.exchange.far_inbox import FarInbox
+from aiostorm.transport.exchange.trade import Trade
+from aiostorm.transport.link.courier import Gatherer
+from aiostorm.transport.link.link import Link
+from aiostorm.transport.link.parts import Assembly, Lane, Part
 
 from .planted_links import an_old_incarnation_is_accepted, no_deduplication
 from .planting import SEEDS, Plant, first_that_finds, replaced

@@ -29,7 +29,8 @@ from aiostorm.testing.simulation.harm import say
 from aiostorm.testing.simulation.injury import Injuries
 from aiostorm.testing.simulation.process import Process
 from aiostorm.topology import make_plan
-from aiostorm.transport import SequenceLimits, courier
+from aiostorm.transport import SequenceLimits
+from aiostorm.transport.link import courier
 
 from .links import described
 from .living import WorldResult, live

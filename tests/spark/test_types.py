@@ -14,8 +14,8 @@ import pytest
 
 from aiostorm.spark import SparkBatchSpout, SparkSourceError
 from aiostorm.spark.types import MAX_NESTED, arrow_schema, check_fields
-from aiostorm.transport.batches import decode_batch, encode_batch
-from aiostorm.transport.values import pack_value, unpack_value
+from aiostorm.transport.codec.batches import decode_batch, encode_batch
+from aiostorm.transport.codec.values import pack_value, unpack_value
 from tests.spark.test_batch_spout import Chunks, Rows, counting, finished, off_loop
 
 pytestmark = [pytest.mark.spark, pytest.mark.sockets]

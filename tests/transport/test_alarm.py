@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from aiostorm.testing import SimClock
-from aiostorm.transport.alarm import Alarm
+from aiostorm.transport.link.alarm import Alarm
 
 
 async def waits(alarm: Alarm, clock: SimClock, due_s: float) -> float:

@@ -22,7 +22,7 @@ from aiostorm.transport import (
     NetworkError,
     Secret,
 )
-from aiostorm.transport.authentication import HELLO, REFUSED, STEPS
+from aiostorm.transport.net.authentication import HELLO, REFUSED, STEPS
 
 from ..simulation.worlds import in_world
 from .parts import MemoryNetwork, SeededRng

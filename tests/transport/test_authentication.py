@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import AuthenticationError, Credentials, Identity, Secret
-from aiostorm.transport import authentication as module
-from aiostorm.transport.authentication import (
+from aiostorm.transport.net import authentication as module
+from aiostorm.transport.net.authentication import (
     AUTHENTICATION_VERSION,
     CHALLENGE,
     HELLO,

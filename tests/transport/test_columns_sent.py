@@ -21,7 +21,7 @@ from aiostorm.transport import (
     unpack_segments,
     unpack_value,
 )
-from aiostorm.transport.segments import MAX_ROW_BYTES
+from aiostorm.transport.exchange.segments import MAX_ROW_BYTES
 
 pa: Any = _pyarrow
 

@@ -13,7 +13,7 @@ from aiostorm.transport import (
     unpack_payload,
     unpack_value,
 )
-from aiostorm.transport.courier import BUNDLE_BYTES
+from aiostorm.transport.link.courier import BUNDLE_BYTES
 
 
 class Pile:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import Credentials, CredentialsError, Secret, Security, new_token
-from aiostorm.transport.credentials import VARIABLE
+from aiostorm.transport.net.credentials import VARIABLE
 
 CANARY = b"canary-canary-canary-canary-canary"
 POSIX = pytest.mark.skipif(os.name == "nt", reason="modes of files")

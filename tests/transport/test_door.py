@@ -20,7 +20,7 @@ from aiostorm.transport import (
     Secret,
     encode_pulse,
 )
-from aiostorm.transport.headers import VERSION, Hello
+from aiostorm.transport.link.headers import VERSION, Hello
 
 from .parts import MemoryNetwork, SeededRng
 

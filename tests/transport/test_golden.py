@@ -33,9 +33,9 @@ from aiostorm.transport import (
     unpack_segments,
     unpack_value,
 )
-from aiostorm.transport import records as registry
-from aiostorm.transport.headers import Ack, Data, Hello, Refused, decode
-from aiostorm.transport.parts import Lane, Part
+from aiostorm.transport.codec import records as registry
+from aiostorm.transport.link.headers import Ack, Data, Hello, Refused, decode
+from aiostorm.transport.link.parts import Lane, Part
 
 FILE = Path(__file__).parent / "golden" / "frames.json"
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"

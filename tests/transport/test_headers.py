@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import LinkSequence, ProtocolError
-from aiostorm.transport.headers import VERSION, Ack, Data, Hello, Refused, decode, epoch_of
-from aiostorm.transport.parts import Lane, Part
+from aiostorm.transport.link.headers import VERSION, Ack, Data, Hello, Refused, decode, epoch_of
+from aiostorm.transport.link.parts import Lane, Part
 
 longs = st.integers(0, 2**64 - 1)
 some = st.integers(1, 2**64 - 1)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from aiostorm.topology import Fields, Origin
 from aiostorm.transport import UnreadableError, unpack_segments, unpack_value
-from aiostorm.transport.extensions import COSTS, KNOWN
-from aiostorm.transport.scan import MAX_ITEMS, scan
+from aiostorm.transport.codec.extensions import COSTS, KNOWN
+from aiostorm.transport.codec.scan import MAX_ITEMS, scan
 
 MIB = 1024 * 1024
 DAY = bytes.fromhex("07ea01010000000000000000")

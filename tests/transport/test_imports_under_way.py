@@ -9,7 +9,7 @@ import pytest
 
 from aiostorm.topology.columns import has_batches, is_batch
 from aiostorm.transport import UnsendableError, pack_value
-from aiostorm.transport.sizes import size_of
+from aiostorm.transport.codec.sizes import size_of
 
 
 @pytest.fixture(autouse=True)

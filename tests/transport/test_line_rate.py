@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.transport.line_rate import FIRST_BYTES, LEAST_BYTES, MOST_BYTES, SLOW_BYTES_S, LineRate
+from aiostorm.transport.link.line_rate import FIRST_BYTES, LEAST_BYTES, MOST_BYTES, SLOW_BYTES_S, LineRate
 
 rates = st.floats(100, 1e9)
 

@@ -24,8 +24,8 @@ from aiostorm.transport import (
     ProtocolError,
     SequenceLimits,
 )
-from aiostorm.transport.door import MAX_KNOCKING
-from aiostorm.transport.headers import Ack, Data, Hello, decode
+from aiostorm.transport.link.door import MAX_KNOCKING
+from aiostorm.transport.link.headers import Ack, Data, Hello, decode
 
 from .parts import SMALL, MemoryNetwork, Process
 

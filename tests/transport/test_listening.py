@@ -32,8 +32,8 @@ from aiostorm.transport import (
     open_network,
     parse_address,
 )
-from aiostorm.transport.addresses import TcpAddress
-from aiostorm.transport.admission import PATH, Admission, is_ours, refusal
+from aiostorm.transport.net.addresses import TcpAddress
+from aiostorm.transport.net.admission import PATH, Admission, is_ours, refusal
 
 sockets = pytest.mark.sockets
 

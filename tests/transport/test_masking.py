@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import Connection, WebSocketNetwork
-from aiostorm.transport.masking import ClientFrames
+from aiostorm.transport.net.masking import ClientFrames
 
 Frame = tuple[int, bool]
 """Its size, and whether it is masked."""

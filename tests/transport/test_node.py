@@ -17,7 +17,7 @@ from aiostorm.transport import (
     ProtocolError,
     pack_payload,
 )
-from aiostorm.transport.remote_notes import ASK, ENDED, OPEN, TAKEN, TELL, ask_note, note, pack_key, taken_note
+from aiostorm.transport.remote.notes import ASK, ENDED, OPEN, TAKEN, TELL, ask_note, note, pack_key, taken_note
 
 from .nodes import Echo, Life, Slow, two
 from .parts import MemoryConnection, MemoryNetwork

@@ -10,8 +10,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from aiostorm.transport import LinkSequence, PeerStarted, ProtocolError, SequenceLimits
-from aiostorm.transport.headers import Data, decode
-from aiostorm.transport.parts import Assembly, Cutter, Lane, Part
+from aiostorm.transport.link.headers import Data, decode
+from aiostorm.transport.link.parts import Assembly, Cutter, Lane, Part
 
 lanes = st.sampled_from(Lane)
 payloads = st.binary(min_size=1, max_size=400)

@@ -14,7 +14,7 @@ import pytest
 
 import aiostorm
 from aiostorm.transport import RecordError, UnreadableError, UnsendableError, pack_value, register_record, unpack_value
-from aiostorm.transport import records as registry
+from aiostorm.transport.codec import records as registry
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import ProtocolError
-from aiostorm.transport.remote_notes import (
+from aiostorm.transport.remote.notes import (
     MAX_REASON_BYTES,
     Reason,
     Why,
@@ -22,7 +22,7 @@ from aiostorm.transport.remote_notes import (
     reason_of,
     taken_note,
 )
-from aiostorm.transport.remote_window import MESSAGES, SIZE_BYTES, SentWindow, TakenWindow
+from aiostorm.transport.remote.window import MESSAGES, SIZE_BYTES, SentWindow, TakenWindow
 
 LARGEST = 1_048_000
 numbers = st.integers(0, 2**64 - 1)

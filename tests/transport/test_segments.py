@@ -22,7 +22,7 @@ from aiostorm.transport import (
     split_items,
     unpack_segments,
 )
-from aiostorm.transport.segments import MAX_ROW_BYTES
+from aiostorm.transport.exchange.segments import MAX_ROW_BYTES
 
 from .test_values import types, values
 

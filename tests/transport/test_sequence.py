@@ -18,7 +18,7 @@ from aiostorm.transport import (
     ProtocolError,
     SequenceLimits,
 )
-from aiostorm.transport.headers import Ack, Data, Hello, Refused, decode, epoch_of
+from aiostorm.transport.link.headers import Ack, Data, Hello, Refused, decode, epoch_of
 
 from .ends import SMALL, World
 

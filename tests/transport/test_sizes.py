@@ -13,9 +13,10 @@ import pytest
 
 from aiostorm import register_record
 from aiostorm.topology import ColumnRows, Fields, Origin
-from aiostorm.transport import MAX_FRAME_BYTES, UnsendableError, batches, pack_value, unpack_value, values
-from aiostorm.transport.scan import MAX_ITEMS
-from aiostorm.transport.segments import MAX_ROW_BYTES, split_items
+from aiostorm.transport import MAX_FRAME_BYTES, UnsendableError, pack_value, unpack_value
+from aiostorm.transport.codec import batches, values
+from aiostorm.transport.codec.scan import MAX_ITEMS
+from aiostorm.transport.exchange.segments import MAX_ROW_BYTES, split_items
 
 pa: Any = _pyarrow
 

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from aiostorm.transport import Links, LinkTimings
-from aiostorm.transport.websockets import WebSocketNetwork
+from aiostorm.transport.net.websockets import WebSocketNetwork
 
 pytestmark = pytest.mark.sockets
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import UnreadableError, UnsendableError, pack_value, unpack_value
-from aiostorm.transport.values import pack_column, unpack_column
+from aiostorm.transport.codec.values import pack_column, unpack_column
 
 zones = st.sampled_from([None, dt.UTC, dt.timezone(dt.timedelta(hours=-3, microseconds=5)), ZoneInfo("Europe/Vienna")])
 finite = st.floats(allow_nan=False)

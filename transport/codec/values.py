@@ -1,0 +1,450 @@
+"""Values: what Python values are as bytes, and back. msgpack, with a closed table of further types.
+
+    pack_value ─▶ walk: exact types only, containers msgpack has no form for become extensions ─▶ msgpack
+    unpack_value ─▶ scan: sound, not too deep, not too much ─▶ msgpack ─▶ extensions, records
+
+1. What goes in comes out equal and of the same type, or it is an UnsendableError that names the type and its place.
+   Exact types: what is derived from a type of the table is not of the table, unless it is a registered record.
+2. Whatever comes, it is a value or an UnreadableError: nothing is imported, looked up by a name that came, or called,
+   but registered records. Nothing is allocated that is not there (scan.py).
+3. msgpack's arrays are tuples; its maps are dicts whose keys are str. Lists and other dicts are extensions
+   (extensions.py has the table).
+4. The size of a text, of bytes, of an array and the length of a container are looked at before anything is copied: a
+   gigabyte would hold the loop until its worker is taken for frozen, again and again.
+5. A container of plain values is one call of msgpack: only what holds others is walked in Python.
+
+Storm serializes with Kryo, by registered classes, else with Java's serialization (depart: there is no fallback).
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from importlib import import_module
+from types import NoneType
+from typing import Any, Final, Protocol
+
+import msgpack
+
+from ...actors import Ref
+from ..errors import UnreadableError, UnsendableError
+from ..net.network import MAX_FRAME_BYTES
+from . import extensions as ext
+from .records import advice, decode_enum, encode_enum, make_record, record_of
+from .scan import CHECKED_BYTES, MAX_DEPTH, MAX_ITEMS, scan
+from .sizes import allow, allow_for, check_length, check_size, check_sizes
+
+PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes})
+"""What msgpack has a form for."""
+
+_CERTAIN: Final = PLAIN - {int, str}
+"""Those of them that never fail: an int may be too big, a str may have surrogates."""
+
+_KEPT_BYTES: Final = 4 * 1024 * 1024
+
+WRONG: Final = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, MemoryError, struct.error)
+"""What decoding raises when bytes are wrong."""
+
+
+def pack_value(value: object, max_items: int = MAX_ITEMS, max_bytes: int = MAX_FRAME_BYTES) -> bytes:
+    """The bytes of a value. UnsendableError: it has none, is more values than that, or one of more bytes than that."""
+    before = allow_for(max_items, max_bytes)
+    try:
+        check_size(value)
+        try:
+            packed = _pack(_walk(value, 0, PLAIN))
+        except (OverflowError, UnicodeEncodeError):  # rare: a big int or a surrogate somewhere
+            packed = _pack(_walk(value, 0, _CERTAIN))
+    except RecursionError:
+        raise UnsendableError(f"it is nested more than {MAX_DEPTH} deep") from None
+    finally:
+        allow(before)
+    check_items(packed, MAX_DEPTH, max_items)
+    return packed
+
+
+def unpack_value(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> Any:
+    """The value of these bytes. UnreadableError for whatever pack_value does not give."""
+    scan(data, MAX_DEPTH, max_items)
+    return decode(data)
+
+
+class RefTable(Protocol):
+    """Who knows what refs are as bytes: the node that sends them, or gets them."""
+
+    def encode_ref(self, ref: Ref) -> bytes:
+        """The bytes of a ref."""
+        ...
+
+    def decode_ref(self, data: bytes) -> Ref:
+        """A ref that works here. ValueErrors and UnreadableError if it is none."""
+        ...
+
+
+_refs: RefTable | None = None  # while a message is packed or unpacked: nothing waits in there
+
+
+def pack_message(message: object, refs: RefTable) -> bytes:
+    """As pack_value, for what may hold refs of actors."""
+    global _refs
+    before, _refs = _refs, refs
+    try:
+        return pack_value(message)
+    finally:
+        _refs = before
+
+
+def unpack_message(data: bytes | memoryview, refs: RefTable) -> Any:
+    """As unpack_value, for what pack_message has packed."""
+    global _refs
+    before, _refs = _refs, refs
+    try:
+        return unpack_value(data)
+    finally:
+        _refs = before
+
+
+def pack_column(values: Sequence[object]) -> bytes:
+    """An array of values, each as deep as one may be alone. UnsendableError with the `offset` of the first to blame."""
+    check_sizes(values)
+    try:
+        return _pack(_walk_column(values, PLAIN))
+    except (OverflowError, UnicodeEncodeError):
+        return _pack(_walk_column(values, _CERTAIN))
+
+
+def unpack_column(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> tuple[tuple[Any, ...], int]:
+    """What pack_column has packed, and how many values that were (scan)."""
+    items = scan(data, MAX_DEPTH + 1, max_items)
+    values = decode(data)
+    if type(values) is not tuple:
+        raise UnreadableError(f"a column that is a {type(values).__qualname__}")
+    return values, items
+
+
+def pack_plain_column(values: Sequence[object]) -> bytes | None:
+    """The same in one call of msgpack, for values that are all plain; else None. UnsendableError as pack_column."""
+    kinds = set(map(type, values))
+    if kinds <= PLAIN:
+        check_sizes(values, kinds)
+        try:
+            return pack_plain(values)
+        except (OverflowError, UnicodeEncodeError):  # an int beyond 64 bits, a str with surrogates
+            return None
+    return None
+
+
+def unpack_plain_column(data: bytes, count: int) -> list[Any]:
+    """What pack_plain_column has packed: so many plain values.
+
+    No scan: no array in it may be longer than `count`, and if there is any the column is refused.
+    """
+    try:
+        values = msgpack.unpackb(data, ext_hook=_no_extension, max_array_len=count, max_map_len=0)
+    except WRONG as error:
+        raise UnreadableError(f"a column of {len(data)} bytes cannot be read: {error!r:.200}") from error
+    if type(values) is not list or len(values) != count or not PLAIN.issuperset(map(type, values)):
+        raise UnreadableError(f"a column that is not {count} plain values")
+    return values
+
+
+def decode(data: bytes | memoryview) -> Any:
+    """The value of bytes that a scan has passed."""
+    try:
+        return _unpack(data)
+    except UnreadableError:
+        raise
+    except WRONG as error:
+        raise UnreadableError(f"a value of {len(data)} bytes cannot be read: {error!r:.200}") from error
+
+
+def check_items(packed: bytes, max_depth: int, max_items: int = MAX_ITEMS) -> None:
+    """UnsendableError for what no receiver takes: more values than there may be."""
+    if len(packed) > CHECKED_BYTES:
+        try:
+            scan(packed, max_depth, max_items)
+        except UnreadableError as error:
+            raise UnsendableError(f"{error}: send it in parts, or as a NumPy array or a RecordBatch") from error
+
+
+# -- to bytes ----------------------------------------------------------------------------------------------------------
+
+_packer = msgpack.Packer(autoreset=True)
+
+
+def pack_plain(value: object) -> bytes:
+    """One call of msgpack, for what needs no walk. The packer is kept: its buffer costs more than the packing."""
+    packed: bytes = _packer.pack(value)
+    if len(packed) > _KEPT_BYTES:
+        _forget()
+    return packed
+
+
+_pack = pack_plain
+
+
+def _forget() -> None:
+    """A new packer: the buffer of the old one was for once."""
+    global _packer
+    _packer = msgpack.Packer(autoreset=True)
+
+
+def _walk(value: Any, depth: int, plain: frozenset[type]) -> Any:
+    """What msgpack can pack, for a value. `depth`: containers around it."""
+    kind = type(value)
+    if kind in plain:
+        return value
+    if kind is tuple:
+        return _walk_all(value, depth, plain, "[{}]")
+    if kind is list:
+        return msgpack.ExtType(ext.LIST, _pack(_walk_all(value, depth, plain, "[{}]")))
+    if kind is dict:
+        return _walk_dict(value, depth, plain)
+    if kind is set or kind is frozenset:
+        _check_hashes(value)
+        return msgpack.ExtType(
+            ext.SET if kind is set else ext.FROZENSET, _pack(_walk_all(tuple(value), depth, plain, "{{{}}}"))
+        )
+    if kind is int:
+        return value if -(2**63) <= value < 2**64 else msgpack.ExtType(ext.BIG_INT, ext.encode_int(value))
+    if kind is str:
+        return msgpack.ExtType(ext.SURROGATES, value.encode("utf-8", "surrogatepass")) if _broken(value) else value
+    return _walk_other(value, kind, depth, plain)
+
+
+def _walk_column(values: Sequence[Any], plain: frozenset[type]) -> list[Any]:
+    made: list[Any] = []
+    try:
+        for value in values:
+            made.append(_walk(value, 0, plain))  # noqa: PERF401 - its length is the place of an error
+    except UnsendableError as error:
+        raise UnsendableError(error.reason, error.path, offset=len(made)) from error.__cause__
+    return made
+
+
+def _walk_all(values: Sequence[Any], depth: int, plain: frozenset[type], step: str) -> Sequence[Any]:
+    _check_depth(depth)
+    check_length(values)
+    kinds = set(map(type, values))
+    try:
+        check_sizes(values, kinds)
+    except UnsendableError as error:
+        raise error.inside(step.format(error.offset)) from None
+    if kinds <= plain:
+        return values
+    made: list[Any] = []
+    try:
+        for value in values:
+            made.append(_walk(value, depth + 1, plain))  # noqa: PERF401 - its length is the place of an error
+    except UnsendableError as error:
+        raise error.inside(step.format(len(made))) from error.__cause__
+    return made
+
+
+def _walk_dict(value: dict[Any, Any], depth: int, plain: frozenset[type]) -> Any:
+    _check_depth(depth)
+    check_length(value)
+    try:
+        check_sizes((*value.values(), *value))
+    except UnsendableError as error:
+        at = error.offset or 0
+        key = _shown(list(value)[at % len(value)])
+        raise error.inside(f"[{key}]" if at < len(value) else f"{{key {key}}}") from None
+    if plain is PLAIN and _STR.issuperset(map(type, value)):
+        if plain.issuperset(map(type, value.values())):
+            return value
+        return dict(zip(value, _walk_values(value, depth, plain), strict=True))
+    keys = [_walk_key(key, depth, plain) for key in value]
+    made = _walk_values(value, depth, plain)
+    if _STR.issuperset(map(type, keys)):
+        return dict(zip(keys, made, strict=True))
+    _check_hashes(value)
+    return msgpack.ExtType(ext.DICT, _pack([part for pair in zip(keys, made, strict=True) for part in pair]))
+
+
+def _walk_key(key: Any, depth: int, plain: frozenset[type]) -> Any:
+    try:
+        return _walk(key, depth + 1, plain)
+    except UnsendableError as error:
+        raise error.inside(f"{{key {key!r:.40}}}") from error.__cause__
+
+
+def _walk_values(value: dict[Any, Any], depth: int, plain: frozenset[type]) -> list[Any]:
+    made: list[Any] = []
+    for key, item in value.items():
+        try:
+            made.append(_walk(item, depth + 1, plain))
+        except UnsendableError as error:
+            raise error.inside(f"[{key!r:.40}]") from error.__cause__
+    return made
+
+
+def _walk_other(value: Any, kind: type, depth: int, plain: frozenset[type]) -> Any:
+    encoder = ext.ENCODERS.get(kind)
+    if encoder is not None:
+        try:
+            return msgpack.ExtType(encoder[0], encoder[1](value))
+        except ext.UnfitError as error:
+            raise UnsendableError(str(error)) from error
+    record = record_of(kind)
+    if record is not None:
+        _check_depth(depth)
+        try:
+            unset, fields = record.take(value)
+        except AttributeError as error:
+            raise UnsendableError(f"a {record.name} without its field {error.name!r}") from error
+        _check_fields(fields)
+        parts: list[Any] = [record.name, len(unset)]
+        for field, part in (*unset.items(), *fields.items()):
+            try:
+                parts += (_walk(field, depth + 1, plain), _walk(part, depth + 1, plain))
+            except UnsendableError as error:
+                raise error.inside(f".{field}") from error.__cause__
+        return msgpack.ExtType(ext.RECORD, _pack(parts))
+    member = encode_enum(value) if hasattr(kind, "__members__") else None
+    if member is not None:
+        return msgpack.ExtType(ext.ENUM, member)
+    if isinstance(value, Ref) and _refs is not None:
+        return msgpack.ExtType(ext.REF, _refs.encode_ref(value))
+    return _walk_foreign(value, kind)
+
+
+def _check_fields(fields: Mapping[str, Any]) -> None:
+    try:
+        check_sizes(tuple(fields.values()))
+    except UnsendableError as error:
+        raise error.inside(f".{list(fields)[error.offset or 0]}") from None
+
+
+def _shown(key: Any) -> str:
+    return repr(key[:40] if type(key) in (str, bytes) else key)[:40]
+
+
+def _walk_foreign(value: Any, kind: type) -> Any:
+    """Values of NumPy and pyarrow. They exist only once their module is imported."""
+    # Another thread may be importing the module: it is in sys.modules then, and has no such name yet.
+    numpy, arrow = sys.modules.get("numpy"), sys.modules.get("pyarrow")
+    try:
+        if kind is getattr(numpy, "ndarray", None):
+            return msgpack.ExtType(ext.ARRAY, _numpy().encode_array(value))
+        if issubclass(kind, getattr(numpy, "generic", ())):
+            return msgpack.ExtType(ext.NUMPY_SCALAR, _numpy().encode_scalar(value))
+        if kind is getattr(arrow, "RecordBatch", None):
+            return msgpack.ExtType(ext.RECORD_BATCH, batch_module().encode_batch(value))
+    except ext.UnfitError as error:
+        raise UnsendableError(str(error)) from error
+    raise UnsendableError(advice(kind))
+
+
+def _check_depth(depth: int) -> None:
+    if depth >= MAX_DEPTH:
+        raise UnsendableError(f"it is nested more than {MAX_DEPTH} deep (or it holds itself): send it flatter")
+
+
+def _check_hashes(keys: Collection[Any]) -> None:
+    try:
+        ext.check_hashes(keys)
+    except ValueError as error:
+        raise UnsendableError(f"{error}: send it as a list") from error
+
+
+def _broken(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+_STR: Final = frozenset({str})
+
+
+# -- from bytes --------------------------------------------------------------------------------------------------------
+
+
+def _unpack(data: bytes | memoryview) -> Any:
+    return msgpack.unpackb(data, use_list=False, ext_hook=_from_extension, object_pairs_hook=_from_map)
+
+
+def _no_extension(code: int, data: bytes) -> Any:
+    raise UnreadableError(f"extension type {code} in a column of plain values")
+
+
+def _from_map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise UnreadableError("a dict has a key twice")
+    if not _STR.issuperset(map(type, made)):
+        raise UnreadableError("a map's keys are str; others are an extension")
+    return made
+
+
+def _from_extension(code: int, data: bytes) -> Any:
+    decoder = ext.DECODERS.get(code)
+    if decoder is not None:
+        return decoder(data)
+    if code == ext.ENUM:
+        return decode_enum(data)
+    if code == ext.REF and _refs is not None:
+        return _refs.decode_ref(data)
+    if code == ext.ARRAY:
+        return _numpy().decode_array(data)
+    if code == ext.NUMPY_SCALAR:
+        return _numpy().decode_scalar(data)
+    if code == ext.RECORD_BATCH:
+        return batch_module().decode_batch(data)
+    if code not in ext.NESTED:
+        raise UnreadableError(f"extension type {code} is not for this place")
+    items = _unpack(data)
+    if type(items) is not tuple:
+        raise UnreadableError(f"extension type {code} holds no array")
+    if code == ext.LIST:
+        return list(items)
+    if code == ext.RECORD:
+        return _from_record(items)
+    if code == ext.DICT:
+        return _from_dict(items)
+    ext.check_hashes(items)
+    made = set(items) if code == ext.SET else frozenset(items)
+    if len(made) != len(items):
+        raise UnreadableError("a set has a member twice")
+    return made
+
+
+def _from_dict(items: tuple[Any, ...]) -> dict[Any, Any]:
+    keys = items[::2]
+    ext.check_hashes(keys)
+    made = dict(zip(keys, items[1::2], strict=True))
+    if len(made) != len(keys):
+        raise UnreadableError("a dict has a key twice")
+    if _STR.issuperset(map(type, keys)) and not any(map(_broken, keys)):
+        raise UnreadableError("a dict whose keys are str is a map")
+    return made
+
+
+def _from_record(items: tuple[Any, ...]) -> Any:
+    name, unset, *parts = items
+    fields, values = parts[::2], parts[1::2]
+    if type(name) is not str or type(unset) is not int or not 0 <= unset <= len(fields):
+        raise UnreadableError("a record begins with its name, and how many of its fields were not set")
+    pairs = list(zip(fields, values, strict=True))
+    if not _STR.issuperset(map(type, fields)) or len(dict(pairs)) != len(pairs):
+        raise UnreadableError(f"a record {name!r:.300} has a field twice, or one that is no str")
+    return make_record(name, dict(pairs[:unset]), dict(pairs[unset:]))
+
+
+def _numpy() -> Any:
+    return _extra(".arrays", "NumPy arrays need NumPy")
+
+
+def batch_module() -> Any:
+    """What packs a RecordBatch. UnreadableError without pyarrow: who has a batch has it."""
+    return _extra(".batches", "columns need pyarrow")
+
+
+def _extra(module: str, what: str) -> Any:
+    try:
+        return import_module(module, __package__)
+    except ImportError as error:
+        raise UnreadableError(f'{what} ({error}): install it with pip install "aiostorm[arrow]"') from error

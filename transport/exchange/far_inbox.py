@@ -1,0 +1,235 @@
+"""Far inbox: what senders here see of the mailbox of a task in another worker.
+
+    offer ─► packed, in the queue ─► next_payload: one frame, if there is credit ─► courier ─► link
+                  │ full (a frame's worth): the gate closes, senders park
+                  └ a frame is taken: the gate opens, parked senders are pulled from in turn
+
+1. It holds no more than a frame's worth of segments, packed, and no more rows than the task wants in its mailbox
+   (`limit`, told with the credit: few before the first). So what is under way to a task is bounded: a frame here,
+   and there what credit.py says. Edges inside a cycle never wait: only they may add to a full queue.
+2. It is asked for a frame when the link has room: what was gathered until then goes together. At low load that is one
+   segment at once; no timer waits to fill a frame.
+3. Segments of one sender stay in their order. Parked senders are pulled from while there is credit for what waits
+   already: what several targets may take (see tasks.waiting) does not go to one that takes nothing.
+4. Control messages go another way (exchange.py): they need no credit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...actors import MailboxClosedError, Parked
+from ...topology import Origin
+from ..codec.payloads import PayloadKind, pack_payload
+from ..link.courier import Courier
+from .credit import Allowance
+from .segments import PackedItems, pack_segment, segments_body, split_items
+
+FRAME_BYTES: Final = 48 * 1024
+"""A frame of segments is closed when it has so much."""
+
+FIRST_LIMIT: Final = 64
+"""Rows that go into a queue before the task has said how many it wants."""
+
+MOST_BYTES: Final = 80_000
+"""No frame of several segments is larger: so much is surely within what a receiver makes of a body (codec/scan.py)."""
+
+
+class FarInbox:
+    """To one task. `max_piece`: the heaviest segment that it takes; `capacity`: the task's; no frame has much more.
+
+    `posted` is called with each control message, `counted` with each segment that was taken. (See actors.Inbox.)
+    """
+
+    __slots__ = (
+        "_counted",
+        "_courier",
+        "_parked",
+        "_posted",
+        "_queue",
+        "_queued_bytes",
+        "_queued_tuples",
+        "_task_capacity",
+        "allowance",
+        "closed",
+        "gate_open",
+        "limit",
+        "max_piece",
+        "piece",
+        "row_s",
+        "stands",
+        "task_id",
+    )
+
+    def __init__(
+        self,
+        task_id: int,
+        courier: Courier,
+        *,
+        max_piece: int,
+        capacity: int,
+        posted: Callable[[Any], None],
+        counted: Callable[[], None],
+    ) -> None:
+        self.task_id = task_id
+        self.max_piece = max_piece
+        self._posted = posted
+        self.allowance = Allowance()
+        self.row_s = 0.0  # see Inbox; it, `stands` and `limit` are told with the credit
+        self.stands = False
+        self._task_capacity = capacity
+        self.limit = self.piece = 0
+        self._set_limit(FIRST_LIMIT)
+        self.gate_open = True
+        self.closed = False
+        self._courier = courier
+        self._counted = counted
+        self._queue: deque[tuple[int, bytes]] = deque()
+        self._queued_bytes = 0
+        self._queued_tuples = 0
+        self._parked: deque[Parked] = deque()
+
+    # -- what senders see --------------------------------------------------------------------------------------------
+
+    @property
+    def capacity(self) -> int:
+        """What may be sent at once: no piece is heavier, so that any fits in the mailbox."""
+        return self.max_piece
+
+    @property
+    def fill(self) -> int:
+        """See Inbox; the gate alone says whether there is room."""
+        return 0
+
+    @property
+    def is_high(self) -> bool:
+        """Is it waiting for credit, with something to send?"""
+        return not self.gate_open or (bool(self._queue) and not self.allowance.has_room)
+
+    def pack(self, origin: Origin, items: Any, marks: Any) -> list[tuple[PackedItems, Any]]:
+        """Items and their marks as they travel, in pieces. UnsendableError, with the `offset` of who cannot."""
+        return split_items(origin, items, marks)
+
+    def offer(self, item: Any, weight: int = 1) -> bool:
+        """Take a segment (of packed items) if the gate is open."""
+        if not self.gate_open:
+            return False
+        self._take(item, weight)
+        return True
+
+    def force(self, item: Any, weight: int = 1) -> bool:
+        """Take a segment whatever waits; False when closed."""
+        if self.closed:
+            return False
+        self._take(item, weight)
+        return True
+
+    def park(self, sender: Parked) -> None:
+        """Pull from this sender when there is room."""
+        if self.closed:
+            sender.refused(MailboxClosedError("the link to its worker is closed"))
+            return
+        self._parked.append(sender)
+        self._pull()
+
+    def post(self, item: Any) -> None:
+        """A message for the control lane."""
+        self._posted(item)
+
+    # -- what the exchange does --------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Does nothing wait here?"""
+        return not self._queue and not self._parked
+
+    @property
+    def queued(self) -> int:
+        """Segments that wait to be sent."""
+        return len(self._queue)
+
+    def grant(self, limit: int, row_s: float, room: int, *, stands: bool = False) -> None:
+        """The receiver has told how much it takes, what a row takes it, and how much it wants in its mailbox.
+
+        `stands`: it is in one call for long.
+        """
+        self.row_s = row_s
+        self.stands = stands
+        self._set_limit(room)
+        if not self.gate_open and not self.closed and not self._is_full():
+            self.gate_open = True
+            self._pull()
+        self.allowance.grant(limit)
+        if self._queue and self.allowance.has_room:
+            self._courier.ready(self)
+
+    def restarted(self, courier: Courier) -> None:
+        """The worker is a new incarnation. What waits here is for it; it will say how much it takes."""
+        self._courier = courier
+        self.allowance.restart()
+        self.stands = False
+
+    def close(self) -> None:
+        """Nothing is sent there any more: what waits is lost."""
+        self.closed = True
+        self.gate_open = False
+        self._queue.clear()
+        self._queued_bytes = self._queued_tuples = 0
+        while self._parked:
+            self._parked.popleft().refused(MailboxClosedError("the link to its worker is closed"))
+
+    def next_payload(self) -> bytes | None:
+        """A frame, if there is something to send and credit for it. (See courier.Gatherer.)"""
+        queue = self._queue
+        if not queue or not self.allowance.has_room:
+            return None
+        parts: list[bytes] = []
+        tuples = size = 0
+        while queue and size < FRAME_BYTES and tuples < self.limit:
+            weight, packed = queue[0]
+            if parts and size + len(packed) > MOST_BYTES:
+                break  # a large one goes alone
+            queue.popleft()
+            parts.append(packed)
+            tuples += weight
+            size += len(packed)
+        self._queued_bytes -= size
+        self._queued_tuples -= tuples
+        self.allowance.spend(tuples)
+        if not self._is_full():
+            self.gate_open = True
+            self._pull()
+        return pack_payload(PayloadKind.SEGMENTS, self.task_id, segments_body(parts))
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _take(self, segment: Any, weight: int) -> None:
+        packed = pack_segment(segment)
+        self._queue.append((weight, packed))
+        self._queued_bytes += len(packed)
+        self._queued_tuples += weight
+        self._counted()
+        if self._is_full():
+            self.gate_open = False
+        if self.allowance.has_room:
+            self._courier.ready(self)
+
+    def _is_full(self) -> bool:
+        return self._queued_bytes >= FRAME_BYTES or self._queued_tuples >= self.limit
+
+    def _set_limit(self, room: int) -> None:
+        self.limit = min(room, self._task_capacity)
+        self.piece = max(1, min(self.max_piece, self.limit * self.max_piece // self._task_capacity))
+
+    def _pull(self) -> None:
+        parked = self._parked
+        while parked and not self.is_high:
+            sender = parked.popleft()
+            piece = sender.next_piece()
+            if piece is None:
+                continue
+            self.offer(*piece)
+            if sender.has_more():
+                parked.append(sender)

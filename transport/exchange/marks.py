@@ -1,0 +1,151 @@
+"""Marks: which messages the rows of a segment belong to, as a value of msgpack.
+
+| rows are | on the wire |
+|---|---|
+| untracked | nil |
+| of one root, each of a message | bytes: the index of each row's message (numbers.pack_small) |
+| of one root, all of one message (Same) | its index |
+| of several roots (Lineage) | array: edges, sets of pairs, rows |
+
+Of a lineage: `edges` are pairs (root, edge), 16 bytes each; each set of pairs is bytes: the place of the root among the
+edges and the message's index, in turn, 4 bytes each; `rows` says which of the sets each row has (as above, or one for
+all). Rows that share their pairs here share them there.
+
+1. What comes is checked before a segment is made of it: ids from 1 to 2**64 - 1, one mark for each row, places that
+   there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...topology import Lineage, Same, Segment
+from ..codec.numbers import pack_pairs, pack_small, unpack_numbers, unpack_pairs, unpack_small
+from ..errors import UnreadableError
+
+Pairs = tuple[tuple[int, int], ...]
+MAX_ID = 2**64 - 1
+MAX_INDEX = 2**32 - 1
+
+
+def pack_marks(segment: Segment) -> Any:
+    """The marks of a segment, ready for msgpack."""
+    if segment.lineage is not None:
+        return _pack_lineage(segment.lineage)
+    indices = segment.indices
+    if not segment.root or indices is None:
+        return None
+    return indices.mark if type(indices) is Same else pack_small(indices)
+
+
+def _pack_lineage(lineage: Lineage) -> Any:
+    places = {root: place for place, root in enumerate(lineage.edges)}
+    rows = lineage.pairs
+    sets: dict[int, int] = {}
+    packed: list[bytes] = []
+
+    def place_of(pairs: Pairs) -> int:
+        found = sets.get(id(pairs))
+        if found is None:
+            found = sets[id(pairs)] = len(packed)
+            packed.append(_pack_set(pairs, places))
+        return found
+
+    numbers = place_of(rows.mark) if type(rows) is Same else pack_small([place_of(pairs) for pairs in rows])
+    return (pack_pairs(lineage.edges.items()), packed, numbers)
+
+
+def _pack_set(pairs: Pairs, places: dict[int, int]) -> bytes:
+    # 8 bytes a pair: the place above, the index below. A batch's rows share their pairs, and go to several tasks.
+    roots = tuple(places)
+    if _packed.pairs is not pairs or _packed.roots != roots:
+        _packed.pairs, _packed.roots = pairs, roots
+        _packed.data = b"".join(
+            [places[root].to_bytes(4, "little") + index.to_bytes(4, "little") for root, index in pairs]
+        )
+    return _packed.data
+
+
+def marks_size(marks: Sequence[Any] | None) -> int:
+    """About how many bytes the marks of rows will be, at most. (Marks are indices, or pairs of rows with several.)"""
+    if marks is None or not marks:
+        return 0
+    if type(marks) is Same:
+        return 8 if type(marks.mark) is int else _set_size(marks.mark)
+    if type(marks[0]) is int:
+        return 4 * len(marks)
+    return 4 * len(marks) + sum(map(_set_size, {id(pairs): pairs for pairs in marks}.values()))
+
+
+def _set_size(pairs: Pairs) -> int:
+    return 8 + 24 * len(pairs)
+
+
+def unpack_marks(marks: Any, root: int, edge: int, count: int) -> tuple[Sequence[int] | None, Lineage | None]:
+    """Indices or lineage of `count` rows. UnreadableError if they do not fit the segment."""
+    kind = type(marks)
+    if marks is None or kind is tuple:
+        if root or edge:
+            raise UnreadableError("a segment with a root whose rows have no index in it")
+        return None, None if marks is None else _lineage(marks, count)
+    if not (type(root) is int and 0 < root <= MAX_ID and type(edge) is int and 0 < edge <= MAX_ID):
+        raise UnreadableError("a segment with marks and no root or no edge")
+    return _which(marks, count), None
+
+
+def _which(marks: Any, count: int) -> Sequence[int]:
+    if type(marks) is int and 0 <= marks <= MAX_INDEX:
+        return Same(marks, count)
+    if type(marks) is not bytes:
+        raise UnreadableError("marks that are no numbers")
+    return unpack_small(marks, count)
+
+
+def _lineage(marks: tuple[Any, ...], count: int) -> Lineage:
+    if len(marks) != 3 or type(marks[0]) is not bytes or type(marks[1]) is not tuple:
+        raise UnreadableError("a lineage has edges, sets of pairs, and rows")
+    packed, sets, rows = marks
+    edges = unpack_pairs(packed)
+    by_root = dict(edges)
+    if len(by_root) != len(edges) or 0 in by_root or 0 in by_root.values():
+        raise UnreadableError("a lineage with a root twice, or an id that is zero")
+    roots = list(by_root)
+    found = [_set(pairs, roots) for pairs in sets]
+    which = _which(rows, count)
+    if max(which) >= len(found):
+        raise UnreadableError("a lineage with a row whose pairs are not there")
+    if type(which) is Same:
+        return Lineage(by_root, Same(found[which.mark], count))
+    return Lineage(by_root, [found[place] for place in which])
+
+
+class _Set:
+    """The last set of pairs that was packed, or unpacked: the next segment nearly always has the same."""
+
+    __slots__ = ("data", "pairs", "roots")
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.pairs: Pairs = ()
+        self.roots: tuple[int, ...] = ()
+
+
+_packed = _Set()
+_unpacked = _Set()
+
+
+def _set(packed: Any, roots: list[int]) -> Pairs:
+    if type(packed) is not bytes:
+        raise UnreadableError("a set of pairs that is no bytes")
+    if packed != _unpacked.data or _unpacked.roots != tuple(roots):
+        _unpacked.pairs = _make_set(packed, roots)
+        _unpacked.data, _unpacked.roots = packed, tuple(roots)
+    return _unpacked.pairs
+
+
+def _make_set(packed: bytes, roots: list[int]) -> Pairs:
+    pairs = [(number & MAX_INDEX, number >> 32) for number in unpack_numbers(packed)]
+    if any(place >= len(roots) for place, _ in pairs):
+        raise UnreadableError("a pair whose root has no edge")
+    return tuple([(roots[place], index) for place, index in pairs])

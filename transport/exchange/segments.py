@@ -1,0 +1,402 @@
+"""Segments: tuples as bytes: columns, not rows.
+
+    body      msgpack array of segments
+    segment   array: source task, stream, root, edge, marks (marks.py), rows, columns; before the columns, where rows
+              carry the time at which they came in (ms since 1970): that; and, where a function of the consumer's says
+              when rows happened: bytes, an array of a time for each row, or the error that it raised, as text
+    columns   array of one column per field; or an extension: a RecordBatch (codec/batches.py), whose columns are the
+    fields
+    column    bytes: msgpack array of plain values; or array of one bytes: msgpack array of any values
+
+    items ─▶ split_items ─▶ PackedItems, PackedItems … ─▶ Segment, with an edge ─▶ pack_segment ─┐
+                                                          Segment, with an edge ─▶ pack_segment ─┴─▶ segments_body
+
+1. What cannot be sent is found when items are packed, before there is an edge: an UnsendableError that names component,
+   stream, field and type, and the first such row.
+2. A piece aims at PIECE_BYTES. A single row may be larger, up to what a link carries.
+3. A column of plain values is one call of msgpack, each way, and one look at its types: that is the common case.
+4. What comes is checked whole before a segment is made of it: UnreadableError. Then its items are what a task of the
+   same process would have been given: a list of rows, which are tuples, or of bare values; or ColumnRows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, overload
+
+import msgpack
+
+from ...topology import ColumnRows, Origin, Segment, TimedItems, has_identity, part_of
+from ..codec import extensions as ext
+from ..codec.payloads import PAYLOAD_HEADER_BYTES
+from ..codec.scan import CHECKED_BYTES, MAX_DEPTH, MAX_ITEMS, scan
+from ..codec.sizes import batch_bytes, largest_column
+from ..codec.values import (
+    WRONG,
+    batch_module,
+    check_items,
+    pack_column,
+    pack_plain,
+    pack_plain_column,
+    unpack_column,
+    unpack_plain_column,
+)
+from ..errors import RemoteFailureError, UnreadableError, UnsendableError
+from ..link.sequence import MAX_PAYLOAD_BYTES
+from .marks import marks_size, pack_marks, unpack_marks
+
+PIECE_BYTES: Final = 48 * 1024
+"""What a piece aims at: at most a third more, if it has more than one row."""
+
+MAX_PIECE_ROWS: Final = 8192
+
+MAX_STREAM_BYTES: Final = 1024
+
+MAX_ROW_BYTES: Final = MAX_PAYLOAD_BYTES - PAYLOAD_HEADER_BYTES - MAX_STREAM_BYTES - 64
+"""The largest row, with its marks: alone in its segment, alone in its payload."""
+
+WHOLE_BYTES: Final = MAX_ROW_BYTES * 7 // 8
+"""So much of a chunk (topology/identity.py), as Arrow holds it, travels in one piece: with its schema it fits."""
+
+MAX_TASK: Final = 2**31 - 1
+
+TIME_ERROR_CHARS: Final = 200
+"""So much of an error of a function of rows travels."""
+
+_TIMES: Final = frozenset({int, str})
+
+_SEGMENT_DEPTH: Final = 5
+
+
+class PackedItems(Sequence[Any]):
+    """Items of one origin as bytes. Rows are made anew whenever they are asked for: nobody should but reports."""
+
+    __slots__ = ("_count", "columns", "origin", "times")
+
+    def __init__(self, origin: Origin, columns: bytes, count: int, times: bytes = b"") -> None:
+        self.origin = origin
+        self.times = times
+        self.columns = columns
+        self._count = count
+
+    def unpacked(self) -> Sequence[Any]:
+        """The items."""
+        columns, budget = _outer(self.columns)
+        return _unpack_items(columns, self.origin, self._count, budget)
+
+    @overload
+    def __getitem__(self, at: int) -> Any: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Any]: ...
+    def __getitem__(self, at: int | slice) -> Any:
+        return self.unpacked()[at]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.unpacked())
+
+    def __len__(self) -> int:
+        return self._count
+
+
+# -- to bytes ----------------------------------------------------------------------------------------------------------
+
+
+def pack_items(origin: Origin, items: Sequence[Any]) -> PackedItems:
+    """Items as they travel on the stream (bare values, rows, ColumnRows) in one piece, whatever its size.
+
+    UnsendableError with the `offset` of the first row that cannot be sent.
+    """
+    if type(items) is ColumnRows:
+        return PackedItems(origin, _pack_batch(origin, items.batch), len(items))
+    fields = [items] if origin.bare else list(zip(*items, strict=True)) or [()] * len(origin.fields)
+    columns: list[Any] = []
+    worst: UnsendableError | None = None
+    for name, values in zip(origin.fields, fields, strict=True):
+        try:
+            plain = pack_plain_column(values)
+            columns.append((pack_column(values),) if plain is None else plain)
+        except UnsendableError as error:
+            if worst is None or (error.offset or 0) < (worst.offset or 0):
+                worst = UnsendableError(error.reason, error.path, where=_where(origin, name), offset=error.offset)
+                worst.__cause__ = error.__cause__
+    if worst is not None:
+        raise worst
+    return PackedItems(origin, pack_plain(columns), len(items), _pack_times(items))
+
+
+def split_items(
+    origin: Origin, items: Sequence[Any], marks: Any = None, max_bytes: int = PIECE_BYTES
+) -> list[tuple[PackedItems, Any]]:
+    """Items and their marks (indices, Same, pairs of a lineage, or None) in pieces of about `max_bytes`.
+
+    Usually one. UnsendableError as pack_items, and for a row that is larger than a link carries.
+    """
+    if type(items) is ColumnRows:
+        return _split_batch(origin, items, marks, max_bytes)
+    return _split(origin, items, marks, max_bytes, 0)
+
+
+def pack_segment(segment: Segment) -> bytes:
+    """A segment. Its items are PackedItems; others are packed here: UnsendableError."""
+    items, origin = segment.items, segment.origin
+    if type(items) is not PackedItems:
+        items = pack_items(origin, items)
+    head: tuple[Any, ...] = (origin.task, origin.stream, segment.root, segment.edge, pack_marks(segment), len(items))
+    if segment.born_ms is not None:
+        head = (*head, segment.born_ms)
+    if items.times:
+        head = (*head, items.times)
+    return pack_plain((*head, 0))[:-1] + items.columns  # the last element, a byte long, is replaced
+
+
+def segments_body(segments: Sequence[bytes]) -> bytes:
+    """The body of a payload: what pack_segment gave, one after another."""
+    count = len(segments)
+    if count < 16:
+        return bytes((0x90 | count,)) + b"".join(segments)
+    head = b"\xdc" + count.to_bytes(2, "big") if count < 65_536 else b"\xdd" + count.to_bytes(4, "big")
+    return head + b"".join(segments)
+
+
+def _split(origin: Origin, items: Any, marks: Any, max_bytes: int, first: int) -> list[tuple[PackedItems, Any]]:
+    """`first`: how many rows came before these."""
+    count = len(items)
+    if count > MAX_PIECE_ROWS:
+        return _split_into(-(-count // MAX_PIECE_ROWS), origin, items, marks, max_bytes, first)
+    try:
+        packed = pack_items(origin, items)
+    except UnsendableError as error:
+        if error.offset is not None:
+            error.offset += first
+        raise
+    size = len(packed.columns) + len(packed.times) + marks_size(marks)
+    if count > 1 and size > max_bytes + max_bytes // 3:
+        return _split_into(-(-size // max_bytes), origin, items, marks, max_bytes, first)
+    _check_row(origin, items, marks, size, first)
+    return [(packed, marks)]
+
+
+def _split_into(
+    pieces: int, origin: Origin, items: Any, marks: Any, max_bytes: int, first: int
+) -> list[tuple[PackedItems, Any]]:
+    found: list[tuple[PackedItems, Any]] = []
+    for part, part_marks, start in _parts(pieces, items, marks):
+        found += _split(origin, part, part_marks, max_bytes, first + start)
+    return found
+
+
+def _split_batch(origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int) -> list[tuple[PackedItems, Any]]:
+    """The same for columns: what each piece repeats, schema and dictionaries, sets how small pieces may usefully be."""
+    if (least := batch_bytes(rows.batch)) > MAX_ROW_BYTES:
+        return _split_large(origin, rows, marks, max_bytes, least)
+    packed = pack_items(origin, rows)
+    size, weight = len(packed.columns), marks_size(marks)
+    if has_identity(rows.batch):
+        max_bytes = MAX_ROW_BYTES * 3 // 4  # what is cut here is not cut where both workers are one
+    if size + weight <= max_bytes + max_bytes // 3:
+        return [(packed, marks)]
+    repeated = len(_pack_batch(origin, rows.batch.slice(0, 1)))  # Arrow writes more for no row than for one
+    room = min(max(max_bytes, 4 * repeated), MAX_ROW_BYTES)
+    if len(rows) == 1 or 2 * repeated > MAX_ROW_BYTES:
+        if size + weight > MAX_ROW_BYTES:
+            raise _uncut(origin, rows, size, repeated)
+        return [(packed, marks)]
+    if size + weight <= room:
+        return [(packed, marks)]
+    pieces = max(2, -(-(size + weight - repeated) // (room - repeated)))
+    found: list[tuple[PackedItems, Any]] = []
+    for part, part_marks, _ in _parts(pieces, rows, marks):
+        found += _split_batch(origin, part, part_marks, max_bytes)
+    return found
+
+
+def _split_large(
+    origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int, size: int
+) -> list[tuple[PackedItems, Any]]:
+    """What is cut before it is packed: it may be a gigabyte. `size`: of that, at least."""
+    repeated = batch_bytes(rows.batch.slice(0, 1))  # a row of it, and dictionaries
+    if repeated > MAX_ROW_BYTES:
+        raise _uncut(origin, rows, size, repeated)
+    found: list[tuple[PackedItems, Any]] = []
+    for part, part_marks, _ in _parts(-(-2 * size // MAX_ROW_BYTES), rows, marks):
+        found += _split_batch(origin, part, part_marks, max_bytes)
+    return found
+
+
+def _uncut(origin: Origin, rows: ColumnRows, size: int, repeated: int) -> UnsendableError:
+    """Why columns cannot be sent. The first row is measured: what is large in each piece, or in this one."""
+    field, _ = largest_column(rows.batch.slice(0, 1))
+    return UnsendableError(
+        f"a RecordBatch of {len(rows):,} rows and {size:,} bytes cannot be cut to what a link carries "
+        f"({MAX_ROW_BYTES:,}); one row of it, with its schema and dictionaries, is {repeated:,}: cast dictionaries to "
+        "their values, or send what is large where it can be read",
+        where=_where(origin, field or None),
+        offset=0,
+    )
+
+
+def _parts(pieces: int, items: Any, marks: Any) -> Iterator[tuple[Any, Any, int]]:
+    count = len(items)
+    rows = max(1, -(-count // pieces))
+    for start in range(0, count, rows):
+        end = min(start + rows, count)
+        if type(items) is ColumnRows:
+            part: Any = ColumnRows(part_of(items.batch.slice(start, end - start), "cut", start, end), items.bare)
+        else:
+            part = items[start:end]
+        yield part, None if marks is None else marks[start:end], start
+
+
+def _check_row(origin: Origin, items: Sequence[Any], marks: Any, size: int, first: int) -> None:
+    if size > MAX_ROW_BYTES:
+        columns = [items] if origin.bare else [(value,) for value in items[0]]
+        sizes = [len(pack_column(values)) for values in columns]
+        largest = max(sizes)
+        where = _where(origin, origin.fields[sizes.index(largest)])
+        if marks_size(marks) > largest:
+            where, largest = f"{_where(origin, None)}, its anchors", marks_size(marks)
+        raise UnsendableError(
+            f"a row is too large to be sent to another process: {largest:,} bytes are here, and a row has at most "
+            f"{MAX_ROW_BYTES:,}; send it in parts, or where it can be read",
+            where=where,
+            offset=first,
+        )
+    if size > CHECKED_BYTES and len(items) == 1:
+        for name, value in zip(origin.fields, items if origin.bare else items[0], strict=True):
+            try:
+                check_items(pack_column((value,)), MAX_DEPTH + 1)
+            except UnsendableError as error:
+                raise UnsendableError(error.reason, where=_where(origin, name), offset=first) from error
+
+
+def _pack_batch(origin: Origin, batch: Any) -> bytes:
+    try:
+        return pack_plain(msgpack.ExtType(ext.RECORD_BATCH, batch_module().encode_batch(batch)))
+    except ext.UnfitError as error:
+        raise UnsendableError(str(error), where=_where(origin, None), offset=0) from error
+
+
+def _pack_times(items: Sequence[Any]) -> bytes:
+    if type(items) is not TimedItems:
+        return b""
+    return pack_plain([at if type(at) is int else _in_short(at) for at in items.times])
+
+
+def _in_short(error: Any) -> str:
+    text = f"{type(error).__name__}: {error}"[:TIME_ERROR_CHARS]
+    return text.encode("utf-8", "replace").decode()
+
+
+def _where(origin: Origin, field: str | None) -> str:
+    """Who sent it."""
+    place = f"{origin.component!r} emits on stream {origin.stream!r}"
+    return place if field is None else f"{place}, field {field!r}"
+
+
+# -- from bytes --------------------------------------------------------------------------------------------------------
+
+
+def unpack_segments(body: bytes | memoryview, origin_of: Callable[[int, str], Origin]) -> list[Segment]:
+    """The segments of a body. `origin_of(task, stream)` raises LookupError for what is not known here.
+
+    UnreadableError if anything in it is wrong: then none of it is given.
+    """
+    found, budget = _outer(body)
+    if type(found) is not tuple:
+        raise UnreadableError("segments that are no array")
+    return [_segment(parts, origin_of, budget) for parts in found]
+
+
+class _Budget:
+    """How many values a body may still consist of, plain columns apart: many columns cost no more than one."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: int) -> None:
+        self.items = items
+
+
+def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budget) -> Segment:
+    if type(parts) is not tuple or not 7 <= len(parts) <= 9:
+        raise UnreadableError("a segment has seven parts, eight or nine")
+    task, stream, root, edge, marks, count = parts[:6]
+    columns, more = parts[-1], list(parts[6:-1])
+    times = more.pop() if more and type(more[-1]) is bytes else None
+    born_ms = more.pop() if more else None
+    if more or (born_ms is not None and type(born_ms) is not int):
+        raise UnreadableError("a segment whose rows came in at a time that is no number")
+    if type(task) is not int or not 0 <= task <= MAX_TASK or type(stream) is not str:
+        raise UnreadableError("a segment begins with a task and a stream")
+    if type(root) is not int or type(edge) is not int or type(count) is not int or count < 1:
+        raise UnreadableError("a segment has numbers for root and edge, and one row or more")
+    try:
+        origin = origin_of(task, stream)
+    except LookupError as error:
+        raise UnreadableError(f"a segment of task {task} on {stream!r:.80}, which are not known here") from error
+    items = _unpack_items(columns, origin, count, budget)
+    if times is not None:
+        items = TimedItems(items, _unpack_times(times, count))
+    indices, lineage = unpack_marks(marks, root, edge, count)
+    segment = Segment(origin, items, root, edge, indices, lineage)
+    segment.born_ms = born_ms
+    return segment
+
+
+def _unpack_times(packed: bytes, count: int) -> list[Any]:
+    if count > MAX_PIECE_ROWS:
+        raise UnreadableError(f"times of {count} rows")
+    found = unpack_plain_column(packed, count)
+    if not _TIMES.issuperset(map(type, found)):
+        raise UnreadableError("times of rows that are neither numbers nor errors")
+    return [at if type(at) is int else _error(at) for at in found]
+
+
+def _error(text: str) -> RemoteFailureError:
+    kind, _, said = text.partition(": ")
+    return RemoteFailureError(kind, said)
+
+
+def _unpack_items(columns: Any, origin: Origin, count: int, budget: _Budget) -> Sequence[Any]:
+    if type(columns) is msgpack.ExtType:
+        return _unpack_batch(columns, origin, count)
+    if type(columns) is not tuple or len(columns) != len(origin.fields):
+        raise UnreadableError(f"a segment on {origin.stream!r} that has not its {len(origin.fields)} columns")
+    if not columns:
+        if count > MAX_PIECE_ROWS:
+            raise UnreadableError(f"a segment of {count} rows")
+        return [()] * count
+    found = [_unpack_column(column, count, budget) for column in columns]
+    return list(found[0]) if origin.bare else list(zip(*found, strict=True))
+
+
+def _unpack_column(column: Any, count: int, budget: _Budget) -> Sequence[Any]:
+    if type(column) is bytes and count <= MAX_PIECE_ROWS:
+        return unpack_plain_column(column, count)
+    if type(column) is tuple and len(column) == 1 and type(column[0]) is bytes:
+        values, items = unpack_column(column[0], budget.items)
+        budget.items -= items
+        if len(values) == count:
+            return values
+    raise UnreadableError(f"a column that is not {count} values")
+
+
+def _unpack_batch(packed: msgpack.ExtType, origin: Origin, count: int) -> ColumnRows:
+    try:
+        if packed.code != ext.RECORD_BATCH:
+            raise UnreadableError(f"columns that are extension type {packed.code}")
+        batch = batch_module().decode_batch(packed.data)
+    except UnreadableError:
+        raise
+    except WRONG as error:
+        raise UnreadableError(f"a RecordBatch of {len(packed.data)} bytes: {error!r:.200}") from error
+    if batch.num_rows != count or batch.schema.names != list(origin.fields):
+        raise UnreadableError(f"a RecordBatch on {origin.stream!r} with other rows or columns than it should have")
+    return ColumnRows(batch, origin.bare)
+
+
+def _outer(body: bytes | memoryview) -> tuple[Any, _Budget]:
+    budget = _Budget(MAX_ITEMS - scan(body, _SEGMENT_DEPTH))
+    try:
+        return msgpack.unpackb(body, use_list=False), budget
+    except WRONG as error:
+        raise UnreadableError(f"segments of {len(body)} bytes cannot be read: {error!r:.200}") from error

@@ -1,0 +1,202 @@
+"""Headers: what stands before the payload of each frame of a link. Big-endian, fixed sizes.
+
+    HELLO    version, kind, established 1, incarnation 8, attempt 8, peer 8, peer attempt 8, next 8, greeting
+    DATA     version, kind, epoch 8, sequence 8, ack 8, payload
+    ACK      version, kind, epoch 8, ack 8
+    REFUSED  version, kind, incarnation 8, attempt 8
+    PULSE    version, kind, process 8, name              in the place of a HELLO, on a connection of its own
+    PART     version, kind, epoch 8, sequence 8, ack 8, lane 1, total 4, offset 4, a part of a payload
+
+1. Reading allocates no more than the frame; what is not exactly one of the six, of this version, is a ProtocolError.
+   Version, kind and greeting of a HELLO are at the same place in every version: so a refused peer has a name.
+2. HELLO comes first. It comes from strangers: it has at most MAX_HELLO_BYTES.
+3. An epoch is made of both incarnations, and is another one for each direction. With one of the two the same, another
+   one on the other side always gives another epoch: 3 is odd, so nothing is folded together.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import ProtocolError
+from .parts import Lane, Part
+
+VERSION: Final = 3
+"""Of the protocol between two links."""
+
+MAX_HELLO_BYTES: Final = 4096
+
+_HELLO: Final = struct.Struct("!BBBQQQQQ")
+_DATA: Final = struct.Struct("!BBQQQ")
+_ACK: Final = struct.Struct("!BBQQ")
+_REFUSED: Final = struct.Struct("!BBQQ")
+_PULSE: Final = struct.Struct("!BBQ")
+_PART: Final = struct.Struct("!BBQQQBII")
+_KIND_HELLO, _KIND_DATA, _KIND_ACK, _KIND_REFUSED = 1, 2, 3, 4
+_KIND_PULSE: Final = 5
+_KIND_PART: Final = 6
+
+DATA_HEADER_BYTES: Final = _DATA.size
+_DATA_BEGINS: Final = bytes((VERSION, _KIND_DATA))
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Who I am, whom I have heard on this connection (0: nobody), and which frame of his I expect next."""
+
+    incarnation: int
+    attempt: int
+    peer: int = 0
+    peer_attempt: int = 0
+    next: int = 0
+    established: bool = False
+    greeting: bytes = b""
+
+    def encode(self) -> bytes:
+        """The frame."""
+        fields = (self.incarnation, self.attempt, self.peer, self.peer_attempt, self.next)
+        return _HELLO.pack(VERSION, _KIND_HELLO, self.established, *fields) + self.greeting
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """One numbered payload, or part of one. `ack`: all frames of yours below it have come."""
+
+    epoch: int
+    sequence: int
+    ack: int
+    payload: bytes | Part
+
+    def encode(self) -> bytes:
+        """The frame."""
+        return encode_data(self.epoch, self.sequence, self.ack, self.payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """`ack`: all frames of yours below it have come. Also what says that one is alive."""
+
+    epoch: int
+    ack: int
+
+    def encode(self) -> bytes:
+        """The frame."""
+        return _ACK.pack(VERSION, _KIND_ACK, self.epoch, self.ack)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A later incarnation has taken the place of this one, on that attempt of its."""
+
+    incarnation: int
+    attempt: int
+
+    def encode(self) -> bytes:
+        """The frame."""
+        return _REFUSED.pack(VERSION, _KIND_REFUSED, self.incarnation, self.attempt)
+
+
+def encode_data(epoch: int, sequence: int, ack: int, payload: bytes | Part) -> bytes:
+    """The frame of a Data. (These are nearly all frames: they go without an object.)"""
+    if isinstance(payload, Part):
+        where = payload.lane, payload.total, payload.offset
+        return _PART.pack(VERSION, _KIND_PART, epoch, sequence, ack, *where) + payload.body
+    return _DATA.pack(VERSION, _KIND_DATA, epoch, sequence, ack) + payload
+
+
+def encode_pulse(process: int, name: str) -> bytes:
+    """The frame with which a thread says that its process lives, while its event loop is held."""
+    return _PULSE.pack(VERSION, _KIND_PULSE, process) + name.encode()
+
+
+def pulse_of(frame: bytes) -> tuple[int, str] | None:
+    """Process and name, if the frame is a PULSE. ProtocolError if it should be one and is not."""
+    if _kind(frame) != _KIND_PULSE:
+        return None
+    if not _PULSE.size < len(frame) <= MAX_HELLO_BYTES:
+        raise ProtocolError(f"a PULSE of {len(frame)} bytes")
+    return _PULSE.unpack_from(frame)[2], frame[_PULSE.size :].decode("ascii", "backslashreplace")
+
+
+def is_data(frame: bytes) -> bool:
+    """Does it begin as a Data does?"""
+    return frame[:2] == _DATA_BEGINS
+
+
+def data_of(frame: bytes) -> tuple[int, int, int] | None:
+    """Epoch, sequence and ack of a whole Data; its payload is behind DATA_HEADER_BYTES. None for all other frames."""
+    if frame[:2] != _DATA_BEGINS or len(frame) < DATA_HEADER_BYTES:
+        return None
+    _, _, epoch, sequence, ack = _DATA.unpack_from(frame)
+    return epoch, sequence, ack
+
+
+def decode(frame: bytes) -> Hello | Data | Ack | Refused:
+    """What a frame says. ProtocolError if it says nothing."""
+    try:
+        match _kind(frame):
+            case 2:
+                _, _, epoch, sequence, ack = _DATA.unpack_from(frame)
+                return Data(epoch, sequence, ack, frame[DATA_HEADER_BYTES:])
+            case 6:
+                _, _, epoch, sequence, ack, lane, total, offset = _PART.unpack_from(frame)
+                return Data(epoch, sequence, ack, Part(_lane(lane), total, offset, frame[_PART.size :]))
+            case 3:
+                _, _, epoch, ack = _ACK.unpack(frame)
+                return Ack(epoch, ack)
+            case 1:
+                return _hello(frame)
+            case 4:
+                _, _, incarnation, attempt = _REFUSED.unpack(frame)
+                return Refused(incarnation, attempt)
+    except struct.error as error:
+        raise ProtocolError(f"a frame of {len(frame)} bytes and kind {frame[1]} is cut short or too long") from error
+    raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:2]!r} is none of a link")
+
+
+def greeting_of(frame: bytes) -> bytes | None:
+    """The greeting, if the frame is a HELLO. ProtocolError if it should be one and is not."""
+    return _hello(frame).greeting if _kind(frame) == _KIND_HELLO else None
+
+
+def _kind(frame: bytes) -> int:
+    if len(frame) < 2:
+        return 0
+    if frame[0] != VERSION:
+        raise ProtocolError(
+            f"{_name_in(frame)} speaks version {frame[0]} of the protocol between two links, this is version "
+            f"{VERSION}: install the same release of aiostorm on both sides"
+        )
+    return frame[1]
+
+
+def _name_in(frame: bytes) -> str:
+    """The name in a HELLO of another version, as far as it has one."""
+    name = frame[_HELLO.size : _HELLO.size + 128] if frame[1] == _KIND_HELLO else b""
+    return name.decode("ascii", "backslashreplace") or "the peer"
+
+
+def _lane(number: int) -> Lane:
+    try:
+        return Lane(number)
+    except ValueError as error:
+        raise ProtocolError(f"a part of lane {number}: there are {len(Lane)}") from error
+
+
+def epoch_of(sender: int, receiver: int) -> int:
+    """The epoch of what this sender sends to this receiver: of one incarnation of each."""
+    return (3 * sender + receiver) % 2**64
+
+
+def _hello(frame: bytes) -> Hello:
+    if len(frame) < _HELLO.size:
+        raise ProtocolError(f"a HELLO of {len(frame)} bytes is cut short")
+    if len(frame) > MAX_HELLO_BYTES:
+        raise ProtocolError(f"a HELLO of {len(frame)} bytes: at most {MAX_HELLO_BYTES}")
+    _, _, established, *fields = _HELLO.unpack_from(frame)
+    incarnation, attempt, peer, peer_attempt, expected = fields
+    if established > 1 or not incarnation or not attempt:
+        raise ProtocolError("a HELLO without an incarnation or an attempt")
+    return Hello(incarnation, attempt, peer, peer_attempt, expected, bool(established), frame[_HELLO.size :])

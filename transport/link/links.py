@@ -1,0 +1,188 @@
+"""Links: all links of one process.
+
+    async with Links("worker-1", network, on_payload=…) as links:
+        await links.listen("host:6700")
+        link = links.open("worker-2", "host:6701")
+        await link.send(payload)
+
+1. Each process has a name, and each of its links is to another name. One of the two dials, the other has the address.
+2. Who knocks comes in by the door (see door), and must be one that we have a link to and that is to dial.
+3. One incarnation stands for the process on all its links. It is random: no two lives have the same. A link that was
+   closed and is opened again begins with another: what was between the two is forgotten here, so the peer must know.
+4. Leaving the block closes the links, each of which drains within its bound; after an exception they end at once.
+5. A link that fails ends alone, and `on_failed` is told why; where nobody is told, it ends the block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+from ...runtime import Clock, LoopClock, Rng, SystemRng
+from ..errors import NetworkError
+from ..net.complaints import Complaints
+from ..net.network import Connection, Listener, Network
+from .courier import Source
+from .door import Door
+from .link import Link, LinkParts, LinkTimings
+from .sequence import LinkSequence, PeerStarted, SequenceLimits
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+def _ignore_peer(peer: str, started: PeerStarted) -> None:
+    """Nobody asked to be told."""
+
+
+def _ignore_pulse(peer: str, process: int) -> None:
+    """The same."""
+
+
+class Links:
+    """The links of one process. `on_payload(peer, payload)` and `on_peer(peer, started)` do not wait.
+
+    `on_pulse(peer, process)`: see door.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        *,
+        on_payload: Callable[[str, bytes], None],
+        on_peer: Callable[[str, PeerStarted], None] = _ignore_peer,
+        on_pulse: Callable[[str, int], None] = _ignore_pulse,
+        on_failed: Callable[[str, Exception], None] | None = None,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+        timings: LinkTimings | None = None,
+        limits: SequenceLimits | None = None,
+    ) -> None:
+        self.name = _checked(name)
+        self._network = network
+        self._on_payload = on_payload
+        self._on_peer = on_peer
+        self._clock = clock or LoopClock()
+        self._rng = rng or SystemRng()
+        self._jitter = self._rng.generator()
+        self._timings = timings or LinkTimings()
+        self._limits = limits
+        self._on_failed = on_failed
+        self.incarnation = int.from_bytes(self._rng.token_bytes(8), "big") or 1
+        self._group = asyncio.TaskGroup()
+        self._links: dict[str, Link] = {}
+        self._opened: set[str] = set()
+        self._listener: Listener | None = None
+        within_s = self._timings.connect_s
+        self._complaints = Complaints(self._clock)
+        self._door = Door(name, self._group, within_s, self._take, on_pulse, self._complaints)
+
+    async def listen(self, address: str) -> str:
+        """Let peers dial this address. Returns where it is. NetworkError if it is taken."""
+        if self._listener is not None:
+            raise NetworkError(f"{self.name} listens already, at {self._listener.address}")
+        self._listener = await self._network.listen(address, self._door.knocked)
+        return self._listener.address
+
+    def open(self, peer: str, address: str | None, *, source: Source | None = None, role: str = "") -> Link:
+        """The link to that peer. `address`: where it listens; None: it is the peer who dials. ValueError: a second.
+
+        `role`: see Node.link.
+        """
+        before = self._links.get(peer)
+        if _checked(peer) == self.name or (before is not None and not before.over):
+            raise ValueError(f"{self.name} has a link to {peer} already, or it is itself")
+        sequence = LinkSequence(self._incarnation_for(peer), greeting=self.name.encode(), limits=self._limits)
+        parts = LinkParts(
+            sequence=sequence,
+            greeting=peer.encode(),
+            dial=None if address is None else partial(self._network.connect, address),
+            clock=self._clock,
+            jitter=self._jitter,
+            timings=self._timings,
+            on_payload=partial(self._on_payload, peer),
+            on_peer=partial(self._on_peer, peer),
+            complaints=self._complaints,
+            source=source,
+            role=role,
+        )
+        link = self._links[peer] = Link(peer, parts)
+        self._group.create_task(self._run(link), name=f"link {self.name} to {peer}")
+        return link
+
+    def listens(self, peer: str, address: str) -> None:
+        """A peer that is dialled listens (again), there: dial it now."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.hurry(partial(self._network.connect, address))
+
+    def _incarnation_for(self, peer: str) -> int:
+        if peer not in self._opened:
+            self._opened.add(peer)
+            return self.incarnation
+        return int.from_bytes(self._rng.token_bytes(8), "big") or 1
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                async with asyncio.TaskGroup() as closing:
+                    for link in self._links.values():
+                        closing.create_task(link.close(), name=f"link {self.name} to {link.peer}: close")
+        except BaseException as failure:
+            self._lock_up()
+            await self._group.__aexit__(type(failure), failure, failure.__traceback__)
+            raise
+        self._lock_up()
+        await self._group.__aexit__(kind, error, traceback)
+
+    def _lock_up(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        self._door.close()
+        for link in self._links.values():
+            link.end()
+
+    async def _run(self, link: Link) -> None:
+        failure: Exception | None = None
+        try:
+            await link.run()
+        except Exception as error:
+            if self._on_failed is None:
+                raise
+            failure = _first(error)
+        finally:
+            if self._links.get(link.peer) is link:
+                del self._links[link.peer]  # it was closed: another one may be opened
+        if failure is not None and self._on_failed is not None:
+            self._on_failed(link.peer, failure)
+
+    def _take(self, name: str, connection: Connection, hello: bytes) -> bool:
+        link = self._links.get(name)
+        if link is None or link.dials:
+            return False
+        link.take(connection, hello)
+        return True
+
+
+def _first(error: Exception) -> Exception:
+    """Of several errors at once (a link has two tasks) the first."""
+    found: BaseException = error
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found if isinstance(found, Exception) else error
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"a name is 1 to 128 of A-Z a-z 0-9 _ . -, not {name[:140]!r}")
+    return name

@@ -1,0 +1,134 @@
+"""Bound sockets: those that a network listens with; and the file of a unix socket, for this user only.
+
+1. They are made here, not by the event loop: so that who comes is counted before anything is made for it.
+2. A unix socket's file is 0600, in a directory that is ours and 0700: on some systems the directory's mode alone
+   counts. A directory that is not there is made; one that is there, and is open to others, is an error that says what
+   to do.
+3. Of a process that ended without removing it, a file stays that nobody listens behind: it is replaced. One that is
+   listened behind is taken.
+4. The file is removed when the socket is closed, if it is still the same file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import Sequence
+from typing import Final
+
+from ..errors import NetworkError
+
+BACKLOG: Final = 256
+"""Connections that the kernel keeps until they are accepted."""
+
+MAX_PATH_BYTES: Final = 107
+"""The kernel's, with an end of text: some have three less, and say so themselves."""
+
+
+class BoundSocket:
+    """A socket that listens, and its file if it has one."""
+
+    def __init__(self, listening: socket.socket, path: str | None = None) -> None:
+        self.socket = listening
+        self._path = path
+        self._identity = None if path is None else _identity(path)
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+
+    def close(self) -> None:
+        """Take no more connections. Twice is once."""
+        self.socket.close()
+        if self._path is not None and self._identity is not None and _identity(self._path) == self._identity:
+            os.unlink(self._path)
+        self._identity = None
+
+
+def bound_tcp(ips: Sequence[str], port: int) -> list[BoundSocket]:
+    """A socket for each of the addresses. NetworkError if one of them cannot be had."""
+    bound: list[BoundSocket] = []
+    try:
+        for ip in ips:
+            made = socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                if os.name == "posix":
+                    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if made.family == socket.AF_INET6:
+                    made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                made.bind((ip, port))
+                bound.append(BoundSocket(made))
+            except BaseException:
+                made.close()
+                raise
+    except OSError as error:
+        for one in bound:
+            one.close()
+        raise NetworkError(f"cannot listen at {', '.join(ips)} port {port}: {error.strerror or error}") from error
+    return bound
+
+
+async def bound_unix(path: str) -> BoundSocket:
+    """A socket with that file. NetworkError if it cannot be had, or somebody listens there."""
+    if not hasattr(socket, "AF_UNIX"):
+        raise NetworkError(f"unix:{path}: this system's Python has no unix sockets: use 127.0.0.1:0")
+    if len(os.fsencode(path)) > MAX_PATH_BYTES:
+        raise NetworkError(f"unix:{path}: a socket's path has at most {MAX_PATH_BYTES} bytes: choose a shorter one")
+    try:
+        _check_directory(os.path.dirname(path))
+        if await _is_stale(path):
+            os.unlink(path)
+        return BoundSocket(_bound_file(path), path)
+    except OSError as error:
+        raise NetworkError(f"cannot listen at unix:{path}: {error.strerror or error}") from error
+
+
+def _check_directory(directory: str) -> None:
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        found = os.stat(directory)
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise NetworkError(
+                f"others may reach into {directory}: give the socket a directory of its own, that is yours and "
+                f"closed to others: mkdir -m 700 {directory}/sockets"
+            ) from None
+
+
+async def _is_stale(path: str) -> bool:
+    """Is there a socket's file that nobody listens behind? NetworkError if it is another file, or somebody does."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISSOCK(found.st_mode):
+        raise NetworkError(f"{path} is there, and is no socket: choose another path")
+    try:
+        transport, _ = await asyncio.get_running_loop().create_unix_connection(asyncio.Protocol, path)
+    except ConnectionRefusedError:
+        return True
+    except FileNotFoundError:
+        return False
+    transport.abort()
+    raise NetworkError(f"somebody listens at unix:{path} already")
+
+
+def _bound_file(path: str) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        made.bind(path)
+    except BaseException:
+        made.close()
+        raise
+    finally:
+        os.umask(before)
+    return made
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

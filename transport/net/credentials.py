@@ -1,0 +1,135 @@
+"""Credentials: which cluster one belongs to, and the secret that shows it.
+
+    demo.3fJ1…            the cluster's id, a dot, and a token of 256 random bits or more (base64 for URLs)
+
+1. A token is a `Secret`: it is shown as ***, is part of no text, and cannot be pickled or formatted. What reads one and
+   cannot make sense of it says so without saying what it read.
+2. It comes from a file that its owner alone may read, from bytes (the standard input of a child), or from an
+   environment variable: never from an argument, which every user of the machine can see.
+3. Whoever has the token belongs to the cluster: it is shared by all its nodes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NoReturn, Self
+
+from ...runtime import Rng, SystemRng
+from ..errors import CredentialsError
+
+TOKEN_BYTES: Final = 32
+"""Of a new token, and the least that one has: 256 bits."""
+
+MAX_CREDENTIALS_BYTES: Final = 1024
+"""What may stand in a file of credentials."""
+
+VARIABLE: Final = "AIOSTORM_CREDENTIALS"
+"""The environment variable, where there is no file."""
+
+_CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class Secret:
+    """Bytes that are not shown."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self, value: bytes) -> None:
+        self._bytes = value
+
+    def reveal(self) -> bytes:
+        """The bytes: for who computes with them."""
+        return self._bytes
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def __format__(self, specification: str) -> str:
+        return "***"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and hmac.compare_digest(self._bytes, other._bytes)
+
+    __hash__ = None  # type: ignore[assignment]  # as a key it would be compared by parts
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not copied into anything")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a node needs to belong to a cluster. CredentialsError if the token is too short, or the id is none."""
+
+    cluster_id: str
+    token: Secret
+
+    def __post_init__(self) -> None:
+        if not _CLUSTER_ID.fullmatch(self.cluster_id):
+            raise CredentialsError("a cluster's id is 1 to 64 of A-Z a-z 0-9 _ -")
+        if len(self.token.reveal()) < TOKEN_BYTES:
+            raise CredentialsError(f"a token has at least {TOKEN_BYTES} bytes: `aiostorm certs init` makes one")
+
+    @classmethod
+    def new(cls, cluster_id: str, rng: Rng | None = None) -> Self:
+        """With a token of its own."""
+        return cls(cluster_id, new_token(rng))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str = "the credentials") -> Self:
+        """What `to_bytes` gave. CredentialsError names the source."""
+        cluster_id, dot, token = data[:MAX_CREDENTIALS_BYTES].strip().partition(b".")
+        try:
+            if not dot or len(data) > MAX_CREDENTIALS_BYTES:
+                raise binascii.Error
+            padded = token + b"=" * (-len(token) % 4)
+            return cls(cluster_id.decode("ascii"), Secret(base64.b64decode(padded, altchars=b"-_", validate=True)))
+        except (ValueError, CredentialsError) as error:
+            why = error if isinstance(error, CredentialsError) else "it is one line, the cluster's id, a dot, a token"
+        raise CredentialsError(f"{source} cannot be used: {why}")
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """From a file that nobody else may read. CredentialsError says what to do."""
+        return cls.from_bytes(read_private(path, MAX_CREDENTIALS_BYTES + 1), os.fspath(path))
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self | None:
+        """From AIOSTORM_CREDENTIALS; None if it is not set."""
+        value = (os.environ if environment is None else environment).get(VARIABLE)
+        return None if value is None else cls.from_bytes(value.encode("utf-8", "replace"), VARIABLE)
+
+    def to_bytes(self) -> bytes:
+        """One line, the secret in it: for a file that is 0600, or the standard input of a child."""
+        token = base64.urlsafe_b64encode(self.token.reveal()).rstrip(b"=")
+        return b"%s.%s\n" % (self.cluster_id.encode(), token)
+
+
+def new_token(rng: Rng | None = None) -> Secret:
+    """256 random bits."""
+    return Secret((rng or SystemRng()).token_bytes(TOKEN_BYTES))
+
+
+def read_private(path: str | os.PathLike[str], max_bytes: int) -> bytes:
+    """At most so many bytes of a file that its owner alone may read, and that is ours. CredentialsError if not."""
+    name = os.fspath(path)
+    try:
+        descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        raise CredentialsError(f"{name} cannot be read: {error.strerror or error}") from error
+    try:
+        found = os.fstat(descriptor)
+        if os.name != "nt" and found.st_mode & 0o077:
+            raise CredentialsError(f"others may read {name}, and it is a secret: chmod 600 {name}")
+        if os.name != "nt" and found.st_uid not in (os.geteuid(), 0):
+            raise CredentialsError(f"{name} belongs to another user: copy it, or chown it to the one that runs this")
+        return os.read(descriptor, max_bytes)
+    except OSError as error:
+        raise CredentialsError(f"{name} cannot be read: {error.strerror or error}") from error
+    finally:
+        os.close(descriptor)

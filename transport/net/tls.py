@@ -1,0 +1,85 @@
+"""TLS between nodes: TLS 1.3, and both sides show a certificate of the cluster's CA.
+
+1. The CA is the cluster's own, and the only one that is trusted: no certificate that the system trusts counts.
+2. Both sides are verified. Who dials also checks that the certificate is for the host that it dialled. Nothing here
+   goes on without that: a mistake in the files is an error before anything listens.
+3. A key is a file that its owner alone may read, and is not encrypted: nobody is there to be asked for a password.
+4. The server's certificate is part of what the authentication is about (its SHA-256; RFC 5929, tls-server-end-point):
+   what was proved over one TLS connection says nothing over another.
+5. A certificate may name the roles of who has it (organizational units): it is believed in no other.
+
+From: CVE-2026-41081 (Storm: TLS that failed open), storm#8987 (the peer's name was not checked).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import CredentialsError
+from .credentials import read_private
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Three files, PEM: this node's certificate, its key (0600), and the certificate of the cluster's CA."""
+
+    certificate: str
+    key: str
+    ca: str
+
+    def server_context(self) -> ssl.SSLContext:
+        """For listening. CredentialsError if a file cannot be used."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return self._loaded(context)
+
+    def client_context(self) -> ssl.SSLContext:
+        """For dialling. CredentialsError if a file cannot be used."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the host, and that there is a certificate
+        return self._loaded(context)
+
+    def binding(self) -> bytes:
+        """The SHA-256 of the certificate. CredentialsError if the file has none."""
+        return binding_of(_first_certificate(self.certificate))
+
+    def _loaded(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        read_private(self.key, 1)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        try:
+            context.load_verify_locations(self.ca)
+            context.load_cert_chain(self.certificate, self.key, password=_no_password)
+        except (OSError, ssl.SSLError) as error:
+            files = f"{self.certificate}, {self.key} and {self.ca}"
+            raise CredentialsError(f"TLS cannot be used with {files}: {error}") from error
+        return context
+
+
+def binding_of(certificate: bytes) -> bytes:
+    """The SHA-256 of a certificate (DER)."""
+    return hashlib.sha256(certificate).digest()
+
+
+def roles_in(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+    """The roles that a certificate names, as `getpeercert` gives it: its organizational units."""
+    names = (pair for part in (certificate or {}).get("subject", ()) for pair in part)
+    return frozenset(value for name, value in names if name == "organizationalUnitName")
+
+
+def _no_password() -> str:
+    raise CredentialsError("the key is encrypted, and nobody is there to be asked: give one that is not, 0600")
+
+
+def _first_certificate(path: str) -> bytes:
+    try:
+        with open(path, encoding="ascii") as file:
+            text = file.read(64 * 1024)
+        begin, end = text.index(ssl.PEM_HEADER), text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)
+        return ssl.PEM_cert_to_DER_cert(text[begin:end])
+    except (OSError, ValueError) as error:
+        raise CredentialsError(f"{os.fspath(path)} holds no certificate in PEM: {error}") from error

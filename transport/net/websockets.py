@@ -1,0 +1,218 @@
+"""WebSocketNetwork: the real Network: a websocket of aiohttp is a connection, a binary message is a frame.
+
+    async with WebSocketNetwork(security) as network:
+        listener = await network.listen("127.0.0.1:0", accept)
+        connection = await network.connect(listener.address)
+
+1. Addresses are `host:port`, `[::1]:port` and `unix:/path`: the same websocket over each. A name is resolved here, and
+   what came out is what is checked and used.
+2. What other machines can reach is refused without TLS and a token (see addresses), dialled or listened at. With TLS,
+   every TCP address has it, loopback too; both sides show a certificate of the cluster's CA, and the one that was
+   dialled one for the name it was dialled by. A unix socket never has it: its file is ours alone.
+3. If `security` has credentials, whoever is at the other end is a stranger until AuthenticatedNetwork trusts it.
+4. Dialling follows no redirect, uses no proxy, sends no cookie and no Origin, and asks for one path.
+5. Leaving the block ends all: listeners, connections (within CLOSE_S), what they have left in aiohttp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self
+
+import aiohttp
+import aiohttp.abc
+
+from ..errors import NetworkError
+from .addresses import Address, TcpAddress, UnixAddress, check_dialled, parse_address
+from .admission import PATH, UNIX_HOST, AdmissionLimits
+from .bound_sockets import BoundSocket
+from .listening import Reception, WebSocketListener
+from .network import Connection
+from .security import Security, dialled_binding
+from .websocket_connection import CLOSE_S, MAX_MESSAGE_BYTES, Tap, WebSocketConnection
+
+_MAX_FIELD_BYTES: Final = 1024
+
+
+class WebSocketNetwork:
+    """A `Network`. An async context manager: see the module.
+
+    `hosts`: addresses under which peers know a listener of ours beside those it knows by itself (behind a NAT, say).
+    """
+
+    def __init__(
+        self,
+        security: Security | None = None,
+        *,
+        hosts: Iterable[str] = (),
+        limits: AdmissionLimits | None = None,
+    ) -> None:
+        self._security = security or Security()
+        self._limits = limits or AdmissionLimits()
+        self._hosts = tuple(map(parse_address, hosts))
+        self._tls = self._security.client_context()
+        self._taps: set[Tap] = set()
+        self._group = asyncio.TaskGroup()
+        self._reception: Reception | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        self._reception = Reception(self._security, self._limits, self._group, self._taps)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if self._reception is not None:
+                await self._reception.close()
+            await self._close_all()
+        finally:
+            self._reception = None
+            await self._group.__aexit__(None, None, None)  # its tasks do not fail, and the user's error stays as it is
+
+    async def listen(self, address: str, accept: Callable[[Connection], None]) -> WebSocketListener:
+        """See Network. ExposedError if others can reach it and something is missing."""
+        return await self._entered().listen(parse_address(address), self._hosts, accept)
+
+    def take_over(
+        self, bound: BoundSocket, address: UnixAddress, accept: Callable[[Connection], None]
+    ) -> WebSocketListener:
+        """Listen with a socket that is there already, with its file. It is closed with the listener."""
+        return self._entered().listen_with([bound], address, self._hosts, accept)
+
+    async def connect(self, address: str) -> WebSocketConnection:
+        """See Network. ExposedError if it is another machine and there is no TLS."""
+        self._entered()
+        target = parse_address(address)
+        if isinstance(target, TcpAddress):
+            check_dialled(target.host, tls=self._tls is not None, insecure=self._security.insecure)
+        session = self._session(target)
+        try:
+            made = await self._dial(session, target)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise NetworkError(f"{address}: {_reason(error)}") from error
+        finally:
+            # The session has done its work. Detached, its connector lives as long as the one connection that it made.
+            if not session.closed:
+                await session.close()
+        return self._connected(made, address)
+
+    # -- dialling ----------------------------------------------------------------------------------------------------
+
+    async def _dial(self, session: aiohttp.ClientSession, target: Address) -> _ClientSocket:
+        secure = self._tls is not None and isinstance(target, TcpAddress)
+        host = str(target) if isinstance(target, TcpAddress) else UNIX_HOST
+        made = await session.ws_connect(
+            f"{'https' if secure else 'http'}://{host}{PATH}",
+            headers={"Host": host},
+            compress=0,
+            max_msg_size=MAX_MESSAGE_BYTES,
+            ssl=self._tls if secure and self._tls is not None else True,
+        )
+        assert isinstance(made, _ClientSocket)  # noqa: S101 - of the class that we gave
+        session.detach()
+        return made
+
+    def _session(self, target: Address) -> aiohttp.ClientSession:
+        connector: aiohttp.BaseConnector
+        if isinstance(target, UnixAddress):
+            connector = aiohttp.UnixConnector(path=target.path, force_close=True)
+        else:
+            resolver = _Resolver(tls=self._tls is not None, insecure=self._security.insecure)
+            connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True)
+        trace = aiohttp.TraceConfig()
+        trace.on_request_redirect.append(_refuse_redirect)
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+            trace_configs=[trace],
+            ws_response_class=_ClientSocket,
+            auto_decompress=False,
+            max_line_size=_MAX_FIELD_BYTES,
+            max_field_size=_MAX_FIELD_BYTES,
+        )
+
+    def _connected(self, made: _ClientSocket, address: str) -> WebSocketConnection:
+        tap = Tap(self._limits.stranger_bytes if self._security.credentials is not None else None)
+        transport = made.transport
+        inner = transport.get_protocol() if transport is not None else None
+        if transport is None or not isinstance(inner, asyncio.Protocol) or transport.is_closing():
+            made.release()
+            raise NetworkError(f"{address}: the connection was lost as it was made")
+        tap.stand_before(inner, transport)
+        transport.set_protocol(tap)
+        self._taps.add(tap)
+        tap.at_end += [lambda: self._taps.discard(tap), made.release]
+        binding = dialled_binding(transport)
+        return WebSocketConnection(made, tap, address, binding)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    async def _close_all(self) -> None:
+        for tap in tuple(self._taps):
+            tap.close()
+        ended = asyncio.Event()
+        for tap in self._taps:
+            tap.at_end.append(lambda: None if self._taps else ended.set())
+        if self._taps:
+            async with asyncio.timeout(2 * CLOSE_S):
+                await ended.wait()
+
+    def _entered(self) -> Reception:
+        if self._reception is None:
+            raise RuntimeError("use it as `async with WebSocketNetwork(…) as network:`")
+        return self._reception
+
+
+class _ClientSocket(aiohttp.ClientWebSocketResponse):
+    """aiohttp's, with what one needs to stand before its protocol, and to let go of it."""
+
+    def __init__(self, reader: Any, writer: Any, protocol: Any, response: Any, *more: Any, **named: Any) -> None:
+        super().__init__(reader, writer, protocol, response, *more, **named)
+        self._answer: aiohttp.ClientResponse = response
+        connection = response.connection
+        self.transport: asyncio.Transport | None = None if connection is None else connection.transport
+
+    def release(self) -> None:
+        """The connection is over: aiohttp's connector need not know it any more."""
+        self._answer.close()
+
+
+class _Resolver(aiohttp.abc.AbstractResolver):
+    """The system's; of what comes out, each address must be one that may be dialled."""
+
+    def __init__(self, *, tls: bool, insecure: bool) -> None:
+        self._system = aiohttp.ThreadedResolver()
+        self._tls = tls
+        self._insecure = insecure
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[aiohttp.abc.ResolveResult]:
+        """The addresses. ExposedError if one must not be dialled."""
+        found = await self._system.resolve(host, port, family)
+        for one in found:
+            check_dialled(one["host"], tls=self._tls, insecure=self._insecure)
+        return found
+
+    async def close(self) -> None:
+        """Nothing to do."""
+        await self._system.close()
+
+
+async def _refuse_redirect(session: Any, context: Any, params: aiohttp.TraceRequestRedirectParams) -> NoReturn:
+    raise aiohttp.ClientConnectionError("it answers with a redirect: no peer of ours does")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.WSServerHandshakeError):
+        return f"it answers, but not with a websocket of ours: {error.status} {error.message}"
+    if isinstance(error, ssl.SSLError | aiohttp.ClientSSLError):
+        return f"TLS: {error}"
+    return str(error) or type(error).__name__
