@@ -2,15 +2,15 @@
 
 from .bolt_task import BoltTask
 from .environment import Environment, Wire, direct
+from .event_time.following import TimeReader
+from .event_time.time_messages import TIME_MESSAGES
 from .exits import Exits
-from .following import TimeReader
 from .gauge import Gauge
 from .hooks import load_hooks
 from .reports import ErrorLog, ErrorReport, describe
 from .resources import Resources
 from .spout_task import SpoutTask
 from .task import Activate, Deactivate, FailPending, GetResult, TaskActor
-from .time_messages import TIME_MESSAGES
 from .topology_master import TopologyMaster
 from .updating import update_bolt, update_spout
 

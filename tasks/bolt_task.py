@@ -31,18 +31,18 @@ from ..topology import (
     TupleBatch,
 )
 from ..windows import WindowBolt, WindowedBolt
-from .choice import Rewire, Tools, choose_executor
-from .collectors import BoltTaskCollector, TaskCollector, WindowCollector
-from .detached import Detached
 from .detaching import Detacher
 from .drive import USER_ERRORS, blamed, is_cancelled
+from .emit.collectors import BoltTaskCollector, TaskCollector, WindowCollector
+from .emit.detached import Detached
+from .emit.portions import Portions
 from .environment import Environment
-from .executors import BatchExecutor, Executor, RowFailedError, without_waiting
+from .event_time.time_messages import AskTime
+from .execute.choice import Rewire, Tools, choose_executor
+from .execute.executors import BatchExecutor, Executor, RowFailedError, without_waiting
 from .failing import FailingTask
 from .intake import Intake
-from .portions import Portions
 from .standing import Standing
-from .time_messages import AskTime
 
 
 class BoltTask(FailingTask):

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 from ..topology import Spout
 from .drive import drive, finish
-from .outbox import Outbox
-from .spout_collector import SpoutTaskCollector
+from .emit.outbox import Outbox
+from .emit.spout_collector import SpoutTaskCollector
 
 CALLS_PER_LOOK: Final = 16
 """Calls of `next_tuple` between two looks at the clock, if they were short so far."""

@@ -21,9 +21,9 @@ from typing import Final, Protocol
 
 from ..acker import IdSource
 from ..topology import Segment
-from .detached import may_part
-from .emitter import Emitter
-from .executors import Executor
+from .emit.detached import may_part
+from .emit.emitter import Emitter
+from .execute.executors import Executor
 
 HELD_S: Final = 0.02
 """A row that has been executed is in its tree no longer than that."""

@@ -27,11 +27,11 @@ from ..topology import (
     Topology,
     TopologyError,
 )
-from .branches import Direct, OutStream, Route
+from .emit.branches import Direct, OutStream, Route
+from .emit.outbox import Outbox
+from .emit.waiting import Group
 from .exits import Exits
-from .outbox import Outbox
 from .reports import ErrorLog, describe
-from .waiting import Group
 
 T = TypeVar("T")
 

@@ -27,10 +27,10 @@ from ..topology import (
     TaskSpec,
     TupleBatch,
 )
+from .emit.lineage import settle
 from .environment import Environment
-from .executors import Executor, RowFailedError
+from .execute.executors import Executor, RowFailedError
 from .held import Held
-from .lineage import settle
 from .reports import describe
 from .timed_task import ALARM, TimedTask
 

@@ -18,7 +18,7 @@ from typing import Any
 from ..acker import Emission, Fate, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
 from ..topology import AckValueSpout, Failure, FailValueSpout, Spout
 from .drive import USER_ERRORS, awaited, blamed, ran_out
-from .spout_collector import SpoutTaskCollector
+from .emit.spout_collector import SpoutTaskCollector
 from .task import TaskActor
 
 

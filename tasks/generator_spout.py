@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ..topology import FunctionSpout, Spout, TopologyContext, has_batches, is_batch
-from .spout_collector import SpoutTaskCollector
+from .emit.spout_collector import SpoutTaskCollector
 
 GENERATOR_MAX_RETRIES = 3
 

@@ -16,7 +16,7 @@ from typing import Final
 from ..actors import Mailbox
 from ..backpressure import Holding, Settings
 from ..topology import Config
-from .portions import Portions
+from .emit.portions import Portions
 
 LOOK_S: Final = 0.01
 """Of work: so long a task that has its whole mailbox need not be looked at."""

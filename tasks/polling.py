@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from ..topology import Spout
 from .beat import beat_of
 from .bell import Bell
-from .spout_collector import SpoutTaskCollector
+from .emit.spout_collector import SpoutTaskCollector
 
 NOT_ASKED: Final = object()
 """The bell has rung, or something else is to be done before the next call."""

@@ -31,19 +31,19 @@ from .backoff import Backoff
 from .bell import Bell
 from .calls import Calls, Turns
 from .drive import USER_ERRORS, blamed, finish, pause
-from .ending import Ending
+from .emit.portions import Portions
+from .emit.spout_collector import SpoutTaskCollector
+from .emit.threaded_collector import ThreadedSpoutCollector
 from .environment import Environment
+from .event_time.ending import Ending
+from .event_time.time_messages import AskTime
 from .expiry import Expiry
 from .fates import Fates
 from .generator_spout import ChunkTurns, GeneratorSpout
 from .pacing import wait_for_pace
 from .polling import NOT_ASKED, Polling
-from .portions import Portions
-from .spout_collector import SpoutTaskCollector
 from .task import Activate, Deactivate, FailPending, TaskActor
-from .threaded_collector import ThreadedSpoutCollector
 from .threaded_turns import ThreadedTurns
-from .time_messages import AskTime
 
 
 class SpoutTask(TaskActor):

@@ -8,8 +8,8 @@
    as soon as rows that are held do.
 3. What comes meanwhile leaves at the next look. Looks become rarer while the same call goes on, down to one each
    STANDS_S; when nothing has come for STILL_S, the gauge looks (a deadlock has no timer).
-4. A shuffle passes over a task that stands, as long as others have room (spreading.py), in other workers as soon as
-   they have heard of it (with the credit, see transport/exchange/credit.py): so what it holds of
+4. A shuffle passes over a task that stands, as long as others have room (emit/spreading.py), in other workers as soon
+   as they have heard of it (with the credit, see transport/exchange/credit.py): so what it holds of
    `max_spout_pending` is what it had when it came to stand. A slow one is passed over until it has run out of work. By
    fields, rows have nowhere else to go: they go on to wait in its mailbox.
 """

@@ -19,8 +19,8 @@ from ..actors import Stepper
 from ..topology import ComponentSpec, Config, Segment, TaskSpec
 from .drive import resume
 from .environment import Environment
+from .event_time.time_side import TimeSide
 from .task import TaskActor
-from .time_side import TimeSide
 
 
 class SteppingTask(TaskActor):

@@ -31,17 +31,17 @@ from ..topology import (
     TaskSpec,
     TopologyContext,
 )
-from .checking import emitter_class
 from .drive import USER_ERRORS, AwaitCancelledError, awaited, blamed, check_cancel
+from .emit.checking import emitter_class
+from .emit.outbox import Outbox
+from .emit.stamping import StampingEmitter
 from .environment import Environment
+from .event_time.following import follow
+from .event_time.telling import Telling
 from .exits import UserExitError
-from .following import follow
 from .hints import hint
 from .hooks import DebugHook, HookCalls, load_hooks
-from .outbox import Outbox
 from .reports import describe
-from .stamping import StampingEmitter
-from .telling import Telling
 
 
 class GetResult:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..topology import Spout
+from .emit.threaded_collector import ThreadedSpoutCollector
 from .environment import Environment
-from .threaded_collector import ThreadedSpoutCollector
 
 
 class ThreadedCaller(Protocol):

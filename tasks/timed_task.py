@@ -17,14 +17,14 @@ from ..actors import Timer
 from ..metrics import TimeMetrics
 from ..topology import WATERMARK_STREAM, ComponentSpec, Config, Segment, TaskSpec
 from ..windows import TimeKeeper, WindowBolt
-from .choice import Tools
-from .collectors import BoltTaskCollector
+from .emit.collectors import BoltTaskCollector
 from .environment import Environment
-from .executors import Executor
+from .event_time.time_messages import AskTime
+from .event_time.time_side import TimeSide
+from .execute.choice import Tools
+from .execute.executors import Executor
+from .execute.windowing import make_keeper, passing_side, window_executor
 from .steps import SteppingTask
-from .time_messages import AskTime
-from .time_side import TimeSide
-from .windowing import make_keeper, passing_side, window_executor
 
 log = logging.getLogger("aiostorm.tasks")
 

@@ -11,8 +11,8 @@ from functools import partial
 
 from ..topology import Config, FunctionBolt, Tuple
 from .bolt_task import BoltTask
-from .choice import Rewire, Tools, choose_executor
-from .collectors import BoltTaskCollector
+from .emit.collectors import BoltTaskCollector
+from .execute.choice import Rewire, Tools, choose_executor
 from .hooks import HookCalls
 from .spout_task import SpoutTask
 

@@ -9,7 +9,7 @@
 3. Windows by count or by processing time say nothing about event time: behind them only the end is told.
 4. Nothing is told on an edge that closes a cycle.
 5. Where windows go by timestamps in the rows, whoever emits to them and tells nothing itself follows these timestamps,
-   and sends marks to that component alone (tasks/following.py).
+   and sends marks to that component alone (tasks/event_time/following.py).
 
 From: Flink, where sources tell; in JStorm only windowed bolts do, and what is between them swallows it (depart).
 """

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from aiostorm import Bolt, Config, Fields, Spout, Topology, TopologyBuilder, bolt
-from aiostorm.tasks.time_messages import TIME_MESSAGES, AskTime
+from aiostorm.tasks.event_time.time_messages import TIME_MESSAGES, AskTime
 from aiostorm.testing import Recorder
 from aiostorm.transport import ProtocolError
 from aiostorm.windows import END_MS, Combined, Count, Sum, Time, Tumbling, WindowedBolt
@@ -112,7 +112,7 @@ async def test_a_worker_that_begins_anew_is_told_again() -> None:
 
 async def test_without_the_question_it_would_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above finds it."""
-    monkeypatch.setattr("aiostorm.tasks.telling.Telling.again", lambda self, task: None)
+    monkeypatch.setattr("aiostorm.tasks.event_time.telling.Telling.again", lambda self, task: None)
     Clicks.gate.set()
     async with Workers(topology()) as workers:
         await workers.wait_quiet(lambda: sum(row[1] for row in Keep.kept) == 2 * ROWS)

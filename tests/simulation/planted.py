@@ -14,13 +14,13 @@ from aiostorm.acker import AckerActor, Acks, IdSource, Ledger, Pending, Verdict
 from aiostorm.actors import Lanes
 from aiostorm.cluster import RunningTopology
 from aiostorm.runtime import LoopClock
-from aiostorm.tasks import detached, lineage
-from aiostorm.tasks.account import Account
 from aiostorm.tasks.detaching import Detacher
-from aiostorm.tasks.emitter import Emitter
+from aiostorm.tasks.emit import detached, lineage
+from aiostorm.tasks.emit.account import Account
+from aiostorm.tasks.emit.emitter import Emitter
+from aiostorm.tasks.emit.outbox import Outlet
+from aiostorm.tasks.emit.waiting import Parcel
 from aiostorm.tasks.fates import Fates
-from aiostorm.tasks.outbox import Outlet
-from aiostorm.tasks.waiting import Parcel
 from aiostorm.topology import AllGrouping, Row, Segment
 
 from .planting import Plant, replaced

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from aiostorm.tasks import BoltTask
-from aiostorm.tasks.branches import Branch
-from aiostorm.tasks.buffered_executor import BufferedExecutor
-from aiostorm.tasks.ending import Ending
-from aiostorm.tasks.following import Following
+from aiostorm.tasks.emit.branches import Branch
+from aiostorm.tasks.emit.spout_collector import SpoutTaskCollector
+from aiostorm.tasks.event_time.ending import Ending
+from aiostorm.tasks.event_time.following import Following
+from aiostorm.tasks.event_time.telling import Telling
+from aiostorm.tasks.event_time.time_side import TimeSide
+from aiostorm.tasks.execute.buffered_executor import BufferedExecutor
+from aiostorm.tasks.execute.window_executor import WindowExecutor
 from aiostorm.tasks.held import Held
-from aiostorm.tasks.spout_collector import SpoutTaskCollector
-from aiostorm.tasks.telling import Telling
-from aiostorm.tasks.time_side import TimeSide
 from aiostorm.tasks.timed_task import TimedTask
-from aiostorm.tasks.window_executor import WindowExecutor
 from aiostorm.topology import Segment
 from aiostorm.windows import HashJoin, TimeKeeper, Watermarks, Window
 from aiostorm.windows.firing import Firing

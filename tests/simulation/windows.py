@@ -23,7 +23,8 @@ from typing import Any
 
 from aiostorm.actors import ActorSystem
 from aiostorm.cluster.scheduler import WorkerInfo, place
-from aiostorm.tasks import BoltTask, windowing
+from aiostorm.tasks import BoltTask
+from aiostorm.tasks.execute import windowing
 from aiostorm.testing.simulation import Fault, World, world_loop
 from aiostorm.testing.simulation.fleet import Fleet, FleetOutcome
 from aiostorm.topology import make_plan

@@ -29,10 +29,10 @@ from aiostorm.acker import (
     in_company,
 )
 from aiostorm.metrics import TaskCounters
-from aiostorm.tasks.branches import MANY, UNTRACKED
-from aiostorm.tasks.detached import Detached
-from aiostorm.tasks.emitter import Emitter
-from aiostorm.tasks.lineage import lineage_of, settle
+from aiostorm.tasks.emit.branches import MANY, UNTRACKED
+from aiostorm.tasks.emit.detached import Detached
+from aiostorm.tasks.emit.emitter import Emitter
+from aiostorm.tasks.emit.lineage import lineage_of, settle
 from aiostorm.topology import Fields, Origin, Same, Segment, Tuple
 
 ORIGIN = Origin("spout", 1, "default", Fields("messages"))

@@ -11,8 +11,8 @@ import pytest
 from aiostorm import BasicBolt, Bolt, Config, LocalCluster, bolt
 from aiostorm.acker import Acks
 from aiostorm.actors import Inbox, Mailbox
-from aiostorm.tasks.account import Account
-from aiostorm.tasks.function_executor import RESULTS_CHUNK
+from aiostorm.tasks.emit.account import Account
+from aiostorm.tasks.execute.function_executor import RESULTS_CHUNK
 from aiostorm.testing import FixedSpout, Recorder, SimClock
 from aiostorm.topology import Fields, Lineage, Origin, Segment
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from aiostorm.acker import Acks, IdSource, alone, in_company, is_alone
 from aiostorm.actors import Mailbox
-from aiostorm.tasks.account import Account
-from aiostorm.tasks.detached import MAX_DETACHED, Detached, may_part, part
-from aiostorm.tasks.lineage import lineage_of, settle
+from aiostorm.tasks.emit.account import Account
+from aiostorm.tasks.emit.detached import MAX_DETACHED, Detached, may_part, part
+from aiostorm.tasks.emit.lineage import lineage_of, settle
 from aiostorm.topology import Fields, Lineage, Origin, Same, Segment
 
 from .detached_world import World

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from aiostorm.actors.lanes import Lanes
+from aiostorm.tasks.emit.outbox import Outbox
+from aiostorm.tasks.emit.portions import Portions
 from aiostorm.tasks.intake import LOOK_S, Intake
-from aiostorm.tasks.outbox import Outbox
-from aiostorm.tasks.portions import Portions
 from aiostorm.topology import Config
 
 

@@ -7,7 +7,7 @@ import tracemalloc
 
 from aiostorm import LocalCluster, RunningTopology, Topology, TopologyBuilder, direct
 from aiostorm.actors import Mailbox
-from aiostorm.tasks.outbox import Outbox
+from aiostorm.tasks.emit.outbox import Outbox
 from aiostorm.testing import FeederSpout, Recorder
 
 from .parts import Does

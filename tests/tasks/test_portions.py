@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from aiostorm.actors.lanes import Lanes
-from aiostorm.tasks.outbox import Outbox
-from aiostorm.tasks.portions import Portions
+from aiostorm.tasks.emit.outbox import Outbox
+from aiostorm.tasks.emit.portions import Portions
 from aiostorm.topology import Fields, Origin, Segment
 
 ORIGIN = Origin("spout", 1, "default", Fields("n"))

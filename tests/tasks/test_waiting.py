@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from aiostorm.acker import IdSource
 from aiostorm.actors.lanes import Lanes
 from aiostorm.metrics import TaskCounters
-from aiostorm.tasks.branches import MANY, OutStream, Route
-from aiostorm.tasks.emitter import Emitter
-from aiostorm.tasks.outbox import Outbox
-from aiostorm.tasks.waiting import ColumnParcel, Group, Waiting, marks_of
+from aiostorm.tasks.emit.branches import MANY, OutStream, Route
+from aiostorm.tasks.emit.emitter import Emitter
+from aiostorm.tasks.emit.outbox import Outbox
+from aiostorm.tasks.emit.waiting import ColumnParcel, Group, Waiting, marks_of
 from aiostorm.topology import (
     ColumnRows,
     Failure,

@@ -9,17 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from ..topology import (
-    DEFAULT_STREAM,
-    ColumnRows,
-    EmitError,
-    Row,
-    Same,
-    Segment,
-    Tuple,
-    TupleBatch,
-)
-from ..windows import to_ms
+from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, Row, Same, Segment, Tuple, TupleBatch
+from ...windows import to_ms
 from .branches import UNTRACKED, Branch, OutStream
 from .emitter import Emitter
 from .lineage import Anchors, branch_of, joined, lineage_of, settle, settle_all

@@ -15,7 +15,7 @@
 5. A batch of columns has a branch of its own, in the order of the emits, and one mark for all of its rows. With
    workers, a part of a chunk is cut to what a link carries before it is known where it goes (identity.py).
 6. Where windows behind go by timestamps in the rows, marks go between the rows, and behind those of a turn
-   (following.py).
+   (event_time/following.py).
 
 Storm makes an edge per tuple and target (depart: semantics.md, section 2).
 """
@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..acker import IdSource
-from ..actors import Inbox
-from ..metrics import TaskCounters
-from ..topology import (
+from ...acker import IdSource
+from ...actors import Inbox
+from ...metrics import TaskCounters
+from ...topology import (
     ColumnRows,
     EmitError,
     Lineage,
@@ -42,14 +42,16 @@ from ..topology import (
     has_identity,
     pieces_of,
 )
-from ..transport import WHOLE_BYTES, UnsendableError
+from ...transport import WHOLE_BYTES, UnsendableError
+from ..drive import USER_ERRORS, blamed
 from .account import Account
 from .branches import MANY, UNTRACKED, Branch, OutStream, Route
-from .drive import USER_ERRORS, blamed
-from .following import Following
 from .outbox import Outlet
 from .spreading import Spreader
-from .telling import Telling
+
+if TYPE_CHECKING:
+    from ..event_time.following import Following
+    from ..event_time.telling import Telling
 
 
 class Emitter(Account):

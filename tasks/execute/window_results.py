@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..topology import EmitError, Row
+from ...topology import EmitError, Row
 
 
 def rows_of(returned: Any, arity: int, name: str) -> Iterable[Row]:

@@ -3,7 +3,7 @@
 1. A mark goes by the outlets of the rows, behind all that was emitted before it.
 2. Nothing is lost on it: `again` tells it to a task that has forgotten.
 3. What a task tells of itself goes to all. What it follows for one component (following.py) goes to that one's tasks.
-4. It does not block the task: a target that is full hears of it when it has room (outbox.py).
+4. It does not block the task: a target that is full hears of it when it has room (emit/outbox.py).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..topology import EmitError, Origin, Segment
-from .outbox import Outlet, Outlets
+from ...topology import EmitError, Origin, Segment
+from ..emit.outbox import Outlet, Outlets
 
 if TYPE_CHECKING:
-    from ..windows import StreamClock
-    from .emitter import Emitter
+    from ...windows import StreamClock
+    from ..emit.emitter import Emitter
 
 
 class Telling:

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from ..metrics import TimeMetrics
-from ..runtime import Clock
-from ..windows import END_MS, TimeKeeper
+from ...metrics import TimeMetrics
+from ...runtime import Clock
+from ...windows import END_MS, TimeKeeper
 
 
 @dataclass(frozen=True, slots=True)

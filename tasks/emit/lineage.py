@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-from ..topology import EmitError, Segment, Tuple, TupleBatch
+from ...topology import EmitError, Segment, Tuple, TupleBatch
 from .branches import MANY, UNTRACKED, Branch
 from .emitter import Emitter
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..backpressure import Portion
+from ...backpressure import Portion
 from .outbox import Outbox
 
 PARKED: Final = 0.25

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
-from ..topology import BasicBolt, FunctionBolt, Segment, batch_of
-from .drive import USER_ERRORS, blamed
+from ...topology import BasicBolt, FunctionBolt, Segment, batch_of
+from ..drive import USER_ERRORS, blamed
 from .executors import BatchExecutor
 
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from ..acker import IdSource, alone, is_alone
-from ..topology import Lineage, Same, Segment
+from ...acker import IdSource, alone, is_alone
+from ...topology import Lineage, Same, Segment
 
 MAX_DETACHED: Final = 8_192
 """A task tells its acker in one message of so many at most: 256 kB."""

@@ -15,14 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..topology import DEFAULT_STREAM, Bolt, FunctionBolt
+from ...topology import DEFAULT_STREAM, Bolt, FunctionBolt
+from ..emit.collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector, TaskCollector
+from ..emit.emitter import Emitter
+from ..emit.outbox import Outbox
+from ..hooks import HookCalls
 from .arrow_executor import ArrowExecutor, ArrowFunction
-from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector, TaskCollector
-from .emitter import Emitter
 from .executors import BasicExecutor, BatchExecutor, Executor, Fail, FailSegment, RichExecutor
 from .function_executor import FunctionExecutor, function_as_execute
-from .hooks import HookCalls
-from .outbox import Outbox
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ..topology import DEFAULT_STREAM, Segment, Tuple
-from ..windows import END_MS, BufferedCounts, BufferedWindowBolt, TimeSettings, WindowRows, all_ms
+from ...topology import DEFAULT_STREAM, Segment, Tuple
+from ...windows import END_MS, BufferedCounts, BufferedWindowBolt, TimeSettings, WindowRows, all_ms
+from ..drive import USER_ERRORS, blamed, finish
+from ..emit.collectors import BoltTaskCollector
+from ..event_time.time_side import TimeTools, WindowSide
 from .choice import Tools
-from .collectors import BoltTaskCollector
-from .drive import USER_ERRORS, blamed, finish
 from .executors import Executor
-from .time_side import TimeTools, WindowSide
 from .window_executor import LateRows
 from .window_results import rows_of
 

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..topology import DEFAULT_STREAM, WATERMARK_STREAM, Row, is_batch
-from ..windows import to_ms
+from ...topology import DEFAULT_STREAM, WATERMARK_STREAM, Row, is_batch
+from ...windows import to_ms
 from .emitter import Emitter
 from .spout_collector import SpoutTaskCollector
 

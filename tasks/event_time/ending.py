@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sized
 
-from ..acker import Pending
-from ..windows import END_MS
-from .spout_collector import SpoutTaskCollector
+from ...acker import Pending
+from ...windows import END_MS
+from ..emit.spout_collector import SpoutTaskCollector
 from .telling import Telling
 
 

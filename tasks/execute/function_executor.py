@@ -12,15 +12,15 @@ from itertools import islice, repeat, starmap
 from operator import length_hint
 from typing import Any, Final
 
-from ..topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
-from .branches import MANY
-from .collectors import BasicTaskCollector
-from .drive import USER_ERRORS, blamed, drive, ran_out
-from .emitter import Emitter
+from ...topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
+from ..drive import USER_ERRORS, blamed, drive, ran_out
+from ..emit.branches import MANY
+from ..emit.collectors import BasicTaskCollector
+from ..emit.emitter import Emitter
+from ..emit.lineage import branch_of
+from ..emit.outbox import Outbox
+from ..hints import YIELD_EACH
 from .executors import Executor, Fail
-from .hints import YIELD_EACH
-from .lineage import branch_of
-from .outbox import Outbox
 
 RESULTS_CHUNK: Final = 4096
 """A generator's results are taken this many at a time: after each chunk they are sent and find room."""

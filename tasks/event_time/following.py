@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from ..topology import (
+from ...topology import (
     ColumnRows,
     ColumnsError,
     Origin,
@@ -30,12 +30,12 @@ from ..topology import (
     component_config,
     greatest_of,
 )
-from ..windows import RowTime, StreamClock, Taken, TimestampError, bounds_ms, column, readable_row, to_ms
+from ...windows import RowTime, StreamClock, Taken, TimestampError, bounds_ms, column, readable_row, to_ms
 
 if TYPE_CHECKING:
-    from ..topology import TaskSpec
-    from .branches import Branch, OutStream, Split
-    from .environment import Environment
+    from ...topology import TaskSpec
+    from ..emit.branches import Branch, OutStream, Split
+    from ..environment import Environment
     from .telling import Telling
 
 Values = Callable[[Any], Sequence[Any]]

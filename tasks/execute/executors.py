@@ -21,16 +21,10 @@ from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import Any
 
-from ..topology import (
-    BasicBolt,
-    Bolt,
-    Segment,
-    Tuple,
-    TupleBatch,
-)
-from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector
-from .drive import USER_ERRORS, blamed, finish
-from .hooks import HookCalls
+from ...topology import BasicBolt, Bolt, Segment, Tuple, TupleBatch
+from ..drive import USER_ERRORS, blamed, finish
+from ..emit.collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector
+from ..hooks import HookCalls
 
 Fail = Callable[[Segment, int, BaseException], None]
 FailSegment = Callable[[Segment, BaseException | str | None], None]

@@ -19,8 +19,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ..topology import DEFAULT_STREAM, EmitError, Fields, Segment
-from ..windows import (
+from ...topology import DEFAULT_STREAM, EmitError, Fields, Segment
+from ...windows import (
     CountWindows,
     EarlyWindows,
     Fired,
@@ -34,13 +34,13 @@ from ..windows import (
     to_datetime,
     to_ms,
 )
-from .branches import UNTRACKED
+from ..drive import USER_ERRORS, blamed
+from ..emit.branches import UNTRACKED
+from ..emit.emitter import Emitter
+from ..emit.lineage import branch_of
+from ..event_time.time_side import TimeTools, WindowSide
 from .choice import Tools
-from .drive import USER_ERRORS, blamed
-from .emitter import Emitter
 from .executors import Executor
-from .lineage import branch_of
-from .time_side import TimeTools, WindowSide
 from .window_results import rows_of
 
 log = logging.getLogger("aiostorm.tasks")

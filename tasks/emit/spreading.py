@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..topology import ColumnRows, Origin, Same, Segment, deal_columns, has_identity, pieces_of
-from ..transport import WHOLE_BYTES, UnsendableError
+from ...topology import ColumnRows, Origin, Same, Segment, deal_columns, has_identity, pieces_of
+from ...transport import WHOLE_BYTES, UnsendableError
+from ..drive import USER_ERRORS, blamed
 from .branches import OutStream, Route
-from .drive import USER_ERRORS, blamed
 from .outbox import Outlet
 from .waiting import Group, Parcel, cut_off, marks_of
 

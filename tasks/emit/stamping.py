@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..topology import Origin, Segment
+from ...topology import Origin, Segment
 from .branches import Branch, OutStream
 from .emitter import Emitter
 

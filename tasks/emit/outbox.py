@@ -23,9 +23,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..actors import Inbox, MailboxClosedError
-from ..topology import ColumnRows, Segment
-from ..transport import PackedItems
+from ...actors import Inbox, MailboxClosedError
+from ...topology import ColumnRows, Segment
+from ...transport import PackedItems
 from .waiting import Waiting
 
 

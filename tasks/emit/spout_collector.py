@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..acker import Emission, Forget, IdSource, Init, Pending, Retries, Settled, Tree, alone, in_company
-from ..actors import Inbox
-from ..topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, ColumnRows, Failure, Row, is_batch
+from ...acker import Emission, Forget, IdSource, Init, Pending, Retries, Settled, Tree, alone, in_company
+from ...actors import Inbox
+from ...topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, ColumnRows, Failure, Row, is_batch
 from .branches import UNTRACKED, Branch, OutStream
 from .collectors import TaskCollector
 from .emitter import Emitter

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..topology import ColumnRows
-from ..transport import UnsendableError, pack_items
+from ...topology import ColumnRows
+from ...transport import UnsendableError, pack_items
 from .branches import OutStream
 from .emitter import Emitter
 from .stamping import StampingEmitter

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..acker import Acks, IdSource
-from ..actors import Inbox
-from ..topology import Segment
+from ...acker import Acks, IdSource
+from ...actors import Inbox
+from ...topology import Segment
 from .detached import MAX_DETACHED, Detached, Told, may_part, part
 
 

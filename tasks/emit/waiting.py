@@ -19,8 +19,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..actors import MailboxClosedError
-from ..topology import ColumnChoices, ColumnRows, Lineage, Segment, Spreading
+from ...actors import MailboxClosedError
+from ...topology import ColumnChoices, ColumnRows, Lineage, Segment, Spreading
 
 if TYPE_CHECKING:
     from .outbox import Outbox

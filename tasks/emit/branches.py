@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ..topology import (
+from ...topology import (
     ColumnRows,
     Grouping,
     KeyedGrouping,

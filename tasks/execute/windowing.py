@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..topology import Config, TaskSpec
-from ..windows import BufferedWindowBolt, TimeKeeper, TimeSettings, WindowBolt, WindowedBolt
+from ...topology import Config, TaskSpec
+from ...windows import BufferedWindowBolt, TimeKeeper, TimeSettings, WindowBolt, WindowedBolt
+from ..emit.collectors import BoltTaskCollector
+from ..environment import Environment
+from ..event_time.time_side import PassingSide, TimeSide, TimeTools
 from .buffered_executor import BufferedExecutor
 from .choice import Tools
-from .collectors import BoltTaskCollector
-from .environment import Environment
-from .time_side import PassingSide, TimeSide, TimeTools
 from .window_executor import WindowExecutor
 
 _PLAIN = WindowBolt()

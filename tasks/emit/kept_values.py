@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-from ..acker import Emission
-from ..topology import DEFAULT_STREAM
+from ...acker import Emission
+from ...topology import DEFAULT_STREAM
 
 
 class KeptValues(Sequence[Emission]):
