@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .body import WorkerStatus
-    from .control import Ask, Told, Update, Updated, ask
-    from .control_folder import Found, find
-    from .control_socket import ControlSocket
+    from .control.folder import Found, find
+    from .control.protocol import Ask, Told, Update, Updated, ask
+    from .control.socket import ControlSocket
     from .errors import (
         ControlError,
         NotCompletedError,
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
         WorkerError,
         WorkerTaskError,
     )
-    from .headquarters import Site
     from .local import LocalCluster, cleanup_ctx, lifespan, running
     from .messages import DRIVER, PARENT, WORKER
     from .names import check_name
-    from .pulse import DialledBeats, LineBeats, Pulse
+    from .parent.headquarters import Site
+    from .parent.site import ProcessSite
+    from .parent.worker_life import LifeTimings
     from .running_topology import RunningTopology, State
-    from .site import ProcessSite
     from .targets import TargetError, load_topology
-    from .worker import CHILD_LEASE_S, LEASE_S, LEAVE_S, TERMINATED, WorkerOptions, work
-    from .worker_life import LifeTimings
-    from .worker_log import MarkedFormatter, MarkedStream, plain_line
+    from .worker.log import MarkedFormatter, MarkedStream, plain_line
+    from .worker.pulse import DialledBeats, LineBeats, Pulse
+    from .worker.worker import CHILD_LEASE_S, LEASE_S, LEAVE_S, TERMINATED, WorkerOptions, work
 
 __all__ = [
     "CHILD_LEASE_S",
@@ -77,21 +77,21 @@ __all__ = [
 
 _LATER = {
     "body": "WorkerStatus",
-    "control": "Ask Told Update Updated ask",
-    "control_folder": "Found find",
-    "control_socket": "ControlSocket",
+    "control.protocol": "Ask Told Update Updated ask",
+    "control.folder": "Found find",
+    "control.socket": "ControlSocket",
     "errors": "ControlError NotCompletedError TopologyFailedError TopologyKilledError WorkerError WorkerTaskError",
-    "headquarters": "Site",
+    "parent.headquarters": "Site",
     "local": "LocalCluster cleanup_ctx lifespan running",
     "messages": "DRIVER PARENT WORKER",
     "names": "check_name",
-    "pulse": "DialledBeats LineBeats Pulse",
+    "worker.pulse": "DialledBeats LineBeats Pulse",
     "running_topology": "RunningTopology State",
-    "site": "ProcessSite",
+    "parent.site": "ProcessSite",
     "targets": "TargetError load_topology",
-    "worker": "CHILD_LEASE_S LEASE_S LEAVE_S TERMINATED WorkerOptions work",
-    "worker_life": "LifeTimings",
-    "worker_log": "MarkedFormatter MarkedStream plain_line",
+    "worker.worker": "CHILD_LEASE_S LEASE_S LEAVE_S TERMINATED WorkerOptions work",
+    "parent.worker_life": "LifeTimings",
+    "worker.log": "MarkedFormatter MarkedStream plain_line",
 }
 
 

@@ -24,8 +24,8 @@ from .running_topology import RunningTopology
 from .targets import load_topology, target_of
 
 if TYPE_CHECKING:  # loaded when there are workers: they need a network
-    from .headquarters import Headquarters, Site
-    from .worker_life import LifeTimings
+    from .parent.headquarters import Headquarters, Site
+    from .parent.worker_life import LifeTimings
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -134,8 +134,8 @@ class LocalCluster:
         """`async with` does this."""
         await self._system.start()
         if self._spread:
-            from .headquarters import Headquarters
-            from .site import ProcessSite
+            from .parent.headquarters import Headquarters
+            from .parent.site import ProcessSite
 
             self._headquarters = Headquarters(self._system, self._site or ProcessSite())
             try:
@@ -208,8 +208,8 @@ class LocalCluster:
     ) -> Body:
         if self._headquarters is None:
             return Part(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire)
-        from .assignment import Assignment
-        from .workforce import Workforce
+        from .parent.assignment import Assignment
+        from .parent.workforce import Workforce
 
         assignment = Assignment(target, arguments, self.workers, len(self.remote_names), self._timings)
         return Workforce(self._headquarters, name, topology, settings, assignment, gave_up)

@@ -2,7 +2,7 @@
 
 1. Exit codes: 0 all is well; 1 the topology failed or did not process every message; 2 what was asked for cannot be
    done (a target, an option, a configuration); 78 it would be open to other machines without TLS and token; for 124,
-   130 and 143 see `cli_run`, for 69 `cluster/worker`.
+   130 and 143 see `cli_run`, for 69 `cluster/worker/worker`.
 2. What a person did wrong is said in one message without a traceback; `--debug` shows the traceback.
 3. The standard output has results only; progress, logs and errors go to the standard error.
 4. Only here: signal handlers, an event loop of our own, logging that is configured. A command imports what it needs

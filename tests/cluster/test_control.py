@@ -15,7 +15,7 @@ import pytest
 from aiostorm import Config, ConfigError, LocalCluster, TopologyBuilder, bolt, spout
 from aiostorm.backpressure import Backpressure
 from aiostorm.cluster import Ask, ControlError, ControlSocket, Found, RunningTopology, Told, Update, Updated, ask
-from aiostorm.cluster.control import ANSWER_S, MAX_ASKING, MAX_QUESTION_BYTES, QUESTION_S, Control, Refused
+from aiostorm.cluster.control.protocol import ANSWER_S, MAX_ASKING, MAX_QUESTION_BYTES, QUESTION_S, Control, Refused
 from aiostorm.testing import SimClock
 from aiostorm.transport import ConnectionLostError, NetworkError, pack_value, unpack_value
 
@@ -216,7 +216,7 @@ async def test_a_socket_that_cannot_be_had_is_a_warning(
         def refuse(name: str, error: Exception = error) -> str:
             raise error
 
-        monkeypatch.setattr("aiostorm.cluster.control_socket.own_socket", refuse)
+        monkeypatch.setattr("aiostorm.cluster.control.socket.own_socket", refuse)
         async with served() as it:
             await ControlSocket(it.running).serve()
         assert f"`aiostorm update` and `aiostorm pressure` will not find this run: {error}" in caplog.text
@@ -229,7 +229,7 @@ async def test_a_defect_of_the_socket_is_no_reason_to_end(
     def broken(name: str) -> str:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr("aiostorm.cluster.control_socket.own_socket", broken)
+    monkeypatch.setattr("aiostorm.cluster.control.socket.own_socket", broken)
     async with served() as it:
         await ControlSocket(it.running).serve()
     assert "will not find this run" in caplog.text

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aiostorm.cluster.control_folder import NAME_CHARS, file_name, find, own_socket, running_topologies, shown_name
+from aiostorm.cluster.control.folder import NAME_CHARS, file_name, find, own_socket, running_topologies, shown_name
 from aiostorm.cluster.errors import ControlError
 from aiostorm.cluster.leftovers import own_name
 

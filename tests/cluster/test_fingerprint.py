@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from aiostorm import LocalCluster
-from aiostorm.cluster import WorkerError, duty
+from aiostorm.cluster import WorkerError
 from aiostorm.cluster.fingerprint import ROOT, code_of, differences, fingerprint
+from aiostorm.cluster.worker import duty
 from aiostorm.testing.simulation import World
 
 from .sim_workers import SimSite, with_workers

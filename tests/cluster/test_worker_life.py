@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.cluster.worker_life import Degraded, Kill, Phase, Recovered, Spawn, WorkerLife
+from aiostorm.cluster.parent.worker_life import Degraded, Kill, Phase, Recovered, Spawn, WorkerLife
 
 
 def crash(life: WorkerLife, now_s: float) -> float | None:

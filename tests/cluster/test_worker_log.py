@@ -10,9 +10,10 @@ import time
 
 import pytest
 
-from aiostorm.cluster import LineBeats, MarkedFormatter, MarkedStream, Pulse, pulse
-from aiostorm.cluster.site import ProcessSite
-from aiostorm.cluster.worker_log import PULSE, WorkerLog
+from aiostorm.cluster import LineBeats, MarkedFormatter, MarkedStream, Pulse
+from aiostorm.cluster.parent.site import ProcessSite
+from aiostorm.cluster.worker import pulse
+from aiostorm.cluster.worker.log import PULSE, WorkerLog
 from aiostorm.runtime import ChildLine
 
 

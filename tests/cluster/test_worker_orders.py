@@ -11,9 +11,9 @@ import pytest
 from aiostorm import LocalCluster
 from aiostorm.actors import ActorSystem
 from aiostorm.cluster import TargetError
-from aiostorm.cluster.duty import Duty, shape_of
 from aiostorm.cluster.messages import BUILDER, PARENT, STEWARD, GaveUp, Load, Look, Trouble
 from aiostorm.cluster.targets import is_named, load_topology
+from aiostorm.cluster.worker.duty import Duty, shape_of
 from aiostorm.runtime import AiostormError
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process

@@ -26,8 +26,8 @@ from aiostorm import (
 )
 from aiostorm.cluster import LifeTimings, TargetError, WorkerError
 from aiostorm.cluster.messages import STEWARD, AskQuiet
-from aiostorm.cluster.questions import quiet_report
-from aiostorm.cluster.workforce import Workforce
+from aiostorm.cluster.parent.questions import quiet_report
+from aiostorm.cluster.parent.workforce import Workforce
 from aiostorm.testing.simulation import World
 from aiostorm.windows import Collect, Time, Tumbling, WindowedBolt
 

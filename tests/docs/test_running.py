@@ -12,7 +12,7 @@ from click.shell_completion import BashComplete
 from aiostorm.cli import cli
 from aiostorm.cli.errors import CommandError, ExposedCommandError
 from aiostorm.cli.run import TIMED_OUT
-from aiostorm.cluster.worker import NO_PARENT, TERMINATED
+from aiostorm.cluster.worker.worker import NO_PARENT, TERMINATED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "running.md").read_text()
 

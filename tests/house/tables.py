@@ -15,7 +15,7 @@ MACHINES: Final = (
     "backpressure/*.py",
     "cluster/idle.py",
     "cluster/scheduler.py",
-    "cluster/worker_life.py",
+    "cluster/parent/worker_life.py",
     "metrics/*.py",
     "spark/chunking.py",
     "spark/datasource_chunks.py",
@@ -79,7 +79,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "time": (
         "runtime/clock.py",  # the clock itself
         "runtime/stall.py",  # a thread that watches real time while the loop is stuck
-        "cluster/pulse.py",  # the same
+        "cluster/worker/pulse.py",  # the same
         "aiostorm/cli/certs.py",  # certificates have dates; no loop runs there
         "spark/datasource_client.py",  # waits in an executor, where no loop runs
     ),
@@ -138,8 +138,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "tempfile": (
         "aiostorm/cli/doctor.py",  # can there be temporary files?
         "spark/java.py",  # a shim for one who has no home to write to
-        "cluster/control_folder.py",  # where running topologies are found
-        "cluster/site.py",  # a folder for the sockets of workers
+        "cluster/control/folder.py",  # where running topologies are found
+        "cluster/parent/site.py",  # a folder for the sockets of workers
     ),
     "shutil": ("spark/java.py",),  # which Java is on PATH
     "sqlite3": (),
@@ -156,8 +156,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/forking.py",  # a forked child ends
         "runtime/lifeline.py",
         "runtime/spawner.py",
-        "cluster/pulse.py",  # writes past a loop that is stuck
-        "cluster/control_folder.py",  # whose is this folder, and who may reach into it?
+        "cluster/worker/pulse.py",  # writes past a loop that is stuck
+        "cluster/control/folder.py",  # whose is this folder, and who may reach into it?
         "cluster/leftovers.py",  # which processes are no more
         "cluster/fingerprint.py",  # where is the file of a module?
         "cluster/targets.py",  # a module of the user's stands in the current directory
@@ -193,8 +193,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "spark/push_server.py",  # closed while a thread waits for a connection
         "runtime/lifeline.py",  # waits for the parent's end, whatever the loop does
         "runtime/stall.py",
-        "cluster/pulse.py",  # says that the process lives, while the loop is stuck
-        "cluster/worker_log.py",  # the name of the thread that prints: a blocking component's
+        "cluster/worker/pulse.py",  # says that the process lives, while the loop is stuck
+        "cluster/worker/log.py",  # the name of the thread that prints: a blocking component's
         "spark/calls.py",  # what blocks in the JVM
         "spark/slot_jobs.py",  # a job of Spark's blocks as long as a worker lives
         "spark/sessions.py",  # who shares the one session
@@ -272,9 +272,9 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             "runtime/directory_store.py",
-            "cluster/control_folder.py",  # a folder of sockets
+            "cluster/control/folder.py",  # a folder of sockets
             "cluster/leftovers.py",  # sockets, and folders of them
-            "cluster/site.py",  # a folder of sockets
+            "cluster/parent/site.py",  # a folder of sockets
             "cluster/fingerprint.py",  # the source of a module
             "cluster/targets.py",  # what is near a name that is not found
             "testing/simulation/files.py",  # a trace and a diagram, which the user named on pytest's command line

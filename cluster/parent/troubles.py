@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..topology import ConfigError, TopologyError
-from .errors import WorkerError
-from .fingerprint import differences
-from .messages import CODE_DIFFERS, Trouble
-from .targets import TargetError
+from ...topology import ConfigError, TopologyError
+from ..errors import WorkerError
+from ..fingerprint import differences
+from ..messages import CODE_DIFFERS, Trouble
+from ..targets import TargetError
 
 
 def trouble_error(worker: str, trouble: Trouble, code: Mapping[str, str]) -> Exception:

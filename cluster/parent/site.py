@@ -20,10 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from ..runtime import ChildLine, PythonSpawner, SpareSpawner, Spawner
-from ..transport import Credentials, Network, Node, Security, TlsFiles, open_network
-from .leftovers import own_name, remove, sweep
-from .messages import PARENT, WORKER
+from ...runtime import ChildLine, PythonSpawner, SpareSpawner, Spawner
+from ...transport import Credentials, Network, Node, Security, TlsFiles, open_network
+from ..leftovers import own_name, remove, sweep
+from ..messages import PARENT, WORKER
 from .worker_life import LifeTimings
 
 LOOPBACK: Final = "127.0.0.1:0"

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ..actors import AskFailedError, AskTimeoutError
-from ..runtime import AiostormError
-from ..transport import unpack_value
-from .errors import WorkerError
-from .idle import QuietReport
-from .messages import BUILDER, RESULT_ITEMS, STEWARD, AskQuiet, Fetch, Gather, PeerDied, PeerGone, Trouble, Update
+from ...actors import AskFailedError, AskTimeoutError
+from ...runtime import AiostormError
+from ...transport import unpack_value
+from ..errors import WorkerError
+from ..idle import QuietReport
+from ..messages import BUILDER, RESULT_ITEMS, STEWARD, AskQuiet, Fetch, Gather, PeerDied, PeerGone, Trouble, Update
 from .station import Station
 from .troubles import trouble_error
 

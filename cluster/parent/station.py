@@ -18,15 +18,13 @@ import contextlib
 import logging
 from typing import Any, Final
 
-from ..actors import AskFailedError, AskTimeoutError
-from ..metrics import TaskMetrics
-from ..runtime import AiostormError, Child, SpawnError
-from ..transport import PeerLostError
-from .body import WorkerStatus
-from .chief import Chief
-from .errors import WorkerError
-from .headquarters import Headquarters
-from .messages import (
+from ...actors import AskFailedError, AskTimeoutError
+from ...metrics import TaskMetrics
+from ...runtime import AiostormError, Child, SpawnError
+from ...transport import PeerLostError
+from ..body import WorkerStatus
+from ..errors import WorkerError
+from ..messages import (
     BUILDER,
     STEWARD,
     Finish,
@@ -43,6 +41,8 @@ from .messages import (
     Trouble,
     Update,
 )
+from .chief import Chief
+from .headquarters import Headquarters
 from .troubles import trouble_error
 from .worker_life import Decision, Degraded, Kill, LifeTimings, Phase, Recovered, Spawn, WorkerLife
 

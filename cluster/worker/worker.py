@@ -29,11 +29,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ..actors import ActorSystem
-from ..runtime import AiostormError, Clock, Rng
-from ..transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
+from ...actors import ActorSystem
+from ...runtime import AiostormError, Clock, Rng
+from ...transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
+from ..messages import BUILDER, PARENT, STEWARD, Joined, Leaving, register
 from .duty import Builder, Duty, Loader, Steward, load
-from .messages import BUILDER, PARENT, STEWARD, Joined, Leaving, register
 
 log = logging.getLogger("aiostorm.worker")
 

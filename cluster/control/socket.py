@@ -13,14 +13,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..transport import AdmissionLimits, Connection, NetworkError, serve_callers
-from .control_folder import NO_SOCKETS, own_socket
-from .errors import ControlError
-from .leftovers import remove
+from ...transport import AdmissionLimits, Connection, NetworkError, serve_callers
+from ..errors import ControlError
+from ..leftovers import remove
+from .folder import NO_SOCKETS, own_socket
 
 if TYPE_CHECKING:
-    from .control import Control
-    from .running_topology import RunningTopology
+    from ..running_topology import RunningTopology
+    from .protocol import Control
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -60,7 +60,7 @@ class ControlSocket:
 
     def _accept(self, connection: Connection, group: asyncio.TaskGroup) -> None:
         if self._control is None:
-            from .control import Control
+            from .protocol import Control
 
             self._control = Control(self._running)
         self._control.accept(connection, group)

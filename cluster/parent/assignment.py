@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..topology import Config
+from ...topology import Config
 from .worker_life import LifeTimings
 
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote
 
-from .errors import ControlError
-from .leftovers import lives, names_in, own_name, sweep
+from ..errors import ControlError
+from ..leftovers import lives, names_in, own_name, sweep
 
 NAME_CHARS: Final = 32
 """Of a file's name, for the topology's: with a macOS folder for temporary files there is no room for more."""

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
-from ..runtime import ChildLine
+from ...runtime import ChildLine
 
 log = logging.getLogger("aiostorm.worker")
 

@@ -21,16 +21,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ..actors import Actor, ActorEscalatedError, ActorSystem
-from ..backpressure import Backpressure
-from ..tasks import describe
-from ..topology import Config, ConfigError, Topology, TopologyError
-from ..transport import UnsendableError, pack_value
-from .body import Part
-from .fingerprint import code_of, fingerprint
-from .hosting import Hosting
-from .idle import QuietReport
-from .messages import (
+from ...actors import Actor, ActorEscalatedError, ActorSystem
+from ...backpressure import Backpressure
+from ...tasks import describe
+from ...topology import Config, ConfigError, Topology, TopologyError
+from ...transport import UnsendableError, pack_value
+from ..body import Part
+from ..fingerprint import code_of, fingerprint
+from ..hosting import Hosting
+from ..idle import QuietReport
+from ..messages import (
     CODE_DIFFERS,
     PIECE_BYTES,
     RESULT_ITEMS,
@@ -51,8 +51,8 @@ from .messages import (
     Trouble,
     Update,
 )
-from .post import Post
-from .targets import TargetError, is_named, load_topology
+from ..post import Post
+from ..targets import TargetError, is_named, load_topology
 
 PENDING_SHOWN: Final = 1000
 """Message ids that a worker tells of, at most."""

@@ -23,10 +23,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
-from ..runtime import AiostormError, LoopClock
-from ..topology import Config, ConfigError
-from ..transport import (
+from ...backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
+from ...runtime import AiostormError, LoopClock
+from ...topology import Config, ConfigError
+from ...transport import (
     MAX_FRAME_BYTES,
     Connection,
     ConnectionLostError,
@@ -38,9 +38,9 @@ from ..transport import (
     register_record,
     unpack_value,
 )
-from .control_folder import Found
-from .errors import ControlError
-from .running_topology import RunningTopology
+from ..errors import ControlError
+from ..running_topology import RunningTopology
+from .folder import Found
 
 log = logging.getLogger("aiostorm.cluster")
 

@@ -23,10 +23,10 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ..runtime import AiostormError
-from ..transport import BlockingConnection, Identity, Security, dial_blocking, encode_pulse
-from .messages import PARENT, WORKER
-from .worker_log import PULSE
+from ...runtime import AiostormError
+from ...transport import BlockingConnection, Identity, Security, dial_blocking, encode_pulse
+from ..messages import PARENT, WORKER
+from .log import PULSE
 
 log = logging.getLogger("aiostorm.worker")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from .messages import Connect, GaveUp, Load, Seen
+from ..messages import Connect, GaveUp, Load, Seen
 
 if TYPE_CHECKING:  # a station knows its chief, too
     from .station import Station

@@ -24,13 +24,13 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from ..actors import Actor, ActorSystem, Ref
-from ..runtime import Child, ChildLine, Spawner
-from ..transport import Network, Node, PeerLostError, PeerStarted
-from .messages import DRIVER, PARENT, GaveUp, Joined, Leaving, register
-from .scheduler import WorkerInfo
+from ...actors import Actor, ActorSystem, Ref
+from ...runtime import Child, ChildLine, Spawner
+from ...transport import Network, Node, PeerLostError, PeerStarted
+from ..messages import DRIVER, PARENT, GaveUp, Joined, Leaving, register
+from ..scheduler import WorkerInfo
+from ..worker.log import WorkerLog
 from .worker_life import LifeTimings
-from .worker_log import WorkerLog
 
 log = logging.getLogger("aiostorm.cluster")
 

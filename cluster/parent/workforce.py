@@ -25,31 +25,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from ..backpressure import Backpressure, PressureEvent
-from ..metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
-from ..runtime import Stall
-from ..tasks import ErrorReport
-from ..topology import ACKER_COMPONENT, Config, Plan, Topology, make_plan
+from ...backpressure import Backpressure, PressureEvent
+from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+from ...runtime import Stall
+from ...tasks import ErrorReport
+from ...topology import ACKER_COMPONENT, Config, Plan, Topology, make_plan
+from ..body import GaveUp as TellGaveUp
+from ..body import WorkerStatus
+from ..errors import WorkerError, WorkerTaskError
+from ..fingerprint import code_of, fingerprint
+from ..idle import QuietReport, SpreadQuiet
+from ..messages import AskQuiet, Connect, GaveUp, Load, PeerDied, PeerGone, Seen, Update
+from ..scheduler import place, tasks_on_driver
+from ..worker.duty import shape_of
 from .assignment import Assignment, settings_of
-from .body import GaveUp as TellGaveUp
-from .body import WorkerStatus
-from .duty import shape_of
-from .errors import WorkerError, WorkerTaskError
-from .fingerprint import code_of, fingerprint
 from .headquarters import Headquarters
-from .idle import QuietReport, SpreadQuiet
-from .messages import (
-    AskQuiet,
-    Connect,
-    GaveUp,
-    Load,
-    PeerDied,
-    PeerGone,
-    Seen,
-    Update,
-)
 from .questions import quiet_report, results_of, tell_all
-from .scheduler import place, tasks_on_driver
 from .station import FINISH_S, Station
 from .worker_life import LifeTimings
 

@@ -1,0 +1,39 @@
+"""A running topology asked and steered by other processes of its user (`aiostorm pressure`, `aiostorm update`).
+
+protocol.py is what is asked and answered, both sides; socket.py where a topology listens; folder.py where its socket
+is found, by name and process id.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .folder import Found, find
+    from .protocol import Ask, Told, Update, Updated, ask
+    from .socket import ControlSocket
+
+__all__ = [
+    "Ask",
+    "ControlSocket",
+    "Found",
+    "Told",
+    "Update",
+    "Updated",
+    "ask",
+    "find",
+]
+
+_LATER = {
+    "folder": "Found find",
+    "protocol": "Ask Told Update Updated ask",
+    "socket": "ControlSocket",
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name in names.split():
+            return getattr(import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

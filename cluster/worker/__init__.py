@@ -1,0 +1,47 @@
+"""The worker process: a part of a topology's work, for a parent.
+
+worker.py is the program, duty.py what it does for its parent, pulse.py says that it lives while user code holds the
+event loop, log.py brings what it prints and logs into the parent's log.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .duty import shape_of
+    from .log import MarkedFormatter, MarkedStream, WorkerLog, plain_line
+    from .pulse import DialledBeats, LineBeats, Pulse
+    from .worker import CHILD_LEASE_S, LEASE_S, LEAVE_S, TERMINATED, WorkerOptions, work
+
+__all__ = [
+    "CHILD_LEASE_S",
+    "LEASE_S",
+    "LEAVE_S",
+    "TERMINATED",
+    "DialledBeats",
+    "LineBeats",
+    "MarkedFormatter",
+    "MarkedStream",
+    "Pulse",
+    "WorkerLog",
+    "WorkerOptions",
+    "plain_line",
+    "shape_of",
+    "work",
+]
+
+_LATER = {
+    "duty": "shape_of",
+    "log": "MarkedFormatter MarkedStream WorkerLog plain_line",
+    "pulse": "DialledBeats LineBeats Pulse",
+    "worker": "CHILD_LEASE_S LEASE_S LEAVE_S TERMINATED WorkerOptions work",
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name in names.split():
+            return getattr(import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
