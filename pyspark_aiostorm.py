@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 try:
     import_module("pyspark.sql.datasource")  # 3.5 has none
-    from aiostorm.spark.datasource_api import AiostormDataSource as DefaultSource
+    from aiostorm.spark.datasource.api import AiostormDataSource as DefaultSource
 except ImportError:
     pass
 else:

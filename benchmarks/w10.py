@@ -39,7 +39,7 @@ import pyarrow.parquet as pq
 
 from aiostorm import BasicBolt, BasicCollector, LocalCluster, TopologyBuilder, Tuple
 from aiostorm.spark import SparkBatchSpout, make_session
-from aiostorm.spark.fetching import Fetching, planned
+from aiostorm.spark.batch.fetching import Fetching, planned
 from aiostorm.spark.sessions import stop_session
 from aiostorm.spark.types import arrow_schema
 

@@ -10,10 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batch_spout import SparkBatchSpout
+    from .batch.spout import SparkBatchSpout
     from .calls import SparkCalls
-    from .datasource import register
-    from .egress import SparkEgressBolt
+    from .datasource.egress import SparkEgressBolt
+    from .datasource.format import register
+    from .datasource.ingress import SparkIngressSpout
     from .errors import (
         OutputExistsError,
         SinkError,
@@ -23,15 +24,14 @@ if TYPE_CHECKING:
         SparkUnavailableError,
         SparkWorkersError,
     )
-    from .ingress import SparkIngressSpout
     from .java import Java, ensure_java, find_java
     from .needs import INSTALL_SPARK, PYSPARK_VERSIONS
-    from .parquet_sink import ParquetSinkBolt
     from .session_settings import agreed, let_win
     from .sessions import make_session
-    from .stream_spout import SparkStreamSpout
-    from .table_sink import SparkTableSinkBolt
-    from .workers import SparkWorkers
+    from .sinks.parquet_sink import ParquetSinkBolt
+    from .sinks.table_sink import SparkTableSinkBolt
+    from .stream.spout import SparkStreamSpout
+    from .workers.backend import SparkWorkers
 
 __all__ = [
     "INSTALL_SPARK",
@@ -65,26 +65,26 @@ _HOMES = {
     "PYSPARK_VERSIONS": "needs",
     "Java": "java",
     "OutputExistsError": "errors",
-    "ParquetSinkBolt": "parquet_sink",
+    "ParquetSinkBolt": "sinks.parquet_sink",
     "SinkError": "errors",
-    "SparkBatchSpout": "batch_spout",
+    "SparkBatchSpout": "batch.spout",
     "SparkCalls": "calls",
-    "SparkEgressBolt": "egress",
-    "SparkIngressSpout": "ingress",
+    "SparkEgressBolt": "datasource.egress",
+    "SparkIngressSpout": "datasource.ingress",
     "SparkJobError": "errors",
     "SparkLostError": "errors",
     "SparkSourceError": "errors",
-    "SparkStreamSpout": "stream_spout",
-    "SparkTableSinkBolt": "table_sink",
+    "SparkStreamSpout": "stream.spout",
+    "SparkTableSinkBolt": "sinks.table_sink",
     "SparkUnavailableError": "errors",
-    "SparkWorkers": "workers",
+    "SparkWorkers": "workers.backend",
     "SparkWorkersError": "errors",
     "agreed": "session_settings",
     "ensure_java": "java",
     "find_java": "java",
     "let_win": "session_settings",
     "make_session": "sessions",
-    "register": "datasource",
+    "register": "datasource.format",
 }
 
 

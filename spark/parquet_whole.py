@@ -27,8 +27,8 @@ from typing import Any, Final, NamedTuple
 
 from .errors import OutputExistsError, SinkError
 from .needs import load
-from .parquet_names import SUFFIX, TEMPORARY_FOLDER, receipt_name
-from .parquet_store import Store
+from .sinks.parquet_names import SUFFIX, TEMPORARY_FOLDER, receipt_name
+from .sinks.parquet_store import Store
 
 MANIFEST: Final = "_manifest.json"
 SUCCESS: Final = "_SUCCESS"

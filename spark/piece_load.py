@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .batch_loads import End, Piece, piece_of
-from .chunking import Chunker
-from .fetching import Fetched, Fetching, TooLargeError
+from .batch.chunking import Chunker
+from .batch.fetching import Fetched, Fetching, TooLargeError
+from .batch.loads import End, Piece, piece_of
 from .needs import load
 
 SMALLER: Final = 4

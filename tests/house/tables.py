@@ -17,22 +17,22 @@ MACHINES: Final = (
     "cluster/scheduler.py",
     "cluster/parent/worker_life.py",
     "metrics/*.py",
-    "spark/chunking.py",
-    "spark/datasource_chunks.py",
-    "spark/datasource_schemas.py",
-    "spark/datasource_wire.py",
+    "spark/batch/chunking.py",
+    "spark/datasource/chunks.py",
+    "spark/datasource/schemas.py",
+    "spark/datasource/wire.py",
     "spark/digests.py",
-    "spark/egress_log.py",
-    "spark/held_writes.py",
-    "spark/ingress_ledger.py",
-    "spark/load_order.py",
-    "spark/parquet_buffer.py",
-    "spark/parquet_files.py",
-    "spark/parquet_names.py",
-    "spark/stream_batches.py",
-    "spark/slot_order.py",
+    "spark/datasource/egress_log.py",
+    "spark/sinks/held_writes.py",
+    "spark/datasource/ingress_ledger.py",
+    "spark/batch/load_order.py",
+    "spark/sinks/parquet_buffer.py",
+    "spark/sinks/parquet_files.py",
+    "spark/sinks/parquet_names.py",
+    "spark/stream/batches.py",
+    "spark/workers/order.py",
     "spark/slot_room.py",
-    "spark/table_ledger.py",
+    "spark/sinks/table_ledger.py",
     "tasks/emit/branches.py",
     "tasks/emit/detached.py",
     "tasks/emit/emitter.py",
@@ -81,7 +81,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/stall.py",  # a thread that watches real time while the loop is stuck
         "cluster/worker/pulse.py",  # the same
         "aiostorm/cli/certs.py",  # certificates have dates; no loop runs there
-        "spark/datasource_client.py",  # waits in an executor, where no loop runs
+        "spark/datasource/client.py",  # waits in an executor, where no loop runs
     ),
     "datetime.datetime.now": ("runtime/clock.py",),
     "datetime.datetime.utcnow": (),
@@ -99,8 +99,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "numpy.random": (),
     # The network:
     "socket": (
-        "spark/push_server.py",  # where executors bring partitions, read in threads
-        "spark/pushing.py",  # runs in executors, where there is no aiostorm
+        "spark/batch/push_server.py",  # where executors bring partitions, read in threads
+        "spark/batch/pushing.py",  # runs in executors, where there is no aiostorm
         "aiostorm/cli/doctor.py",  # can a port be opened here?
         "transport/net/blocking.py",  # the end of a connection where no loop runs
         "transport/net/bound_sockets.py",
@@ -109,8 +109,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "socketserver": (),
     "ssl": (
-        "spark/push_server.py",
-        "spark/pushing.py",
+        "spark/batch/push_server.py",
+        "spark/batch/pushing.py",
         "transport/net/blocking.py",
         "transport/net/listening.py",
         "transport/net/security.py",
@@ -163,11 +163,11 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/targets.py",  # a module of the user's stands in the current directory
         "transport/net/credentials.py",  # whose are these files, and who may read them?
         "transport/net/bound_sockets.py",
-        "spark/datasource_endpoints.py",  # a folder of addresses: whose is it, and who may read it?
+        "spark/datasource/endpoints.py",  # a folder of addresses: whose is it, and who may read it?
         "spark/java.py",  # the process' number, in the name of a file
-        "spark/parquet_store.py",  # the files of a sink, synced and renamed
-        "spark/slot.py",  # does Spark's daemon live? And the current directory
-        "spark/workers.py",  # the current directory, for workers on this machine
+        "spark/sinks/parquet_store.py",  # the files of a sink, synced and renamed
+        "spark/workers/slot.py",  # does Spark's daemon live? And the current directory
+        "spark/workers/backend.py",  # the current directory, for workers on this machine
         *PROGRAMS,
     ),
     "subprocess": (
@@ -189,18 +189,18 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     # Threads:
     "threading": (
-        "spark/batch_source.py",  # opened by whoever is first, in a thread
-        "spark/push_server.py",  # closed while a thread waits for a connection
+        "spark/batch/source.py",  # opened by whoever is first, in a thread
+        "spark/batch/push_server.py",  # closed while a thread waits for a connection
         "runtime/lifeline.py",  # waits for the parent's end, whatever the loop does
         "runtime/stall.py",
         "cluster/worker/pulse.py",  # says that the process lives, while the loop is stuck
         "cluster/worker/log.py",  # the name of the thread that prints: a blocking component's
         "spark/calls.py",  # what blocks in the JVM
-        "spark/slot_jobs.py",  # a job of Spark's blocks as long as a worker lives
+        "spark/workers/jobs.py",  # a job of Spark's blocks as long as a worker lives
         "spark/sessions.py",  # who shares the one session
-        "spark/stream_hand.py",  # Spark calls it in a thread of its own, which waits
-        "spark/stream_query.py",  # starts and stops in threads, not both at once
-        "spark/stream_session.py",  # the same
+        "spark/stream/hand.py",  # Spark calls it in a thread of its own, which waits
+        "spark/stream/query.py",  # starts and stops in threads, not both at once
+        "spark/stream/session.py",  # the same
     ),
     "concurrent.futures": (
         "runtime/directory_store.py",  # the disk is waited for in a thread
@@ -248,8 +248,8 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             "aiostorm/cli/doctor.py",
-            "spark/push_server.py",
-            "spark/pushing.py",
+            "spark/batch/push_server.py",
+            "spark/batch/pushing.py",
             "transport/net/listening.py",
             "transport/net/bound_sockets.py",
         ),
@@ -278,14 +278,14 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "cluster/fingerprint.py",  # the source of a module
             "cluster/targets.py",  # what is near a name that is not found
             "testing/simulation/files.py",  # a trace and a diagram, which the user named on pytest's command line
-            "spark/batch_progress.py",  # what other tasks have kept: read without their lock
-            "spark/datasource_endpoints.py",  # a folder of addresses
-            "spark/slot.py",  # the token, in a file that the driver has made
-            "spark/slot_code.py",  # aiostorm as a zip
-            "spark/workers.py",  # the token's file
-            "spark/push_server.py",  # the CA that the user named, for executors
+            "spark/batch/progress.py",  # what other tasks have kept: read without their lock
+            "spark/datasource/endpoints.py",  # a folder of addresses
+            "spark/workers/slot.py",  # the token, in a file that the driver has made
+            "spark/workers/code.py",  # aiostorm as a zip
+            "spark/workers/backend.py",  # the token's file
+            "spark/batch/push_server.py",  # the CA that the user named, for executors
             "spark/java.py",  # a JAVA_HOME in the user's cache
-            "spark/parquet_store.py",  # the files of a sink
+            "spark/sinks/parquet_store.py",  # the files of a sink
             "transport/net/bound_sockets.py",
             "transport/net/tls.py",  # the certificate that the user named
             "topology/config_layers.py",  # the settings' file, which the user named, before anything runs
@@ -312,7 +312,7 @@ TASK_MAKERS: Final = (
 )
 """Modules that may start asyncio tasks by hand. Patterns."""
 
-LOOP_OWNERS: Final = (*PROGRAMS, "spark/slot.py")
+LOOP_OWNERS: Final = (*PROGRAMS, "spark/workers/slot.py")
 """Programs: they may start an event loop (a slot is the program of a Spark task, alone in its process).
 
 Examples may under `if __name__ == "__main__"`."""

@@ -135,7 +135,7 @@ def test_installed_package_is_found_without_the_checkout(wheel: zipfile.ZipFile,
         if name.endswith(".py") and not name.endswith("/__main__.py")
     ]
     if importlib.util.find_spec("pyspark") is None:  # its classes have PySpark's as their bases
-        modules.remove("aiostorm.spark.datasource_api")
+        modules.remove("aiostorm.spark.datasource.api")
     script = (
         "import importlib, sys\n"
         f"sys.path.insert(0, {str(tmp_path)!r})\n"

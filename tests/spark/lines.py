@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from aiostorm import BasicBolt, TopologyBuilder
 from aiostorm.spark import SparkEgressBolt, SparkIngressSpout
-from aiostorm.spark import datasource_wire as wire
-from aiostorm.spark.datasource_chunks import cut, empty_of
-from aiostorm.spark.datasource_client import Caller, ChunkWriter, Where
+from aiostorm.spark.datasource import wire
+from aiostorm.spark.datasource.chunks import cut, empty_of
+from aiostorm.spark.datasource.client import Caller, ChunkWriter, Where
 from aiostorm.spark.digests import digest_of
 
 FIELDS = ("n", "s")

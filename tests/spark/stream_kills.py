@@ -131,7 +131,7 @@ async def silent_session(place: Place, cluster: LocalCluster) -> None:
     """A JVM that hangs, and is not ours to kill: the topology fails, and waits for nothing."""
     from pyspark.sql import SparkSession
 
-    from aiostorm.spark import stream_run
+    from aiostorm.spark.stream import run as stream_run
 
     stream_run.ANSWER_S = 1.0  # type: ignore[misc]
     session = await asyncio.to_thread(SparkSession.builder.getOrCreate)

@@ -13,7 +13,7 @@ import pytest
 
 from aiostorm import LocalCluster, TopologyFailedError
 from aiostorm.spark import SparkBatchSpout
-from aiostorm.spark.batch_data import Data, data_of
+from aiostorm.spark.batch.data import Data, data_of
 from tests.spark.conftest import in_thread
 from tests.spark.test_batch_spout import Chunks, counting, eventually, finished, made, off_loop
 

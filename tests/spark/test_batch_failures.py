@@ -14,11 +14,11 @@ import pytest
 from aiostorm import LocalCluster, TopologyFailedError
 from aiostorm.runtime import SystemRng
 from aiostorm.spark import SparkBatchSpout
-from aiostorm.spark.fetching import Fetching, TooLargeError, planned
-from aiostorm.spark.group_size import GROUP_BYTES, MAX_GROUP, GroupSize
-from aiostorm.spark.partitions import Partitions
-from aiostorm.spark.push_server import PushedLoad, PushOpener, PushServer
-from aiostorm.spark.pushing import send_partition
+from aiostorm.spark.batch.fetching import Fetching, TooLargeError, planned
+from aiostorm.spark.batch.group_size import GROUP_BYTES, MAX_GROUP, GroupSize
+from aiostorm.spark.batch.partitions import Partitions
+from aiostorm.spark.batch.push_server import PushedLoad, PushOpener, PushServer
+from aiostorm.spark.batch.pushing import send_partition
 from aiostorm.spark.sessions import brief
 from aiostorm.spark.types import arrow_schema, row_bytes, rows_that_fit
 from tests.spark.conftest import in_thread

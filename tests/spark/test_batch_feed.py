@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from aiostorm.spark.batch_feed import Feed, FetchOpener, closed
+from aiostorm.spark.batch.feed import Feed, FetchOpener, closed
+from aiostorm.spark.batch.group_size import GroupSize
+from aiostorm.spark.batch.partitions import Partitions
 from aiostorm.spark.calls import SparkCalls
-from aiostorm.spark.group_size import GroupSize
-from aiostorm.spark.partitions import Partitions
 
 
 def session(*, stopped: bool) -> Any:

@@ -16,7 +16,7 @@ import pytest
 
 from aiostorm import LocalCluster, TopologyFailedError
 from aiostorm.spark import SparkBatchSpout, SparkSourceError
-from aiostorm.spark.batch_progress import BatchProgress
+from aiostorm.spark.batch.progress import BatchProgress
 from aiostorm.spark.calls import SparkCalls
 from tests.spark.batch_job import CHUNK, PARTITIONS, ROWS
 from tests.spark.test_batch_spout import Chunks, counting, eventually, finished, ids, off_loop

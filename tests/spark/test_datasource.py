@@ -164,7 +164,8 @@ async def test_what_cannot_be_written_is_said_when_it_is_planned(job: Job) -> No
 
 
 def test_a_pyspark_without_data_sources_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aiostorm.spark import SparkUnavailableError, datasource
+    from aiostorm.spark import SparkUnavailableError
+    from aiostorm.spark.datasource import format as datasource
 
     monkeypatch.setattr(datasource, "version", lambda: (3, 5))
     with pytest.raises(SparkUnavailableError, match=r"needs PySpark 4\.0 or newer"):
@@ -172,7 +173,7 @@ def test_a_pyspark_without_data_sources_is_said(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_type_that_arrow_has_not_is_said(java: None) -> None:
-    from aiostorm.spark import datasource_api
+    from aiostorm.spark.datasource import api as datasource_api
     from aiostorm.spark.needs import load
 
     types = load("pyspark.sql.types")

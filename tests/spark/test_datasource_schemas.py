@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from aiostorm.spark import SparkSourceError
-from aiostorm.spark import datasource_schemas as schemas
-from aiostorm.spark.datasource_chunks import cut
+from aiostorm.spark.datasource import schemas
+from aiostorm.spark.datasource.chunks import cut
 
 
 def test_types_of_the_same_values_are_one() -> None:
@@ -50,7 +50,7 @@ def test_an_identity_is_metadata() -> None:
 
 
 def test_what_is_too_large_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiostorm.spark.datasource_chunks.MAX_CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aiostorm.spark.datasource.chunks.MAX_CHUNK_BYTES", 1000)
     whole = pa.record_batch({"a": list(range(1000))})
     parts = list(cut(whole))
     assert all(len(data) <= 1000 for _, data in parts)

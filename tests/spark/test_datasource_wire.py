@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.spark import datasource_wire as wire
+from aiostorm.spark.datasource import wire
 from aiostorm.transport import ProtocolError, pack_value
 
 OFFER = wire.Offer(1, "query", 17, "clicks/b17/7/3", b"d" * 16, 4096)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.spark.chunking import Chunker
-from aiostorm.spark.chunking import digest_of as chunk_digest
-from aiostorm.spark.datasource_chunks import batch_of, bytes_of
+from aiostorm.spark.batch.chunking import Chunker
+from aiostorm.spark.batch.chunking import digest_of as chunk_digest
+from aiostorm.spark.datasource.chunks import batch_of, bytes_of
 from aiostorm.spark.digests import digest_of
 
 ROWS: list[dict[str, Any]] = [

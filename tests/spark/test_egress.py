@@ -11,10 +11,9 @@ import pytest
 
 from aiostorm import BasicBolt, TopologyBuilder, running
 from aiostorm.spark import SparkEgressBolt, SparkIngressSpout, SparkSourceError
-from aiostorm.spark import datasource_endpoints as endpoints
-from aiostorm.spark import datasource_wire as wire
-from aiostorm.spark.datasource_chunks import batch_of
-from aiostorm.spark.datasource_client import Caller, ChunkReader
+from aiostorm.spark.datasource import endpoints, wire
+from aiostorm.spark.datasource.chunks import batch_of
+from aiostorm.spark.datasource.client import Caller, ChunkReader
 from aiostorm.testing import FeederSpout
 
 from .lines import FIELDS, Table, batch, into, offers, out_of, topology, until, write
@@ -103,7 +102,7 @@ async def test_what_comes_out_is_read_and_goes(tmp_path: Path) -> None:
 async def test_a_sign_of_life_does_not_come_between_the_parts_of_a_chunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiostorm.spark.datasource_server.ALIVE_S", 0.0001)
+    monkeypatch.setattr("aiostorm.spark.datasource.server.ALIVE_S", 0.0001)
     egress = SparkEgressBolt(endpoints=str(tmp_path / "out"))
     spout = SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in"))
     long = pa.array(["x" * 500_000] * 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.spark.egress_log import REMEMBERED, EgressLog, Size
+from aiostorm.spark.datasource.egress_log import REMEMBERED, EgressLog, Size
 
 
 def log(

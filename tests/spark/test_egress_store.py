@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.spark import SparkSourceError, egress_store
-from aiostorm.spark.egress_log import Size
-from aiostorm.spark.egress_store import DirectoryLog, MemoryStore
+from aiostorm.spark import SparkSourceError
+from aiostorm.spark.datasource import egress_store
+from aiostorm.spark.datasource.egress_log import Size
+from aiostorm.spark.datasource.egress_store import DirectoryLog, MemoryStore
 
 pytestmark = pytest.mark.sockets  # a thread writes: real time
 

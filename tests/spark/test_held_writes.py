@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.spark.held_writes import FIRST_S, MOST_S, HeldWrites
+from aiostorm.spark.sinks.held_writes import FIRST_S, MOST_S, HeldWrites
 
 
 def test_the_wait_doubles_with_jitter_and_begins_anew() -> None:

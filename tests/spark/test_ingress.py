@@ -12,8 +12,8 @@ import pytest
 
 from aiostorm import running
 from aiostorm.spark import SparkIngressSpout, SparkLostError, SparkSourceError
-from aiostorm.spark import datasource_wire as wire
-from aiostorm.spark.datasource_client import Caller, ChunkWriter, Where
+from aiostorm.spark.datasource import wire
+from aiostorm.spark.datasource.client import Caller, ChunkWriter, Where
 from aiostorm.transport import Credentials, ExposedError
 
 from .lines import FIELDS, Table, batch, into, offers, topology, until, write

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from aiostorm.spark.ingress_ledger import Asked, IngressLedger, Step, What
+from aiostorm.spark.datasource.ingress_ledger import Asked, IngressLedger, Step, What
 
 MAX_BYTES = 100
 RETRIES = 1

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiostorm.spark import SinkError
-from aiostorm.spark.parquet_buffer import RowBuffer
-from aiostorm.spark.parquet_files import Shape, divided, encoded, identity_of
-from aiostorm.spark.parquet_names import (
+from aiostorm.spark.sinks.parquet_buffer import RowBuffer
+from aiostorm.spark.sinks.parquet_files import Shape, divided, encoded, identity_of
+from aiostorm.spark.sinks.parquet_names import (
     LEFTOVER_S,
     MAX_NAME_BYTES,
     escaped,
@@ -24,7 +24,7 @@ from aiostorm.spark.parquet_names import (
     rows_name,
     temporary_name,
 )
-from aiostorm.spark.parquet_store import LocalStore, open_store
+from aiostorm.spark.sinks.parquet_store import LocalStore, open_store
 from aiostorm.topology import handed_on, part_of
 
 from .parquet_parts import chunk, pa, read, rows_of

@@ -10,8 +10,8 @@ import pytest
 
 from aiostorm import LocalCluster, TopologyFailedError
 from aiostorm.spark import ParquetSinkBolt, SinkError
-from aiostorm.spark.parquet_store import Store, open_store
 from aiostorm.spark.parquet_whole import Gate, Manifest, finish, generation_name, read_manifest, receipt
+from aiostorm.spark.sinks.parquet_store import Store, open_store
 
 from .parquet_parts import Chunks, chunk, files, pa, read, rows_of, run, run_whole
 from .test_parquet_sink import Changes, Rows, Untracked, built
@@ -189,7 +189,7 @@ def test_stores_do_what_is_asked_of_them(store: Store) -> None:
 
 
 def test_a_job_is_marked_in_each_store(store: Store) -> None:
-    from aiostorm.spark.parquet_files import encoded
+    from aiostorm.spark.sinks.parquet_files import encoded
 
     with pytest.raises(SinkError, match="1 of 1 tasks have not left word"):
         finish(store, "t", "c", 1, overwrite=False)

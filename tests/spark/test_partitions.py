@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.spark.load_order import LoadOrder
-from aiostorm.spark.partitions import Known, Partitions, ReplayError, merged
-from aiostorm.spark.runs import Runs
+from aiostorm.spark.batch.load_order import LoadOrder
+from aiostorm.spark.batch.partitions import Known, Partitions, ReplayError, merged
+from aiostorm.spark.batch.runs import Runs
 
 
 def digest(partition: int, number: int) -> int:

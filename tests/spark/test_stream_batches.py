@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from aiostorm.spark import SparkSourceError
-from aiostorm.spark.stream_batches import MAX_FAILURES, BatchState, HeldBatch, StreamBatches
+from aiostorm.spark.stream.batches import MAX_FAILURES, BatchState, HeldBatch, StreamBatches
 
 ATTEMPTS = 3
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from aiostorm.spark.stream_hand import LOOK_S, BatchNotDoneError, Delivery, Hand
-from aiostorm.spark.stream_query import reason_of
+from aiostorm.spark.stream.hand import LOOK_S, BatchNotDoneError, Delivery, Hand
+from aiostorm.spark.stream.query import reason_of
 
 pytestmark = pytest.mark.sockets  # threads
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aiostorm import TopologyBuilder
 from aiostorm.spark import SinkError, SparkTableSinkBolt
-from aiostorm.spark.table_ledger import TableLedger
+from aiostorm.spark.sinks.table_ledger import TableLedger
 
 from .parquet_parts import Chunks, chunk, pa, rows_of, run
 
@@ -129,7 +129,7 @@ def test_a_chunk_in_part_is_named() -> None:
 
 
 def test_a_chunk_of_the_same_name_with_other_rows_is_another() -> None:
-    from aiostorm.spark.table_sink import _key
+    from aiostorm.spark.sinks.table_sink import _key
 
     one, other = chunk(0), chunk(0).set_column(2, "one", pa.array([2] * 20))
     assert _key(one, one.replace_schema_metadata(None)) != _key(other, other.replace_schema_metadata(None))

@@ -103,7 +103,7 @@ async def test_no_free_core_is_an_error_that_says_what_to_change(
     spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr("aiostorm.spark.slot_spawner.WAIT_S", 0.5)
+    monkeypatch.setattr("aiostorm.spark.workers.spawner.WAIT_S", 0.5)
     async with LocalCluster(site=SparkWorkers(spark, slots=2)) as first:
         words = await first.submit("one", "examples.word_count:topology", arguments=("README.md",))
         there = await counted(words)

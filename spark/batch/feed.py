@@ -1,0 +1,262 @@
+"""Feed: partitions on their way and chunks at hand, for one task: never more than there is room for.
+
+    machine.take ─► loads (`ahead`: a Spark job, or a connection) ─► read, while there is room ─► ready ─► emitted
+                                                                      `max_pending` chunks in all, acks free room
+
+1. What blocks is in threads; everything else happens in the event loop, in callbacks. There is no asyncio task.
+2. What is not read stays in Spark: a slow topology holds it back.
+3. After an error or `close` nothing comes any more; what is ready stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ..calls import SparkCalls
+from ..errors import SparkJobError
+from ..sessions import brief, is_lost
+from .load_order import LoadOrder
+from .loads import End, Load, Piece
+from .partitions import Partitions
+
+log = logging.getLogger("aiostorm.spark")
+
+READ_AT_ONCE = 4
+"""Chunks that one call of a thread brings at most."""
+
+
+class Opener(Protocol):
+    """Where loads come from."""
+
+    readers: int
+    """So many loads are read at the same time."""
+
+    def main(self) -> Callable[[], None] | None:
+        """What runs in a thread all the while, if anything does."""
+        ...
+
+    def next(self) -> Callable[[], Load] | None:
+        """What opens the next load, in a thread; None: there is none now. In the loop."""
+        ...
+
+    def came(self, load: Load) -> bool:
+        """A load is open: is it to be read? In the loop."""
+        ...
+
+    def ended(self, load: Load) -> None:
+        """A load was read to its end. In the loop."""
+        ...
+
+    def confirmed(self) -> Sequence[int]:
+        """`main` has ended well: partitions that are read to their end by that. In the loop."""
+        ...
+
+    def cancel(self) -> None:
+        """End what runs in Spark; no more loads. Blocks."""
+        ...
+
+
+class Feed:
+    """See the module. `changed` is called when a chunk is ready, a partition has ended, or `error` is set."""
+
+    def __init__(
+        self,
+        machine: Partitions,
+        opener: Opener,
+        calls: SparkCalls,
+        *,
+        ahead: int,
+        max_pending: int,
+        in_order: bool,
+        changed: Callable[[], None],
+    ) -> None:
+        self.ready: deque[Piece] = deque()
+        self.error: Exception | None = None
+        self._machine = machine
+        self._opener = opener
+        self._calls = calls
+        self._ahead = ahead
+        self._max_pending = max_pending
+        self._changed = changed
+        self._main: asyncio.Future[None] | None = None
+        self._opening: dict[asyncio.Future[Load], int] = {}
+        self._loads = LoadOrder[Load](in_order=in_order)
+        self._reading: dict[asyncio.Future[tuple[list[Piece | End], bool]], tuple[Load, int]] = {}
+        self._closed = False
+
+    @property
+    def opener(self) -> Opener:
+        """Where its loads come from."""
+        return self._opener
+
+    def begin(self) -> None:
+        """Begin."""
+        main = self._opener.main()
+        if main is not None:
+            self._main = self._calls.begin(main)
+            self._main.add_done_callback(self._main_ended)
+        self.pump()
+
+    def pump(self) -> None:
+        """Begin what can be begun: called whenever something has changed."""
+        if self._closed or self.error is not None:
+            return
+        while self._loads.under_way < self._ahead:
+            begin = self._opener.next()
+            if begin is None:
+                break
+            opening = self._calls.begin(self._open, begin)
+            self._opening[opening] = self._loads.begin()
+            opening.add_done_callback(self._opened)
+        busy = {id(load) for load, _ in self._reading.values()}
+        for load in self._loads.readable(self._opener.readers):
+            room = self._max_pending - self._machine.open - sum(most for _, most in self._reading.values())
+            if room <= 0:
+                return
+            if id(load) not in busy:
+                most = min(room, READ_AT_ONCE)
+                reading = self._calls.begin(load.read, most)
+                self._reading[reading] = (load, most)
+                reading.add_done_callback(self._read)
+
+    def stop(self) -> None:
+        """Nothing comes any more. Does not block: reads that wait end soon."""
+        self._closed = True
+
+    def close(self) -> None:
+        """End what runs in Spark, and all connections. Blocks; after `stop`."""
+        try:
+            self._opener.cancel()
+        finally:
+            for load in [*self._loads.here, *(load for load, _ in self._reading.values())]:
+                load.close()
+
+    async def ended(self) -> None:
+        """Return when no thread works for it any more."""
+        waited: list[asyncio.Future[Any]] = [*self._opening, *self._reading]
+        if self._main is not None:
+            waited.append(self._main)
+        if waited:
+            await asyncio.wait(waited)
+
+    def _open(self, begin: Callable[[], Load]) -> Load:
+        if self._closed:  # no new job behind those that were cancelled
+            raise EOFError("the feed is closed")
+        return begin()
+
+    # -- callbacks ---------------------------------------------------------------------------------------------------
+
+    def _main_ended(self, main: asyncio.Future[None]) -> None:
+        error = None if main.cancelled() else main.exception()
+        if error is None and not self._closed and self.error is None:
+            for partition in self._opener.confirmed():
+                self._machine.end(partition)
+            self._changed()
+        if self._machine.is_read:
+            return  # whatever it was, all is here
+        if error is not None:
+            self._failed(error)
+        else:
+            self._failed(SparkJobError("Spark's job has ended, but not all of its partitions came"))
+
+    def _opened(self, opening: asyncio.Future[Load]) -> None:
+        ticket = self._opening.pop(opening)
+        error = None if opening.cancelled() else opening.exception()
+        if error is not None or opening.cancelled():
+            self._loads.gone(ticket)
+            if error is not None and not (isinstance(error, EOFError) and self._machine.is_read):
+                self._failed(error)
+        else:
+            load = opening.result()
+            if self._closed or self.error is not None or not self._opener.came(load):
+                self._loads.gone(ticket)
+                load.close()
+            else:
+                self._loads.came(ticket, load)
+        self.pump()
+
+    def _read(self, reading: asyncio.Future[tuple[list[Piece | End], bool]]) -> None:
+        load, _ = self._reading.pop(reading)
+        error = None if reading.cancelled() else reading.exception()
+        if error is not None:
+            self._failed(error)
+        elif not (self._closed or reading.cancelled() or self.error is not None):
+            items, more = reading.result()
+            try:
+                self._take(items)
+            except Exception as wrong:  # a partition came out different
+                self._failed(wrong)
+            if not more:
+                self._loads.ended(load)
+                self._opener.ended(load)
+            if items:
+                self._changed()
+        self.pump()
+
+    def _take(self, items: list[Piece | End]) -> None:
+        machine = self._machine
+        for item in items:
+            if isinstance(item, End):
+                machine.end(item.partition)
+            elif machine.chunk(item.partition, item.number, item.digest, item.rows):
+                self.ready.append(item)
+
+    def _failed(self, error: BaseException) -> None:
+        """The first error is told; those that follow from it are not."""
+        if self._closed or self.error is not None:
+            log.debug("after the end: %r", error)
+            return
+        self.error = error if isinstance(error, Exception) else RuntimeError(repr(error))
+        self._changed()
+
+
+def closed(feed: Feed, session: Any, title: str) -> None:
+    """Close one that has failed. What goes wrong is logged: with a JVM that has died nothing is left to be closed."""
+    try:
+        feed.close()
+    except Exception as error:
+        level = logging.DEBUG if is_lost(error, session) else logging.WARNING
+        log.log(level, "%s: what is left in Spark was not ended, and may go on there: %s", title, brief(error))
+
+
+class FetchOpener:
+    """Loads that are fetched by the driver: a Spark job for some partitions, then they wait in its JVM."""
+
+    readers = 1
+
+    def __init__(
+        self, machine: Partitions, begin: Callable[[list[int]], Load], size: Any, cancel: Callable[[], None]
+    ) -> None:
+        self._machine = machine
+        self._begin = begin
+        self._size = size
+        self._cancel = cancel
+
+    def main(self) -> Callable[[], None] | None:
+        """See Opener."""
+        return None
+
+    def next(self) -> Callable[[], Load] | None:
+        """See Opener."""
+        group = self._machine.take(self._size.partitions)
+        return (lambda: self._begin(group)) if group else None
+
+    def came(self, load: Load) -> bool:
+        """See Opener."""
+        return True
+
+    def confirmed(self) -> Sequence[int]:
+        """See Opener."""
+        return ()
+
+    def ended(self, load: Any) -> None:
+        """See Opener."""
+        self._size.came(len(load.partitions), load.size_bytes)
+
+    def cancel(self) -> None:
+        """See Opener."""
+        self._cancel()

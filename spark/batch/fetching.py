@@ -1,0 +1,286 @@
+"""Fetching: partitions of a DataFrame as Arrow, by number. What is internal to PySpark and Spark stands here only.
+
+    planned ─► a session of its own ─► toArrowBatchRdd ─► collectPartitions ─► serveIterator ─► socket ─► read
+                                        its partitions       a Spark job         in the JVM
+                                        have numbers
+
+1. The plan is made in a cloned session, whose settings are ours: the user's session is not touched. Adaptive execution
+   is off there: with it the number of partitions follows from the sizes of what was shuffled (tried: an aggregate over
+   8 shuffle partitions comes in 8 without it and in 1 with it, and calling toArrowBatchRdd runs its stages there and
+   then). Without it the number follows from the plan and `spark.sql.shuffle.partitions`.
+2. Shuffles are written once: each job reads what is there.
+3. A result stays in the JVM until it is read: Python holds one batch at a time. Nothing is read ahead.
+4. What is too large to wait there is never fetched: of a partition at most one row more than `most_rows` comes, by a
+   limit on top of the plan. It changes neither partitions nor order, and shares what the plan has shuffled. Who sees
+   that row has executors send the partition: they are given a function for it (`run`).
+5. Everything here blocks.
+
+From: pyspark.sql.pandas.conversion and PythonRDD.runJob, which forget which batch is of which partition.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..needs import load, version
+
+HEAP_SHARE: Final = 20
+"""A partition of more than this part of the heap is pushed: in the JVM it stands three times while it is fetched."""
+
+COMPRESSED: Final = 3
+"""How much larger rows are than the files that hold them."""
+
+LEAST_ROWS: Final = 10_000
+MOST_ROWS: Final = 2_000_000_000
+
+UNKNOWN_BYTES: Final = 1 << 60
+"""Spark's estimate where it has none."""
+
+_LENGTH: Final = struct.Struct(">i")
+
+
+class GoneError(Exception):
+    """This Spark does not have what is used here: another version, or Spark Connect."""
+
+
+class TooLargeError(Exception):
+    """So many partitions are more than the driver takes at once (spark.driver.maxResultSize)."""
+
+    def __init__(self, partitions: Sequence[int], than: str = "spark.driver.maxResultSize") -> None:
+        self.partitions = len(partitions)
+        self.than = than
+        super().__init__(f"partitions {_shown(partitions)} are larger than {than}")
+
+
+def planned(frame: Any, settings: Mapping[str, Any]) -> Any:
+    """The same DataFrame, to be planned with other settings. GoneError over Spark Connect."""
+    session = frame.sparkSession
+    java = getattr(session, "_jsparkSession", None)
+    if java is None:
+        raise GoneError("Spark Connect has no session in a JVM of this process")
+    try:
+        clone = java.cloneSession()
+        for key, value in settings.items():
+            clone.conf().set(key, str(value))
+        sql, analyzed = session._jvm.org.apache.spark.sql, frame._jdf.queryExecution().analyzed()
+        dataset = sql.classic.Dataset if version() >= (4, 0) else sql.Dataset
+        return type(frame)(dataset.ofRows(clone, analyzed), type(session)(session.sparkContext, clone))
+    except (load("py4j.protocol").Py4JError, AttributeError, TypeError) as error:
+        if _is_missing(error):
+            raise GoneError(f"this Spark has no sessions that can be cloned: {error!s:.200}") from error
+        raise
+
+
+class Fetching:
+    """A DataFrame that was `planned`, whose partitions can be had by number."""
+
+    def __init__(self, frame: Any, row_bytes: int = 0) -> None:
+        self._frame = frame
+        self._context = frame.sparkSession.sparkContext
+        jvm = self._context._jvm
+        self._heap: int = jvm.java.lang.Runtime.getRuntime().maxMemory()
+        self.most_rows = max(LEAST_ROWS, min(MOST_ROWS - 1, self._heap // HEAP_SHARE // max(1, row_bytes)))
+        try:
+            self._rdd = frame._jdf.toArrowBatchRdd().toJavaRDD()
+            self._limited = _between(frame, 0, self.most_rows + 1).toJavaRDD()
+            self.partitions: int = self._rdd.getNumPartitions()
+        except (load("py4j.protocol").Py4JError, AttributeError, TypeError) as error:
+            if _is_missing(error):
+                raise GoneError(f"this Spark has no toArrowBatchRdd: {error!s:.200}") from error
+            raise
+        self._estimate = _bytes_read(frame)
+
+    @property
+    def is_large(self) -> bool:
+        """Is a partition, as far as Spark can say before it runs, too large to wait in its JVM?"""
+        return self._estimate // max(1, self.partitions) > self._heap // HEAP_SHARE
+
+    def run(self, partitions: Sequence[int], function: Any, schema: Any) -> list[dict[str, Any]]:
+        """Call a function, as for `mapInArrow`, with these partitions alone, numbered as they are for `fetch`."""
+        if not partitions:
+            return []
+        rdd = load("pyspark").RDD(self._rdd, self._context, _whole_or_not_at_all())
+        called = rdd.mapPartitions(_on_batches(function, schema.serialize().to_pybytes()))
+        found: list[dict[str, Any]] = self._context.runJob(called, list, list(partitions))
+        return found
+
+    def fetch(self, partitions: Sequence[int], group: str, *, bounded: bool = True) -> Fetched:
+        """Run a job for these partitions, in this job group. TooLargeError, or what Spark raises.
+
+        `bounded`: not much more than `most_rows` of each; else all of it, whatever becomes of the JVM.
+        """
+        if bounded:
+            return self._fetched(self._limited, self.most_rows, partitions, group)
+        return self._fetched(self._rdd, MOST_ROWS, partitions, group)
+
+    def piece(self, partition: int, begin: int, rows: int, group: str) -> Fetched:
+        """Run a job for so many rows of a partition from number `begin` on; fewer if it ends there."""
+        rdd = _between(self._frame, begin, begin + rows).toJavaRDD()
+        return self._fetched(rdd, rows, [partition], group)
+
+    def _fetched(self, rdd: Any, most: int, partitions: Sequence[int], group: str) -> Fetched:
+        context = self._context
+        jvm = context._jvm
+        context.setJobGroup(group, f"partitions {_shown(partitions)}", False)
+        numbers = context._gateway.new_array(jvm.int, len(partitions))
+        for at, partition in enumerate(partitions):
+            numbers[at] = partition
+        try:
+            lists = rdd.collectPartitions(numbers)
+        except Exception as error:
+            if "maxResultSize" in str(error) or "OutOfMemoryError" in str(error):
+                raise TooLargeError(partitions) from error
+            raise
+        sizes = [lists[at].size() for at in range(len(partitions))]
+        whole = lists[0]
+        if len(partitions) > 1:
+            whole = jvm.java.util.ArrayList(sum(sizes))
+            for at in range(len(partitions)):
+                whole.addAll(lists[at])
+        if not any(sizes):
+            return Fetched(sizes, None, most)
+        if version() >= (4, 0):
+            batches = jvm.scala.jdk.javaapi.CollectionConverters.asScala(whole.iterator())
+        else:  # Scala 2.12
+            batches = jvm.scala.collection.JavaConverters.asScalaIteratorConverter(whole.iterator()).asScala()
+        server = jvm.org.apache.spark.api.python.PythonRDD.serveIterator(batches, "aiostorm serves partitions")
+        # Connected at once: the JVM waits for 15 s.
+        connect = load("pyspark.util" if version() >= (4, 0) else "pyspark.java_gateway").local_connect_and_auth
+        return Fetched(sizes, connect(server[0], server[1]), most)
+
+
+class Fetched:
+    """The batches of some partitions, in order; `sizes` has how many each has. They are in the JVM until read.
+
+    A partition of more than `most_rows` is not all here.
+    """
+
+    def __init__(self, sizes: Sequence[int], connection: tuple[Any, Any] | None, most_rows: int) -> None:
+        self.sizes = sizes
+        self.most_rows = most_rows
+        self._connection = connection
+        if connection is not None:
+            connection[1].settimeout(None)
+
+    def read(self) -> bytes:
+        """The next batch: an Arrow IPC message. EOFError if the JVM is gone."""
+        if self._connection is None:
+            raise EOFError("no batch is left")
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        return self._exactly(length)
+
+    def close(self) -> None:
+        """Also from another thread: a read that waits ends. Twice is once."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            _, sock = connection
+            try:
+                sock.shutdown(2)
+            except OSError:
+                pass  # the JVM has closed it
+            finally:
+                sock.close()
+
+    def _exactly(self, count: int) -> bytes:
+        connection = self._connection
+        data: bytes = b"" if connection is None else connection[0].read(count)
+        if len(data) != count:
+            raise EOFError("Spark's JVM closed the connection in the middle of a partition")
+        return data
+
+
+def kept(frame: Any) -> Any:
+    """The same rows in the same partitions, computed once and kept on the disks of executors.
+
+    What is lost there with an executor is not computed again, since it might come out in another order: a job fails.
+    """
+    if version() >= (4, 0):
+        return frame.localCheckpoint(storageLevel=load("pyspark").StorageLevel.DISK_ONLY)
+    return frame.localCheckpoint()
+
+
+def _between(frame: Any, begin: int, end: int) -> Any:
+    """The same partitions, of each the rows from number `begin` on, before number `end`."""
+    session = frame.sparkSession
+    sessions = session._jvm.org.apache.spark.sql.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)  # a part of a plan is of the session that its thread has
+    try:
+        plan = frame._jdf.queryExecution().executedPlan()
+        parts = session._jvm.org.apache.spark.sql.execution
+        limited = parts.GlobalLimitExec(end, plan, begin) if begin else parts.LocalLimitExec(end, plan)
+        return frame._jdf.toArrowBatchRdd(limited)
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def _whole_or_not_at_all() -> Any:
+    """Reads what Spark's JVM sends to a Python worker, and knows its end from its being cut off.
+
+    PySpark's own do not: if what stands before fails, they end as if all had come, and the partition counted as read.
+    """
+    serializers = load("pyspark.serializers")
+
+    base: Any = serializers.NoOpSerializer
+
+    class Whole(base):  # type: ignore[misc] # within a function: it travels by value
+        def load_stream(self, stream: Any) -> Any:
+            import struct
+
+            while True:
+                head = stream.read(4)
+                length = struct.unpack(">i", head)[0] if len(head) == 4 else None
+                if length == -1:  # SpecialLengths.END_OF_DATA_SECTION
+                    return
+                data = b"" if length is None else stream.read(length)
+                if length is None or len(data) < length:
+                    raise RuntimeError("the input of this task was cut off: what stands before it has failed")
+                yield data
+
+    return Whole()
+
+
+def _on_batches(function: Any, schema: bytes) -> Any:
+    """The function for a partition of Arrow messages. It travels by value: it names nothing of ours."""
+
+    def call(messages: Any) -> Any:
+        import pyarrow as pa
+
+        declared = pa.ipc.read_schema(pa.py_buffer(schema))
+        for batch in function(pa.ipc.read_record_batch(pa.py_buffer(data), declared) for data in messages):
+            yield from batch.to_pylist()
+
+    return call
+
+
+def _bytes_read(frame: Any) -> int:
+    """What the plan reads, as Spark estimates it before it runs. What it has no estimate for counts as nothing."""
+    leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
+    total = 0
+    for at in range(leaves.size()):
+        leaf = leaves.apply(at)
+        size = int(str(leaf.stats().sizeInBytes()))  # py4j gives an int where it fits
+        if size < UNKNOWN_BYTES:
+            total += size * (COMPRESSED if leaf.getClass().getSimpleName() == "LogicalRelation" else 1)
+    return total
+
+
+def cancel(session: Any, group: str) -> None:
+    """End the jobs of a group."""
+    session.sparkContext.cancelJobGroup(group)
+
+
+def _is_missing(error: BaseException) -> bool:
+    """Does it say that there is no such class or method, or that nothing of the kind is callable?"""
+    return isinstance(error, AttributeError | TypeError) or "does not exist" in str(error)
+
+
+def _shown(partitions: Sequence[int]) -> str:
+    if len(partitions) == 1:
+        return str(partitions[0])
+    return f"{partitions[0]} to {partitions[-1]} ({len(partitions)})"

@@ -1,0 +1,122 @@
+"""Batch openers: how the loads of a batch come: fetched by the driver, or pushed by executors; and what went wrong.
+
+    Opened ─► fetch | push ─► Opener           error ─► told: lost, a job that failed, or what the user must mend
+
+1. Fetched, as long as partitions are not too large for the driver, and this Spark can give them by number.
+2. An error is told in words, without Java's stack. Telling it may ask Spark, and blocks.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from ...runtime import SystemRng
+from ...transport import TlsFiles
+from ..errors import SparkJobError, SparkLostError, SparkSourceError
+from ..sessions import brief, is_lost, is_users, use_here
+from .feed import FetchOpener, Opener
+from .fetching import TooLargeError, cancel
+from .group_size import GroupSize
+from .loads import FetchedLoad, Load
+from .partitions import Partitions, ReplayError
+from .push_server import PushOpener, PushServer
+from .source import Opened, Way
+
+log = logging.getLogger("aiostorm.spark")
+
+_CUT_OFF: Final = re.compile(
+    "pushed partition closed|was cut off|from another attempt|Connection(?:Refused|Reset)Error|BrokenPipe"
+)
+
+WHY_S: Final = 5.0
+"""How long after a connection broke the job may take to say why."""
+
+
+@dataclass
+class Openers:
+    """Of one task. `title`: what chunks are called; `group`: of Spark's jobs; `pushes`: executors send partitions."""
+
+    title: str
+    group: str
+    way: Way
+    ahead: int
+    size: GroupSize
+    push_host: str | None = None
+    push_tls: TlsFiles | None = None
+    pushes: bool = False
+    _server: PushServer | None = None
+
+    def make(self, opened: Opened, machine: Partitions) -> Opener:
+        """The way in. SparkSourceError if it is not to be had."""
+        if opened.fetching is None and self.way == "fetch":
+            raise SparkSourceError(f'{self.title}: {opened.missing}; use way="auto" or "push"')
+        if self.way == "auto" and opened.fetching is not None and not self.pushes and opened.fetching.is_large:
+            log.info("%s: partitions are large for the memory of Spark's JVM: executors push", self.title)
+            self.pushes = True
+        if self.pushes or opened.fetching is None:
+            return self._push(opened, machine)
+
+        def begin(partitions: list[int]) -> Load:
+            use_here(opened.session)
+            assert opened.fetching is not None  # noqa: S101 - for the type checker
+            fetched = opened.fetching.fetch(partitions, self.group, bounded=self.way == "auto")
+            return FetchedLoad(partitions, fetched, opened.schema, opened.chunk_rows)
+
+        return FetchOpener(machine, begin, self.size, lambda: cancel(opened.session, self.group))
+
+    def _push(self, opened: Opened, machine: Partitions) -> Opener:
+        self._server = server = PushServer(self.push_host or "127.0.0.1", self.push_tls, SystemRng().token_bytes)
+
+        def job(server: PushServer) -> None:
+            use_here(opened.session)
+            opened.session.sparkContext.setJobGroup(self.group, f"{self.title}: push", False)
+            function = server.function(opened.schema, opened.chunk_rows)
+            if opened.fetching is not None:
+                opened.fetching.run(machine.unread(), function, opened.schema)
+            else:
+                opened.frame.mapInArrow(function, "partition int, chunks long").collect()
+
+        return PushOpener(
+            machine,
+            server,
+            opened.schema,
+            readers=self.ahead,
+            job=job,
+            cancel=lambda: cancel(opened.session, self.group),
+            certain=opened.fetching is not None,
+        )
+
+    def told(self, error: Exception, opened: Opened, *, can_reopen: bool) -> Exception:
+        """What has happened, in words. Blocks: it asks Spark."""
+        if isinstance(error, ReplayError):
+            return SparkSourceError(
+                f"{self.title}: {error}. Spark computes a partition again in any order it likes behind a shuffle: "
+                "sort it before, df.sort('a unique column'), or write it to Parquet first and read that"
+            )
+        if isinstance(error, TooLargeError | SparkSourceError):
+            return error
+        if self.pushes and _is_cut_off(error):  # an executor has gone, or the job says why
+            job = None if self._server is None else self._server.failure(WHY_S)
+            if not isinstance(job, Exception) or _is_cut_off(job):
+                return SparkJobError(f"{self.title}: a partition was cut off ({brief(error)})")
+            error = job
+        if is_lost(error, opened.session):
+            if not can_reopen:
+                return SparkSourceError(
+                    f"{self.title}: the session of this DataFrame has ended ({brief(error)}): give a function that "
+                    "makes the DataFrame (with fields=), then it is made again in a new session"
+                )
+            return SparkLostError(f"{self.title}: Spark was lost ({brief(error)}); it is started again")
+        told = brief(error)
+        if "OutOfMemoryError" in f"{told} {error}" and not self.pushes:
+            return TooLargeError([0], "the memory of Spark's JVM (spark.driver.memory)")
+        if is_users(error, told):  # so it would be each time
+            return SparkSourceError(f"{self.title}: {told}")
+        return SparkJobError(f"{self.title}: {told}")
+
+
+def _is_cut_off(error: BaseException) -> bool:
+    return isinstance(error, EOFError | ConnectionError) or _CUT_OFF.search(str(error)) is not None

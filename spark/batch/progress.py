@@ -1,0 +1,115 @@
+"""Batch progress: a folder from which a batch goes on after a crash: what each task has kept, in a store of its own.
+
+    PATH/task-0/progress.blob, PATH/task-1/progress.blob, …     each: a header (of which source), Partitions.state()
+
+1. A task writes its own store only, whole and atomically (DirectoryStore: 0600, one process at a time), and reads
+   everybody's when it begins: so the next run may have more tasks, or fewer.
+2. The header says of which source and which data it is: another one is refused, and nothing is overwritten.
+3. Two runs with one folder: the second one's first task finds the store in use, and is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from ...runtime import DirectoryStore, StoreError
+from ..calls import SparkCalls
+from ..errors import SparkSourceError
+from .partitions import Known, merged
+
+_BLOB: Final = "progress"
+_VERSION: Final = 2
+_MAX_BYTES: Final = 64 * 1024 * 1024
+
+
+class BatchProgress:
+    """What one task keeps in the folder. `header`: plain data that must be the same in each run."""
+
+    def __init__(self, folder: str, index: int, header: Mapping[str, Any], calls: SparkCalls) -> None:
+        self._folder = Path(folder).absolute()
+        self._header = {"version": _VERSION, **header}
+        self._calls = calls
+        self._own = f"task-{index}"
+        self._store = DirectoryStore(self._folder / self._own, max_bytes=_MAX_BYTES)
+        self._written = b""
+        self.saved_at = ""
+        """When the runs before this one have kept something for the last time; empty if there was none."""
+
+    async def open(self) -> tuple[Known, Known]:
+        """What all tasks have kept, and what this one has. SparkSourceError if it is of another source, or in use."""
+        try:
+            own = await self._store.read(_BLOB)  # takes the lock
+        except StoreError as error:
+            if "in use" in str(error):
+                raise SparkSourceError(
+                    f"progress={self._folder} is in use by another run: wait until it has ended, or give this one a "
+                    "folder of its own"
+                ) from error
+            raise SparkSourceError(
+                f"progress={self._folder} cannot be used ({error}): give a folder that can be made and written here"
+            ) from error
+        blobs, self.saved_at = await self._calls.run(_read_all, self._folder)
+        states = {name: self._checked(name, blob) for name, blob in blobs.items()}
+        mine = [self._checked(self._own, own)] if own is not None else []
+        return self._joined([state for name, state in states.items() if name != self._own] + mine), self._joined(mine)
+
+    async def save(self, state: Mapping[str, Any]) -> None:
+        """Keep it: when this returns it is durable."""
+        data = json.dumps({**self._header, **state}).encode()
+        if data != self._written:
+            await self._store.write(_BLOB, data)
+            await self._store.sync()
+            self._written = data
+
+    async def close(self) -> None:
+        """Others may use the folder. Twice is once."""
+        await self._store.close()
+
+    def _checked(self, name: str, blob: bytes) -> Mapping[str, Any]:
+        try:
+            found = json.loads(blob)
+            if not isinstance(found, dict) or found.get("version") != _VERSION:
+                raise ValueError("it is of another version of aiostorm, or no progress")
+        except ValueError as error:
+            raise self._unreadable(name, error) from error
+        header = json.loads(json.dumps(self._header))
+        for key, now in header.items():
+            if found.get(key) != now:
+                raise SparkSourceError(
+                    f"progress={self._folder} is of another source, or of other data: its {key} was "
+                    f"{_short(found.get(key))}, and is {_short(now)} now; give each source a folder of its own, or "
+                    "remove this one to begin anew"
+                )
+        return found
+
+    def _joined(self, states: list[Mapping[str, Any]]) -> Known:
+        try:
+            return merged(states)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._unreadable("a task", error) from error
+
+    def _unreadable(self, name: str, error: Exception) -> SparkSourceError:
+        return SparkSourceError(
+            f"progress={self._folder}: what {name} has kept cannot be read ({error!s:.200}); remove the folder to "
+            "begin anew"
+        )
+
+
+def _read_all(folder: Path) -> tuple[dict[str, bytes], str]:
+    """What all tasks have kept, and when: without their locks, since a file is replaced as a whole. Blocks."""
+    found, newest_s = {}, 0.0
+    for place in sorted(folder.glob("task-*")):
+        file = place / f"{_BLOB}.blob"
+        if file.is_file() and file.stat().st_size <= _MAX_BYTES:
+            found[place.name] = file.read_bytes()
+            newest_s = max(newest_s, file.stat().st_mtime)
+    return found, datetime.fromtimestamp(newest_s, UTC).strftime("%Y-%m-%d %H:%M UTC") if found else ""
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 300 else text[:300] + " …"

@@ -1,0 +1,272 @@
+"""Push server: where executors bring partitions to, for one task of a batch spout; see pushing.py for the protocol.
+
+    job: mapInArrow(pusher).collect() ─► executors ─ ─ ─► accept ─► PushedLoad.read ─► feed
+                                         wait here          `ahead` at a time; the others wait in the backlog
+
+1. Who does not know the token is dropped before anything else is read; it is made anew for each server.
+2. On loopback, or with TLS: nothing else is listened on.
+3. Sizes are bounded before anything is allocated.
+4. Everything here blocks, but `next`, `came` and `ended`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import logging
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address
+from typing import Any, Final
+
+from ...transport import TlsFiles
+from ..errors import SparkSourceError
+from ..needs import load
+from .loads import End, Load, Piece
+from .partitions import Partitions
+from .pushing import (
+    ANSWER,
+    BUSY,
+    CHUNK,
+    CHUNK_BYTES,
+    LEFT_OUT,
+    NONCE_BYTES,
+    NOT_WANTED,
+    PROOF,
+    PROOF_BYTES,
+    WANTED,
+    proof,
+    pusher,
+    received,
+)
+
+log = logging.getLogger("aiostorm.spark")
+
+MAX_CHUNK_BYTES: Final = 1 << 30
+BACKLOG: Final = 1024
+_LOOK_S: Final = 0.2
+_HELLO_S: Final = 10.0
+
+
+class PushServer:
+    """Listens from when it is made until `close`."""
+
+    def __init__(self, host: str, tls: TlsFiles | None, random: Callable[[int], bytes]) -> None:
+        if tls is None and not _is_loopback(host):
+            raise SparkSourceError(
+                f"executors would send partitions to {host} unencrypted: give push_tls=TlsFiles(…) (`aiostorm certs`), "
+                "or a loopback address if all of Spark is on this machine"
+            )
+        self._random = random
+        self._token = random(32)
+        self._context = None if tls is None else tls.server_context()
+        self._authority = None
+        if tls is not None and self._context is not None:
+            self._context.verify_mode = ssl.CERT_NONE  # executors have no certificates: they show the token
+            with open(tls.ca, encoding="ascii") as file:
+                self._authority = file.read(1 << 20)
+        self._closed = threading.Event()
+        self.error: BaseException | None = None
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, 0), family=family, backlog=BACKLOG)
+        self._socket.settimeout(_LOOK_S)
+        self.address: tuple[str, int] = (host, self._socket.getsockname()[1])
+
+    def function(self, schema: Any, chunk_rows: int) -> Any:
+        """For `mapInArrow`."""
+        by_value()
+        return pusher(self.address, self._token, self._authority, schema.serialize().to_pybytes(), chunk_rows)
+
+    def accept(self) -> tuple[Any, int]:
+        """The next connection of somebody who knows the token, and its partition. EOFError at the end."""
+        while not self._closed.is_set():
+            try:
+                sock, _ = self._socket.accept()
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+            try:
+                return self._checked(sock)
+            except (OSError, ValueError) as error:
+                log.warning("somebody who does not know the token was refused: %s", error)
+                sock.close()
+        raise EOFError("the push server is closed")
+
+    def failure(self, within_s: float) -> BaseException | None:
+        """What has ended the job, if it ends badly within so long. Blocks."""
+        self._closed.wait(within_s)
+        return self.error
+
+    @property
+    def is_closed(self) -> bool:
+        """Does nobody come any more?"""
+        return self._closed.is_set()
+
+    def close(self) -> None:
+        """No more connections. Twice is once."""
+        self._closed.set()
+        self._socket.close()
+
+    def _checked(self, sock: socket.socket) -> tuple[Any, int]:
+        sock.settimeout(_HELLO_S)
+        secured: Any = sock if self._context is None else self._context.wrap_socket(sock, server_side=True)
+        nonce = self._random(NONCE_BYTES)
+        secured.sendall(nonce)
+        partition, shown = struct.unpack(PROOF, received(secured, PROOF_BYTES))
+        if not hmac.compare_digest(shown, proof(self._token, nonce, partition)):
+            raise ValueError("a wrong token")
+        secured.settimeout(None)
+        return secured, partition
+
+
+class PushedLoad:
+    """A partition that an executor sends. `answer` is set before the first read."""
+
+    def __init__(self, sock: Any, partition: int, schema: Any) -> None:
+        self.partition = partition
+        self.size_bytes = 0
+        self.answer: tuple[int, str] | None = (NOT_WANTED, "")
+        self._sock = sock
+        self._schema = schema
+        self._arrow = load("pyarrow")
+
+    def read(self, most: int) -> tuple[list[Piece | End], bool]:
+        """See Load."""
+        if self.answer is not None:
+            (answer, runs), self.answer = self.answer, None
+            self._sock.sendall(struct.pack(ANSWER, answer, len(runs)) + runs.encode("ascii"))
+            if answer != WANTED:
+                self.close()
+                return [], False
+        item = self._next()  # one at a time: what is not there yet is not waited for with others in hand
+        if isinstance(item, End):
+            self._sock.sendall(b"\1")
+            self.close()
+        return [item], isinstance(item, Piece)
+
+    def close(self) -> None:
+        """See Load."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)  # a read in another thread ends
+        self._sock.close()
+
+    def _next(self) -> Piece | End:
+        number, rows, digest, size = struct.unpack(CHUNK, received(self._sock, CHUNK_BYTES))
+        if number < 0:
+            return End(self.partition)
+        if size == LEFT_OUT:
+            return Piece(self.partition, number, digest, rows, None)
+        if not 0 <= size <= MAX_CHUNK_BYTES:
+            raise SparkSourceError(f"a chunk of {size:,} bytes came, {MAX_CHUNK_BYTES:,} is the most: lower chunk_rows")
+        body = received(self._sock, size)
+        self.size_bytes += size
+        batch = self._arrow.ipc.read_record_batch(self._arrow.py_buffer(body), self._schema)
+        return Piece(self.partition, number, digest, batch.num_rows, batch)
+
+
+class UncertainLoad(PushedLoad):
+    """One whose end is only certain when the job has ended well: `over` is told of it."""
+
+    def __init__(self, sock: Any, partition: int, schema: Any, over: Callable[[int], None]) -> None:
+        super().__init__(sock, partition, schema)
+        self._over = over
+
+    def read(self, most: int) -> tuple[list[Piece | End], bool]:
+        """See Load."""
+        items, more = super().read(most)
+        if items and isinstance(items[0], End):
+            self._over(self.partition)
+            return [], False
+        return items, more
+
+
+class PushOpener:
+    """Loads that executors bring. `job` runs them (blocking, to the end), `cancel` ends it.
+
+    `certain`: a partition that has come to its end was whole. (What `mapInArrow` is given may end too early: if what
+    stands before fails, PySpark does not tell its function.) If not, partitions end when the job has ended well.
+    """
+
+    def __init__(
+        self,
+        machine: Partitions,
+        server: PushServer,
+        schema: Any,
+        *,
+        readers: int,
+        job: Callable[[PushServer], None],
+        cancel: Callable[[], None],
+        certain: bool = True,
+    ) -> None:
+        self._certain = certain
+        self._over: list[int] = []
+        self.readers = readers
+        self._machine = machine
+        self._server = server
+        self._schema = schema
+        self._job = job
+        self._cancel = cancel
+
+    def main(self) -> Callable[[], None] | None:
+        """See Opener."""
+        return self._run
+
+    def next(self) -> Callable[[], Load] | None:
+        """See Opener."""
+        return None if self._server.is_closed else self._accepted
+
+    def came(self, load: Any) -> bool:
+        """See Opener. Another task's partition, or one that is done, is refused."""
+        if self._machine.claim(load.partition):
+            load.answer = (WANTED, self._machine.acked_of(load.partition))
+        else:
+            load.answer = (BUSY if self._machine.is_taken(load.partition) else NOT_WANTED, "")
+        return True
+
+    def confirmed(self) -> Sequence[int]:
+        """See Opener."""
+        return self._over
+
+    def ended(self, load: Load) -> None:
+        """See Opener. Others may still come, to hear that they are not wanted."""
+
+    def cancel(self) -> None:
+        """See Opener."""
+        self._server.close()
+        self._cancel()
+
+    def _run(self) -> None:
+        try:
+            self._job(self._server)
+        except BaseException as error:
+            self._server.error = error
+            raise
+        finally:
+            self._server.close()  # nobody comes any more
+
+    def _accepted(self) -> Load:
+        sock, partition = self._server.accept()
+        if self._certain:
+            return PushedLoad(sock, partition, self._schema)
+        return UncertainLoad(sock, partition, self._schema, self._over.append)
+
+
+def by_value() -> None:
+    """What runs in executors travels there as it is: aiostorm need not be installed where they run."""
+    cloudpickle = load("pyspark.cloudpickle")
+    from .. import digests
+    from . import chunking, pushing
+
+    for module in (chunking, digests, pushing):
+        cloudpickle.register_pickle_by_value(module)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,363 @@
+"""Batch run: what an open SparkBatchSpout does: opens the source, emits its chunks, keeps how far it is, goes on.
+
+    begin ─► source opened ─► progress read ─► finished partitions compared ─► feed ─► next_tuple: emit, save, finish
+                 ▲                                                               │
+                 └────────────── lost: opened again ◄── told, judged ◄── error ──┘
+
+1. Everything that Spark does is in threads: `next_tuple` takes what is there, or returns.
+2. Spark that has died is started again, at most RETRIES times in a row without a chunk in between; then the task fails.
+   What a restart cannot mend fails at once. Nothing waits for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final
+
+from ...runtime import LoopClock
+from ...topology import Progress, SpoutCollector, TopologyContext
+from ..calls import SparkCalls, heard
+from ..errors import SparkLostError, SparkSourceError
+from ..jvm_watch import JvmWatch
+from ..sessions import brief, use_here
+from .feed import Feed, closed
+from .fetching import TooLargeError
+from .group_size import GroupSize
+from .loads import Piece
+from .openers import Openers
+from .options import BatchOptions
+from .partitions import Known, Partitions, merged
+from .progress import BatchProgress
+from .samples import compare_samples
+from .source import BatchSource, Opened
+
+log = logging.getLogger("aiostorm.spark")
+
+RETRIES: Final = 5
+SAVE_S: Final = 1.0
+END_S: Final = 15.0
+AGAIN_S: Final = 0.5
+
+
+class BatchRun:
+    """Of one open spout."""
+
+    _machine: Partitions
+
+    def __init__(
+        self, source: BatchSource, options: BatchOptions, context: TopologyContext, collector: SpoutCollector
+    ) -> None:
+        self._source = source
+        self._options = options
+        self._collector = collector
+        self._clock = LoopClock()
+        self._index, self._tasks = context.task_index, context.parallelism
+        self._title = options.name or context.component
+        self._group = f"aiostorm {context.topology} {context.component}[{context.task_id}]"
+        self._calls = SparkCalls(2 * options.ahead + 4, name=f"spark-{context.component}[{context.task_id}]")
+        self._watch = JvmWatch(self._calls.name)
+        self._kept: BatchProgress | None = None
+        self._feed: Feed | None = None
+        self._opened: Opened | None = None
+        self._error: Exception | None = None
+        self._recovering: asyncio.Future[Any] | None = None
+        self._failures = 0
+        self._saved_s = self._clock.monotonic()
+        self._dirty = self._closing = False
+        self._openers = self._new_openers()
+
+    async def begin(self) -> None:
+        """Open the source, and read what was kept. SparkSourceError for what must be mended."""
+        try:
+            opened = await self._watch.during(self._calls.begin(self._source.open))
+            self._opened = opened
+            known = own = merged(())
+            folder = self._options.progress
+            if folder is not None:
+                self._kept = BatchProgress(folder, self._index, self._header(opened), self._calls)
+                known, own = await self._kept.open()
+            self._known_rows = known.rows if self._index == 0 else 0
+            self._begin(opened, known, own)
+            await self._go_on(opened, known)
+        except BaseException:
+            await self._end()
+            raise
+
+    def _new_openers(self) -> Openers:
+        return Openers(
+            self._title,
+            self._group,
+            self._options.way,
+            self._options.ahead,
+            GroupSize(),
+            self._options.push_host,
+            self._options.push_tls,
+            pushes=self._options.way == "push",
+        )
+
+    def _begin(self, opened: Opened, known: Known, own: Known) -> None:
+        self._machine = Partitions(opened.partitions, index=self._index, tasks=self._tasks, known=known, own=own)
+        self._metadata = dict(opened.schema.metadata or {})
+        self._before = self._machine.done
+        self._note = ""
+
+    async def _go_on(self, opened: Opened, known: Known) -> None:
+        """Compare what an earlier run has finished, say how far it was, and begin to read."""
+        machine = self._machine
+        if self._kept is not None and self._before:
+            samples = {p: digest for p, digest in known.samples.items() if p % self._tasks == self._index}
+            await self._watch.during(self._calls.begin(self._compare, opened, samples))
+            if machine.is_over:
+                self._note = (
+                    f"done by an earlier run ({self._kept.saved_at}); remove {self._options.progress} to run again"
+                )
+            told = f"all were {self._note}" if self._note else "they are not run again"
+            level = logging.WARNING if self._note else logging.INFO
+            log.log(level, "%s: %d of %d partitions: %s", self._group, self._before, machine.total, told)
+        self._feed = self._new_feed(opened)
+        self._feed.begin()
+
+    def _compare(self, opened: Opened, samples: Mapping[int, int]) -> None:
+        """Are finished partitions what they were? Only asked of data that nothing else tells apart. Blocks."""
+        if samples and not opened.data.known:
+            use_here(opened.session)
+            opened.session.sparkContext.setJobGroup(self._group, f"{self._title}: samples", False)
+            compare_samples(opened, samples, self._title)
+
+    def _header(self, opened: Opened) -> dict[str, Any]:
+        return {
+            "source": self._source.identity,
+            "name": self._title,
+            "plan": opened.data.plan,
+            "data": opened.data.text,
+            "columns": [f"{field.name} {field.type}" for field in opened.schema],
+            "chunk_rows": opened.chunk_rows,
+            "partitions": opened.partitions,
+        }
+
+    async def end(self) -> None:
+        """End what runs in Spark, keep what was acked."""
+        if not self._closing:
+            await self._end()
+
+    async def _end(self) -> None:
+        self._closing = True
+        try:
+            await self._end_feed()
+            if self._kept is not None and self._feed is not None:
+                await self._kept.save(self._state())
+        finally:  # also if it is interrupted: threads do what they were asked before they end
+            if self._feed is not None:
+                self._calls.begin(self._feed.close).add_done_callback(heard)
+            closing = self._calls.begin(self._source.close if self._opened is not None else bool)
+            closing.add_done_callback(heard)
+            self._calls.close()
+            self._watch.close()
+            if self._kept is not None:
+                await self._kept.close()
+            await self._bounded(asyncio.shield(closing))
+
+    async def _end_feed(self) -> None:
+        feed = self._feed
+        if feed is None:
+            return
+        feed.stop()
+
+        async def end() -> None:
+            while True:  # a job may begin just after those that ran were cancelled
+                await self._calls.run(feed.close)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN_S):
+                        return await feed.ended()
+
+        await self._bounded(end())
+
+    async def _bounded(self, work: Awaitable[Any]) -> None:
+        """What Spark is asked to do at the end: it may be dead, or stuck."""
+        try:
+            async with asyncio.timeout(END_S):
+                await work
+        except TimeoutError:
+            log.warning("%s: Spark did not answer within %g s; its threads are left behind", self._group, END_S)
+        except Exception as error:
+            log.debug("%s: while it ended", self._group, exc_info=error)
+
+    # -- emitting ----------------------------------------------------------------------------------------------------
+
+    def next_tuple(self) -> Any:
+        """Emit the next chunk, if one is there."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            if not getattr(error, "final", False):
+                self._recover(error)
+            else:
+                self._error = error  # and again, should anybody ask again
+            raise error
+        feed = self._feed
+        if feed is None:
+            return None
+        if not self._machine.is_read and self._watch.hung(self._clock.monotonic()):
+            error = self._watch.end_jvm()  # what waits for it fails, and it is made again
+            if error.final:
+                self._error = error
+                raise error
+        if feed.ready:
+            self._emit(feed.ready.popleft())
+        elif self._machine.is_over:
+            return self._finish()
+        if self._dirty and self._kept is not None and self._clock.monotonic() - self._saved_s >= SAVE_S:
+            return self._save()
+        return None
+
+    def _emit(self, piece: Piece) -> None:
+        chunk = f"{self._title}/{piece.partition}/{piece.number}"
+        batch = piece.batch.replace_schema_metadata({**self._metadata, b"aiostorm.chunk": chunk.encode()})
+        self._dirty = True
+        self._failures = 0
+        self._collector.emit_arrow(batch, (piece.partition, piece.number))
+
+    def acked(self, partition: int, number: int) -> None:
+        """A chunk is done."""
+        self._machine.acked(partition, number)
+        self._moved()
+
+    def failed(self, partition: int, number: int) -> None:
+        """A chunk failed more often than `topology.max.retries` allows: this run goes on without it."""
+        self._machine.given_up(partition, number)
+        self._moved()
+
+    def _moved(self) -> None:
+        self._dirty = True
+        if self._feed is not None:
+            self._feed.pump()
+        if self._machine.is_over:
+            self._collector.wake()
+
+    async def _save(self) -> None:
+        assert self._kept is not None  # noqa: S101 - for the type checker
+        self._dirty, self._saved_s = False, self._clock.monotonic()
+        await self._kept.save(self._state())
+
+    def _state(self) -> Mapping[str, Any]:
+        opened = self._opened
+        return self._machine.state(samples=opened is None or not opened.data.known)
+
+    async def _finish(self) -> None:
+        if self._kept is not None:
+            await self._save()
+        self._collector.finish()
+
+    def progress(self) -> Progress | None:
+        """Partitions done of all, and rows acked."""
+        if self._feed is None:
+            return None
+        machine = self._machine
+        rows = machine.rows + self._known_rows
+        return Progress(machine.done, machine.total, "partitions", rows, self._before, self._note)
+
+    # -- Spark fails -------------------------------------------------------------------------------------------------
+
+    def _new_feed(self, opened: Opened) -> Feed:
+        feed = Feed(
+            self._machine,
+            self._openers.make(opened, self._machine),
+            self._calls,
+            ahead=self._options.ahead,
+            max_pending=self._options.max_pending,
+            in_order=self._options.in_order,
+            changed=self._changed,
+        )
+        if self._feed is not None:
+            feed.ready = self._feed.ready
+        return feed
+
+    def _changed(self) -> None:
+        feed = self._feed
+        if feed is not None and feed.error is not None and self._recovering is None and not self._closing:
+            opened = self._opened
+            assert opened is not None  # noqa: S101 - there is a feed
+            error = feed.error
+            self._recovering = self._calls.begin(self._told, error, opened)
+            self._recovering.add_done_callback(self._judged)
+        self._collector.wake()
+
+    def _told(self, error: Exception, opened: Opened) -> Exception:
+        return self._openers.told(error, opened, can_reopen=self._source.can_reopen)
+
+    def _judged(self, told: asyncio.Future[Exception]) -> None:
+        self._recovering = None
+        if self._closing or told.cancelled():
+            return
+        failure = told.exception()
+        error: Exception = told.result() if failure is None else RuntimeError(repr(failure))
+        self._openers.size.too_large()
+        if isinstance(error, TooLargeError):
+            if error.partitions > 1:
+                self._recover(error)
+                return
+            if self._options.way == "auto":
+                log.info("%s: a partition is larger than %s: executors push", self._title, error.than)
+                self._openers.pushes = True
+                self._recover(error)
+                return
+            error = SparkSourceError(
+                f"{self._title}: a partition is larger than {error.than}: use more partitions "
+                '(df.repartition), or way="auto" without in_order'
+            )
+        if isinstance(error, SparkLostError) and self._failures and self._options.way == "auto":
+            self._openers.pushes = True  # twice, with nothing in between: the JVM may be too small for a partition
+        self._failures += 1
+        if self._failures > RETRIES and not getattr(error, "final", False):
+            error = SparkSourceError(f"{error}; so it was {self._failures} times in a row: given up")
+        self._error = error
+        self._collector.wake()
+
+    def _recover(self, error: Exception) -> None:
+        """Go on from what is acked or open, with the source as it is or opened again."""
+        lost, samples = isinstance(error, SparkLostError), self._machine.samples
+        feed, opened = self._feed, self._opened
+        assert feed is not None and opened is not None  # noqa: S101, PT018 - there was a feed that failed
+
+        def again() -> Opened:
+            closed(feed, opened.session, self._group)
+            if not lost:
+                return opened
+            anew = self._source.open(opened)
+            self._compare(anew, samples)
+            return anew
+
+        self._recovering = self._calls.begin(again)
+        self._recovering.add_done_callback(self._recovered)
+
+    def _recovered(self, again: asyncio.Future[Opened]) -> None:
+        self._recovering = None
+        if self._closing or again.cancelled():
+            return
+        failure = again.exception()
+        if failure is not None:
+            self._failures += 1
+            error = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
+            if self._failures > RETRIES and not getattr(error, "final", False):
+                error = SparkSourceError(f"{self._title}: {error}; so it was {self._failures} times in a row: given up")
+            elif not isinstance(error, SparkSourceError | SparkLostError):
+                error = SparkLostError(f"{self._title}: it could not be opened again: {brief(error)}")
+            self._error = error
+            self._collector.wake()
+            return
+        opened = again.result()
+        assert self._opened is not None  # noqa: S101 - it was opened before
+        before, now = self._header(self._opened), self._header(opened)
+        if before != now:
+            self._error = SparkSourceError(
+                f"{self._title}: opened again it is another source: {before} before, {now} now"
+            )
+            self._collector.wake()
+            return
+        self._opened = opened
+        self._machine.lost()
+        self._feed = self._new_feed(opened)
+        self._feed.begin()
+        self._collector.wake()

@@ -1,0 +1,38 @@
+"""Batch samples: are finished partitions still what they were? One chunk of each is computed again, and compared.
+
+    samples (partition → digest of its first chunk) ─► a job: mapInArrow(sampler) ─► the same, or an error
+
+For data of which nothing else tells whether it is the same as in the run before (data.py). Spark computes no more
+of a partition than its first chunk needs; behind a shuffle or a sort that is all of what stands before. It blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import SparkSourceError
+from .push_server import by_value
+from .pushing import sampler
+from .runs import Runs
+from .source import Opened
+
+
+def compare_samples(opened: Opened, samples: Mapping[int, int], title: str) -> None:
+    """SparkSourceError if a partition begins otherwise than it did; what Spark raises."""
+    wanted = Runs()
+    for partition in samples:
+        wanted.add(partition)
+    by_value()
+    function = sampler(list(wanted.pairs()), opened.schema.serialize().to_pybytes(), opened.chunk_rows)
+    if opened.fetching is not None:
+        rows = opened.fetching.run(sorted(samples), function, opened.schema)
+    else:
+        rows = opened.frame.mapInArrow(function, "partition int, digest string").collect()
+    found = {row["partition"]: int(row["digest"], 16) for row in rows}
+    for partition, digest in sorted(samples.items()):
+        if found.get(partition, 0) != digest:
+            raise SparkSourceError(
+                f"{title}: partition {partition} was finished by an earlier run, and its first chunk is different now: "
+                "it is other data, or Spark computes its rows in another order. Give each day's data a progress folder "
+                "of its own (or remove this one to begin anew), and sort what is behind a shuffle"
+            )

@@ -1,0 +1,235 @@
+"""Batch source: what a batch spout reads, opened once for all tasks of a process.
+
+    DataFrame | function | sql | path ─► session ─► planned ─► Opened: schema, partitions, how to fetch them
+
+1. It is the template's, and all tasks of a process share it: copying it for a task gives the same one.
+2. What the user must mend (a wrong query, a type, a path) is a SparkSourceError when it is opened.
+3. A source that is a function, SQL or a path can be opened again in a new session; a DataFrame ends with its own.
+4. Everything here blocks, and belongs in threads.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from ..errors import SparkJobError, SparkLostError, SparkSourceError
+from ..needs import load
+from ..sessions import SessionLease, SessionSource, alive, brief, sessions, use_here
+from ..types import arrow_schema, check_fields, row_bytes, rows_that_fit
+from .data import Data, data_of
+from .fetching import Fetching, GoneError, planned
+
+_USERS: Final = "SQLSTATE: 42"  # the SQL standard's class of what is written wrong, or names what is not there
+_SETTINGS: Final = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": 16 * 1024 * 1024,
+    "spark.sql.debug.maxToStringFields": 100_000,
+}
+
+Way = Literal["auto", "fetch", "push"]
+
+
+@dataclass(slots=True)
+class Opened:
+    """A source that can be read. `fetching`: None where only the push way is left; then `missing` says why.
+
+    `data`: what it reads, as far as that is known.
+    """
+
+    session: Any
+    frame: Any
+    schema: Any
+    partitions: int
+    fetching: Fetching | None
+    missing: str = ""
+    data: Data = field(default_factory=Data)
+    chunk_rows: int = 10_000
+    users: int = 0
+
+
+@dataclass(eq=False)
+class BatchSource:
+    """One of `frame`, `make`, `sql` and `path`. `fields`: columns that it must have."""
+
+    frame: Any = None
+    make: Callable[..., Any] | None = None
+    sql: str | None = None
+    path: str | Sequence[str] | None = None
+    format: str = "parquet"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    session: SessionSource = None
+    fields: Sequence[str] | None = None
+    chunk_rows: int | None = None
+    adaptive: bool = False
+    _lock: Any = field(default_factory=threading.Lock, init=False, repr=False)
+    _opened: Opened | None = field(default=None, init=False, repr=False)
+    _lease: SessionLease | None = field(default=None, init=False, repr=False)
+
+    def __deepcopy__(self, memo: object) -> BatchSource:
+        return self
+
+    def __reduce__(self) -> Any:
+        if self.frame is None:
+            return super().__reduce__()
+        raise SparkSourceError(
+            "a DataFrame cannot go to another process: give SparkBatchSpout a function that makes it (with fields=)"
+        )
+
+    @property
+    def can_reopen(self) -> bool:
+        """Can it be made again in a new session?"""
+        return self.frame is None
+
+    def __str__(self) -> str:
+        if self.frame is not None:
+            return "the DataFrame"
+        if self.sql is not None:
+            return f"the query {self.sql!r:.200}"
+        if self.path is not None:
+            return f"{self.format} {self.path!r:.200}"
+        return f"the DataFrame of {getattr(self.make, '__qualname__', 'the function')}"
+
+    @property
+    def identity(self) -> str:
+        """What tells it from others in a progress folder."""
+        if self.sql is not None:
+            return f"sql: {self.sql}"
+        return "a DataFrame" if self.path is None else f"{self.format}: {self.path}"
+
+    def open(self, dead: Opened | None = None) -> Opened:
+        """Open it, or share what others have opened; anew if that is `dead`. To be closed as often as it was opened."""
+        with self._lock:
+            users = 0 if self._opened is None else self._opened.users
+            if self._opened is None or self._opened is dead:
+                self._opened = self._open()
+            self._opened.users = users + (dead is None)
+            return self._opened
+
+    def close(self) -> None:
+        """One who has it open has gone."""
+        with self._lock:
+            if self._opened is None:
+                return
+            self._opened.users -= 1
+            if self._opened.users <= 0:
+                self._opened = None
+                lease, self._lease = self._lease, None
+                if lease is not None:
+                    lease.release()
+
+    def _open(self) -> Opened:
+        try:
+            return self._made()
+        except BaseException:
+            if self._opened is None and self._lease is not None:  # nobody will close it
+                self._lease.release()
+                self._lease = None
+            raise
+
+    def _made(self) -> Opened:
+        load("numpy")  # with pyarrow, for what is emitted: loaded here, it does not hold up the loop
+        load("pyarrow")
+        frame, session = self._frame()
+        columns = list(frame.columns)
+        if self.fields is not None:
+            check_fields(columns, self.fields, str(self))
+        schema = arrow_schema(frame.schema, str(self))
+        try:
+            return self._planned(frame, session, schema)
+        except GoneError as error:
+            raise SparkSourceError(
+                f"{self} cannot be read: {error}. SparkBatchSpout needs a session with its JVM in this process (not "
+                "Spark Connect)"
+            ) from error
+        except Exception as error:
+            raise self._explained(error, session) from error
+
+    def _planned(self, frame: Any, session: Any, schema: Any) -> Opened:
+        rows = self.chunk_rows or rows_that_fit(schema)
+        settings = {
+            **_SETTINGS,
+            "spark.sql.execution.arrow.maxRecordsPerBatch": rows,
+            "spark.sql.adaptive.enabled": str(self.adaptive).lower(),
+        }
+        own = planned(frame, settings)
+        data = self._data(own, session)
+        try:
+            fetching = Fetching(own, row_bytes(schema))
+        except GoneError as error:
+            return Opened(session, own, schema, own.rdd.getNumPartitions(), None, str(error), data, rows)
+        return Opened(session, own, schema, fetching.partitions, fetching, "", data, rows)
+
+    def _data(self, own: Any, session: Any) -> Data:
+        use_here(own.sparkSession)  # its settings: how much of a plan is shown
+        try:
+            return data_of(own)
+        finally:
+            use_here(session)
+
+    def _frame(self) -> tuple[Any, Any]:
+        if self.frame is not None:
+            session = self.frame.sparkSession
+            if hasattr(session, "_jsparkSession") and not alive(session):
+                raise SparkSourceError(
+                    "the session of this DataFrame has been stopped: give a function that makes the DataFrame (with "
+                    "fields=), then it is made again in a new session"
+                )
+            use_here(session)
+            return self.frame, session
+        if self._lease is None:
+            self._lease = sessions.lease(self.session)
+        session = self._lease.get()
+        use_here(session)
+        try:
+            frame = self._read(session)
+        except Exception as error:
+            raise self._explained(error, session) from error
+        if not hasattr(frame, "columns") or not hasattr(frame, "schema"):
+            raise SparkSourceError(
+                f"{getattr(self.make, '__qualname__', 'the function')} returned {type(frame).__name__}, not a DataFrame"
+            )
+        return frame, session
+
+    def _read(self, session: Any) -> Any:
+        if self.sql is not None:
+            return session.sql(self.sql)
+        if self.path is not None:
+            paths = self.path if isinstance(self.path, str) else list(self.path)
+            return session.read.format(self.format).options(**dict(self.options)).load(paths)
+        assert self.make is not None  # noqa: S101 - one of the four is given
+        return self.make(session) if takes_session(self.make) else self.make()
+
+    def _explained(self, error: Exception, session: Any) -> Exception:
+        """What the user can mend as such; what a restart may mend as it is."""
+        if isinstance(error, SparkSourceError):
+            return error
+        errors = load("pyspark.errors")
+        if isinstance(error, errors.AnalysisException | errors.IllegalArgumentException):
+            return SparkSourceError(f"{self} cannot be read: {brief(error)}")
+        if self.frame is None and not alive(session):
+            return SparkLostError(f"the session ended while {self} was opened: {brief(error)}")
+        if hasattr(error, "java_exception"):  # without Java's stack
+            told = f"{self} cannot be read: {brief(error)}"
+            return SparkSourceError(told) if _USERS in told else SparkJobError(told)
+        return error
+
+
+def chosen_way(way: Way, *, in_order: bool) -> Way:
+    """How partitions come: in order by the driver only."""
+    if way not in ("auto", "fetch", "push"):
+        raise SparkSourceError(f'way is "auto", "fetch" or "push", not {way!r}')
+    if in_order and way == "push":
+        raise SparkSourceError('partitions that executors push come as they like: leave out in_order or way="push"')
+    return "fetch" if in_order else way
+
+
+def takes_session(make: Callable[..., Any]) -> bool:
+    """Is it to be called with the SparkSession?"""
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):  # a builtin that does not say
+        return False
+    return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)

@@ -1,0 +1,306 @@
+"""The data source as PySpark wants it: its classes, thin. Imported when PySpark is there; in executors by its name.
+
+    driver: schema, is anybody there? ─► executors: write, read ─► driver: commit, abort
+
+1. `write` returns when every chunk has been processed by the topology; its commit message says how many.
+2. A chunk's identity is name/partition/chunk, for streams name/b<batch>/partition/chunk: the same when Spark tries a
+   task or a batch again. Without option `name` it is a query's id (which stays with its checkpoint), or new for each
+   batch write.
+3. A stream's `latestOffset` is asked for behind a batch that Spark has noted as done: what is before its start may go.
+   Spark's own `commit` comes only when there is a next batch, which may never be if the log is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, Final
+
+from ...runtime import SystemRng
+from ..digests import digest_of
+from ..errors import SparkSourceError
+from ..needs import load
+from .chunks import batch_of, cut, empty_of
+from .client import Caller, ChunkReader, ChunkWriter, Where
+from .format import FORMAT, Reading, Writing, reading, writing
+from .schemas import cast, chosen
+from .wire import ROLE_EGRESS, ROLE_INGRESS, Kept, Offer
+
+api: Any = load("pyspark.sql.datasource")
+streaming: Any = load("pyspark.sql.streaming.datasource")
+
+CONSUMER: Final = "spark"
+_BATCH_ID: Final = "streaming.sql.batchId"
+_QUERY_ID: Final = "sql.streaming.queryId"
+
+
+class AiostormDataSource(api.DataSource):  # type: ignore[misc]
+    """`format("aiostorm")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format."""
+        return FORMAT
+
+    def schema(self) -> Any:
+        """What the topology's output holds; for reading."""
+        options = reading(self.options, ROLE_EGRESS, CONSUMER)
+        with Caller(options.where, 0) as caller:
+            shape = caller.shape()
+        if not shape:
+            raise SparkSourceError(
+                "nothing has come out of the topology yet, so its columns are not known: give .schema(...) here, or "
+                "schema= to the bolt"
+            )
+        return spark_schema(chosen(batch_of(shape), options.fields).schema)
+
+    def reader(self, schema: Any) -> Any:
+        """See PySpark."""
+        return BatchReader(schema, reading(self.options, ROLE_EGRESS, CONSUMER))
+
+    def streamReader(self, schema: Any) -> Any:  # noqa: N802 - PySpark's name
+        """See PySpark."""
+        return StreamReader(schema, reading(self.options, ROLE_EGRESS, CONSUMER))
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        """See PySpark."""
+        return BatchWriter(schema, overwrite, writing(self.options, ROLE_INGRESS))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - PySpark's name
+        """See PySpark."""
+        return StreamWriter(schema, overwrite, writing(self.options, ROLE_INGRESS))
+
+
+# -- in ----------------------------------------------------------------------------------------------------------------
+
+
+class Written(api.WriterCommitMessage):  # type: ignore[misc]
+    """What a Spark task has written. `stream`: whose batch it was."""
+
+    def __init__(self, stream: str, chunks: int, rows: int) -> None:
+        self.stream = stream
+        self.chunks = chunks
+        self.rows = rows
+
+
+class _Writer:
+    """What both writers share."""
+
+    def __init__(self, schema: Any, overwrite: bool, options: Writing) -> None:
+        if overwrite:
+            raise SparkSourceError(
+                'what a topology has processed cannot be overwritten: .mode("append"), or outputMode'
+            )
+        self._options = options
+        self._shape = empty_of(arrow_schema(schema))
+        with Caller(options.where, 0, self._shape) as caller:
+            caller.tasks()  # somebody is there, and takes these columns
+
+    def _write(self, batches: Iterator[Any], name: str, stream: str, number: int, partition: int) -> Written:
+        rows = 0
+
+        def offers() -> Iterator[tuple[Offer, bytes]]:
+            nonlocal rows
+            at = 0
+            for batch in batches:
+                for part, data in cut(batch, self._options.chunk_rows):
+                    if part.num_rows:
+                        of = f"{name}/b{number}" if number >= 0 else name
+                        yield Offer(0, stream, number, f"{of}/{partition}/{at}", digest_of(part), len(data)), data
+                        rows += part.num_rows
+                        at += 1
+
+        with Caller(self._options.where, partition, self._shape) as caller:
+            chunks = ChunkWriter(caller, self._options.ahead).write(offers())
+        return Written(stream, chunks, rows)
+
+
+class BatchWriter(_Writer, api.DataSourceArrowWriter):  # type: ignore[misc]
+    """`df.write`."""
+
+    def __init__(self, schema: Any, overwrite: bool, options: Writing) -> None:
+        super().__init__(schema, overwrite, options)
+        self._name = options.name or f"write-{SystemRng().token_bytes(12).hex()}"
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """In an executor: all rows of a partition."""
+        context = load("pyspark").TaskContext.get()
+        return self._write(iterator, self._name, "", -1, context.partitionId())
+
+
+class StreamWriter(_Writer, api.DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """`df.writeStream`."""
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """In an executor: all rows of a partition of a batch."""
+        context = load("pyspark").TaskContext.get()
+        number, query = context.getLocalProperty(_BATCH_ID), context.getLocalProperty(_QUERY_ID)
+        if number is None or query is None:
+            raise SparkSourceError("this version of Spark does not tell its tasks which batch of which query it is")
+        return self._write(iterator, self._options.name or query, query, int(number), context.partitionId())
+
+    def commit(self, messages: list[Written | None], batchId: int) -> None:  # noqa: N803 - PySpark's name
+        """In the driver: the batch is whole."""
+        streams = {message.stream for message in messages if message is not None and message.chunks}
+        for stream in streams:
+            for index in range(task_count(self._options.where)):
+                with Caller(self._options.where, index) as caller:
+                    ChunkWriter(caller).commit(stream, batchId)
+
+    def abort(self, messages: list[Written | None], batchId: int) -> None:  # noqa: N803 - PySpark's name
+        """What was processed stays so: the batch comes again, under the same identities."""
+
+
+# -- out ---------------------------------------------------------------------------------------------------------------
+
+
+class Range(api.InputPartition):  # type: ignore[misc]
+    """Chunks of one task."""
+
+    def __init__(self, task: int, log: str, begin: int, end: int) -> None:
+        self.task = task
+        self.log = log
+        self.begin = begin
+        self.end = end
+
+
+class _Reader:
+    """What both readers share."""
+
+    def __init__(self, schema: Any, options: Reading) -> None:
+        self._schema = schema
+        self._options = options
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        """In an executor: those chunks, as Spark wants its Arrow."""
+        if not isinstance(partition, Range):  # PySpark's own, for a read of nothing
+            return
+        wanted = arrow_schema(self._schema)
+        with Caller(self._options.where, partition.task) as caller:
+            reader = ChunkReader(caller, self._options.consumer)
+            for data in reader.fetch(partition.log, partition.begin, partition.end):
+                batch = cast(chosen(batch_of(data), self._options.fields), wanted)
+                yield batch.from_arrays(batch.columns, schema=wanted)
+
+
+class BatchReader(_Reader, api.DataSourceReader):  # type: ignore[misc]
+    """`spark.read`: what is there now. It commits nothing."""
+
+    def partitions(self) -> list[Range]:
+        """In the driver: what is there, task by task."""
+        found = []
+        for index in range(task_count(self._options.where)):
+            with Caller(self._options.where, index) as caller:
+                kept = ChunkReader(caller, "").look()
+            if kept.first < kept.end:
+                found.append(Range(index, kept.log, kept.first, kept.end))
+        return found
+
+
+class StreamReader(_Reader, api.DataSourceStreamReader, streaming.SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """`spark.readStream`. An offset is, by task, a log and a number of chunks."""
+
+    def __init__(self, schema: Any, options: Reading) -> None:
+        super().__init__(schema, options)
+        self._callers: dict[str, Caller] = {}
+        self._target: dict[str, Any] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
+        """From what the consumer has committed on."""
+        return {}
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802 - PySpark's name
+        """What is there behind `start`; and all before `start` may go (see the module)."""
+        tasks = self._tasks()
+        max_rows, max_bytes = getattr(limit, "max_rows", 0), getattr(limit, "max_bytes", 0)
+        end, anything = dict(start), False
+        for task in tasks:
+            kept = self._look(task, start, -(-max_rows // len(tasks)), -(-max_bytes // len(tasks)))
+            upto = kept.upto
+            if self._target is not None and self._target.get(task, {"log": ""})["log"] == kept.log:
+                upto = max(kept.committed, min(upto, self._target[task]["chunk"]))
+            anything = anything or upto > kept.committed
+            end[task] = {"log": kept.log, "chunk": upto}
+        return end if anything else start
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802 - PySpark's name
+        """What the options say."""
+        if self._options.max_rows:
+            return streaming.ReadMaxRows(self._options.max_rows)
+        if self._options.max_bytes:
+            return streaming.ReadMaxBytes(self._options.max_bytes)
+        return streaming.ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - PySpark's name
+        """What is there now, and no more."""
+        looks = {task: self._look(task, {}, 0, 0) for task in self._tasks()}
+        self._target = {task: {"log": kept.log, "chunk": kept.end} for task, kept in looks.items()}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Range]:
+        """In the driver: what to read, task by task."""
+        found = []
+        for task, upto in end.items():
+            begin = start.get(task)
+            first = begin["chunk"] if begin is not None else self._look(task, {}, 0, 0).committed
+            if first < upto["chunk"]:
+                found.append(Range(int(task), upto["log"], first, upto["chunk"]))
+        return found
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """In the driver: all before `end` may go."""
+        for task, upto in end.items():
+            self._reader(task).trim(upto["log"], upto["chunk"])
+
+    def stop(self) -> None:
+        """The query has ended."""
+        with ExitStack() as stack:
+            for caller in self._callers.values():
+                stack.callback(caller.close)
+        self._callers = {}
+
+    def _tasks(self) -> list[str]:
+        return [str(index) for index in range(self._caller("0").tasks())]
+
+    def _look(self, task: str, start: dict[str, Any], max_rows: int, max_bytes: int) -> Kept:
+        begin = start.get(task)
+        log, at = ("", -1) if begin is None else (begin["log"], begin["chunk"])
+        return self._reader(task).look(log, at, done=begin is not None, max_rows=max_rows, max_bytes=max_bytes)
+
+    def _reader(self, task: str) -> ChunkReader:
+        return ChunkReader(self._caller(task), self._options.consumer)
+
+    def _caller(self, task: str) -> Caller:
+        if task not in self._callers:
+            self._callers[task] = Caller(self._options.where, int(task))
+        return self._callers[task]
+
+
+def task_count(where: Where) -> int:
+    """Of the component."""
+    with Caller(where, 0) as caller:
+        return caller.tasks()
+
+
+# -- Spark's types -----------------------------------------------------------------------------------------------------
+
+
+def arrow_schema(schema: Any) -> Any:
+    """Spark's schema as the Arrow that it speaks with Python. SparkSourceError for a type that has none."""
+    types = load("pyspark.sql.pandas.types")
+    errors = load("pyspark.errors")
+    try:
+        return types.to_arrow_schema(schema, timezone="UTC").remove_metadata()
+    except errors.PySparkException as error:
+        raise SparkSourceError(f"a column's type has no form in Arrow: {error}. Cast it to a plain one") from error
+
+
+def spark_schema(schema: Any) -> Any:
+    """An Arrow schema as Spark's."""
+    types = load("pyspark.sql.pandas.types")
+    errors = load("pyspark.errors")
+    try:
+        return types.from_arrow_schema(schema)
+    except errors.PySparkException as error:
+        raise SparkSourceError(
+            f"a column's type has none in Spark: {error}. Give the bolt schema= with others"
+        ) from error

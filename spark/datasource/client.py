@@ -1,0 +1,309 @@
+"""Data client: the end of the wire in Spark: in executors and in the driver's Python workers. Blocking, one thread.
+
+    Where (options) ─► Caller: finds the task, dials, says Hello; dials again when it is lost, for `patience_s`
+                       ├ ChunkWriter: offers chunks, some at a time, sends those that are wanted, until all are done
+                       └ ChunkReader: looks what is kept, fetches it, says what may go
+
+1. Memory: at most `ahead` chunks that are not done (a writer), or one chunk (a reader).
+2. A connection that is lost is made again, to wherever the task is by then; what was not done is offered again. After
+   `patience_s` it is an error, and Spark tries the task again as it does with any that fails.
+3. What is wrong for good (token, schema, a chunk that the topology cannot process) is an error at once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Self, TypeVar
+
+from ...runtime import SystemRng
+from ...transport import AuthenticationError, BlockingConnection, Identity, NetworkError, ProtocolError, dial_blocking
+from ..errors import SparkLostError, SparkSourceError
+from . import endpoints as endpoints_
+from . import wire
+from .endpoints import Endpoint
+
+M = TypeVar("M", bound=wire.Message)
+
+PATIENCE_S: Final = 60.0
+AHEAD: Final = 4
+_WAIT_S: Final = 0.05
+_MAX_WAIT_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What Spark's options say of the topology's side. Plain: it travels to executors."""
+
+    role: str
+    endpoints: str | None = None
+    addresses: tuple[str, ...] = ()
+    credentials: str | None = None
+    component: str | None = None
+    patience_s: float = PATIENCE_S
+
+    def tasks(self) -> list[Endpoint]:
+        """All tasks there, in order. SparkLostError if they are not all there (now)."""
+        if self.addresses:
+            count = len(self.addresses)
+            return [Endpoint(self.component or "", at, count, address) for at, address in enumerate(self.addresses)]
+        assert self.endpoints is not None  # noqa: S101 - the options were checked
+        found = endpoints_.find(self.endpoints, self.component)
+        wanted = found[0].tasks if found else 0
+        if [one.task for one in found] != list(range(wanted)) or not found:
+            there = f"{len(found)} of {wanted} tasks are" if found else "no task is"
+            raise SparkLostError(f"{there} there: no topology that serves endpoints={self.endpoints} runs (any more)")
+        return found
+
+
+class Caller:
+    """A connection with one task, made again when it is lost. `index`: which of the tasks, modulo their number."""
+
+    def __init__(self, where: Where, index: int, shape: bytes = b"") -> None:
+        self._where = where
+        self._index = index
+        self._shape = shape
+        self._who = f"spark-{os.getpid()}-{SystemRng().token_bytes(8).hex()}"
+        self._connection: BlockingConnection | None = None
+        self.welcome: wire.Welcome
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def patiently(self, work: Callable[[BlockingConnection], M]) -> M:
+        """Do it on a connection; again on another one while it is lost. SparkLostError when patience ends."""
+        until_s = time.monotonic() + self._where.patience_s
+        wait_s = _WAIT_S
+        while True:
+            try:
+                return work(self.connected())
+            except AuthenticationError as error:
+                raise SparkSourceError(f"{error}. Give both sides the same token") from error
+            except ProtocolError as error:
+                self.close()
+                raise SparkSourceError(
+                    f"the topology and this executor do not understand each other: {error}"
+                ) from error
+            except (NetworkError, SparkLostError) as error:
+                self.close()
+                if time.monotonic() + wait_s > until_s:
+                    raise SparkLostError(
+                        f"no topology for {self._where.patience_s:g} s (option patience): {error}"
+                    ) from error
+                time.sleep(wait_s)
+                wait_s = min(2 * wait_s, _MAX_WAIT_S)
+
+    def tasks(self) -> int:
+        """How many tasks there are. Waits until they can be asked."""
+        self.patiently(self._greeted)
+        return self.welcome.tasks
+
+    def shape(self) -> bytes:
+        """An empty batch of what it gives, packed; nothing if that is not known yet."""
+        self.patiently(self._greeted)
+        return self.welcome.shape
+
+    def _greeted(self, connection: BlockingConnection) -> wire.Welcome:
+        return self.welcome
+
+    def connected(self) -> BlockingConnection:
+        """The connection; Hello and Welcome are said."""
+        if self._connection is not None:
+            return self._connection
+        tasks = self._where.tasks()
+        endpoint = tasks[self._index % len(tasks)]
+        security = endpoints_.security_there(self._where.endpoints, self._where.credentials)
+        connection = dial_blocking(
+            endpoint.address,
+            security,
+            Identity(self._who, wire.ROLE_SPARK),
+            roles=(self._where.role,),
+            silence_s=wire.SILENCE_S,
+        )
+        try:
+            connection.send(wire.pack(wire.Hello(wire.WIRE_VERSION, self._who, self._shape)))
+            welcome = heard(connection, wire.Welcome)
+            if welcome.version != wire.WIRE_VERSION:
+                raise SparkSourceError(f"the topology speaks version {welcome.version}, this {wire.WIRE_VERSION}")
+            if welcome.tasks != len(tasks):
+                raise SparkSourceError(
+                    f"{welcome.component} has {welcome.tasks} tasks, and option address names {len(tasks)}: name each"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        self.welcome, self._connection = welcome, connection
+        return connection
+
+    def close(self) -> None:
+        """End it; the next use makes another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+@dataclass(slots=True)
+class _Open:
+    offer: wire.Offer
+    data: bytes
+
+
+class ChunkWriter:
+    """Pushes chunks into one spout task, and waits until they are processed."""
+
+    def __init__(self, caller: Caller, ahead: int = AHEAD) -> None:
+        self._caller = caller
+        self._ahead = ahead
+        self._open: OrderedDict[int, _Open] = OrderedDict()
+        self._offered_on: BlockingConnection | None = None
+        self._offered: set[int] = set()
+        self._seq = 0
+
+    def write(self, chunks: Iterable[tuple[wire.Offer, bytes]]) -> int:
+        """All of them: returns when each is done. How many. Their `seq` is given here.
+
+        SparkSourceError if one cannot be processed, SparkLostError if the topology is away for too long.
+        """
+        for offer, data in chunks:
+            while len(self._open) >= self._ahead:
+                self._pump(None)
+            self._seq += 1
+            made = wire.Offer(self._seq, offer.stream, offer.batch, offer.chunk, offer.digest, len(data))
+            self._open[self._seq] = _Open(made, data)
+            self._pump(0)
+        while self._open:
+            self._pump(None)
+        return self._seq
+
+    def commit(self, stream: str, batch: int) -> None:
+        """Say that a batch is whole."""
+
+        def say(connection: BlockingConnection) -> wire.Done:
+            connection.send(wire.pack(wire.Commit(stream, batch)))
+            return heard(connection, wire.Done)
+
+        self._caller.patiently(say)
+
+    def _pump(self, timeout_s: float | None) -> None:
+        """Offer what is not offered, and hear what there is: at least one message, unless that takes too long."""
+        self._caller.patiently(lambda connection: self._hear(connection, timeout_s))
+
+    def _hear(self, connection: BlockingConnection, timeout_s: float | None) -> wire.Alive:
+        self._offer(connection)
+        try:
+            while True:
+                message = wire.unpack(connection.receive(timeout_s))
+                settled = self._heard(connection, message)
+                if timeout_s is None and settled:
+                    timeout_s = 0
+        except TimeoutError:
+            return wire.Alive()
+
+    def _offer(self, connection: BlockingConnection) -> None:
+        if connection is not self._offered_on:
+            self._offered_on, self._offered = connection, set()
+        for seq, one in self._open.items():
+            if seq not in self._offered:
+                self._offered.add(seq)
+                connection.send(wire.pack(one.offer))
+
+    def _heard(self, connection: BlockingConnection, message: wire.Message) -> bool:
+        if isinstance(message, wire.Send) and message.seq in self._open:
+            for part in wire.parts_of(self._open[message.seq].data):
+                connection.send(wire.DATA, part)
+            return False
+        if isinstance(message, wire.Done):
+            self._offered.discard(message.seq)
+            return self._open.pop(message.seq, None) is not None
+        if isinstance(message, wire.Failed):
+            raise SparkSourceError(message.error)
+        if isinstance(message, wire.Refused):
+            raise SparkSourceError(message.reason)
+        if isinstance(message, wire.Alive):
+            return False
+        raise ProtocolError(f"a {type(message).__name__} came")
+
+
+class ChunkReader:
+    """Reads what one bolt task has kept."""
+
+    def __init__(self, caller: Caller, consumer: str) -> None:
+        self._caller = caller
+        self._consumer = consumer
+
+    def look(
+        self, log: str = "", begin: int = -1, *, done: bool = False, max_rows: int = 0, max_bytes: int = 0
+    ) -> wire.Kept:
+        """What is there. SparkSourceError if what begins there is there no more, or is of another log."""
+        asked = wire.pack(wire.Look(self._consumer, log, begin, done, max_rows, max_bytes))
+
+        def ask(connection: BlockingConnection) -> wire.Kept:
+            connection.send(asked)
+            return heard(connection, wire.Kept)
+
+        return self._caller.patiently(ask)
+
+    def trim(self, log: str, end: int) -> None:
+        """Say that all before `end` has been processed."""
+
+        def say(connection: BlockingConnection) -> wire.Done:
+            connection.send(wire.pack(wire.Trim(self._consumer, log, end)))
+            return heard(connection, wire.Done)
+
+        self._caller.patiently(say)
+
+    def fetch(self, log: str, begin: int, end: int) -> Iterator[bytes]:
+        """The chunks from `begin` to before `end`. What was given is not asked for again when the line is lost."""
+        fetching = _Fetching(log, begin, end)
+        while fetching.at < end:
+            self._caller.patiently(fetching.next)
+            yield fetching.taken()
+
+
+class _Fetching:
+    """Where a fetch is."""
+
+    def __init__(self, log: str, begin: int, end: int) -> None:
+        self.at = begin
+        self._log = log
+        self._end = end
+        self._data = b""
+        self._asked_on: BlockingConnection | None = None
+
+    def next(self, connection: BlockingConnection) -> wire.Chunk:
+        """Have the next chunk."""
+        if connection is not self._asked_on:
+            connection.send(wire.pack(wire.Fetch(self._log, self.at, self._end)))
+            self._asked_on = connection
+        chunk = heard(connection, wire.Chunk)
+        if chunk.at != self.at:
+            raise ProtocolError(f"chunk {chunk.at} came, and {self.at} was to come")
+        assembly = wire.Assembly(chunk.size)
+        while (data := assembly.add(connection.receive())) is None:
+            pass
+        self._data = data
+        return chunk
+
+    def taken(self) -> bytes:
+        """That chunk's data."""
+        data, self._data = self._data, b""
+        self.at += 1
+        return data
+
+
+def heard(connection: BlockingConnection, kind: type[M]) -> M:
+    """The next message that is no Alive. SparkSourceError if it is a refusal, ConnectionLostError after a silence."""
+    while True:
+        message = wire.unpack(connection.receive())
+        if isinstance(message, kind):
+            return message
+        if isinstance(message, wire.Refused):
+            raise SparkSourceError(message.reason)
+        if not isinstance(message, wire.Alive):
+            raise ProtocolError(f"a {type(message).__name__} came, and a {kind.__name__} was to come")

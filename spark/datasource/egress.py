@@ -1,0 +1,204 @@
+"""SparkEgressBolt: a topology's output that Spark reads: `spark.readStream.format("aiostorm")`, `spark.read`.
+
+    … ─► execute_arrow ─► room? ─► kept ─► acked            Look ─► Kept         (driver: offsets, per task)
+                            └ waits, and holds the           Fetch ─► Chunk …    (executors: Arrow)
+                              topology back                  Trim, or Look with done ─► room
+
+1. What a tuple's batch holds is acked when it is kept: in memory, or with `directory` on disk. From then on Spark gets
+   it at least once, and a query with a checkpoint exactly once. A chunk with an identity that the topology replays is
+   kept once, as long as it is kept, or is one of the last that were; rows without identity are kept again.
+2. In memory it is lost with the process: a query that has read of it then gets an error that says so, not silence.
+3. Memory is bounded: when `keep_rows` or `keep_bytes` are kept, tuples wait here until Spark has committed some, and so
+   the topology waits, and its spouts. Or (`when_full="forget"`) the oldest go, whoever has read them.
+4. An offset counts chunks of one task. A chunk goes when all `consumers` have committed it; a query is one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from hashlib import blake2b
+from typing import Any, Final, Literal
+
+from ...topology import BasicBolt
+from ...transport import ProtocolError
+from ..digests import digest_of
+from ..errors import SparkSourceError
+from ..sinks.parquet_files import identity_of
+from . import schemas, wire
+from .chunks import batch_of, cut, empty_of
+from .egress_log import EgressLog, Size
+from .egress_store import ChunkStore, DirectoryLog, MemoryStore
+from .server import DataServer, Line, Place
+
+CONSUMER: Final = "spark"
+
+WhenFull = Literal["wait", "forget"]
+
+
+class SparkEgressBolt(BasicBolt):
+    """Keeps what it gets until Spark has read it.
+
+    `schema`: a pyarrow.Schema that batches are cast to; without it, that of the first one. `listen`, `endpoints`,
+    `credentials`: see SparkIngressSpout. `directory`: where chunks are kept on disk, per task a folder in it (for tasks
+    in several workers it must be one that the task's next worker has, too). `keep_rows`, `keep_bytes`: per task.
+    `consumers`: the names of the queries that read (their option `consumer`).
+    """
+
+    def __init__(
+        self,
+        schema: Any = None,
+        *,
+        endpoints: str | None = None,
+        listen: str = "127.0.0.1:0",
+        credentials: str | None = None,
+        directory: str | os.PathLike[str] | None = None,
+        keep_rows: int = 10_000_000,
+        keep_bytes: int = 256 * 1024 * 1024,
+        when_full: WhenFull = "wait",
+        consumers: tuple[str, ...] = (CONSUMER,),
+    ) -> None:
+        if keep_rows < 1 or keep_bytes < 1 or not consumers or when_full not in ("wait", "forget"):
+            raise SparkSourceError(
+                "keep_rows and keep_bytes are 1 at least, when_full is wait or forget, and there is a consumer"
+            )
+        if endpoints is None and credentials is None:
+            raise SparkSourceError(
+                "who may read here? Give endpoints=FOLDER (a token is made there) or credentials=FILE"
+            )
+        self._schema = schema
+        self._place = Place(listen, endpoints, credentials)
+        self._directory = None if directory is None else os.fspath(directory)
+        self._keep = keep_rows, keep_bytes
+        self._forgets = when_full == "forget"
+        self._consumers = tuple(consumers)
+        self._shape = b""
+        self._server: DataServer | None = None
+        self._store: ChunkStore | None = None
+        self._log: EgressLog
+
+    async def prepare(self, context: Any) -> None:
+        """Open the log, and listen."""
+        self._component = context.component
+        self._task, self._tasks = context.task_index, context.parallelism
+        self._freed = asyncio.Event()
+        self._trimming = asyncio.Lock()
+        store: ChunkStore = MemoryStore()
+        if self._directory is not None:
+            store = DirectoryLog(os.path.join(self._directory, f"{self._component}-{self._task}"))
+        self._store = store
+        found = await store.open()
+        max_rows, max_bytes = self._keep
+        self._log = EgressLog(
+            found.log,
+            self._consumers,
+            max_rows=max_rows,
+            max_bytes=max_bytes,
+            forgets=self._forgets,
+            first=found.first,
+            sizes=found.sizes,
+            committed=found.committed,
+        )
+        if self._schema is not None:
+            self._shape = empty_of(self._schema)
+        elif found.sizes:
+            self._learn(batch_of(await store.read(found.first)).schema)
+        self._server = DataServer(self._place, wire.ROLE_EGRESS, self._component, self._task, self._tasks, self._serve)
+        await self._server.open()
+
+    async def execute_arrow(self, batch: Any, collector: Any) -> None:
+        """Keep it, when there is room."""
+        if self._schema is None:
+            self._learn(batch.schema)
+        fitted = schemas.cast(batch, self._schema)
+        name = _name_of(batch, fitted)
+        for at, (part, data) in enumerate(cut(fitted)):
+            if name is not None and self._log.has(f"{name}/{at}"):
+                continue
+            size = Size(part.num_rows, len(data), "" if name is None else f"{name}/{at}")
+            while not self._log.has_room(size):
+                self._freed.clear()
+                await self._freed.wait()
+            if size.name and self._log.has(size.name):  # it came twice, and has found room meanwhile
+                continue
+            await self._kept.add(self._log.end, size, data)
+            self._log.add(size)
+            if self._forgets:
+                await self._trim()
+
+    async def cleanup(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            await self._server.close()
+        if self._store is not None:
+            await self._store.close()
+
+    # -- a reader's line ---------------------------------------------------------------------------------------------
+
+    async def _serve(self, line: Line, hello: wire.Hello) -> None:
+        line.send(wire.Welcome(wire.WIRE_VERSION, self._component, self._task, self._tasks, self._shape))
+        while True:
+            message = await line.message()
+            if isinstance(message, wire.Look):
+                line.send(await self._look(message))
+            elif isinstance(message, wire.Fetch):
+                self._check("", message.log, message.begin, message.end)
+                for at in range(message.begin, message.end):
+                    data = await self._read(at)
+                    await line.send_chunk(wire.Chunk(at, len(data)), data)
+            elif isinstance(message, wire.Trim):
+                self._check(message.consumer, message.log, max(message.end, self._log.first))
+                await self._committed(message.consumer, message.end)
+                line.send(wire.Done(0))
+            else:
+                raise ProtocolError(f"a {type(message).__name__} came from a reader")
+
+    async def _look(self, look: wire.Look) -> wire.Kept:
+        log = self._log
+        begin = look.begin if look.begin >= 0 else max(log.first, log.committed.get(look.consumer, log.first))
+        self._check(look.consumer, look.log, begin)
+        if look.done:
+            await self._committed(look.consumer, begin)
+        upto = log.upto(begin, look.max_rows, look.max_bytes)
+        return wire.Kept(log.log, log.first, begin, upto, log.end)
+
+    async def _read(self, at: int) -> bytes:
+        try:
+            return await self._kept.read(at)
+        except KeyError as error:
+            raise SparkSourceError(self._log.problem("", "", at) or f"chunk {at} is not there") from error
+
+    async def _committed(self, consumer: str, end: int) -> None:
+        if self._log.trim(consumer, end):
+            await self._trim()
+            self._freed.set()
+
+    async def _trim(self) -> None:
+        async with self._trimming:
+            await self._kept.trim(self._log.first, dict(self._log.committed))
+
+    def _check(self, consumer: str, log: str, begin: int, end: int | None = None) -> None:
+        wrong = self._log.problem(consumer, log, begin, end)
+        if wrong is not None:
+            raise SparkSourceError(f"{self._component}: {wrong}")
+
+    def _learn(self, schema: Any) -> None:
+        self._schema = schema.remove_metadata()
+        self._shape = empty_of(self._schema)
+
+    @property
+    def _kept(self) -> ChunkStore:
+        assert self._store is not None  # noqa: S101 - it is prepared
+        return self._store
+
+
+def _name_of(batch: Any, fitted: Any) -> str | None:
+    """Of a chunk with an identity: its own, its part's, and what it holds. None: rows that belong to no chunk."""
+    identity = identity_of(batch)
+    if not identity:
+        return None
+    made = blake2b(digest_size=16)
+    for key, value in sorted(identity.items()):
+        made.update(b"%d:%s%d:%s" % (len(key), key, len(value), value))
+    made.update(digest_of(fitted))
+    return made.hexdigest()

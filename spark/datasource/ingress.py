@@ -1,0 +1,216 @@
+"""SparkIngressSpout: executors write a DataFrame or a stream straight into the topology, as Arrow.
+
+    df.write.format("aiostorm") ─► a task of Spark's ═ offer ═► ledger ─► room ═ data ═► emit_arrow ─► … ─► ack
+                                        └──────────────── done ◄──────────────────────────────────────────┘
+
+1. A Spark task ends when every row that it wrote has been processed: a chunk is acknowledged to it when its tree is
+   acked. A slow topology so holds Spark back; at most `max_bytes` of chunks are here, and a few at each Spark task.
+2. Each chunk has its identity, in the schema's metadata and as message id: `name/partition/chunk`, for streams
+   `name/b<batch>/partition/chunk`. It is at least once: what was not acked when this task or Spark's died is written
+   again, under the same identity; a sink that knows it (ParquetSinkBolt) makes that exactly once.
+3. While this task lives, what comes again is not emitted again (see the ledger).
+4. A partition of Spark's goes to the task of the same number (modulo the tasks), also when it is tried again.
+5. What fails is emitted again `retries` times; then Spark's task fails, with the error of the bolt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, Final
+
+from ...topology import Failure, Fields, Spout, TimeRole
+from ...transport import ProtocolError
+from ..digests import digest_of
+from ..errors import SparkSourceError
+from . import schemas, wire
+from .chunks import batch_of
+from .ingress_ledger import Asked, IngressLedger, Step, What
+from .server import DataServer, Line, Place
+
+_IN_THREAD_BYTES: Final = 128 * 1024
+"""A chunk of this size takes about a millisecond to be read and checked: larger ones, in a thread."""
+
+_MAX_OFFERS: Final = 64
+"""Of one writer, not done: writers make a few."""
+
+
+class SparkIngressSpout(Spout):
+    """What `df.write.format("aiostorm")` and `df.writeStream.format("aiostorm")` write into.
+
+    `fields`: the columns' names; or a pyarrow.Schema: types are checked, too. `listen`: host:port, where port 0 is one
+    that is free, or unix:/path; with several tasks each has a port (or path) of its own, counted from there.
+    `endpoints`: a folder where each task leaves its address, and a token is made; `credentials`: a token's file, or a
+    folder of `aiostorm certs node` (needed off this machine), in place of that token. `max_bytes`: of chunks that are
+    not processed, per task. `retries`: of a chunk that fails. `lossy_windows`: incremental windows behind it may lose
+    what they hold when the process ends (Spark's task has ended, and does not write it again); without it such a
+    topology is refused.
+    """
+
+    def __init__(
+        self,
+        fields: Any,
+        *,
+        endpoints: str | None = None,
+        listen: str = "127.0.0.1:0",
+        credentials: str | None = None,
+        max_bytes: int = 64 * 1024 * 1024,
+        retries: int = 3,
+        lossy_windows: bool = False,
+    ) -> None:
+        self._names = schemas.names_of(fields)
+        self._schema = schemas.schema_of(fields)
+        self.outputs = Fields(*self._names)  # type: ignore[misc]
+        self._place = Place(listen, endpoints, credentials)
+        if max_bytes < 1 or retries < 0:
+            raise SparkSourceError(f"max_bytes is 1 at least, retries 0: not {max_bytes} and {retries}")
+        if endpoints is None and credentials is None:
+            raise SparkSourceError(
+                "who may write here? Give endpoints=FOLDER (a token is made there) or credentials=FILE"
+            )
+        self._resumes = "" if lossy_windows else "acknowledged writes"
+        self._ledger = IngressLedger(max_bytes=max_bytes, retries=retries)
+        self._flying: dict[str, Any] = {}
+        self._ready: deque[str] = deque()
+        self._server: DataServer | None = None
+
+    @property
+    def time_role(self) -> TimeRole:
+        """See Component."""
+        return TimeRole(tells=self.watermarks, resumes=self._resumes)
+
+    @property
+    def address(self) -> str:
+        """Where this task listens; empty before it does."""
+        return "" if self._server is None else self._server.address
+
+    async def open(self, context: Any, collector: Any) -> None:
+        """Listen."""
+        self._collector = collector
+        self._task = context.task_index
+        self._tasks = context.parallelism
+        self._component = context.component
+        self._server = DataServer(
+            self._place, wire.ROLE_INGRESS, context.component, self._task, self._tasks, self._serve
+        )
+        await self._server.open()
+
+    def next_tuple(self) -> None:
+        """Emit the next chunk that has come."""
+        if self._ready:
+            chunk = self._ready.popleft()
+            self._collector.emit_arrow(self._flying[chunk], message_id=chunk)
+
+    def ack(self, message_id: Any) -> None:
+        """Tell the writers."""
+        self._flying.pop(message_id, None)
+        self._take(self._ledger.acked(message_id))
+
+    def fail(self, message_id: Any, failure: Failure) -> None:
+        """Again, or tell the writers."""
+        where = f" in {failure.component}" if failure.component else ""
+        why = failure.error or (
+            "not processed within message_timeout_s" if failure.reason == "timeout" else "it failed"
+        )
+        steps = self._ledger.failed(message_id, f"the topology fails chunk {message_id}{where}: {why}")
+        if not self._ledger.knows(message_id):
+            self._flying.pop(message_id, None)
+        self._take(steps)
+
+    async def close(self) -> None:
+        """Listen no more. Writers dial again, for their patience."""
+        if self._server is not None:
+            await self._server.close()
+
+    # -- a writer's line ---------------------------------------------------------------------------------------------
+
+    async def _serve(self, line: Line, hello: wire.Hello) -> None:
+        if hello.shape:
+            wrong = schemas.problem(self._names, self._schema, batch_of(hello.shape).schema)
+            if wrong is not None:
+                raise SparkSourceError(f"{self._component}: {wrong}")
+        line.send(wire.Welcome(wire.WIRE_VERSION, self._component, self._task, self._tasks, b""))
+        writer = _Writer(line)
+        try:
+            while True:
+                frame = await line.receive()
+                if frame[:1] == wire.DATA:
+                    await self._data(writer, frame)
+                    continue
+                message = wire.unpack(frame)
+                if isinstance(message, wire.Offer):
+                    writer.offered(message)
+                    asked = Asked(message.stream, message.batch, message.chunk, message.digest, message.size)
+                    self._take(self._ledger.offer(writer, message.seq, asked))
+                elif isinstance(message, wire.Commit):
+                    self._ledger.committed(message.stream, message.batch)
+                    line.send(wire.Done(0))
+                else:
+                    raise ProtocolError(f"a {type(message).__name__} came from a writer")
+        finally:
+            self._take(self._ledger.gone(writer))
+
+    async def _data(self, writer: _Writer, frame: bytes) -> None:
+        """The first part of a chunk has come: take the rest, and emit it."""
+        offer = writer.sent()
+        assembly = wire.Assembly(offer.size)
+        data = assembly.add(frame)
+        while data is None:
+            data = assembly.add(await writer.line.receive())
+        if len(data) < _IN_THREAD_BYTES:
+            batch = self._read(offer, data)
+        else:
+            batch = await asyncio.to_thread(self._read, offer, data)
+        self._ledger.arrived(writer, offer.seq, offer.chunk)
+        self._flying[offer.chunk] = batch
+        self._ready.append(offer.chunk)
+        self._collector.wake()
+
+    def _read(self, offer: wire.Offer, data: bytes) -> Any:
+        batch = batch_of(data)
+        if digest_of(batch) != offer.digest:
+            raise ProtocolError(f"chunk {offer.chunk} has another digest than was said")
+        return schemas.named(schemas.fitted(batch, self._names, self._schema), offer.chunk, offer.batch)
+
+    def _take(self, steps: list[Step]) -> None:
+        for step in steps:
+            if step.what is What.AGAIN:
+                self._ready.append(step.chunk)
+                self._collector.wake()
+            elif isinstance(step.caller, _Writer):
+                step.caller.tell(step)
+
+
+class _Writer:
+    """A line with one writer, as the ledger knows it."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self._offers: dict[int, wire.Offer] = {}
+        self._sends: deque[int] = deque()
+
+    def offered(self, offer: wire.Offer) -> None:
+        """It has a chunk. ProtocolError if none is like that."""
+        if not 0 < offer.size <= wire.MAX_CHUNK_BYTES or not offer.chunk or offer.batch < -1:
+            raise ProtocolError(f"a chunk of {offer.size:,} bytes, named {offer.chunk[:80]!r}: there is none like that")
+        if offer.seq in self._offers or len(self._offers) >= _MAX_OFFERS:
+            raise ProtocolError("more offers came than a writer makes")
+        self._offers[offer.seq] = offer
+
+    def sent(self) -> wire.Offer:
+        """Data has come: of which offer? Writers send in the order in which they were asked."""
+        if not self._sends:
+            raise ProtocolError("data came that was not asked for")
+        return self._offers[self._sends.popleft()]
+
+    def tell(self, step: Step) -> None:
+        """What the ledger says."""
+        if step.what is What.SEND:
+            self._sends.append(step.seq)
+            self.line.send(wire.Send(step.seq))
+            return
+        self._offers.pop(step.seq, None)
+        if step.what is What.DONE:
+            self.line.send(wire.Done(step.seq))
+        else:
+            self.line.send(wire.Failed(step.seq, wire.clipped(step.error)))

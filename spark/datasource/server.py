@@ -1,0 +1,195 @@
+"""Data server: where Spark's executors reach one task: authenticated connections, each a line with a session.
+
+    listen ─► who came has proved that it has the token ─► Hello ─► Welcome ─► session, until the line ends
+
+1. The network is the transport's: exposure, TLS, strangers and sizes are its business. A token there always is.
+2. A session that fails ends its line, with a warning; the others do not notice.
+3. Each line hears Alive every ALIVE_S, so that who waits for an answer knows a slow topology from a dead one.
+4. `close` ends all: nothing of it stays in the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...runtime import SystemRng
+from ...transport import Connection, ConnectionLostError, Listener, NetworkError, ProtocolError, open_network
+from ..errors import SparkSourceError
+from . import endpoints as endpoints_
+from .wire import ALIVE_S, DATA, ROLE_SPARK, WIRE_VERSION, Alive, Hello, Message, Refused, clipped, parts_of, unpack
+from .wire import pack as packed
+
+log = logging.getLogger("aiostorm.spark")
+
+_HELLO_S: Final = 10.0
+_UNIX: Final = "unix:"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a component serves Spark. See SparkIngressSpout."""
+
+    listen: str
+    endpoints: str | None
+    credentials: str | None
+
+    def address_of(self, index: int, tasks: int) -> str:
+        """Of one task: a port that was chosen is the first of so many; a socket's file has the task's number behind."""
+        if tasks == 1:
+            return self.listen
+        if self.listen.startswith(_UNIX):
+            return f"{self.listen}.{index}"
+        host, _, port = self.listen.rpartition(":")
+        return self.listen if port == "0" else f"{host}:{int(port) + index}"
+
+
+class Line:
+    """A connection with an executor, in messages."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.peer = connection.peer
+        self.receive = connection.receive
+        self.who = ""
+        self._in_chunk = False
+
+    def send(self, message: Message) -> None:
+        """Send it; never waits. One that is over hears nothing."""
+        with suppress(ConnectionLostError):  # whoever receives hears of it
+            self._connection.send(packed(message))
+
+    async def send_chunk(self, chunk: Message, data: bytes) -> None:
+        """Send a chunk and its data, as there is room, and nothing between. ConnectionLostError."""
+        self._in_chunk = True
+        try:
+            self._connection.send(packed(chunk))
+            for part in parts_of(data):
+                if not self._connection.writable:
+                    await self._connection.drained()
+                self._connection.send(DATA + part)
+        finally:
+            self._in_chunk = False
+
+    async def message(self) -> Message:
+        """What it says next."""
+        return unpack(await self._connection.receive())
+
+    def alive(self) -> None:
+        """Say that we live, if there is room to say it, and it is not heard anyway."""
+        if self._connection.writable and not self._in_chunk:
+            self.send(Alive())
+
+    def close(self) -> None:
+        """End it."""
+        self._connection.close()
+
+
+Session = Callable[[Line, Hello], Awaitable[None]]
+
+
+class DataServer:
+    """Serves one task. `session` is called with each line that has said Hello, and says Welcome."""
+
+    def __init__(self, place: Place, role: str, component: str, index: int, tasks: int, session: Session) -> None:
+        self._place = place
+        self._role = role
+        self._component = component
+        self._index = index
+        self._tasks = tasks
+        self._session = session
+        self._stack = AsyncExitStack()
+        self._group = asyncio.TaskGroup()
+        self._running: set[asyncio.Task[None]] = set()
+        self._lines: set[Line] = set()
+        self._listener: Listener | None = None
+        self._entry: str | None = None
+        self.address = ""
+
+    async def open(self) -> None:
+        """Listen, and say where. NetworkError, ExposedError, CredentialsError, SparkSourceError: why it cannot."""
+        place = self._place
+        security = await asyncio.to_thread(endpoints_.own_security, place.endpoints, place.credentials)
+        await asyncio.to_thread(_load_network)
+        async with AsyncExitStack() as stack:
+            name = f"{self._role}-{self._index}-{SystemRng().token_bytes(8).hex()}"
+            network = await stack.enter_async_context(
+                open_network(name, security, role=self._role, roles=(ROLE_SPARK,))
+            )
+            await self._group.__aenter__()
+            stack.push_async_callback(self._group.__aexit__, None, None, None)  # why it cannot listen stays as it is
+            stack.callback(self._end)
+            address = place.address_of(self._index, self._tasks)
+            self._listener = await network.listen(address, self._accept)
+            self.address = self._listener.address
+            if place.endpoints is not None:
+                said = endpoints_.Endpoint(self._component, self._index, self._tasks, self.address)
+                self._entry = await asyncio.to_thread(endpoints_.announce, place.endpoints, said)
+            self._start(self._say_alive(), "alive")
+            self._stack = stack.pop_all()
+        log.info("%s: task %d of %d serves Spark at %s", self._component, self._index, self._tasks, self.address)
+
+    async def close(self) -> None:
+        """End all. Twice is once."""
+        await self._stack.aclose()
+
+    def _end(self) -> None:
+        if self._entry is not None:
+            endpoints_.withdraw(self._entry)
+            self._entry = None
+        if self._listener is not None:
+            self._listener.close()
+        for line in tuple(self._lines):
+            line.close()
+        for task in tuple(self._running):
+            task.cancel()
+
+    def _start(self, work: Any, name: str) -> None:
+        task = self._group.create_task(work, name=f"{self._component}-{self._index}: {name}")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def _accept(self, connection: Connection) -> None:
+        self._start(self._serve(connection), f"Spark at {connection.peer}")
+
+    async def _serve(self, connection: Connection) -> None:
+        line = Line(connection)
+        try:
+            async with asyncio.timeout(_HELLO_S):
+                hello = await line.message()
+            if not isinstance(hello, Hello):
+                raise ProtocolError(f"a {type(hello).__name__} came before Hello")
+            line.who = hello.who
+            if hello.version != WIRE_VERSION:
+                line.send(Refused(f"it speaks version {hello.version}, this topology version {WIRE_VERSION}"))
+            else:
+                self._lines.add(line)
+                await self._session(line, hello)
+        except ConnectionLostError as error:
+            log.debug("%s: %s %s", self._component, line.who, error)
+        except (SparkSourceError, NetworkError, TimeoutError) as error:
+            line.send(Refused(clipped(str(error) or "nothing was said in time")))
+            log.warning("%s: %s at %s is turned away: %s", self._component, line.who, line.peer, error)
+        except Exception as error:  # a defect of ours, for which no other line has to end
+            line.send(Refused(clipped(f"the topology failed: {error!r}")))
+            log.exception("%s: the line with %s at %s failed", self._component, line.who, line.peer)
+        finally:
+            self._lines.discard(line)
+            line.close()
+
+    async def _say_alive(self) -> None:
+        while True:
+            await asyncio.sleep(ALIVE_S)
+            for line in tuple(self._lines):
+                line.alive()
+
+
+def _load_network() -> None:
+    """aiohttp takes a third of a second to be loaded: in a thread."""
+    from ...transport import WebSocketNetwork
+
+    assert WebSocketNetwork is not None  # noqa: S101 - it is there now

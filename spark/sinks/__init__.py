@@ -1,0 +1,43 @@
+"""Results as Parquet files and as rows of a table. A tuple is acked when it is durable.
+
+parquet_sink.py is the bolt for files: parquet_buffer.py, parquet_files.py, parquet_names.py and parquet_store.py are
+rows that wait, files as bytes, their names, and where they go. table_sink.py is the bolt for tables, table_ledger.py
+what a table has already. held_writes.py: what both keep while their store cannot be written.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .parquet_files import identity_of
+    from .parquet_names import SUFFIX, TEMPORARY_FOLDER, receipt_name
+    from .parquet_sink import ParquetSinkBolt
+    from .parquet_store import Store
+    from .table_sink import SparkTableSinkBolt
+
+__all__ = [
+    "SUFFIX",
+    "TEMPORARY_FOLDER",
+    "ParquetSinkBolt",
+    "SparkTableSinkBolt",
+    "Store",
+    "identity_of",
+    "receipt_name",
+]
+
+_LATER = {
+    "parquet_files": "identity_of",
+    "parquet_names": "SUFFIX TEMPORARY_FOLDER receipt_name",
+    "parquet_sink": "ParquetSinkBolt",
+    "parquet_store": "Store",
+    "table_sink": "SparkTableSinkBolt",
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name in names.split():
+            return getattr(import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

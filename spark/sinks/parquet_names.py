@@ -1,0 +1,87 @@
+"""Names of the sink's files and folders: a chunk that is written again gets the name that it has already.
+
+    part-<source>-<partition>-<chunk>[-<part>]-<hash of its bytes>.parquet      a chunk, or a part of one
+    rows-<component>-<task>-<token>-<number>.parquet                            rows that belong to no chunk
+    <field>=<value>/…                                                           the folder, Hive's way
+    .aiostorm-tmp/<token>-<number>.tmp                                          before it has its name
+
+1. Equal names have equal contents: the name has a hash of the file's bytes, which hold chunk and part as metadata. So
+   whoever finds the name there already has nothing left to do, and two who write it at once write the same.
+2. Different chunks, and different parts of one, have different names, also where their rows are equal.
+3. Any text is a safe name: no separator, no `..`, no control character, at most MAX_NAME_BYTES.
+4. A temporary file is a leftover when it is older than any writer takes: no live job's is swept.
+
+From: Hive's and Spark's partition folders (ExternalCatalogUtils.escapePathName).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+from ..errors import SinkError
+
+SUFFIX: Final = ".parquet"
+TEMPORARY_FOLDER: Final = ".aiostorm-tmp"
+"""Readers of a dataset leave out what begins with a dot."""
+
+TEMPORARY_SUFFIX: Final = ".tmp"
+LEFTOVER_S: Final = 3600.0
+NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
+MAX_NAME_BYTES: Final = 255
+MAX_SHOWN: Final = 120
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.]+")
+_ESCAPED: Final = re.compile("[\\x00-\\x1f\\x7f\"#%'*/:=?\\\\{}\\[\\]^]")
+
+
+def file_name(chunk: str, part: str, data: Any) -> str:
+    """The name of a chunk's file, or of a part of one. `data`: its bytes."""
+    shown = _UNSAFE.sub("-", chunk).strip("-.")[-MAX_SHOWN:] or "chunk"
+    told = blake2b(digest_size=8)
+    for text in (chunk.encode(), part.encode()):
+        told.update(b"%d:%s" % (len(text), text))
+    told.update(data)
+    return "-".join(["part", shown, *([_UNSAFE.sub("-", part)[:16]] if part else []), told.hexdigest()]) + SUFFIX
+
+
+def rows_name(component: str, task: int, token: str, number: int) -> str:
+    """The name of a file of rows that belong to no chunk: nobody else's."""
+    return f"rows-{_UNSAFE.sub('-', component)[-MAX_SHOWN:]}-{task}-{token}-{number}{SUFFIX}"
+
+
+def folder_of(fields: Sequence[str], values: Sequence[str | None]) -> str:
+    """`origin=SFO/day=1`, or "" without fields. SinkError for a value that is too long to be a folder's name."""
+    found = []
+    for field, value in zip(fields, values, strict=True):
+        name = f"{escaped(field)}={escaped(value) if value else NULL_FOLDER}"
+        if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+            raise SinkError(
+                f"a value of the partition column {field!r} is too long for the name of a folder: {value!r:.60}…; "
+                "partition by something shorter"
+            )
+        found.append(name)
+    return "/".join(found)
+
+
+def escaped(text: str) -> str:
+    """As part of a folder's name. Hive, Spark and pyarrow read it back."""
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def temporary_name(token: str, number: int) -> str:
+    """Within TEMPORARY_FOLDER."""
+    return f"{token}-{number}{TEMPORARY_SUFFIX}"
+
+
+def receipt_name(topology: str, component: str, task: int) -> str:
+    """Within TEMPORARY_FOLDER. Of a job that nobody waited for it stays until it is swept."""
+    told = blake2b(f"{len(topology)}:{topology}{component}".encode(), digest_size=8).hexdigest()
+    return f"whole-{_UNSAFE.sub('-', component)[-MAX_SHOWN:]}-{told}-{task}{TEMPORARY_SUFFIX}"
+
+
+def is_leftover(name: str, age_s: float) -> bool:
+    """Is this file of TEMPORARY_FOLDER what a crash has left?"""
+    return name.endswith(TEMPORARY_SUFFIX) and age_s > LEFTOVER_S

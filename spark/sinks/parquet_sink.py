@@ -1,0 +1,278 @@
+"""ParquetSinkBolt: writes what comes as a dataset of Parquet files. A tuple is acked when the file is durable.
+
+    a batch with identity ─▶ its file, named by chunk, part and contents ─▶ acked      again: the name is there ─▶ acked
+    rows without ─▶ buffer ─▶ max_rows, max_bytes, or flush_s ─▶ a file of its own ─▶ all of them acked
+
+1. Exactly once for what has an identity (topology/identity.py): a replay, whichever task gets it and however often,
+   finds its file there. It holds as long as a chunk comes out the same again: what it passes on its way must not depend
+   on the time, on chance or on other chunks.
+2. At least once for rows without: one that is replayed is in two files.
+3. Readers never see half a file: each is written under another name, synced, and renamed (parquet_store.py).
+4. While the store cannot be written, what comes is held, and its source with it: tried again with backoff, its timeouts
+   restarted at each tick (held_writes.py). Rows that can never be written (another schema, …) fail, with an error that
+   says what to do; the task goes on.
+5. Memory is bounded by the batch in hand, or by `max_rows` and `max_bytes` of the buffer; and what is made of it.
+6. A job that has ended well leaves `_manifest.json` and `_SUCCESS`. What is there then is not added to by another job,
+   nor replaced unless that is asked for (parquet_whole.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from ...runtime import SystemRng
+from ...topology import (
+    Bolt,
+    BoltCollector,
+    ColumnRows,
+    ColumnsError,
+    Completion,
+    Fields,
+    Segment,
+    TopologyContext,
+    TupleBatch,
+    batch_of,
+)
+from ..errors import OutputExistsError, SinkError, SparkUnavailableError
+from ..needs import load
+from ..parquet_whole import Gate, finish, receipt
+from .held_writes import HeldWrites
+from .parquet_buffer import RowBuffer
+from .parquet_files import Shape, divided, encoded, identity_of
+from .parquet_names import file_name, rows_name
+from .parquet_store import Store, never_writable, open_store, why_not
+
+log = logging.getLogger("aiostorm.spark")
+
+MAX_ROWS: Final = 50_000
+MAX_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass
+class _Write:
+    """Files on their way, and whose rows they hold. `written`: those that are durable."""
+
+    segments: list[Segment]
+    identity: Mapping[bytes, bytes]
+    files: list[tuple[str, Any, int]]
+    written: list[tuple[str, int]] = field(default_factory=list)
+
+
+class ParquetSinkBolt(Bolt):
+    """Writes Arrow batches and rows to `path`: a folder, or a URL of fsspec's (`s3://…`, `memory://…`).
+
+    `partition_by`: fields that become folders (`origin=SFO/`). `schema`: a pyarrow.Schema, or a function that returns
+    one; without it the first batch has it. `compression`: zstd, snappy, gzip, lz4 or None; `options`: more of
+    `pyarrow.parquet.write_table`. `filesystem`: one of fsspec's or pyarrow's, in place of what the URL says;
+    `storage_options`: for fsspec. `max_partitions`: folders written for one batch, at most.
+    `max_rows`, `max_bytes`, `flush_s`: when rows without an identity are written. They are acked then, not before.
+    `overwrite`: replace what an earlier job has left there (its `_manifest.json` lists it) when all of this one is
+    written; without it other data than that job's is refused, and the topology fails.
+
+    Emits ("path", "rows") of each file, anchored to what is in it.
+    """
+
+    outputs = Fields("path", "rows")
+    blocking = True
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        partition_by: str | Sequence[str] = (),
+        schema: Any | Callable[[], Any] = None,
+        max_rows: int = MAX_ROWS,
+        max_bytes: int = MAX_BYTES,
+        flush_s: float = 1.0,
+        max_partitions: int = 1024,
+        compression: str | None = "zstd",
+        options: Mapping[str, Any] | None = None,
+        filesystem: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        if not path:
+            raise ValueError("ParquetSinkBolt needs a path: a folder, or a URL such as s3://bucket/folder")
+        if max_rows < 1 or max_bytes < 1 or max_partitions < 1 or not flush_s > 0:
+            raise ValueError(
+                f"max_rows, max_bytes and max_partitions are at least 1, flush_s is more than 0: {max_rows=}, "
+                f"{max_bytes=}, {max_partitions=}, {flush_s=}"
+            )
+        self.path = str(path)
+        self.partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        self.config = {"topology.tick.tuple.freq.secs": flush_s}  # type: ignore[misc] # of this instance, not the class
+        self._schema = schema
+        self._limits = (max_rows, max_bytes)
+        self._flush_s = flush_s
+        self._max_partitions = max_partitions
+        self._compression = compression
+        self._options = dict(options or {})
+        self._filesystem = filesystem
+        self._storage_options = storage_options
+        self._overwrite = overwrite
+        self._store: Store
+
+    def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
+        """Look at where it writes. An error there is shown, and fails what comes until it is mended."""
+        self._collector = collector
+        self._shape = Shape(self._schema, self.partition_by)
+        rng = SystemRng()
+        self._token = rng.token_bytes(8).hex()
+        self._held: HeldWrites[_Write] = HeldWrites(rng.generator().random)
+        self._who = (context.component, context.task_id)
+        self._store = self._opened()
+        self._gate = Gate(self._store, overwrite=self._overwrite)
+        self._receipt = receipt(context.topology, context.component, context.task_index)
+        self._buffer: RowBuffer[tuple[Segment, Any]] = RowBuffer(*self._limits)
+        self._files = self._rows = self._loose = 0
+        try:
+            swept = self._store.sweep()
+            self._store.remove(self._receipt)
+            if swept:
+                log.info("%s: %d temporary files of runs that were cut short are removed", self.path, swept)
+        except Exception as error:  # drivers have errors of their own
+            collector.report_error(SinkError(why_not(self.path, error)))
+
+    def execute_batch(self, tuples: TupleBatch) -> None:
+        """Write what has an identity; keep what has none."""
+        for segment in tuples.segments:
+            self._guarded([segment], partial(self._take, segment))
+
+    def on_tick(self) -> None:
+        """Rows do not wait much longer than `flush_s`; what is held is tried again when it is time."""
+        for write in self._held.items:
+            for segment in write.segments:
+                self._keep_waiting(segment)
+        if self._held.passed(self._flush_s):
+            self._write_held()
+        if self._buffer.tick():
+            self._flush()
+
+    def cleanup(self) -> None:
+        """What is left: one more attempt. If all is written, word of that is left."""
+        self._flush()
+        self._write_held()
+        left = self._held.drop()
+        for write in left:
+            self._fail(write.segments, SinkError(f"{self.path} could not be written until the topology ended"))
+        if not left:
+            try:
+                self._store.replace(self._receipt, b"{}")
+            except Exception as error:  # drivers have errors of their own; the job is not marked as whole
+                self._collector.report_error(SinkError(why_not(self.path, error)))
+
+    def completed(self, completion: Completion) -> None:
+        """See Component. Write down what there is."""
+        manifest = finish(
+            self._opened(), completion.topology, completion.component, completion.tasks, overwrite=self._overwrite
+        )
+        log.info("%s is whole: %d files, %d rows", self.path, len(manifest.files), manifest.rows)
+
+    def result(self) -> Any:
+        """What this task has written."""
+        return {"path": self.path, "files": self._files, "rows": self._rows}
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _opened(self) -> Store:
+        return open_store(self.path, SystemRng().token_bytes(8).hex(), self._filesystem, self._storage_options)
+
+    def _take(self, segment: Segment) -> None:
+        batch = batch_of(segment.items, segment.origin)
+        identity = identity_of(batch)
+        fitting = self._shape.fit(batch)
+        if identity:
+            self._write([fitting], identity, [segment])
+            return
+        if not self._loose:
+            self._loose = 1
+            log.info(
+                "%s[%d] gets rows without an identity (not from a chunk of a source, or not from one alone): they are "
+                "written at least once",
+                *self._who,
+            )
+        if self._buffer.add((segment, fitting), fitting.num_rows, fitting.nbytes):
+            self._flush()
+
+    def _flush(self) -> None:
+        kept = self._buffer.take()
+        if kept:
+            segments = [segment for segment, _ in kept]
+            self._guarded(segments, lambda: self._write([batch for _, batch in kept], {}, segments))
+
+    def _write(self, batches: list[Any], identity: Mapping[bytes, bytes], segments: list[Segment]) -> None:
+        table = load("pyarrow").Table.from_batches(batches)
+        write = _Write(segments, identity, [])
+        for folder, part in divided(table, self.partition_by, self._max_partitions):
+            data = encoded(part, identity, self._compression, self._options)
+            name = self._name(identity, data)
+            write.files.append((f"{folder}/{name}" if folder else name, data, part.num_rows))
+        held = bool(self._held.items)
+        self._held.hold(write)
+        if not held:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        """The oldest first, until one cannot be written now."""
+        for write in self._held.items:
+            try:
+                self._put(write)
+            except OutputExistsError:  # so it would be for each file
+                raise
+            except Exception as error:  # the disk, the network, a driver
+                told = error if isinstance(error, SinkError) else SinkError(why_not(self.path, error))
+                if not never_writable(error):
+                    wait_s = self._held.failed()
+                    self._collector.report_error(SinkError(f"{told}; held, and tried again in {wait_s:.1f} s"))
+                    return
+                self._fail(write.segments, told)
+            self._held.written()
+
+    def _put(self, write: _Write) -> None:
+        while write.files:
+            name, data, rows = write.files[0]
+            name = self._gate.admit(name, write.identity)
+            write.written.append((self._store.put(name, data), rows))
+            del write.files[0]
+        anchors = TupleBatch(write.segments)
+        self._files += len(write.written)
+        self._rows += sum(rows for _, rows in write.written)
+        for path, rows in write.written:
+            self._collector.emit((path, rows), anchors=anchors)
+        self._collector.ack(anchors)
+
+    def _keep_waiting(self, segment: Segment) -> None:
+        whole = type(segment.items) is ColumnRows  # a batch of columns is one message
+        for offset in range(min(1, len(segment)) if whole else len(segment)):
+            self._collector.reset_timeout(segment.tuple_at(offset))
+
+    def _name(self, identity: Mapping[bytes, bytes], data: Any) -> str:
+        if identity:
+            chunk, part = (identity.get(key, b"").decode("utf-8", "replace") for key in _KEYS)
+            return file_name(chunk, part, data)
+        self._loose += 1
+        return rows_name(*self._who, self._token, self._loose - 1)
+
+    def _guarded(self, segments: list[Segment], work: Callable[[], None]) -> None:
+        """What goes wrong fails these, and is told once."""
+        try:
+            work()
+        except OutputExistsError:
+            raise
+        except (SinkError, ColumnsError) as error:
+            self._fail(segments, error)
+        except SparkUnavailableError:  # pyarrow is not there: nothing will ever work
+            raise
+        except Exception as error:  # Arrow's: these rows are no Parquet
+            self._fail(segments, SinkError(f"cannot be written as Parquet: {type(error).__name__}: {error}"))
+
+    def _fail(self, segments: list[Segment], error: Exception) -> None:
+        self._collector.report_error(error)
+        self._collector.fail(TupleBatch(segments), f"{type(error).__name__}: {error}")
+
+
+_KEYS: Final = (b"aiostorm.chunk", b"aiostorm.part")

@@ -1,0 +1,335 @@
+"""Store: where the sink's files go. A file is there whole or not at all.
+
+    local, HDFS, …:  bytes ─▶ .aiostorm-tmp/<token>-<n>.tmp ─▶ (fsync) ─▶ renamed
+    object stores:   bytes ─▶ one put
+
+1. `put` returns when the file is durable under its name. A name that is there already has these contents
+   (parquet_names.py): nothing is written.
+2. Local files are synced, and so are their folders.
+3. `sweep` removes temporary files that are older than any writer takes. What is now is asked of the file system that
+   holds them: a clock that is wrong here does no harm. Other jobs' files are younger.
+4. Paths with a scheme go through fsspec (memory://, s3://, gs://, hdfs://, …), which has a driver for each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Protocol
+
+from ..errors import SinkError
+from .parquet_names import TEMPORARY_FOLDER, is_leftover, temporary_name
+
+_ATOMIC = frozenset({"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "r2"})
+"""Protocols whose put shows a file when all of it is there."""
+
+
+class Store(Protocol):
+    """Files below one path. Blocking."""
+
+    root: str
+
+    def put(self, name: str, data: Any) -> str:
+        """Write `<folder>/<name>` if it is not there; its full path. OSError, SinkError."""
+        ...
+
+    def sweep(self) -> int:
+        """Remove what crashes have left; how many. OSError if nothing can be written here."""
+        ...
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write it, whatever was there. OSError, SinkError."""
+        ...
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """What is in it; None if it is not there. SinkError if it is longer."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """It is not there any more. Twice is once."""
+        ...
+
+    def names(self) -> list[str]:
+        """All files, but for those of folders that begin with a dot."""
+        ...
+
+    def open(self, name: str) -> Any:
+        """A file to read from."""
+        ...
+
+    def size(self, name: str) -> int:
+        """In bytes."""
+        ...
+
+
+def open_store(
+    path: str, token: str, filesystem: Any = None, storage_options: Mapping[str, Any] | None = None
+) -> Store:
+    """The store of a path; nothing is touched. SinkError where a driver is missing."""
+    if filesystem is None and ("://" not in path or path.startswith(("file://", "local://"))):
+        return LocalStore(path.partition("://")[2] or path, token)
+    try:
+        core = import_module("fsspec.core")
+    except ImportError as error:
+        raise SinkError(
+            f'{path} needs fsspec: pip install "aiostorm[fsspec]", and its driver (s3fs, gcsfs, adlfs, …)'
+        ) from error
+    if filesystem is not None:
+        return FsspecStore(_as_fsspec(filesystem), path.partition("://")[2] or path, token)
+    try:
+        found, root = core.url_to_fs(path, **(storage_options or {}))
+    except (ImportError, ValueError) as error:
+        raise SinkError(f"{path} cannot be opened: {error}") from error
+    return FsspecStore(found, root, token)
+
+
+class LocalStore:
+    """Below a folder of this machine."""
+
+    def __init__(self, root: str, token: str) -> None:
+        self.root = os.path.abspath(os.path.expanduser(root))
+        self._temporary = os.path.join(self.root, TEMPORARY_FOLDER)
+        self._token = token
+        self._number = 0
+
+    def put(self, name: str, data: Any) -> str:
+        """See Store."""
+        path = self._path(name)
+        folder = os.path.dirname(path)
+        if not os.path.exists(path):
+            _make_folder(folder)
+            self._write(path, data)
+        _sync_folder(folder)
+        return path
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See Store."""
+        path = self._path(name)
+        _make_folder(os.path.dirname(path))
+        self._write(path, data)
+        _sync_folder(os.path.dirname(path))
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """See Store."""
+        try:
+            with open(self._path(name), "rb") as file:
+                return _bounded(file.read(most + 1), most, name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def remove(self, name: str) -> None:
+        """See Store."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path(name))
+            _sync_folder(os.path.dirname(self._path(name)))
+
+    def names(self) -> list[str]:
+        """See Store."""
+        found = []
+        for folder, folders, files in os.walk(self.root):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            below = os.path.relpath(folder, self.root).replace(os.sep, "/")
+            found += files if below == "." else [f"{below}/{name}" for name in files]
+        return found
+
+    def open(self, name: str) -> Any:
+        """See Store."""
+        return open(self._path(name), "rb")
+
+    def size(self, name: str) -> int:
+        """See Store."""
+        return os.stat(self._path(name)).st_size
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.root, *name.split("/"))
+
+    def sweep(self) -> int:
+        """See Store."""
+        self._number += 1
+        probe = os.path.join(self._temporary, temporary_name(self._token, self._number))
+        _make_folder(self._temporary)
+        with open(probe, "wb"):
+            now_s = os.stat(probe).st_mtime
+        os.unlink(probe)
+        swept = 0
+        for entry in os.listdir(self._temporary):
+            path = os.path.join(self._temporary, entry)
+            with contextlib.suppress(FileNotFoundError):  # another task sweeps, too
+                if is_leftover(entry, now_s - os.stat(path).st_mtime):
+                    os.unlink(path)
+                    swept += 1
+        return swept
+
+    def _write(self, path: str, data: Any) -> None:
+        self._number += 1
+        temporary = os.path.join(self._temporary, temporary_name(self._token, self._number))
+        try:
+            _make_folder(self._temporary)
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+class FsspecStore:
+    """On a file system of fsspec's."""
+
+    def __init__(self, filesystem: Any, root: str, token: str) -> None:
+        self.root = root.rstrip("/")
+        self._fs = filesystem
+        self._token = token
+        self._number = 0
+        protocol = filesystem.protocol
+        self._atomic = not _ATOMIC.isdisjoint((protocol,) if isinstance(protocol, str) else protocol)
+        self._temporary = f"{self.root}/{TEMPORARY_FOLDER}"
+
+    def put(self, name: str, data: Any) -> str:
+        """See Store."""
+        path = f"{self.root}/{name}"
+        if self._fs.exists(path):
+            return path
+        folder = path.rpartition("/")[0]
+        self._fs.makedirs(folder, exist_ok=True)
+        if self._atomic:
+            self._fs.pipe_file(path, bytes(data))
+            return path
+        temporary = self._new()
+        try:
+            self._fs.pipe_file(temporary, bytes(data))
+            self._fs.mv(temporary, path)
+        except BaseException:
+            if self._fs.exists(path):  # another has moved the same there
+                return path
+            with contextlib.suppress(OSError):
+                self._fs.rm_file(temporary)
+            raise
+        return path
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See Store."""
+        path = f"{self.root}/{name}"
+        self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        if self._atomic:
+            self._fs.pipe_file(path, data)
+            return
+        temporary = self._new()
+        self._fs.pipe_file(temporary, data)
+        self.remove(name)  # not all of them rename onto a file
+        self._fs.mv(temporary, path)
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """See Store."""
+        try:
+            with self.open(name) as file:
+                return _bounded(file.read(most + 1), most, name)
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str) -> None:
+        """See Store."""
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(f"{self.root}/{name}")
+
+    def names(self) -> list[str]:
+        """See Store."""
+        base = str(self._fs._strip_protocol(self.root)).rstrip("/") + "/"
+        found = [str(path).removeprefix(base) for path in self._fs.find(self.root)]
+        return [name for name in found if not any(part.startswith(".") for part in name.split("/")[:-1])]
+
+    def open(self, name: str) -> Any:
+        """See Store."""
+        return self._fs.open(f"{self.root}/{name}", "rb")
+
+    def size(self, name: str) -> int:
+        """See Store."""
+        return int(self._fs.size(f"{self.root}/{name}"))
+
+    def sweep(self) -> int:
+        """See Store."""
+        if self._atomic:
+            return 0
+        probe = self._new()
+        self._fs.pipe_file(probe, b"")
+        try:
+            now = self._fs.modified(probe)
+        except NotImplementedError:  # this file system does not tell: nothing can be said of ages
+            return 0
+        finally:
+            self._fs.rm_file(probe)
+        swept = 0
+        for path in self._fs.ls(self._temporary, detail=False):
+            with contextlib.suppress(FileNotFoundError):
+                if is_leftover(path.rpartition("/")[2], (now - self._fs.modified(path)).total_seconds()):
+                    self._fs.rm_file(path)
+                    swept += 1
+        return swept
+
+    def _new(self) -> str:
+        self._number += 1
+        self._fs.makedirs(self._temporary, exist_ok=True)
+        return f"{self._temporary}/{temporary_name(self._token, self._number)}"
+
+
+_NEVER = frozenset({errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EFBIG})
+
+
+def never_writable(error: Exception) -> bool:
+    """Is it about what is written, so that trying again would not help?"""
+    return isinstance(error, SinkError) or getattr(error, "errno", None) in _NEVER
+
+
+def why_not(path: str, error: Exception) -> str:
+    """An error of the file system, with what to do."""
+    number = getattr(error, "errno", None)
+    advice = {
+        errno.ENOSPC: "the disk is full: make room",
+        errno.EDQUOT: "the quota is used up: make room",
+        errno.EACCES: "this user may not write there: change the path, or its rights",
+        errno.EPERM: "this user may not write there: change the path, or its rights",
+        errno.EROFS: "this file system is read-only: change the path",
+        errno.EEXIST: "a part of the path is a file: change the path",
+        errno.ENOTDIR: "a part of the path is a file: change the path",
+        errno.ENAMETOOLONG: "the path is too long: shorten it, or partition by something shorter",
+    }.get(number if isinstance(number, int) else 0, "is the path right, and can it be reached from here?")
+    return f"cannot write to {path}: {type(error).__name__}: {error}; {advice}"
+
+
+def _bounded(data: bytes, most: int, name: str) -> bytes:
+    if len(data) > most:
+        raise SinkError(f"{name} is larger than {most:,} bytes: it is none of ours")
+    return data
+
+
+def _as_fsspec(filesystem: Any) -> Any:
+    if hasattr(filesystem, "pipe_file"):
+        return filesystem
+    return import_module("fsspec.implementations.arrow").ArrowFSWrapper(filesystem)
+
+
+def _make_folder(folder: str) -> None:
+    """Make it and those above it, durably."""
+    missing = []
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for made in reversed(missing):
+        os.makedirs(made, exist_ok=True)
+        _sync_folder(os.path.dirname(made))
+
+
+def _sync_folder(folder: str) -> None:
+    if os.name == "nt":
+        return  # folders cannot be opened there
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,228 @@
+"""Stream batches: what became of the chunks of the micro-batch that Spark is waiting with, as a pure machine.
+
+    EMITTING ──all fetched, all acked──► ACKED       Spark may commit it
+       │  └────a chunk failed for good─► FAILED      the query fails; Spark brings the same batch again
+       └───────nobody can finish it────► ABANDONED   the same
+       pass 1 ─ fetching broke ─► pass 2 … at most max_attempts passes, then FAILED
+
+1. One batch at a time. Its id is that of the one before (Spark brings it again) or a higher one: an id that goes back
+   means that the checkpoint is another.
+2. A chunk is (partition, number); within a partition they come in order. What was emitted in an earlier pass is not
+   emitted again: a chunk that failed is replayed by the framework.
+3. Chunks are told apart by a digest each. A batch that comes again and is not the same, chunk for chunk, is an error:
+   whoever keeps results by (batch id, partition, chunk) would lose rows or have them twice. Only a batch that was never
+   fetched whole may come with more chunks than were seen.
+4. It ends once. Verdicts that come later, or on chunks that were not emitted, change nothing.
+5. Memory: 8 bytes a chunk of the last batch, and the ids of the chunks that are open.
+
+From: Storm's Trident (transaction ids), Spark's ForeachBatchSink.
+"""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from typing import Final
+
+from ..errors import SparkSourceError
+
+DIGEST_MASK: Final = 2**64 - 1
+
+MAX_FAILURES: Final = 5
+"""A query that fails so often in a row, without a batch done, is given up."""
+
+
+class BatchState(enum.Enum):
+    """Where a batch is in its life."""
+
+    EMITTING = "emitting"
+    ACKED = "acked"
+    FAILED = "failed"
+    ABANDONED = "abandoned"
+
+
+class Memory:
+    """What is known of the chunks of one batch id, however often it was brought."""
+
+    __slots__ = ("digests", "whole")
+
+    def __init__(self) -> None:
+        self.digests: dict[int, array[int]] = {}
+        self.whole = False
+
+
+class HeldBatch:
+    """One batch. `attempt` counts the passes over its data, `why` says what has ended it."""
+
+    __slots__ = (
+        "_emitted",
+        "_max_attempts",
+        "_memory",
+        "_open",
+        "_seen",
+        "attempt",
+        "batch_id",
+        "chunks",
+        "fetched",
+        "name",
+        "rows",
+        "state",
+        "why",
+    )
+
+    def __init__(self, name: str, batch_id: int, max_attempts: int, memory: Memory) -> None:
+        self.name = name
+        self.batch_id = batch_id
+        self.state = BatchState.EMITTING
+        self.attempt = 0
+        self.chunks = 0
+        self.rows = 0
+        self.why = ""
+        self.fetched = False
+        self._max_attempts = max_attempts
+        self._memory = memory
+        self._emitted: dict[int, int] = {}
+        self._seen: dict[int, int] = {}
+        self._open: set[tuple[int, int]] = set()
+
+    @property
+    def open_chunks(self) -> int:
+        """Emitted, and neither acked nor failed."""
+        return len(self._open)
+
+    @property
+    def settled(self) -> bool:
+        """Has it ended, one way or another?"""
+        return self.state is not BatchState.EMITTING
+
+    # -- its data ----------------------------------------------------------------------------------------------------
+
+    def begin_pass(self) -> None:
+        """Its data is fetched from the beginning."""
+        self.attempt += 1
+        self._seen = {}
+
+    def offer(self, partition: int, chunk: int, digest: int, rows: int) -> bool:
+        """A chunk has come. Is it to be emitted? SparkSourceError if it is not what it was before."""
+        if self._seen.get(partition, 0) != chunk:
+            raise ValueError(f"chunk {chunk} of partition {partition} after {self._seen.get(partition, 0)} of it")
+        self._seen[partition] = chunk + 1
+        digest &= DIGEST_MASK
+        known = self._memory.digests.setdefault(partition, array("Q"))
+        if chunk < len(known):
+            if known[chunk] != digest:
+                raise self._differs(f"chunk {chunk} of partition {partition} has other rows")
+        elif self._memory.whole:
+            raise self._differs(f"partition {partition} has more than {len(known)} chunks")
+        else:
+            known.append(digest)
+        if self.settled or chunk < self._emitted.get(partition, 0):
+            return False
+        self._emitted[partition] = chunk + 1
+        self.chunks += 1
+        self.rows += rows
+        self._open.add((partition, chunk))
+        return True
+
+    def end_pass(self) -> None:
+        """All of its data has come. SparkSourceError if there was more before."""
+        for partition, digests in self._memory.digests.items():
+            seen = self._seen.get(partition, 0)
+            if seen < len(digests):
+                raise self._differs(f"partition {partition} has {seen} chunks, and had {len(digests)}")
+        self.fetched = self._memory.whole = True
+        self._close_if_done()
+
+    def pass_failed(self, why: str) -> bool:
+        """Fetching broke. True: once more; else it has failed."""
+        if self.settled:
+            return False
+        if self.attempt < self._max_attempts:
+            return True
+        self._end(BatchState.FAILED, f"its data could not be fetched in {self.attempt} attempts; the last: {why}")
+        return False
+
+    # -- verdicts ----------------------------------------------------------------------------------------------------
+
+    def acked(self, partition: int, chunk: int) -> None:
+        """The tree of a chunk is complete."""
+        self._open.discard((partition, chunk))
+        self._close_if_done()
+
+    def failed(self, partition: int, chunk: int, why: str) -> None:
+        """A chunk has failed for good: so often that nobody replays it any more."""
+        if not self.settled and (partition, chunk) in self._open:
+            self._end(BatchState.FAILED, f"chunk {self.name}/b{self.batch_id}/{partition}/{chunk} failed: {why}")
+
+    def broken(self, why: str) -> None:
+        """It cannot be finished: what comes of it is not what it was."""
+        self._end(BatchState.FAILED, why)
+
+    def abandon(self, why: str) -> None:
+        """Nobody will finish it: the topology ends, or the query has."""
+        self._end(BatchState.ABANDONED, why)
+
+    def _close_if_done(self) -> None:
+        if self.fetched and not self._open:
+            self._end(BatchState.ACKED, "")
+
+    def _end(self, state: BatchState, why: str) -> None:
+        if self.state is BatchState.EMITTING:
+            self.state, self.why = state, why
+
+    def _differs(self, what: str) -> SparkSourceError:
+        return SparkSourceError(
+            f"batch {self.batch_id} of {self.name!r} came again and differs: {what}. Its rows must be the same, in the "
+            "same order, each time Spark computes it: sort what is behind a shuffle (sortWithinPartitions), and use "
+            "neither rand() nor UDFs that give something else each time"
+        )
+
+
+class StreamBatches:
+    """The batches of one query, one after the other. `done`: how many were acked; `rows`: of those."""
+
+    __slots__ = ("_failures", "_max_attempts", "_memory", "current", "done", "last_id", "name", "rows")
+
+    def __init__(self, name: str, max_attempts: int) -> None:
+        if max_attempts < 1:
+            raise ValueError(f"max_attempts is 1 or more, not {max_attempts}")
+        self.name = name
+        self.current: HeldBatch | None = None
+        self.last_id: int | None = None
+        self.done = 0
+        self.rows = 0
+        self._max_attempts = max_attempts
+        self._memory = Memory()
+        self._failures = 0
+
+    def begin(self, batch_id: int) -> HeldBatch:
+        """Spark brings a batch. SparkSourceError if it cannot be of this query."""
+        before = self.current
+        if before is not None and not before.settled:
+            before.abandon("the query brought another batch")
+        if self.last_id is not None and batch_id < self.last_id:
+            raise SparkSourceError(
+                f"Spark brings batch {batch_id} of {self.name!r} after batch {self.last_id}: the checkpoint was "
+                "replaced or put back while the query ran. Give each query a checkpoint that nothing else changes"
+            )
+        if batch_id != self.last_id:
+            self._memory = Memory()
+        self.last_id = batch_id
+        self.current = HeldBatch(self.name, batch_id, self._max_attempts, self._memory)
+        return self.current
+
+    def of(self, batch_id: int) -> HeldBatch | None:
+        """The batch that a verdict is about, if it is still of interest."""
+        current = self.current
+        return current if current is not None and current.batch_id == batch_id and not current.settled else None
+
+    def count(self, batch: HeldBatch) -> None:
+        """It was acked."""
+        self.done += 1
+        self.rows += batch.rows
+        self._failures = 0
+
+    def query_failed(self) -> bool:
+        """The query has ended, or could not be started. True: it is given up."""
+        self._failures += 1
+        return self._failures > MAX_FAILURES

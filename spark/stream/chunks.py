@@ -1,0 +1,183 @@
+"""Stream chunks: the rows of a micro-batch as Arrow, chunk after chunk, a few partitions at a time.
+
+    planned ─► groups of partitions ─► `ahead` of them are computed, in Spark jobs ─► read as they are wanted, in order
+
+1. Which row is in which chunk follows from the batch's data alone: the ids are the same when the batch comes again.
+2. What is not read stays in the JVM. Python holds `READ_AT_ONCE` chunks and a batch of Arrow's beside what is pending.
+3. Small partitions come together, since a job has its price; the size is learnt over batches.
+4. A partition that is too large for the JVM's memory (batch/fetching.py) is noticed when a part of it is here. The
+   batch is then kept on disk as it comes out, and read from there in pieces.
+5. Whoever gives it up ends it: its jobs are cancelled, its connections closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
+from typing import Any, Final
+
+from ..batch.fetching import Fetching, TooLargeError, cancel, kept, planned
+from ..batch.group_size import GroupSize
+from ..batch.loads import End, FetchedLoad, Piece
+from ..calls import SparkCalls, heard
+from ..errors import SparkSourceError
+from ..jvm_watch import JvmWatch
+from ..piece_load import PieceLoad
+from ..sessions import use_here
+from ..types import arrow_schema, row_bytes
+
+log = logging.getLogger("aiostorm.spark")
+
+READ_AT_ONCE: Final = 4
+"""Chunks that one call of a thread brings at most."""
+
+_BYTES_PER_BATCH: Final = 16 * 1024 * 1024
+
+
+class StreamChunks:
+    """The way from micro-batches to chunks, for one query. `title`: for people, and in the names of groups of jobs."""
+
+    def __init__(self, calls: SparkCalls, watch: JvmWatch, title: str, *, chunk_rows: int, ahead: int) -> None:
+        self._calls = calls
+        self._watch = watch
+        self._title = title
+        self._chunk_rows = chunk_rows
+        self._ahead = ahead
+        self._size = GroupSize()
+        self._passes = 0
+
+    async def of(self, frame: Any) -> AsyncGenerator[Piece, None]:
+        """The chunks of a batch. What Spark raises; SparkSourceError for what trying again would not bring."""
+        session = frame.sparkSession
+        self._passes += 1
+        jobs = f"{self._title}/{self._passes}"  # one that is cancelled takes none of the next along
+        begun, came = False, _Came()
+        try:
+            plan, fetching, schema = await self._watch.during(self._calls.begin(self._plan, frame))
+            begun = True
+            try:
+                async with aclosing(self._in_groups(fetching, schema, session, jobs, came)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            except TooLargeError as error:
+                self._size.too_large()
+                if error.partitions > 1:
+                    raise
+                log.info("%s: a partition is larger than %s: it is kept on disk, and read in pieces", jobs, error.than)
+                kept_there = self._calls.begin(self._kept, plan, schema, session, jobs)
+                fetching = await self._watch.during(kept_there)
+                async with aclosing(self._in_pieces(fetching, schema, session, jobs, came)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            begun = False
+        finally:
+            if begun:
+                self._calls.begin(cancel, session, jobs).add_done_callback(heard)
+
+    async def _in_groups(
+        self, fetching: Fetching, schema: Any, session: Any, jobs: str, came: _Came
+    ) -> AsyncGenerator[Piece, None]:
+        opening: deque[asyncio.Future[FetchedLoad]] = deque()
+        load: FetchedLoad | None = None
+        at = 0
+        try:
+            while opening or at < fetching.partitions:
+                while len(opening) < self._ahead and at < fetching.partitions:
+                    group = list(range(at, min(at + self._size.partitions, fetching.partitions)))
+                    at = group[-1] + 1
+                    opening.append(self._calls.begin(self._fetched, fetching, schema, session, group, jobs))
+                load = await self._watch.during(opening[0])
+                opening.popleft()
+                more = True
+                while more:
+                    items, more = await self._watch.during(self._calls.begin(load.read, READ_AT_ONCE))
+                    for piece in came.these(items):
+                        yield piece
+                self._size.came(len(load.partitions), load.size_bytes)
+        finally:
+            if load is not None:
+                load.close()
+            for left in opening:
+                left.add_done_callback(_close)
+
+    async def _in_pieces(
+        self, fetching: Fetching, schema: Any, session: Any, jobs: str, came: _Came
+    ) -> AsyncGenerator[Piece, None]:
+        """What has not come yet, one partition after the other."""
+        for partition in range(came.partition, fetching.partitions):
+            load = PieceLoad(partition, fetching, jobs, schema, self._chunk_rows)
+            again = came.begin_again()
+            try:
+                more = True
+                while more:
+                    items, more = await self._watch.during(self._calls.begin(self._read, load, session))
+                    for piece in came.these(items):
+                        if piece.number >= len(again):
+                            yield piece
+                        elif piece.digest != again[piece.number]:
+                            raise SparkSourceError(
+                                f"partition {partition} of a batch of {self._title} came out different when it was "
+                                "computed again: sort what is behind a shuffle (sortWithinPartitions), or let the "
+                                "source bring less at a time"
+                            )
+            except TooLargeError as error:
+                raise SparkSourceError(
+                    f"a row of a batch of {self._title} is larger than {error.than}: raise it, or leave columns out"
+                ) from None
+            finally:
+                load.close()
+
+    def _read(self, load: PieceLoad, session: Any) -> tuple[list[Piece | End], bool]:
+        use_here(session)
+        return load.read(READ_AT_ONCE)
+
+    def _kept(self, plan: Any, schema: Any, session: Any, jobs: str) -> Fetching:
+        use_here(session)
+        session.sparkContext.setJobGroup(jobs, f"{self._title}: a large partition", False)
+        return Fetching(kept(plan), row_bytes(schema))
+
+    def _plan(self, frame: Any) -> tuple[Any, Fetching, Any]:
+        settings = {
+            "spark.sql.execution.arrow.maxBytesPerBatch": _BYTES_PER_BATCH,
+            "spark.sql.execution.arrow.maxRecordsPerBatch": self._chunk_rows,
+            "spark.sql.adaptive.enabled": "false",
+        }
+        use_here(frame.sparkSession)
+        schema = arrow_schema(frame.schema, self._title)
+        plan = planned(frame, settings)
+        return plan, Fetching(plan, row_bytes(schema)), schema
+
+    def _fetched(self, fetching: Fetching, schema: Any, session: Any, group: list[int], jobs: str) -> FetchedLoad:
+        use_here(session)
+        return FetchedLoad(group, fetching.fetch(group, jobs), schema, self._chunk_rows)
+
+
+class _Came:
+    """What has come of a batch: partitions before `partition` as a whole, and of that one so many chunks."""
+
+    def __init__(self) -> None:
+        self.partition = 0
+        self._digests: list[int] = []
+
+    def these(self, items: Iterable[Piece | End]) -> Iterator[Piece]:
+        """Note them, one by one as they are taken."""
+        for item in items:
+            if isinstance(item, End):
+                self.partition, self._digests = item.partition + 1, []
+            else:
+                self._digests.append(item.digest)
+                yield item
+
+    def begin_again(self) -> list[int]:
+        """The partition comes from its beginning: the digests of what has come of it."""
+        before, self._digests = self._digests, []
+        return before
+
+
+def _close(opening: asyncio.Future[FetchedLoad]) -> None:
+    """One that nobody waits for any more."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

@@ -1,0 +1,191 @@
+"""Stream query: one run of a streaming query whose batches go into a hand. Everything here blocks: for threads.
+
+    start ─► session ─► source(session) ─► checked ─► checkpoint claimed ─► foreachBatch(hand).start()
+    look  ─► running | ended | failed: why | lost: why
+    stop  ─► the hand is shut, the query is stopped
+
+1. `start` and `stop` exclude each other: what is stopped while it starts is stopped when it has started.
+2. Whoever waits in the callback is sent away before the query is stopped: the JVM's thread that waits there cannot be
+   interrupted.
+3. What Spark says is shortened: of two hundred lines of Java stay the reason and the exception.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from ..batch.source import takes_session
+from ..errors import SparkLostError, SparkSourceError, SparkUnavailableError
+from ..sessions import alive, brief, is_lost, use_here
+from ..types import arrow_schema, check_fields
+from .checkpoint import claim, mark_of
+from .hand import Hand
+
+log = logging.getLogger("aiostorm.spark")
+
+FINITE: Final = ("availableNow", "once")
+"""Triggers after which a query ends by itself."""
+
+_REASON: Final = re.compile(
+    r"terminated with exception: (.*?)(?:\s*SQLSTATE: \w+)?\s*(?:=== Streaming Query ===|\Z)", re.S
+)
+
+
+class Life(enum.Enum):
+    """How a query is."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    FAILED = "failed"
+    LOST = "lost"
+
+
+class Look(NamedTuple):
+    """How a query is, and why. `committed`: the last batch that Spark has committed; -1: none that we know of."""
+
+    life: Life
+    why: str = ""
+    committed: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySpec:
+    """What is asked of Spark."""
+
+    name: str
+    title: str
+    source: Any
+    fields: tuple[str, ...]
+    checkpoint: str
+    trigger: Mapping[str, Any]
+    output_mode: str | None
+
+    @property
+    def ends(self) -> bool:
+        """Does it end by itself?"""
+        return any(kind in self.trigger for kind in FINITE)
+
+
+class StreamQuery:
+    """One run."""
+
+    def __init__(self, spec: QuerySpec, get_session: Callable[[], Any], hand: Hand) -> None:
+        self._spec = spec
+        self._get_session = get_session
+        self._hand = hand
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._session: Any = None
+        self._query: Any = None
+
+    def start(self) -> None:
+        """Start it. SparkSourceError for what the user must mend, SparkLostError if there is no Spark (any more)."""
+        with self._lock:
+            if self._stopped:
+                return
+            try:
+                self._session = self._get_session()
+                self._query = self._started(self._session)
+            except (SparkSourceError, SparkUnavailableError, SparkLostError):
+                raise
+            except Exception as error:
+                if self._session is not None and is_lost(error, self._session):
+                    raise SparkLostError(f"Spark has ended while {self._spec.name!r} was started") from None
+                log.debug("start of %s", self._spec.name, exc_info=True)
+                raise SparkSourceError(f"the stream {self._spec.name!r} cannot be started: {_what(error)}") from None
+
+    def look(self) -> Look:
+        """How is it?"""
+        query, session = self._query, self._session
+        if query is None:
+            return Look(Life.LOST, "it was never started")
+        if not alive(session):
+            return Look(Life.LOST, "the Spark session was stopped, or its JVM has died")
+        try:
+            committed = _committed(query)
+            if query.isActive:
+                return Look(Life.RUNNING, committed=committed)
+            error = query.exception()
+        except Exception as raised:
+            why = "the JVM of Spark has died" if is_lost(raised, session) else brief(raised)
+            return Look(Life.LOST, why)
+        if error is None:
+            return Look(Life.ENDED, committed=committed)
+        return Look(Life.FAILED, reason_of(error), committed)
+
+    def stop(self, why: str) -> None:
+        """Stop it, whatever state it is in. Afterwards nobody waits in its callback."""
+        self._hand.shut(why)
+        with self._lock:
+            self._stopped = True
+            query, self._query, self._session = self._query, None, None
+        if query is not None:
+            try:
+                query.stop()
+            except Exception:  # it has ended, or its JVM has: both will do
+                log.debug("stop of %s", self._spec.name, exc_info=True)
+
+    def _started(self, session: Any) -> Any:
+        spec = self._spec
+        use_here(session)
+        dataframe: Any = spec.source
+        if callable(dataframe):
+            dataframe = dataframe(session) if takes_session(dataframe) else dataframe()
+        check_streaming(dataframe, spec)
+        arrow_schema(dataframe.schema, f"the stream {spec.name!r}")
+        claim(session, spec.checkpoint, mark_of(spec.name, dataframe))
+        writer = dataframe.writeStream.foreachBatch(self._hand).queryName(spec.title)
+        writer = writer.option("checkpointLocation", spec.checkpoint)
+        if spec.output_mode is not None:
+            writer = writer.outputMode(spec.output_mode)
+        if spec.trigger:
+            writer = writer.trigger(**spec.trigger)
+        return writer.start()
+
+
+def check_streaming(dataframe: Any, spec: QuerySpec) -> None:
+    """SparkSourceError if it is no streaming DataFrame with these columns."""
+    if not hasattr(dataframe, "isStreaming"):
+        raise SparkSourceError(
+            f"the source of {spec.name!r} gave {type(dataframe).__name__}, not a DataFrame: return what "
+            "spark.readStream gives"
+        )
+    if not dataframe.isStreaming:
+        raise SparkSourceError(
+            f"the source of {spec.name!r} is not a stream: read it with spark.readStream, or use SparkBatchSpout"
+        )
+    check_fields(dataframe.columns, spec.fields, f"the stream {spec.name!r}")
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a query has failed, in a line or two."""
+    text = str(error)
+    found = _REASON.search(text)
+    if found is not None:
+        text = found.group(1)
+    if "Return Message: Traceback" in text:  # of a Python function that Spark called: its last line says it
+        lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("SQLSTATE")]
+        text = lines[-1]
+    elif "Traceback (most recent call last):" in text:  # of one that a source has in Python
+        text = brief(RuntimeError(text))
+    else:
+        text = text.partition("Driver stacktrace:")[0]
+        text = "; ".join(line.strip() for line in text.splitlines()[:3] if line.strip())
+    return text if len(text) <= 600 else text[:600] + " …"
+
+
+def _what(error: Exception) -> str:
+    """What the source or Spark has raised; of Python's errors the type says half of it."""
+    spoken = any(kind.__name__ in ("PySparkException", "Py4JError") for kind in type(error).__mro__)
+    return brief(error) if spoken else f"{type(error).__name__}: {brief(error)}"
+
+
+def _committed(query: Any) -> int:
+    progress = query._jsq.lastProgress()
+    return -1 if progress is None else int(progress.batchId())

@@ -1,0 +1,340 @@
+"""Stream run: what an open SparkStreamSpout does: starts the query, emits its batches, looks after it, ends it.
+
+    (no query) ─ start ─► waiting ─ a batch comes ─► emitting its chunks ─ fetched ─► waiting … all acked: Spark goes on
+        ▲                    │ every LOOK_S: how is the query?      │ fetching broke: again, from the beginning
+        └── raise: backoff ──┴──────── it has ended ────────────────┘
+
+1. All of it runs in `next_tuple`, but for verdicts: a batch that is complete goes back to Spark at once, also while the
+   topology drains.
+2. No call of Spark's is made in the event loop. One that is given up goes on in its thread; what it makes is undone.
+3. While the topology is deactivated no batch is begun, and no chunk emitted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+
+from ...runtime import AiostormError
+from ...topology import Failure, Progress, SpoutCollector
+from ..batch.loads import Piece
+from ..calls import SparkCalls
+from ..errors import SparkLostError, SparkSourceError
+from ..jvm_watch import JvmWatch
+from ..sessions import brief, is_users
+from .batches import BatchState, HeldBatch, StreamBatches
+from .chunks import StreamChunks
+from .hand import Delivery, Hand
+from .query import Life, Look, QuerySpec, StreamQuery
+from .session import StreamSession
+
+log = logging.getLogger("aiostorm.spark")
+
+LOOK_S: Final = 0.5
+"""How long a query that has ended may go unnoticed."""
+
+ANSWER_S: Final = 60.0
+"""A JVM that does not answer for so long counts as dead."""
+
+COMMIT_S: Final = 3.0
+"""How long the end waits for Spark to commit what was acked."""
+
+
+class StreamRun:
+    """Of one open spout."""
+
+    def __init__(
+        self,
+        spec: QuerySpec,
+        session: Any,
+        collector: SpoutCollector,
+        *,
+        chunk_rows: int,
+        ahead: int,
+        max_attempts: int,
+    ) -> None:
+        self._spec = spec
+        self._collector = collector
+        self._calls = SparkCalls(ahead + 2, name=f"spark-{spec.name}")
+        self._watch = JvmWatch(self._calls.name)
+        self._fetch = StreamChunks(self._calls, self._watch, spec.title, chunk_rows=chunk_rows, ahead=ahead)
+        self._session = StreamSession(spec.source, session)
+        self._batches = StreamBatches(spec.name, max_attempts)
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self._active = False
+        self._over = False
+        self._query: StreamQuery | None = None
+        self._brought: Delivery | None = None  # by Spark, not begun
+        self._held: Delivery | None = None  # begun, not settled
+        self._dataframe: Any = None
+        self._chunks: AsyncGenerator[Piece, None] | None = None
+        self._chunk: Piece | None = None  # fetched, not emitted: the topology was deactivated
+        self._last_done = -1
+
+    # -- what the spout is asked -------------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """See that there is a session: whoever submits the topology hears what is missing."""
+        await self._watch.during(self._calls.begin(self._session.get))
+
+    async def next_tuple(self) -> None:
+        """Emit the next chunk, when there is one. Returns without when the query has ended, or the topology is held."""
+        while self._active and not self._over:
+            if self._query is None:
+                await self._start()
+            elif self._chunks is not None:
+                if await self._emit_next(self._chunks):
+                    return
+            elif self._brought is not None:
+                self._begin_batch(self._brought)
+            else:
+                await self._wait()
+
+    def set_active(self, active: bool) -> None:
+        """Held, or not: a batch that comes meanwhile waits, and Spark with it."""
+        self._active = active
+        self._news.set()
+
+    def acked(self, batch_id: int, partition: int, chunk: int) -> None:
+        """A message is complete."""
+        batch = self._batches.of(batch_id)
+        if batch is not None:
+            batch.acked(partition, chunk)
+            self._settle(batch)
+
+    def failed(self, batch_id: int, partition: int, chunk: int, failure: Failure) -> None:
+        """A message has failed as often as it may."""
+        batch = self._batches.of(batch_id)
+        if batch is not None:
+            batch.failed(partition, chunk, _told(failure))
+            self._settle(batch)
+
+    def progress(self) -> Progress:
+        """Batches that are done, of those that were brought."""
+        done = self._batches.done
+        return Progress(
+            done, done + (self._held is not None or self._brought is not None), "batches", self._batches.rows
+        )
+
+    def result(self) -> dict[str, Any]:
+        """For people, at the end."""
+        return {"batches": self._batches.done, "rows": self._batches.rows, "last_batch": self._last_done}
+
+    async def end(self) -> None:
+        """Stop the query and let go of the session. Whoever waits in a callback is sent away at once."""
+        self._over = True
+        batch = self._batches.current
+        if batch is not None:
+            batch.abandon("the topology has ended")
+            self._settle(batch)
+        try:
+            await self._drop_chunks()
+            await self._committed()
+        finally:
+            query, self._query = self._query, None
+            try:
+                await self._calls.run(self._end_all, query)  # goes on in its thread, whatever becomes of us
+            finally:
+                self._calls.close()
+                self._watch.close()
+
+    # -- the query ---------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        self._query = query = StreamQuery(self._spec, self._session.get, Hand(self._loop, self._take))
+        try:
+            await self._watch.during(self._calls.begin(query.start))
+        except AiostormError as error:
+            self._query = None
+            raise self._gave_up(error) from None
+
+    def _take(self, delivery: Delivery) -> None:
+        """Spark brings a batch."""
+        if self._over:
+            delivery.fail("the topology has ended")
+            return
+        self._brought = delivery
+        self._news.set()
+
+    async def _wait(self) -> None:
+        """Until a batch comes, or something has happened to the query."""
+        self._news.clear()
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self._news.wait()
+        except TimeoutError:
+            await self._look()
+
+    async def _look(self) -> None:
+        """See how the query is; raises if it has ended and should not have."""
+        if self._query is None:
+            return
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                look = await self._calls.run(self._query.look)
+        except TimeoutError:
+            await self._query_is_gone(Look(Life.LOST, f"Spark has not answered for {ANSWER_S:g} s"), answers=False)
+            return
+        if look.life is Life.RUNNING:
+            return
+        held = self._batches.current
+        if look.life is Life.ENDED and self._spec.ends and (held is None or held.state is BatchState.ACKED):
+            log.info("%s has ended: %d batches, %d rows", self._spec.name, self._batches.done, self._batches.rows)
+            self._over = True
+            self._collector.finish()
+            return
+        await self._query_is_gone(look)
+
+    async def _query_is_gone(self, look: Look, *, answers: bool = True) -> None:
+        """What is left of it is removed, and next_tuple raises. A JVM that does not answer is asked nothing more."""
+        why = look.why or "somebody else has stopped it"
+        batch, query = self._batches.current, self._query
+        if batch is not None:
+            if batch.state is BatchState.FAILED:
+                why = batch.why
+            batch.abandon(why)
+            self._settle(batch)
+        self._query = self._brought = None
+        await self._drop_chunks()
+        answers = answers or self._session.kill()
+        if query is not None and answers:
+            await self._calls.run(query.stop, why)
+        kind = SparkSourceError if look.life is Life.FAILED else SparkLostError
+        error = kind(f"the query of {self._spec.name!r} has ended: {why}")
+        error.final = not answers  # else it goes on from the checkpoint
+        raise self._gave_up(error)
+
+    def _gave_up(self, error: AiostormError) -> AiostormError:
+        """The error to raise: the last one, if it has failed too often."""
+        if not error.final and self._batches.query_failed():
+            error = type(error)(f"{error} (so often in a row, without a batch done, that it is given up)")
+            error.final = True
+        return error
+
+    # -- a batch -----------------------------------------------------------------------------------------------------
+
+    def _begin_batch(self, delivery: Delivery) -> None:
+        self._brought = None
+        try:
+            batch = self._batches.begin(delivery.batch_id)
+        except SparkSourceError as error:
+            delivery.fail(str(error))
+            raise
+        self._held, self._dataframe = delivery, delivery.dataframe
+        self._begin_pass(batch)
+
+    def _begin_pass(self, batch: HeldBatch) -> None:
+        batch.begin_pass()
+        self._chunks = self._fetch.of(self._dataframe)
+
+    async def _emit_next(self, chunks: AsyncGenerator[Piece, None]) -> bool:
+        """The next chunk of the batch, or what becomes of it instead. True: emitted."""
+        batch = self._batches.current
+        if batch is None or batch.settled:
+            await self._drop_chunks()
+            return False
+        try:
+            chunk = self._chunk or await anext(chunks, None)
+        except SparkSourceError as error:
+            batch.broken(str(error))
+            self._settle(batch)
+            await self._drop_chunks()
+            raise
+        except Exception as error:
+            await self._drop_chunks()
+            await self._look()  # raises, if Spark has gone
+            why, users = await self._calls.run(_judged, error)
+            if users:  # so it would be each time
+                batch.broken(why)
+                self._settle(batch)
+                raise SparkSourceError(f"batch {batch.batch_id} of {self._spec.name!r}: {why}") from None
+            if batch.pass_failed(why):
+                log.warning("%s: batch %d is fetched again: %s", self._spec.name, batch.batch_id, why)
+                self._begin_pass(batch)
+            self._settle(batch)
+            return False
+        self._chunk = None
+        if self._batches.of(batch.batch_id) is not batch:  # it has ended meanwhile
+            return False
+        if not self._active:
+            self._chunk = chunk
+            return False
+        try:
+            if chunk is None:
+                batch.end_pass()
+            elif batch.offer(chunk.partition, chunk.number, chunk.digest, chunk.rows):
+                self._emit(batch.batch_id, chunk)
+                return True
+        except SparkSourceError as error:
+            batch.broken(str(error))
+            await self._drop_chunks()
+            raise
+        finally:
+            self._settle(batch)
+        if chunk is None:
+            await self._drop_chunks()
+        return False
+
+    def _emit(self, batch_id: int, chunk: Piece) -> None:
+        metadata = {
+            b"aiostorm.chunk": f"{self._spec.name}/b{batch_id}/{chunk.partition}/{chunk.number}".encode(),
+            b"aiostorm.batch": str(batch_id).encode(),
+        }
+        batch = chunk.batch.replace_schema_metadata({**(chunk.batch.schema.metadata or {}), **metadata})
+        self._collector.emit_arrow(batch, (batch_id, chunk.partition, chunk.number))
+
+    def _settle(self, batch: HeldBatch) -> None:
+        """Tell Spark, if the batch has ended."""
+        held = self._held
+        if held is None or not batch.settled or batch is not self._batches.current:
+            return
+        self._held = self._dataframe = None
+        if batch.state is BatchState.ACKED:
+            self._batches.count(batch)
+            self._last_done = batch.batch_id
+            held.done()
+        else:
+            held.fail(batch.why)
+        self._news.set()
+
+    async def _drop_chunks(self) -> None:
+        chunks, self._chunks, self._chunk = self._chunks, None, None
+        if chunks is not None:
+            await chunks.aclose()
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    async def _committed(self) -> None:
+        """What was acked a moment ago should not come again because the query was stopped before it was committed."""
+        query = self._query
+        brought_next = self._brought is not None and self._brought.batch_id > self._last_done
+        if query is None or self._last_done < 0 or brought_next:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(COMMIT_S):
+                while True:
+                    look = await self._calls.run(query.look)
+                    if look.life is not Life.RUNNING or look.committed >= self._last_done:
+                        return
+                    await asyncio.sleep(0.02)
+
+    def _end_all(self, query: StreamQuery | None) -> None:
+        if query is not None:
+            query.stop("the topology has ended")
+        self._session.release()
+
+
+def _judged(error: Exception) -> tuple[str, bool]:
+    """What it says, and whether it is the user's code or a row that fails. Blocks: it is asked of the JVM."""
+    why = brief(error)
+    return why, is_users(error, why)
+
+
+def _told(failure: Failure) -> str:
+    what = "it was not processed in time" if failure.reason == "timeout" else (failure.error or failure.reason)
+    where = f" in {failure.component}" if failure.component else ""
+    return f"{what}{where}, after {failure.attempts} attempts"

@@ -1,0 +1,52 @@
+"""Stream session: where a streaming query's SparkSession comes from, and whether there can be a new one. Blocking."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..errors import SparkLostError
+from ..sessions import alive, sessions
+
+
+class StreamSession:
+    """Of one spout. `source`: its streaming DataFrame, or the function that makes one."""
+
+    def __init__(self, source: Any, session: Any) -> None:
+        self._given: Any = None
+        self._what = ""
+        if not callable(source):
+            self._given, self._what = source.sparkSession, "source"
+        elif hasattr(session, "sparkContext"):
+            self._given, self._what = session, "session"
+        self._lease = None if self._given is not None else sessions.lease(session)
+        self._lock = threading.Lock()
+        self._released = False
+
+    def get(self) -> Any:
+        """The session; made, or made anew, if it is ours to make. SparkLostError if it has ended and was given."""
+        with self._lock:
+            if self._released:
+                raise SparkLostError("the topology has ended")
+            if self._lease is not None:
+                return self._lease.get()
+        if not alive(self._given):
+            thing = "a DataFrame" if self._what == "source" else "a session"
+            error = SparkLostError(
+                f"the Spark session was stopped, or its JVM has died, and {thing} cannot be made anew: give a function "
+                f"as {self._what}= (it is called again), and the query goes on from its checkpoint"
+            )
+            error.final = True
+            raise error
+        return self._given
+
+    def kill(self) -> bool:
+        """It does not answer. False: it was given, and is not ours to end. Does not block."""
+        return self._given is None and sessions.kill()
+
+    def release(self) -> None:
+        """No longer needed: a session that is ours ends with the last who has it."""
+        with self._lock:
+            self._released = True
+            if self._lease is not None:
+                self._lease.release()

@@ -1,0 +1,185 @@
+"""SparkStreamSpout: a streaming query of Spark's as a source of columns. A micro-batch is committed when it is acked.
+
+    Spark: batch n ─► hand waits ─► next_tuple: fetch, emit chunk after chunk ─► acks … all ─► hand returns ─► batch n+1
+                                        │ fetching broke: once more           └ a chunk failed for good ─► hand raises:
+                                        └ …                                     the query fails, and is started again
+
+1. At least once: Spark commits a batch after every tree of it is acked. After a crash it brings the same batch again,
+   with the same id and the same chunks: a message's id is (batch id, partition, chunk), and travels with the columns.
+2. A chunk that fails is emitted again by the framework, `max_batch_attempts` times in all; then the batch has failed.
+3. A query that fails, or whose JVM dies, or that somebody stops, is started again from its checkpoint, with backoff.
+   After `MAX_FAILURES` in a row without a batch done, and for what a restart does not mend, the topology fails.
+4. One query, so one task.
+5. The end: who waits in Spark's callback is sent away; a batch that is not acked by then comes again at the next start.
+
+From: Spark's foreachBatch; Storm's Trident (batches with transaction ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from ...topology import DEFAULT_STREAM, Failure, Fields, Progress, Spout, SpoutCollector, TimeRole, TopologyContext
+from ..errors import SparkSourceError
+from .query import QuerySpec
+from .run import StreamRun
+
+
+class SparkStreamSpout(Spout):
+    """A Structured Streaming query as a spout: `SparkStreamSpout(lambda spark: …, "/data/checkpoint", fields=[…])`.
+
+    `source`: a streaming DataFrame, or a function that makes one, called with the SparkSession if it takes an argument
+    (in a thread, and again after each failure); a function needs `fields`, the names of the columns. `checkpoint`: a
+    folder of this query's own, on any file system that Spark knows. `name`: in ids of chunks (the component's id).
+    `session`: a SparkSession, a function that makes one, or settings for one; without it the one of this process, or a
+    local one. `trigger`: as of `DataStreamWriter.trigger`: {"processingTime": "1 second"}, {"availableNow": True}; with
+    the latter the spout finishes. `output_mode`: as of `DataStreamWriter.outputMode`. `chunk_rows`: rows of a message,
+    at most; `ahead`: groups of partitions that are computed at once; `max_pending`: chunks that may be under way.
+    `max_batch_attempts`: how often a chunk is emitted, and a batch's data fetched, before the batch has failed.
+    `lossy_windows`: incremental windows behind it may lose what they hold when the process ends (Spark has committed
+    it); without it such a topology is refused.
+    """
+
+    on_driver = True
+
+    def __init__(
+        self,
+        source: Any,
+        checkpoint: str,
+        *,
+        fields: Sequence[str] | str | None = None,
+        name: str | None = None,
+        session: Any = None,
+        trigger: Mapping[str, Any] | None = None,
+        output_mode: str | None = None,
+        chunk_rows: int = 10_000,
+        ahead: int = 2,
+        max_pending: int = 8,
+        max_batch_attempts: int = 3,
+        lossy_windows: bool = False,
+    ) -> None:
+        for what, value in (
+            ("chunk_rows", chunk_rows),
+            ("ahead", ahead),
+            ("max_pending", max_pending),
+            ("max_batch_attempts", max_batch_attempts),
+        ):
+            if value < 1:
+                raise ValueError(f"{what} is 1 or more, not {value}")
+        if not checkpoint or not isinstance(checkpoint, str):
+            raise ValueError(f"checkpoint is the folder where Spark keeps how far the query is, not {checkpoint!r}")
+        if trigger is not None and not isinstance(trigger, Mapping):
+            raise ValueError(f'trigger is a mapping, as {{"processingTime": "10 seconds"}}, not {trigger!r}')
+        if not callable(source):
+            if not hasattr(source, "isStreaming"):
+                raise TypeError(f"source is a streaming DataFrame or a function that makes one, not {source!r:.200}")
+            if session is not None:
+                raise ValueError("a DataFrame has its session already: leave session= out, or make source a function")
+            fields = source.columns if fields is None else fields
+        if fields is None:
+            raise ValueError("name the columns of the stream: fields=['word', 'count'] (a function is called later)")
+        names = Fields(*((fields,) if isinstance(fields, str) else fields))
+        self._fields = names.names
+        # Declared per class elsewhere; here each spout has its own.
+        self.outputs = {DEFAULT_STREAM: names}  # type: ignore[misc]
+        self.config = {"max_spout_pending": max_pending, "max_retries": max_batch_attempts - 1}  # type: ignore[misc]
+        self._source = source
+        self._session = session
+        self._name = name
+        self._checkpoint = checkpoint
+        self._trigger = dict(trigger or {})
+        self._output_mode = output_mode
+        self._chunk_rows = chunk_rows
+        self._ahead = ahead
+        self._max_attempts = max_batch_attempts
+        self._resumes = "" if lossy_windows else "a checkpoint"
+        self._run: StreamRun | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """For one task. What it was given is shared: a DataFrame has one session."""
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    @property
+    def spark_session(self) -> Any:
+        """Settings of the session that it needs, or what gives it one."""
+        return self._session
+
+    @property
+    def time_role(self) -> TimeRole:
+        """See Component."""
+        return TimeRole(tells=self.watermarks, resumes=self._resumes)
+
+    async def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
+        """See Spout."""
+        if context.parallelism > 1:
+            raise SparkSourceError(
+                f"{context.component!r} has parallelism {context.parallelism}: a streaming query has one task, since "
+                "Spark brings one batch at a time. Give the bolts behind it more tasks, or use a second query"
+            )
+        name = self._name or context.component
+        spec = QuerySpec(
+            name,
+            f"{context.topology}/{context.component}",
+            self._source,
+            self._fields,
+            self._checkpoint,
+            self._trigger,
+            self._output_mode,
+        )
+        self._run = StreamRun(
+            spec,
+            self._session,
+            collector,
+            chunk_rows=self._chunk_rows,
+            ahead=self._ahead,
+            max_attempts=self._max_attempts,
+        )
+        try:
+            await self._run.begin()
+        except BaseException:
+            await self._run.end()
+            raise
+
+    async def next_tuple(self) -> None:
+        """See Spout."""
+        await self._opened.next_tuple()
+
+    def ack(self, message_id: Any) -> None:
+        """See Spout."""
+        batch_id, partition, chunk = message_id
+        self._opened.acked(batch_id, partition, chunk)
+
+    def fail(self, message_id: Any, failure: Failure) -> None:
+        """See Spout."""
+        batch_id, partition, chunk = message_id
+        self._opened.failed(batch_id, partition, chunk, failure)
+
+    def activate(self) -> None:
+        """See Spout."""
+        self._opened.set_active(True)
+
+    def deactivate(self) -> None:
+        """See Spout."""
+        self._opened.set_active(False)
+
+    async def close(self) -> None:
+        """See Spout."""
+        if self._run is not None:
+            await self._run.end()
+
+    def progress(self) -> Progress | None:
+        """See Component."""
+        return None if self._run is None else self._run.progress()
+
+    def result(self) -> dict[str, Any] | None:
+        """How far it is: batches and rows that were acked, the last batch's id."""
+        return None if self._run is None else self._run.result()
+
+    @property
+    def _opened(self) -> StreamRun:
+        if self._run is None:
+            raise RuntimeError("the spout is not open")
+        return self._run

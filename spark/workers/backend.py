@@ -1,0 +1,315 @@
+"""Spark workers: the workers of topologies run in Spark tasks, one in each slot.
+
+    async with LocalCluster(site=SparkWorkers(spark, slots=4)) as cluster:
+        running = await cluster.submit("word-count", "examples.word_count:topology")
+
+    driver: parent ═ link ═ worker-1 in a slot on an executor        tuples go from worker to worker
+              │    ═ link ═ worker-2 in a slot on another
+              ╰─ driver-1, in the parent's process: the tasks of components with `on_driver = True`
+
+1. Spark does what a node daemon would: placement, resources, isolation. The parent decides about every start.
+2. Executors of this machine (local masters, a standalone master on loopback): nothing can be reached from outside; the
+   token is in a file that is ours alone (0600), and its path is what is told.
+3. Executors of other machines: TLS and a token, from a directory that `aiostorm certs node` has made, in the same place
+   on every machine. Without them nothing starts. No secret goes into a closure, a setting or an event log.
+4. A slot holds its cores as long as its worker lives. What is left is for other jobs of the session.
+5. Code: the driver's `sys.path` on this machine; on others what is installed there, `py_files`, and aiostorm (`ship`).
+6. A session that is made from settings or by a function is made anew when its JVM has died; one that is given is not.
+
+From: Storm on YARN and Mesos, where the supervisor is a task; Spark's own executors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ...cluster import DRIVER, PARENT, LifeTimings, ProcessSite
+from ...runtime import Child, ChildLine, Spawner
+from ...transport import Credentials, ExposedError, Network, Node, Security
+from ..calls import SparkCalls
+from ..errors import SparkUnavailableError, SparkWorkersError
+from ..sessions import SessionSource, sessions
+from ..slot_room import is_here, room_for
+from .beside import BesideSpawner
+from .code import zip_package
+from .jobs import SlotJobs
+from .order import ANY_HOST, SlotOrder
+from .slot import version
+from .spawner import SlotSpawner
+
+log = logging.getLogger("aiostorm.spark")
+
+START_LIMIT_S: Final = 120.0
+"""So long a worker has from the moment when it is wanted to its first word: a core must be free, Python must start."""
+
+END_S: Final = 15.0
+"""So long the session has to end."""
+
+GIVEN_UP_S: Final = 0.5
+"""The same of one that is still being made."""
+
+
+class SparkWorkers:
+    """A Site: `LocalCluster(site=SparkWorkers(spark, slots=n))`.
+
+    `spark`: a SparkSession, settings of one, or a function that makes one. `slots`: how many workers each topology has.
+
+    For executors of other machines: `listen` (HOST:PORT, where they reach this process) and `credentials`, a directory
+    of `aiostorm certs node`, in the same place on every machine. `host`: the name by which others reach an executor's
+    machine, if its own will not do. `insecure`: without them, in a private network.
+
+    `py_files`: modules and zips for the executors. `ship`: bring aiostorm itself. `start_limit_s`: a worker that is not
+    there so long after it was wanted is an error. `arguments`: more for `aiostorm worker`.
+    """
+
+    def __init__(
+        self,
+        spark: Any = None,
+        slots: int = 1,
+        *,
+        listen: str = "",
+        credentials: str = "",
+        insecure: bool = False,
+        host: str = "",
+        py_files: Iterable[str] = (),
+        ship: bool = False,
+        start_limit_s: float = START_LIMIT_S,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        if slots < 1:
+            raise ValueError(f"slots is 1 or more, not {slots}")
+        self._slots = slots
+        self._listen = listen
+        self._credentials = credentials
+        self._insecure = insecure
+        self._host = host
+        self._py_files = [str(Path(file).absolute()) for file in py_files]
+        self._ship = ship
+        self._start_limit_s = start_limit_s
+        self._arguments = tuple(arguments)
+        self._lease = sessions.lease(_source(spark))
+        self._calls = SparkCalls(name="spark-workers")
+        self._jobs = SlotJobs(self._lease)
+        self._began = False
+        self._known = spark.get("spark.master", "") if isinstance(spark, Mapping) else ""
+        self._here = True
+        self._security = Security()
+        self._home: ProcessSite
+        self._stack = contextlib.AsyncExitStack()
+        self._lives: dict[str, int] = {}
+
+    is_here = staticmethod(is_here)
+
+    @property
+    def workers(self) -> int:
+        """See Site."""
+        return self._slots
+
+    @property
+    def timings(self) -> LifeTimings:
+        """See Site. An executor may have to be started first."""
+        return LifeTimings(start_limit_s=self._start_limit_s)
+
+    @property
+    def is_apart(self) -> bool:
+        """See Site."""
+        return True
+
+    @property
+    def network(self) -> Network:
+        """See Site."""
+        return self._home.network
+
+    @property
+    def address(self) -> str:
+        """See Site."""
+        return self._home.address
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """See Site. Other machines have other paths."""
+        return sys.path if self._here else ()
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        """See Site. What is secret each kind of worker has from elsewhere."""
+        return self._arguments
+
+    @property
+    def secret(self) -> bytes:
+        """See Site."""
+        return b""
+
+    def listen(self, worker: str, before: str) -> str:
+        """See Site. In its next life it may be on another machine."""
+        if not self._here:
+            # A worker beside the parent is dialled by nobody (it dials), so it needs no address of this machine.
+            return "127.0.0.1:0" if worker.startswith(f"{DRIVER}-") else f"{ANY_HOST}:0"
+        self._lives[worker] = self._lives.get(worker, 0) + 1
+        return self._home.listen(f"{worker}.{self._lives[worker]}", "")
+
+    def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
+        """See Site."""
+        slots = SlotSpawner(self._jobs, self._calls, self._order, self._room_text, on_line, node)
+        return _Spawner(slots, BesideSpawner(self._security, node))
+
+    async def __aenter__(self) -> Self:
+        if self._known:
+            self._check_exposed(self._known)  # before anything starts
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._release)
+            await self._calls.run(self._begin)
+            self._began = True
+            if self._here:
+                self._security = Security(Credentials.new("spark"))
+                self._home = ProcessSite("", self._security.credentials)
+            else:
+                self._security = self._check_exposed("")
+                security = self._security
+                self._home = ProcessSite(self._listen, security.credentials, security.tls, insecure=security.insecure)
+            await stack.enter_async_context(self._home)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, traceback)
+
+    def abandon(self) -> None:
+        """The process ends now: remove what would stay. Spark's JVM ends when its standard input does."""
+        if hasattr(self, "_home"):
+            self._home.abandon()
+
+    # -- in a thread -------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Make the session, and see whether it will do."""
+        session = self._lease.get()
+        try:
+            context = session.sparkContext
+        except Exception as error:
+            raise SparkUnavailableError(
+                "workers on executors need a Spark session in this process; over Spark Connect there is none: give the "
+                "address of the master itself"
+            ) from error
+        self._here = is_here(context.master)
+        if not self._here:
+            self._check_exposed(context.master)
+        conf = context.getConf()
+        found = room_for(self._slots, context.master, context.defaultParallelism, conf.get)
+        for warning in found.warnings:
+            log.warning("%s", warning)
+        if found.problems:
+            raise SparkWorkersError("; ".join(found.problems))
+        for file in self._py_files:
+            if not Path(file).is_file():
+                raise SparkWorkersError(f"there is no file {file} to give to the executors (py_files)")
+            context.addPyFile(file)
+        if self._ship:
+            context.addPyFile(str(zip_package(Path(context._temp_dir))))
+        log.info("Spark %s on %s: %d slots", context.version, context.master, self._slots)
+
+    def _room_text(self) -> str:
+        """What Spark has now, and what to change."""
+        context = self._lease.get().sparkContext
+        store = context._jsc.sc().statusStore().executorList(True)
+        executors = [store.apply(i) for i in range(store.size())]
+        if not context.master.startswith("local[") and context.master != "local":
+            executors = [executor for executor in executors if executor.id() != "driver"]
+        cores = sum(executor.totalCores() for executor in executors)
+        busy = sum(executor.activeTasks() for executor in executors)
+        return (
+            f"Spark has {len(executors)} executors with {cores} cores, {busy} of them busy, and {self._slots} slots "
+            "are wanted; give it more (spark.executor.instances, spark.cores.max, machines), or ask for fewer slots"
+        )
+
+    async def _release(self) -> None:
+        try:
+            async with asyncio.timeout(END_S if self._began else GIVEN_UP_S):
+                await self._calls.run(self._lease.release)
+        except TimeoutError:
+            log.warning("the Spark session has not ended in time: it is left to the end of this process")
+        finally:
+            self._calls.close()
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _check_exposed(self, master: str) -> Security:
+        """What is needed for executors of other machines. ExposedError, or the error of the files."""
+        if master and is_here(master):
+            return Security()
+        what = f"the executors of {master or 'this Spark'} may be on other machines"
+        if not self._listen:
+            raise ExposedError(f"{what}: say where they reach this process, listen=HOST:PORT (--listen)")
+        if self._credentials:
+            found = Security.from_directory(self._credentials)
+            return Security(found.credentials, found.tls, self._insecure)
+        if self._insecure:
+            return Security(insecure=True)
+        raise ExposedError(
+            f"{what}: they need TLS and a token. Give credentials=DIR (--credentials), a directory that `aiostorm "
+            "certs node` has made, in the same place on every machine (or insecure, if the network keeps strangers out)"
+        )
+
+    def _order(self, slot: str, worker: str, words: Sequence[str]) -> SlotOrder:
+        credentials = self._token_file() if self._here else self._credentials
+        parent = words[words.index("--connect") + 1]
+        return SlotOrder(
+            slot,
+            worker,
+            parent,
+            PARENT,
+            tuple(words),
+            version(),
+            credentials=credentials,
+            is_file=self._here,
+            insecure=self._security.insecure,
+            host=self._host,
+            folder=os.getcwd() if self._here else "",
+        )
+
+    def _token_file(self) -> str:
+        """A file with the token, which this user alone may read."""
+        file = self._home.folder / "credentials"
+        if not file.exists():
+            file.touch(0o600)
+            assert self._security.credentials is not None  # noqa: S101 - made when the site was entered
+            file.write_bytes(self._security.credentials.to_bytes())
+        return str(file)
+
+
+class _Spawner:
+    """Of both kinds."""
+
+    def __init__(self, slots: SlotSpawner, beside: BesideSpawner) -> None:
+        self._slots = slots
+        self._beside = beside
+
+    async def spawn(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> Child:
+        """See Spawner."""
+        spawner: Spawner = self._beside if name.startswith(f"{DRIVER}-") else self._slots
+        return await spawner.spawn(name, arguments, environment=environment, stdin=stdin)
+
+
+def _source(spark: Any) -> SessionSource:
+    """A session that is given is one that a function returns."""
+    if hasattr(spark, "createDataFrame"):
+        return lambda: spark
+    source: SessionSource = spark
+    return source

@@ -1,0 +1,97 @@
+"""Beside the parent: a worker in the parent's own process and event loop, for what needs the parent's Spark session.
+
+1. It is the program of every worker (`cluster.work`), with a link to the parent as every worker has.
+2. A Spark session cannot be handed to another process, and a second one would need cores of its own: so it is not a
+   process of its own.
+3. Killed, its tasks are cancelled; code that holds the event loop holds the parent, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ...cluster import CHILD_LEASE_S, PARENT, WORKER, WorkerOptions, work
+from ...runtime import Child
+from ...transport import Node, Security, open_network
+
+log = logging.getLogger("aiostorm.worker")
+
+KILLED: Final = -9
+BROKEN: Final = 1
+
+
+class BesideSpawner:
+    """A Spawner of workers in this process. `node` is the parent's: its system guards them."""
+
+    def __init__(self, security: Security, node: Node) -> None:
+        self._security = security
+        self._node = node
+
+    async def spawn(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> Child:
+        """Start one (see Spawner). Of its words only where it dials and listens, and for what, are of interest here."""
+        if environment is not None or stdin:
+            raise ValueError("a worker beside the parent has the parent's environment, and no standard input")
+        after = dict(itertools.pairwise(arguments))
+        options = WorkerOptions(
+            name,
+            after["--connect"],
+            after["--listen"],
+            os.getpid(),
+            platform.node(),
+            CHILD_LEASE_S,
+            targets=(after["--target"],),
+        )
+        child = _BesideChild(name, options, self._security)
+        child.task = self._node.system.guard(child.live(), name=f"{name} beside the parent")
+        return child
+
+
+class _BesideChild:
+    """A Child that is an asyncio task."""
+
+    def __init__(self, name: str, options: WorkerOptions, security: Security) -> None:
+        self.name = name
+        self.pid = options.pid
+        self.task: asyncio.Task[None] | None = None
+        self._options = options
+        self._security = security
+        self._leave = asyncio.Event()
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def live(self) -> None:
+        """Be that worker to the end."""
+        code = KILLED
+        try:
+            async with open_network(self.name, self._security, role=WORKER, roles=(PARENT, WORKER)) as network:
+                code = await work(self._options, network, self._leave)
+        except Exception:
+            log.exception("%s has failed", self.name)
+            code = BROKEN
+        finally:
+            self._ended.set_result(code)
+
+    async def wait(self) -> int:
+        """See Child."""
+        return await asyncio.shield(self._ended)
+
+    def terminate(self) -> None:
+        """See Child."""
+        self._leave.set()
+
+    def kill(self) -> None:
+        """See Child."""
+        if self.task is not None:
+            self.task.cancel()

@@ -1,0 +1,120 @@
+"""Slot jobs: one ordinary Spark job of one task for each life of a worker, in a job group and a thread of its own.
+
+    start ─► thread: session ─► setJobGroup ─► a job of one task: the slot … ─► on_end(outcome), in the event loop
+    cancel ─► cancelJobGroupAndFutureJobs: also of a job that its thread has not begun yet
+
+1. Not a job of n tasks, and no barrier: one worker's end is no other's business.
+2. What goes into the task is a function by value (it has no name that could be imported) and plain values. It says
+   itself what is wrong when the executor has no aiostorm, or another one.
+3. A task's second attempt returns at once: Spark's retry would be a worker that nobody has asked for. So the first one
+   raises nothing: what goes wrong in it is its result.
+4. The thread is no reason for the process to stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...runtime import AiostormError
+from ..errors import SparkLostError
+from ..needs import version
+from ..sessions import SessionLease, alive, brief
+
+log = logging.getLogger("aiostorm.spark")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOutcome:
+    """How a job has ended. `code`: the worker's exit code. `why`: what else has ended it.
+
+    `final`: another job would end the same way.
+    """
+
+    code: int
+    why: str = ""
+    final: AiostormError | None = None
+
+
+class SlotJobs:
+    """Starts and cancels them; the session is its lease's."""
+
+    def __init__(self, lease: SessionLease) -> None:
+        self._lease = lease
+        self._session: Any = None
+        self._cancelled: set[str] = set()
+
+    def start(
+        self, group: str, description: str, order: Mapping[str, Any], on_end: Callable[[SlotOutcome], None]
+    ) -> None:
+        """Start one. Does not block; `on_end` is called in the event loop."""
+        loop = asyncio.get_running_loop()
+
+        def run() -> None:
+            outcome = self._run(group, description, order)
+            with contextlib.suppress(RuntimeError):  # the loop has been closed: nobody waits
+                loop.call_soon_threadsafe(on_end, outcome)
+
+        threading.Thread(target=run, name=group, daemon=True).start()
+
+    def cancel(self, group: str) -> None:
+        """End the jobs of that group, and those that its thread may still start. Blocking."""
+        self._cancelled.add(group)
+        if self._session is not None:
+            context = self._session.sparkContext._jsc.sc()
+            # Spark 3.5 has no such call: there a job that begins later is ended by its slot, which is not wanted.
+            (context.cancelJobGroupAndFutureJobs if version() >= (4, 0) else context.cancelJobGroup)(group)
+
+    def _run(self, group: str, description: str, order: Mapping[str, Any]) -> SlotOutcome:
+        """Blocking, as long as the worker lives."""
+        try:
+            session = self._session = self._lease.get()
+            if group in self._cancelled:
+                return SlotOutcome(1, "it was cancelled")
+            if not alive(session):
+                raise SparkLostError(
+                    "the Spark session has ended: give SparkWorkers settings or a function, and it makes another"
+                )
+            context = session.sparkContext
+            context.setJobGroup(group, description, interruptOnCancel=True)
+            [text] = context.parallelize([0], 1).mapPartitions(_task(dict(order), f"{__package__}.slot")).collect()
+        except AiostormError as error:
+            return SlotOutcome(1, str(error), error)
+        except BaseException as error:
+            log.debug("%s has ended", group, exc_info=True)
+            return SlotOutcome(1, "it was cancelled" if group in self._cancelled else brief(error))
+        finally:
+            self._cancelled.discard(group)
+        told = json.loads(text)
+        return SlotOutcome(told["code"], told["why"])
+
+
+def _task(order: dict[str, Any], module: str) -> Callable[[Iterator[Any]], Iterator[str]]:
+    """What runs in the task. It is sent by value, since it is defined within a function; it names nothing of ours."""
+
+    def slot(rows: Iterator[Any]) -> Iterator[str]:
+        import importlib
+        import json
+
+        for _ in rows:  # a Python worker that has not read its input is not used again, and the next one loads all anew
+            pass
+        context = importlib.import_module("pyspark").TaskContext.get()
+        if context is not None and context.attemptNumber() > 0:
+            return iter([json.dumps({"code": 1, "why": "the task was lost: its executor or its Python has died"})])
+        # Not raised: Spark would try again, and its second attempt would hide the first one's error.
+        try:
+            told = importlib.import_module(module).run_slot(order)
+        except ImportError as error:
+            why = f"an executor cannot import {module} ({error}): install aiostorm {order['version']} there"
+            told = {"code": 1, "why": f"{why}, or let SparkWorkers(ship=True) bring it"}
+        except Exception as error:
+            told = {"code": 1, "why": f"{type(error).__name__}: {error}"}
+        return iter([json.dumps(told)])
+
+    return slot

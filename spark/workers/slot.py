@@ -1,0 +1,253 @@
+"""Slot: a Spark task that has one worker, for as long as that lives. What runs in the task is this program.
+
+    job of one task ─► Python worker of Spark: this ─► child: `aiostorm worker …`, as everywhere
+         ▲ ends with it    │ ═ link ═ parent: lines, pulses, its end; terminate, kill
+         │                 ╰── looks every TICK_S: does Spark's daemon live? is the parent there?
+
+1. The worker is a child process, and not this one: it has signals, a process group and modules of its own, and none are
+   left for whoever Spark gives this process next. It dies with this one (lifeline), however that ends: Spark cancels a
+   task by SIGKILL.
+2. The slot has a link of its own to the parent: so what the worker prints, that it lives while user code holds its
+   loop, and its end are told as those of a child of the parent's are.
+3. It ends its worker when the parent cannot be reached for LEASE_S, and when Spark's daemon is gone (the executor has
+   died; on some systems nothing else tells). Nothing stays behind on an executor.
+4. What the worker prints goes to the executor's standard error, too, without marks.
+5. The worker is started before anything else: what the slot needs to speak to the parent takes a second to load.
+6. Another attempt of the same task (Spark's own retry) ends at once: the parent decides what is started again.
+
+From: Storm's supervisor and its slots.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+import platform
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...actors import Actor, ActorSystem, Ref
+from ...cluster import WORKER, plain_line
+from ...runtime import AiostormError, Child, ChildLine, PythonSpawner
+from .order import ANY_HOST, SlotOrder
+
+if TYPE_CHECKING:  # they take a second to load: the worker is started first
+    from ...transport import Node, Security
+
+log = logging.getLogger("aiostorm.spark")
+
+TICK_S: Final = 0.2
+LEASE_S: Final = 3.0
+"""So long a slot goes on without its parent."""
+
+JOIN_S: Final = 20.0
+TELL_S: Final = 2.0
+"""For the last words."""
+
+LINES: Final = 1000
+"""Lines kept for the parent while it does not take them; older ones are dropped, and counted."""
+
+AT_ONCE: Final = 100
+
+NO_PARENT: Final = 69
+
+
+def run_slot(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The task: from its start to its worker's end. Blocking; the event loop in it is its own."""
+    order = SlotOrder.from_dict(told)
+    found = version()
+    if found != order.version:
+        raise RuntimeError(
+            f"aiostorm {found} is on the executor {platform.node()}, and {order.version} on the driver: install the "
+            "same there, or let SparkWorkers(ship=True) bring it"
+        )
+    logging.basicConfig(level=logging.WARNING)
+    with _in_folder(order.folder), asyncio.Runner() as runner:
+        code, why = runner.run(_Slot(order).live())
+    return {"code": code, "why": why}
+
+
+@contextlib.contextmanager
+def _in_folder(folder: str) -> Iterator[None]:
+    """The worker has the driver's current directory, if it is there; this process will have another task after it."""
+    before = os.getcwd()
+    if folder and os.path.isdir(folder):
+        os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def version() -> str:
+    """Of aiostorm, here."""
+    return str(importlib.import_module(__name__.partition(".")[0]).__version__)
+
+
+class _Slot(Actor):
+    """One life."""
+
+    def __init__(self, order: SlotOrder) -> None:
+        self._order = order
+        self._child: Child | None = None
+        self._lines: deque[tuple[str, str]] = deque(maxlen=LINES)
+        self._dropped = 0
+        self._has_lines = asyncio.Event()
+        self._daemon = os.getppid()
+        self._killed = ""
+        self._desk: Ref
+
+    def receive(self, message: Any) -> None:
+        """An order of the parent's."""
+        from .messages import SlotKill
+
+        if not isinstance(message, SlotKill):
+            raise TypeError(f"a slot does not understand {message!r:.200}")
+        if message.at_once:
+            self._kill("")
+        elif self._child is not None:
+            self._child.terminate()
+
+    async def live(self) -> tuple[int, str]:
+        """To the end: exit code, and why if it is not the worker's own."""
+        order = self._order
+        child = self._child = await PythonSpawner("aiostorm", self._line).spawn(
+            order.worker, _words(order), environment=_environment(), stdin=_secret(order)
+        )
+        try:
+            return await self._linked(child)
+        finally:
+            child.kill()
+
+    async def _linked(self, child: Child) -> tuple[int, str]:
+        """With a link to the parent."""
+        from ...transport import Node, open_network
+        from .messages import DESK, SLOT, SlotReady, register
+
+        register()
+        order = self._order
+        async with (
+            open_network(order.slot, _security(order), role=WORKER, roles=(order.parent_name,)) as network,
+            ActorSystem(order.slot) as system,
+            Node(order.slot, network, system) as node,
+        ):
+            link = node.link(order.parent_name, order.parent, role=order.parent_name)
+            node.offer(SLOT, system.spawn(self, SLOT), to=(order.parent_name,))
+            self._desk = node.ref(order.parent_name, DESK)
+            try:
+                wanted = await self._desk.ask(SlotReady(order.slot, os.getpid(), platform.node()), timeout_s=JOIN_S)
+            except AiostormError as error:
+                node.lose(order.parent_name, "it does not answer")
+                return NO_PARENT, f"no parent at {order.parent}: {link.trouble or error}"
+            if wanted:
+                await self._with_worker(child, node)
+            node.lose(order.parent_name, "all is told")
+            return (await child.wait() if wanted else 0), self._killed
+
+    async def _with_worker(self, child: Child, node: Node) -> None:
+        async with asyncio.TaskGroup() as group:
+            telling = group.create_task(self._tell_lines(), name="lines")
+            ended = group.create_task(child.wait(), name="worker")
+            await self._watch(ended, node)
+            telling.cancel()
+        link = node.state(self._order.parent_name)
+        if link is not None and link.established:
+            await self._last_words(ended.result())
+
+    async def _watch(self, ended: asyncio.Task[int], node: Node) -> None:
+        """Until the worker has ended."""
+        alone_ticks = 0
+        while not ended.done():
+            await asyncio.wait((ended,), timeout=TICK_S)
+            link = node.state(self._order.parent_name)
+            alone_ticks = 0 if link is not None and link.established else alone_ticks + 1
+            if os.getppid() != self._daemon:
+                self._kill("the executor has ended")
+            elif alone_ticks * TICK_S >= LEASE_S:
+                self._kill(f"the parent could not be reached for {LEASE_S:g} s")
+
+    def _kill(self, why: str) -> None:
+        self._killed = self._killed or why
+        if self._child is not None:
+            self._child.kill()
+
+    # -- what the worker prints --------------------------------------------------------------------------------------
+
+    def _line(self, line: ChildLine) -> None:
+        plain = plain_line(line.text)
+        if plain:
+            sys.stderr.write(f"{line.name}: {plain}\n")
+            sys.stderr.flush()
+        self._dropped += len(self._lines) == LINES
+        self._lines.append((line.stream, line.text))
+        self._has_lines.set()
+
+    async def _tell_lines(self) -> None:
+        """As many as wait, one message after the other."""
+        while True:
+            await self._has_lines.wait()
+            await self._tell_some()
+
+    async def _tell_some(self) -> None:
+        from .messages import SlotLines
+
+        lines = [self._lines.popleft() for _ in range(min(len(self._lines), AT_ONCE))]
+        if self._dropped:
+            lines.append(("stderr", f"({self._dropped} lines before this one were dropped: too many at once)"))
+            self._dropped = 0
+        if not self._lines:
+            self._has_lines.clear()
+        try:
+            await self._desk.ask(SlotLines(self._order.slot, tuple(lines)), timeout_s=LEASE_S)
+        except AiostormError as error:
+            log.debug("%d lines were not told: %s", len(lines), error)
+
+    async def _last_words(self, code: int) -> None:
+        from .messages import SlotEnded
+
+        try:
+            async with asyncio.timeout(TELL_S):
+                while self._lines:
+                    await self._tell_some()
+                await self._desk.ask(SlotEnded(self._order.slot, code, self._killed), timeout_s=TELL_S)
+        except (AiostormError, TimeoutError) as error:
+            log.debug("%s: its end was not told: %s", self._order.slot, error)
+
+
+def _security(order: SlotOrder) -> Security:
+    """CredentialsError if the file or the directory cannot be used here."""
+    from ...transport import Credentials, Security
+
+    if order.is_file:
+        return Security(Credentials.from_file(order.credentials), None, order.insecure)
+    if not order.credentials:
+        return Security(None, None, order.insecure)
+    found = Security.from_directory(order.credentials)
+    return Security(found.credentials, found.tls, order.insecure)
+
+
+def _secret(order: SlotOrder) -> bytes:
+    """What the worker reads from its standard input."""
+    return Path(order.credentials).read_bytes() if order.is_file else b""
+
+
+def _words(order: SlotOrder) -> list[str]:
+    """The worker's command line, with what only this machine knows."""
+    host = order.host or platform.node()
+    words = [f"{host}{word[1:]}" if word.startswith(f"{ANY_HOST}:") else word for word in order.words]
+    if order.is_file:
+        words.append("--credentials-from-stdin")
+    elif order.credentials:
+        words += ["--credentials", order.credentials]
+    return words + (["--insecure"] if order.insecure else [])
+
+
+def _environment() -> dict[str, str]:
+    """The worker finds the modules that this process finds: Spark has put there what was added to the session."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -1,0 +1,223 @@
+"""Slot spawner: starts workers in Spark tasks. A Spawner: to the parent they are children.
+
+    spawn ─► link for the slot, job ─► (a core is free) ─► SlotReady ─► lines, pulses … ─► SlotEnded, or the job's end
+                                         │ not within WAIT_S: says what there is, and what to change
+    kill  ─► SlotKill, and the job group is cancelled
+
+1. A life of a worker is a job. Its end is what comes first: the slot's word, or the job's end.
+2. What can never work (no such credentials, a session that has ended and is not ours) is raised by the next `spawn`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ...actors import Actor
+from ...runtime import AiostormError, Child, ChildLine
+from ...transport import Node
+from ..calls import SparkCalls
+from .jobs import SlotJobs, SlotOutcome
+from .messages import DESK, SLOT, SlotEnded, SlotKill, SlotLines, SlotReady, register
+from .order import SlotOrder
+
+log = logging.getLogger("aiostorm.spark")
+
+WAIT_S: Final = 10.0
+"""A slot that has not begun after so long waits for a core: people are told."""
+
+CANCEL_S: Final = 5.0
+
+KILLED: Final = -9
+
+MakeOrder = Callable[[str, str, Sequence[str]], SlotOrder]
+"""(slot, worker, words of its command line) → order."""
+
+
+class SlotSpawner:
+    """The parent's side of all slots. `room`: says what Spark has (blocking)."""
+
+    def __init__(
+        self,
+        jobs: SlotJobs,
+        calls: SparkCalls,
+        make_order: MakeOrder,
+        room: Callable[[], str],
+        on_line: Callable[[ChildLine], None],
+        node: Node,
+    ) -> None:
+        register()
+        self._jobs = jobs
+        self._calls = calls
+        self._make_order = make_order
+        self._room = room
+        self._on_line = on_line
+        self._node = node
+        self._children: dict[str, _SlotChild] = {}
+        self._lives = 0
+        self._prefix = f"aiostorm-{node.system.rng.token_bytes(4).hex()}-"
+        self._final: AiostormError | None = None
+        node.offer(DESK, node.system.spawn(_Desk(self), DESK))
+
+    async def spawn(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> Child:
+        """Start one (see Spawner); it is there when there is a free core. It has the executor's environment."""
+        if environment is not None or stdin:
+            raise ValueError("a worker on an executor has the environment of its executor, and no standard input")
+        if self._final is not None:
+            raise self._final
+        self._lives += 1
+        slot = f"{name}.slot-{self._lives}"
+        child = _SlotChild(name, slot, self)
+        self._children[slot] = child
+        self._node.link(slot)
+        order = self._make_order(slot, name, arguments)
+        group, told = self._prefix + slot, order.to_dict()
+        self._jobs.start(group, f"aiostorm: {name}", told, lambda outcome: self._job_ended(slot, outcome))
+        self._node.system.guard(self._say_if_it_waits(child), name=f"{slot}: a core")
+        return child
+
+    async def end(self) -> None:
+        """All that is left ends."""
+        for child in list(self._children.values()):
+            child.kill()
+
+    # -- what slots and jobs say -------------------------------------------------------------------------------------
+
+    def ready(self, told: SlotReady) -> bool:
+        """Its worker starts. Is it wanted?"""
+        child = self._children.get(told.slot)
+        if child is None or child.was_killed:
+            return False
+        child.began.set()
+        child.pid = told.pid
+        log.info("%s is in a slot on %s", child.name, told.node)
+        return True
+
+    def lines(self, told: SlotLines) -> None:
+        """Of its worker."""
+        child = self._children.get(told.slot)
+        if child is not None:
+            for stream, text in told.lines:
+                self._on_line(ChildLine(child.name, child.pid, "stdout" if stream == "stdout" else "stderr", text))
+
+    def ended(self, told: SlotEnded) -> None:
+        """Its worker has ended."""
+        self._over(told.slot, told.code, told.why)
+
+    def _job_ended(self, slot: str, outcome: SlotOutcome) -> None:
+        if slot in self._children and outcome.final is not None:
+            self._final = outcome.final
+        self._over(slot, outcome.code, outcome.why)
+        self._node.lose(slot, f"{slot} has ended")  # not sooner: what it has told last is answered
+
+    def _over(self, slot: str, code: int, why: str) -> None:
+        child = self._children.pop(slot, None)
+        if child is None:
+            return
+        child.began.set()
+        if why and not child.was_killed:
+            self._on_line(ChildLine(child.name, child.pid, "stderr", f"its slot has ended: {why}"))
+        child.end(KILLED if child.was_killed else code)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def tell(self, slot: str, order: SlotKill) -> None:
+        """Send it an order, if it is there; one that is to end at once has its job cancelled, too."""
+        guard = self._node.system.guard
+        link = self._node.state(slot)
+        if link is not None and link.established:
+            guard(self._told(slot, order), name=f"{slot} is told")
+        if order.at_once:
+            guard(self._cancel(slot), name=f"{slot}: cancel")
+
+    async def _told(self, slot: str, order: SlotKill) -> None:
+        try:
+            await self._node.ref(slot, SLOT).ask(order, timeout_s=2.0)
+        except AiostormError as error:
+            log.debug("%s was not told: %s", slot, error)
+
+    async def _cancel(self, slot: str) -> None:
+        """The job tells its end. Spark may hang, or be gone: after CANCEL_S the slot is given up; it has a lease."""
+        child = self._children.get(slot)
+        try:
+            async with asyncio.timeout(CANCEL_S):
+                await self._calls.run(self._jobs.cancel, self._prefix + slot)
+                if child is not None:
+                    await child.wait()
+        except Exception as error:  # py4j has many ways to say that there is no JVM
+            log.debug("%s could not be cancelled: %r", slot, error)
+            self._over(slot, KILLED, "")
+
+    async def _say_if_it_waits(self, child: _SlotChild) -> None:
+        while not child.began.is_set():
+            try:
+                async with asyncio.timeout(WAIT_S):
+                    await child.began.wait()
+            except TimeoutError:
+                try:
+                    room = await self._calls.run(self._room)
+                except Exception as error:  # of the JVM
+                    log.debug("no answer from Spark: %s", error)
+                    continue
+                why = "it may wait for a free core, or its Python is slow to start"
+                text = f"no word of its slot for {WAIT_S:g} s, {why}: {room}"
+                self._on_line(ChildLine(child.name, 0, "stderr", text))
+
+
+class _SlotChild:
+    """A worker in a slot. A Child."""
+
+    def __init__(self, name: str, slot: str, spawner: SlotSpawner) -> None:
+        self.name = name
+        self.pid = 0
+        self.began = asyncio.Event()
+        self.was_killed = False
+        self._slot = slot
+        self._spawner = spawner
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def wait(self) -> int:
+        """See Child."""
+        return await asyncio.shield(self._ended)
+
+    def terminate(self) -> None:
+        """See Child."""
+        if not self._ended.done():
+            self._spawner.tell(self._slot, SlotKill(at_once=False))
+
+    def kill(self) -> None:
+        """See Child."""
+        if not self._ended.done() and not self.was_killed:
+            self.was_killed = True
+            self._spawner.tell(self._slot, SlotKill(at_once=True))
+
+    def end(self, code: int) -> None:
+        """It has ended."""
+        if not self._ended.done():
+            self._ended.set_result(code)
+
+
+class _Desk(Actor):
+    """The actor that slots speak to."""
+
+    def __init__(self, spawner: SlotSpawner) -> None:
+        self._spawner = spawner
+
+    def receive(self, message: Any) -> Any:
+        match message:
+            case SlotReady():
+                return self._spawner.ready(message)
+            case SlotLines():
+                return self._spawner.lines(message)
+            case SlotEnded():
+                return self._spawner.ended(message)
+        raise TypeError(f"nobody here understands {message!r:.200}")
