@@ -37,7 +37,7 @@ from .config_keys import nearest
 from .errors import ColumnsError, ConfigError, EmitError, ResourceError, TopologyError, UnhashableKeyError
 from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout, bolt, spout
-from .groupings import (
+from .groupings.base import (
     AllGrouping,
     CustomGrouping,
     DirectGrouping,
@@ -51,13 +51,13 @@ from .groupings import (
     share_each,
     share_out,
 )
+from .groupings.keyed import FieldsGrouping, KeyedGrouping, KeyRangeGrouping, KeyRanges, PartialKeyGrouping
+from .groupings.shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
 from .identity import handed_on, has_identity, metadata_of, part_of, pieces_of
 from .keeping import cannot_keep
-from .keyed import FieldsGrouping, KeyedGrouping, KeyRangeGrouping, KeyRanges, PartialKeyGrouping
 from .keys import stable_hash
 from .plan import Plan, TaskSpec, make_plan
 from .resources import Managed, Resource, WorkerContext, given_resource
-from .shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
 from .streams import DEAD_LETTER_FIELDS, WATERMARK_FIELDS, StreamDecl, StreamId, direct, read_outputs
 from .time_flow import LaterRows, TimeFlow, TimeRole, Windowing, time_flow
 from .topology import ComponentSpec, Subscription, Topology

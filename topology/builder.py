@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from .components import Component
 from .errors import TopologyError
-from .groupings import AllGrouping, CustomGrouping, DirectGrouping, GlobalGrouping, Grouping
+from .groupings.base import AllGrouping, CustomGrouping, DirectGrouping, GlobalGrouping, Grouping
+from .groupings.keyed import FieldsGrouping, PartialKeyGrouping
+from .groupings.shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
 from .keeping import cannot_keep
-from .keyed import FieldsGrouping, PartialKeyGrouping
 from .resources import Managed, WorkerContext, check_resources
-from .shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
 from .streams import StreamId
 from .topology import Kind, Subscription, Summary, Topology
 from .tuples import DEFAULT_STREAM

@@ -26,10 +26,10 @@ import pyarrow as _pyarrow  # noqa: ICN001 - see below
 from .column_keys import Hashes, hash_column, hash_rows
 from .columns import ColumnRows
 from .errors import ColumnsError, EmitError, UnhashableKeyError
-from .groupings import AllGrouping, GlobalGrouping, Grouping
+from .groupings.base import AllGrouping, GlobalGrouping, Grouping
+from .groupings.keyed import KeyedGrouping, PartialKeyGrouping
+from .groupings.shuffles import LocalFirstGrouping, NoneGrouping, ShuffleGrouping
 from .identity import part_of
-from .keyed import KeyedGrouping, PartialKeyGrouping
-from .shuffles import LocalFirstGrouping, NoneGrouping, ShuffleGrouping
 from .tuples import Origin
 
 # pyarrow has no types of its own.

@@ -23,7 +23,7 @@ from .errors import ColumnsError
 from .identity import handed_on, metadata_of
 
 if TYPE_CHECKING:
-    from .groupings import Grouping
+    from .groupings.base import Grouping
     from .tuples import Origin
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.topology import UnhashableKeyError, stable_hash
-from aiostorm.topology.key_memory import LONG_KEY_BYTES, MEMORY_BYTES, ROUNDS_WITHOUT, KeyMemory
+from aiostorm.topology.groupings.key_memory import LONG_KEY_BYTES, MEMORY_BYTES, ROUNDS_WITHOUT, KeyMemory
 from aiostorm.topology.keys import value_hash, value_hashes
 
 from .strategies import keys

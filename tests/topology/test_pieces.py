@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.topology import LocalFirstGrouping, ShuffleGrouping
-from aiostorm.topology.pieces import MOST, Parts, piece_size
+from aiostorm.topology.groupings.pieces import MOST, Parts, piece_size
 
 from .strategies import batch_sizes, check_shares, numbered, prepare, targets
 

@@ -25,10 +25,10 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from .groupings import GroupingContext, Rest, Share, Spreading, share_each
+from ..streams import StreamId
+from ..tuples import Row
+from .base import GroupingContext, Rest, Share, Spreading, share_each
 from .pieces import Parts, piece_size
-from .streams import StreamId
-from .tuples import Row
 
 if TYPE_CHECKING:
     from random import Random

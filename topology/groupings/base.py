@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
-from .errors import EmitError
-from .fields import Fields
-from .streams import StreamId
-from .tuples import Row
+from ..errors import EmitError
+from ..fields import Fields
+from ..streams import StreamId
+from ..tuples import Row
 
 if TYPE_CHECKING:
     import random

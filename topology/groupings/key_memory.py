@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from .keys import size_bytes, stable_hash, value_hash, value_hashes
+from ..keys import size_bytes, stable_hash, value_hash, value_hashes
 
 LONG_KEY_BYTES: Final = 1024
 MEMORY_BYTES: Final = 8 * 2**20

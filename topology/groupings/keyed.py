@@ -19,13 +19,13 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from .columns import Same
-from .errors import UnhashableKeyError
-from .groupings import ENDLESS, DealtMarks, Grouping, GroupingContext, Rest, Share, Spreading, share_each
+from ..columns import Same
+from ..errors import UnhashableKeyError
+from ..keys import stable_hash, value_hash
+from ..streams import StreamId
+from ..tuples import Row
+from .base import ENDLESS, DealtMarks, Grouping, GroupingContext, Rest, Share, Spreading, share_each
 from .key_memory import KeyMemory
-from .keys import stable_hash, value_hash
-from .streams import StreamId
-from .tuples import Row
 
 
 class KeyedGrouping(Grouping):
