@@ -17,9 +17,9 @@ from .early import Each, EarlyWindows, Every
 from .errors import JoinError, TimestampError, WindowError, WindowKeyError, WindowLimitError
 from .firing import readable_row
 from .generators import ByFunction, Generator, Periodic, Punctuated
-from .joins import Joins
-from .joins_bolt import JoinBolt
-from .joins_hash import HashJoin, JoinKind
+from .joins.bolt import JoinBolt
+from .joins.clauses import Joins
+from .joins.hash import HashJoin, JoinKind
 from .kept_rows import WindowRows
 from .mixed_windows import MsEachRows, RowsEachMs
 from .plain_windows import PlainWindows

@@ -132,7 +132,7 @@ def planted(patch: pytest.MonkeyPatch) -> Iterator[str]:
         one.setattr(JoinKind, "keeps_right", property(lambda self: self is JoinKind.RIGHT))
         yield "a full join that forgets the right"
     with patch.context() as one:
-        one.setattr("aiostorm.windows.joins_hash.equals_itself", lambda key: key is not None)
+        one.setattr("aiostorm.windows.joins.hash.equals_itself", lambda key: key is not None)
         yield "NaN is itself"
     assert JoinKind.keeps_left is keeps_left
 

@@ -12,7 +12,7 @@
 5. Sessions are of a key: that by which all inputs are joined. Rows whose key equals nothing (None, NaN) are in sessions
    with each other.
 
-From: Storm, JoinBolt. What is joined by what is in joins.py, the joining in joins_hash.py.
+From: Storm, JoinBolt. What is joined by what is in clauses.py, the joining in hash.py.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Self, Unpack
 
-from ..topology import DEFAULT_STREAM, BoltCollector, Fields, Outputs, StreamId, TopologyContext, Tuple
-from .assigners import Session, whole
-from .bolts import BufferedWindowBolt, Windows
-from .errors import WindowError
-from .joins import Joins, Names
-from .joins_hash import MAX_JOINED, HashJoin, JoinKind
-from .kept_rows import WindowRows
-from .keywords import SharedSettings
-from .window import is_nan
+from ...topology import DEFAULT_STREAM, BoltCollector, Fields, Outputs, StreamId, TopologyContext, Tuple
+from ..assigners import Session, whole
+from ..bolts import BufferedWindowBolt, Windows
+from ..errors import WindowError
+from ..kept_rows import WindowRows
+from ..keywords import SharedSettings
+from ..window import is_nan
+from .clauses import Joins, Names
+from .hash import MAX_JOINED, HashJoin, JoinKind
 
 AT_ONCE: Final = 1_000
 """So many rows of a window are given before it is looked whether there is room for more."""

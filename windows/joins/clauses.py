@@ -1,4 +1,4 @@
-"""Joins: which inputs are joined by which fields, and what of them is given. Said as in SQL; joins_hash.py does it.
+"""Joins: which inputs are joined by which fields, and what of them is given. Said as in SQL; hash.py does it.
 
     Joins.of("orders", "user").join("clicks", "user").left_join("users", "id", prior="orders")
 
@@ -22,9 +22,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..topology import DEFAULT_STREAM, Fields, StreamId, nearest
-from .errors import WindowError
-from .joins_hash import MAX_JOINED, Column, HashJoin, JoinKind, Step
+from ...topology import DEFAULT_STREAM, Fields, StreamId, nearest
+from ..errors import WindowError
+from .hash import MAX_JOINED, Column, HashJoin, JoinKind, Step
 
 Names = str | Sequence[str]
 """The name of a field, or of several that make a key together."""

@@ -1,4 +1,4 @@
-"""Hash joins: the rows of several inputs in one window, joined from left to right. How is said in joins.py.
+"""Hash joins: the rows of several inputs in one window, joined from left to right. How is said in clauses.py.
 
     input 0 ─┐
              ├─ step 1 ─► places ─┐
@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
-from .assigners import whole
-from .errors import JoinError
+from ..assigners import whole
+from ..errors import JoinError
 
 Places = tuple[int | None, ...]
 """For each input the place of a row, or None."""
