@@ -6,7 +6,7 @@ system ─ guardian of all ─┬─ cell: mailbox, restarts, timers, watchers �
 """
 
 from .actor import Actor, maybe_await
-from .deathwatch import DeathWatch, Ear
+from .deathwatch import DeathWatch, Watcher
 from .dispatcher import Stepper
 from .errors import (
     ActorCancelledError,
@@ -51,7 +51,6 @@ __all__ = [
     "DeathWatch",
     "Decision",
     "Directive",
-    "Ear",
     "FailureHistory",
     "Inbox",
     "KillTimeoutError",
@@ -67,6 +66,7 @@ __all__ = [
     "Stop",
     "Terminated",
     "Timer",
+    "Watcher",
     "maybe_await",
     "restart",
     "time_out",

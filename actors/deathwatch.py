@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .ref import Ref
 
 
-class Ear(Protocol):
+class Watcher(Protocol):
     """What hears of an end: a mailbox, for an actor."""
 
     def post(self, item: Any) -> None:
@@ -28,7 +28,7 @@ class DeathWatch:
 
     __slots__ = ("_ear", "_ended", "_ref", "_watched", "_watchers")
 
-    def __init__(self, ref: Ref, ear: Ear) -> None:
+    def __init__(self, ref: Ref, ear: Watcher) -> None:
         self._ref = ref
         self._ear = ear
         # Sets that keep their order: one hears of an end in the order in which one asked, in every run.

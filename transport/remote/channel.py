@@ -28,7 +28,7 @@ class _Deaf:
 
 
 DEAF: Final = _Deaf()
-"""The Ear of what is only watched."""
+"""The Watcher of what is only watched."""
 
 
 class Channel:

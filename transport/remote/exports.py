@@ -75,7 +75,7 @@ class Exports:
         return ref if ref is not None and ref.is_alive else None
 
     def post(self, item: Terminated) -> None:
-        """An Ear: an actor has ended."""
+        """An Watcher: an actor has ended."""
         number = self._numbers.pop(item.ref, None)
         if number is not None:
             del self._numbered[number]

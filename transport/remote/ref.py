@@ -45,7 +45,7 @@ class _Bell:
         self._rung = rung
 
     def post(self, item: Any) -> None:
-        """An Ear."""
+        """An Watcher."""
         if not self._rung.done():
             self._rung.set_result(None)
 
