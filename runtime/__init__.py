@@ -5,21 +5,21 @@ Everything that makes two runs differ is reached through here, so a simulation r
 clock.py            what time it is              store.py            the interface to what survives a crash
 rng.py              random numbers               directory_store.py  a store in a directory
 loops.py            uvloop or asyncio            spawner.py          the interface to child processes
-stall.py            who blocks the event loop    spares.py           processes that were started beforehand
-forking.py          what a fork must not do      lifeline.py         a child ends with its parent
+stall.py            who blocks the event loop    warm_pool.py           processes that were started beforehand
+forking.py          what a fork must not do      parent_watch.py         a child ends with its parent
 """
 
 from .clock import Clock, LoopClock, is_virtual
 from .directory_store import DirectoryStore
 from .errors import AiostormError, SpawnError, StoreError
 from .forking import runs, runs_no_more
-from .lifeline import die_with_parent
 from .loops import loop_factory
+from .parent_watch import die_with_parent
 from .rng import Rng, SystemRng
-from .spares import SpareSpawner
 from .spawner import MAX_STDIN_BYTES, Child, ChildLine, PythonSpawner, Spawner, check_stdin
 from .stall import Stall, StallWatch, is_ours, watch_stalls
 from .store import MAX_BLOB_BYTES, Store, check_blob_name
+from .warm_pool import WarmPool
 
 __all__ = [
     "MAX_BLOB_BYTES",
@@ -32,7 +32,6 @@ __all__ = [
     "LoopClock",
     "PythonSpawner",
     "Rng",
-    "SpareSpawner",
     "SpawnError",
     "Spawner",
     "Stall",
@@ -40,6 +39,7 @@ __all__ = [
     "Store",
     "StoreError",
     "SystemRng",
+    "WarmPool",
     "check_blob_name",
     "check_stdin",
     "die_with_parent",

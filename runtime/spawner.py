@@ -7,8 +7,8 @@
    it by accident, and `kill` reaches what it has started itself.
 2. No shell sees the arguments. Its standard input is what it is given, at most MAX_STDIN_BYTES, and then at its end.
    That is the way for a secret: arguments and environments are seen by others. Our open files stay ours.
-3. A child dies with its parent, however that ended: it calls `die_with_parent()` first of all (see lifeline). Where a
-   system cannot do that (Windows) it lives on, until it notices by itself that nobody renews its lease.
+3. A child dies with its parent, however that ended: it calls `die_with_parent()` first of all (see parent watch).
+   Where a system cannot do that (Windows) it lives on, until it notices by itself that nobody renews its lease.
 4. What it prints comes line by line to `on_line`, in pieces of at most MAX_LINE_BYTES: a child that prints without an
    end of line takes no more memory than that.
 5. `wait` tells the end at once. Lines that were printed before it have been told by then, unless something that the
@@ -31,7 +31,7 @@ from itertools import chain
 from typing import Any, Final, Literal, Protocol, cast
 
 from .errors import SpawnError
-from .lifeline import Lifeline
+from .parent_watch import ParentWatch
 
 MAX_LINE_BYTES: Final = 8 * 1024
 """A line that is longer comes in pieces."""
@@ -148,8 +148,8 @@ class PythonSpawner:
             raise SpawnError(f"{name}: an argument or a variable has a NUL in it")  # uvloop would cut it there
         surroundings = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8:backslashreplace"}
         surroundings.update(os.environ if environment is None else environment)
-        lifeline = Lifeline()
-        child = _PythonChild(name, self._on_line, lifeline)
+        parent_watch = ParentWatch()
+        child = _PythonChild(name, self._on_line, parent_watch)
         try:
             await asyncio.get_running_loop().subprocess_exec(
                 lambda: child,
@@ -160,17 +160,17 @@ class PythonSpawner:
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=lifeline.entered(surroundings),
-                **lifeline.passed(),
+                env=parent_watch.entered(surroundings),
+                **parent_watch.passed(),
                 **_own_group(),
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            lifeline.cut()
+            parent_watch.cut()
             raise SpawnError(f"{name}: cannot start {sys.executable} -m {self._module}: {error}") from error
         except BaseException:
             child.abandon()
             raise
-        lifeline.given()
+        parent_watch.given()
         return child
 
 
@@ -189,11 +189,11 @@ def _own_group() -> dict[str, Any]:
 class _PythonChild(asyncio.SubprocessProtocol):
     """A child: asyncio calls it with what the process prints and when it ends, so no asyncio task is needed."""
 
-    def __init__(self, name: str, on_line: Callable[[ChildLine], None], lifeline: Lifeline) -> None:
+    def __init__(self, name: str, on_line: Callable[[ChildLine], None], parent_watch: ParentWatch) -> None:
         self.name = name
         self.pid = 0
         self._on_line = on_line
-        self._lifeline = lifeline
+        self._parent_watch = parent_watch
         self._lines = {1: Lines(), 2: Lines()}
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.SubprocessTransport | None = None
@@ -243,7 +243,7 @@ class _PythonChild(asyncio.SubprocessProtocol):
     def abandon(self) -> None:
         """Nobody will wait for it: it was being started when whoever wanted it was cancelled."""
         self.kill()
-        self._lifeline.cut()
+        self._parent_watch.cut()
 
     # -- what asyncio tells ------------------------------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ class _PythonChild(asyncio.SubprocessProtocol):
                 self._tell(fd, text)
 
     def process_exited(self) -> None:
-        self._lifeline.cut()
+        self._parent_watch.cut()
         self._last_lines = self._loop.call_later(LAST_LINES_S, self._finish)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -126,7 +126,7 @@ def worker(
 
 @click.command(hidden=True)
 def spare() -> None:
-    """Wait to be told what worker to be (see actors.SpareSpawner). All that a worker imports is imported by then."""
+    """Wait to be told what worker to be (see actors.WarmPool). All that a worker imports is imported by then."""
     from ..runtime import die_with_parent
 
     die_with_parent()

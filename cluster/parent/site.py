@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from ...runtime import ChildLine, PythonSpawner, SpareSpawner, Spawner
+from ...runtime import ChildLine, PythonSpawner, Spawner, WarmPool
 from ...transport import Credentials, Network, Node, Security, TlsFiles, open_network
 from ..leftovers import own_name, remove, sweep
 from ..messages import PARENT, WORKER
@@ -50,7 +50,7 @@ class ProcessSite:
         self._folder = ""
         self._stack = contextlib.AsyncExitStack()
         self._on_line: Callable[[ChildLine], None]
-        self._spawner: SpareSpawner
+        self._spawner: WarmPool
         self._network: Network
 
     @property
@@ -123,7 +123,7 @@ class ProcessSite:
                 open_network(PARENT, self._security, role=PARENT, roles=(WORKER,))
             )
             processes = PythonSpawner("aiostorm", lambda line: self._on_line(line))
-            self._spawner = await stack.enter_async_context(SpareSpawner(processes, ("spare",)))
+            self._spawner = await stack.enter_async_context(WarmPool(processes, ("spare",)))
             self._stack = stack.pop_all()
         return self
 

@@ -4,8 +4,8 @@
                                                               ├─ SIGTERM: Leaving ─► told to end, or 10 s ─► 143
                                                               ╰─ no word of the parent's for 5 s ─► 69
 
-1. A worker without a parent ends: a spawned one with its parent (lifeline), every one when its lease is over. So no two
-   processes do the work of one. A spawned one's lease is long: its parent is there, and may only be held up.
+1. A worker without a parent ends: a spawned one with its parent (parent watch), every one when its lease is over. So
+   no two processes do the work of one. A spawned one's lease is long: its parent is there, and may only be held up.
 2. The parent's word counts, not the link: a link that is cut and comes back within the lease is no reason to end.
 3. A loop that was held up (user code, a frozen process) has not listened: that time does not count as silence.
 4. SIGTERM lets the parent take it out first: spouts rest until all is processed. Then nothing needs to be replayed.

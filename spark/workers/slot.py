@@ -5,8 +5,8 @@
          │                 ╰── looks every TICK_S: does Spark's daemon live? is the parent there?
 
 1. The worker is a child process, and not this one: it has signals, a process group and modules of its own, and none are
-   left for whoever Spark gives this process next. It dies with this one (lifeline), however that ends: Spark cancels a
-   task by SIGKILL.
+   left for whoever Spark gives this process next. It dies with this one (parent watch), however that ends: Spark
+   cancels a task by SIGKILL.
 2. The slot has a link of its own to the parent: so what the worker prints, that it lives while user code holds its
    loop, and its end are told as those of a child of the parent's are.
 3. It ends its worker when the parent cannot be reached for LEASE_S, and when Spark's daemon is gone (the executor has

@@ -8,7 +8,7 @@
 2. A program that returns ends with code 0; one that raises prints a line to `on_line` and ends with 1, or with the code
    of its SystemExit. `kill` and a crash give -9. `terminate` gives -15, unless the program has said what to do then:
    `process.on_terminate`. A frozen process is terminated when it goes on, and killed at once.
-3. A child dies with its parent, a moment later (see lifeline), however that ended.
+3. A child dies with its parent, a moment later (see parent watch), however that ended.
 4. The environment is `process.environment`; None: that of the parent. What it may read is `process.stdin`.
 """
 
@@ -136,7 +136,7 @@ class SimChild:
 
         return main
 
-    def begin(self, process: Process, lifeline_s: float) -> None:
+    def begin(self, process: Process, parent_watch_s: float) -> None:
         """It lives."""
         self._process = process
         self._life = process.incarnation
@@ -149,7 +149,7 @@ class SimChild:
                     self._code = KILLED
                     process.crash("dies with its parent's machine")
             else:
-                world.call_at(world.now_s + lifeline_s, self._die, KILLED)
+                world.call_at(world.now_s + parent_watch_s, self._die, KILLED)
 
         self._parent.at_death.append(parent_died)
 

@@ -154,7 +154,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "os": (
         "runtime/directory_store.py",
         "runtime/forking.py",  # a forked child ends
-        "runtime/lifeline.py",
+        "runtime/parent_watch.py",
         "runtime/spawner.py",
         "cluster/worker/pulse.py",  # writes past a loop that is stuck
         "cluster/control/folder.py",  # whose is this folder, and who may reach into it?
@@ -180,9 +180,9 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "multiprocessing": (),
     "concurrent.futures.ProcessPoolExecutor": (),
     "pty": (),
-    "ctypes": ("runtime/lifeline.py",),  # prctl: Python does not give it
+    "ctypes": ("runtime/parent_watch.py",),  # prctl: Python does not give it
     "signal": (
-        "runtime/lifeline.py",
+        "runtime/parent_watch.py",
         "runtime/spawner.py",
         "aiostorm/cli/signals.py",  # Ctrl-C
         "tasks/exits.py",  # asks who would have raised a SystemExit: user code, or the program's own handler
@@ -191,7 +191,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "threading": (
         "spark/batch/source.py",  # opened by whoever is first, in a thread
         "spark/batch/push_server.py",  # closed while a thread waits for a connection
-        "runtime/lifeline.py",  # waits for the parent's end, whatever the loop does
+        "runtime/parent_watch.py",  # waits for the parent's end, whatever the loop does
         "runtime/stall.py",
         "cluster/worker/pulse.py",  # says that the process lives, while the loop is stuck
         "cluster/worker/log.py",  # the name of the thread that prints: a blocking component's

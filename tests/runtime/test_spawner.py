@@ -1,4 +1,4 @@
-"""PythonSpawner and lifelines, with real processes; lines without any."""
+"""PythonSpawner and parent watches, with real processes; lines without any."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.runtime import ChildLine, PythonSpawner, Spawner, SpawnError, die_with_parent
-from aiostorm.runtime.lifeline import LIFELINE
+from aiostorm.runtime.parent_watch import PARENT_WATCH
 from aiostorm.runtime.spawner import MAX_STDIN_BYTES, Lines
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and process groups")
@@ -290,7 +290,7 @@ async def test_a_line_that_cannot_be_taken_stops_no_other(nursery: Nursery) -> N
     assert [type(complaint) for complaint in complaints] == [KeyError]
 
 
-# -- lifelines ---------------------------------------------------------------------------------------------------------
+# -- parent watches ----------------------------------------------------------------------------------------------------
 
 FAMILY = (
     CALL
@@ -380,12 +380,12 @@ else:
     assert [line.text for line in nursery.lines if "hung up" in line.text]
 
 
-def test_a_process_that_nobody_spawned_has_no_lifeline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_that_nobody_spawned_has_no_parent_watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not die_with_parent()
     with (tmp_path / "file").open("w") as file:
-        monkeypatch.setenv(LIFELINE, f"{file.fileno()} 1 1")
+        monkeypatch.setenv(PARENT_WATCH, f"{file.fileno()} 1 1")
         assert not die_with_parent(), "what is there is no pipe: the variable is not for this process"
-    assert LIFELINE not in os.environ
+    assert PARENT_WATCH not in os.environ
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Lifeline: a child dies with its parent, however the parent ended (kill -9, out of memory, a crash).
+"""ParentWatch: a child dies with its parent, however the parent ended (kill -9, out of memory, a crash).
 
     parent                                     child
     pipe: holds the writing end, alone ──────► a thread reads: the end of the pipe is the end of the parent
@@ -27,13 +27,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
-LIFELINE: Final = "AIOSTORM_LIFELINE"
-"""The variable that tells a child of its lifeline: `<descriptor> <pid of the parent> <1: by the kernel, too>`."""
+PARENT_WATCH: Final = "AIOSTORM_LIFELINE"
+"""The variable that tells a child of its parent watch: `<descriptor> <pid of the parent> <1: by the kernel, too>`."""
 
 _PR_SET_PDEATHSIG: Final = 1
 
 
-class Lifeline:
+class ParentWatch:
     """The parent's side: one pipe for one child."""
 
     __slots__ = ("_read_fd", "_write_fd")
@@ -42,11 +42,11 @@ class Lifeline:
         self._read_fd, self._write_fd = (-1, -1) if sys.platform == "win32" else os.pipe()
 
     def entered(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The child's environment with the lifeline in it, and no other."""
-        entered = {key: value for key, value in environment.items() if key != LIFELINE}
+        """The child's environment with the parent watch in it, and no other."""
+        entered = {key: value for key, value in environment.items() if key != PARENT_WATCH}
         if self._read_fd >= 0:
             forked_by_main = threading.current_thread() is threading.main_thread()
-            entered[LIFELINE] = f"{self._read_fd} {os.getpid()} {int(forked_by_main)}"
+            entered[PARENT_WATCH] = f"{self._read_fd} {os.getpid()} {int(forked_by_main)}"
         return entered
 
     def passed(self) -> dict[str, Any]:
@@ -72,14 +72,14 @@ def die_with_parent() -> bool:
 
     To be called first of all in the child's `__main__`, in its main thread. Twice is once.
     """
-    told = os.environ.pop(LIFELINE, "")  # what this process starts itself has another lifeline, or none
+    told = os.environ.pop(PARENT_WATCH, "")  # what this process starts itself has another parent watch, or none
     if not told or sys.platform == "win32":
         return False
     read_fd, parent, by_kernel = map(int, told.split())
     if not _is_pipe(read_fd):
         return False  # the variable has come by way of a process that did not call this
     os.set_inheritable(read_fd, False)
-    threading.Thread(target=_watch, args=(read_fd,), name="aiostorm-lifeline", daemon=True).start()
+    threading.Thread(target=_watch, args=(read_fd,), name="aiostorm-parent_watch", daemon=True).start()
     if by_kernel and sys.platform == "linux" and os.getppid() == parent:
         import ctypes
 

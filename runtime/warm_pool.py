@@ -1,4 +1,4 @@
-"""Spares: a process that was started beforehand, for when one is needed at once.
+"""Warm processes: a process that was started beforehand, for when one is needed at once.
 
     spawn ─┬─ a spare is there ─► it is told its arguments, and goes on from where it waits
            └─ none is           ─► a new process
@@ -32,7 +32,7 @@ AFTER_S: Final = 1.0
 SOON_S: Final = 0.1
 
 
-class SpareSpawner:
+class WarmPool:
     """A Spawner that keeps a spare: `arguments` make a process one (see the module). `async with`."""
 
     def __init__(self, spawner: PythonSpawner, arguments: Sequence[str]) -> None:
