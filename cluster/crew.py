@@ -44,7 +44,7 @@ from ..tasks import (
     update_spout,
 )
 from ..topology import ACKER_COMPONENT, Config, Failure, Topology, component_config, make_plan
-from ..transport import Exchange, joined, shares
+from ..transport import Exchange, joined, split_capacity
 from .hosting import MASTER_TUPLES, Hosting, far_tasks, origins
 
 log = logging.getLogger("aiostorm.cluster")
@@ -101,7 +101,7 @@ class Crew:
         if hosting is not None:
             self.exchange = Exchange(
                 hosting.worker,
-                hosting.office,
+                hosting.router,
                 mailboxes=self.mailboxes,
                 capacities=capacities,
                 far=far_tasks(self.plan, hosting, config_of),
@@ -316,7 +316,7 @@ def _policy(config: Config) -> RestartPolicy:
 
 
 def _mailbox(config: Config, system: ActorSystem, senders: int) -> Mailbox:
-    capacity, _ = shares(config.mailbox_capacity_tuples, senders)
+    capacity, _ = split_capacity(config.mailbox_capacity_tuples, senders)
     return Mailbox(capacity, config.mailbox_high_mark, config.mailbox_low_mark, loop=system.loop)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..topology import WATERMARK_FIELDS, WATERMARK_STREAM, Config, Origin, Plan, Topology
-from ..transport import FarTask, PostOffice, ProtocolError
+from ..transport import PeerRouter, ProtocolError, RemoteTask
 
 MASTER_TUPLES: Final = 2
 """The capacity of the topology master's mailbox. Nobody sends it data."""
@@ -15,11 +15,11 @@ MASTER_TUPLES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """`placement`: task id → worker; `nodes`: worker → the machine it is on (missing: its own); `office`: its Node."""
+    """`placement`: task id → worker; `nodes`: worker → the machine it is on (missing: its own); `router`: its Node."""
 
     worker: str
     placement: Mapping[int, str]
-    office: PostOffice
+    router: PeerRouter
     nodes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -40,17 +40,17 @@ class Hosting:
         )
 
 
-def far_tasks(plan: Plan, hosting: Hosting, config_of: Mapping[int, Config]) -> dict[int, FarTask]:
+def far_tasks(plan: Plan, hosting: Hosting, config_of: Mapping[int, Config]) -> dict[int, RemoteTask]:
     """The tasks of other workers, by id."""
-    found: dict[int, FarTask] = {}
+    found: dict[int, RemoteTask] = {}
     for task in plan.tasks:
         worker, config = hosting.placement[task.task_id], config_of[task.task_id]
         if worker != hosting.worker:
-            found[task.task_id] = FarTask(
+            found[task.task_id] = RemoteTask(
                 worker, config.mailbox_capacity_tuples, config.mailbox_high_mark, config.mailbox_low_mark
             )
     if hosting.master != hosting.worker:
-        found[plan.master] = FarTask(hosting.master, MASTER_TUPLES)
+        found[plan.master] = RemoteTask(hosting.master, MASTER_TUPLES)
     return found
 
 

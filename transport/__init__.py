@@ -1,6 +1,6 @@
 """Bytes between processes: the seam of the network, and what makes a connection over it lose nothing.
 
-exchange (segments, credit) ─ courier (control, data) ─ link (one per peer) ─ sequence ─ Connection ─ Network
+exchange (segments, credit) ─ send queue (control, data) ─ link (one per peer) ─ sequence ─ Connection ─ Network
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from .errors import (
     UnreadableError,
     UnsendableError,
 )
-from .exchange.arrivals import Arrivals
-from .exchange.credit import Allowance, Quota, shares
-from .exchange.exchange import Exchange, PostOffice
-from .exchange.far_inbox import FarInbox
+from .exchange.credit import ReceiverCredit, SenderCredit, split_capacity
+from .exchange.exchange import Exchange, PeerRouter
+from .exchange.peer_channel import MessageCodec, RemoteTask, joined
+from .exchange.receive_buffer import ReceiveBuffer
+from .exchange.remote_mailbox import RemoteMailbox
 from .exchange.segments import (
     PIECE_BYTES,
     WHOLE_BYTES,
@@ -45,11 +46,10 @@ from .exchange.segments import (
     split_items,
     unpack_segments,
 )
-from .exchange.trade import FarTask, MessageCodec, joined
-from .link.courier import Courier, Gatherer, Source
 from .link.headers import encode_pulse
 from .link.link import Link, LinkTimings
 from .link.links import Links
+from .link.send_queue import Gatherer, SendQueue, Source
 from .link.sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
 from .net.addresses import check_exposure, parse_address
 from .net.admission import AdmissionLimits
@@ -82,21 +82,16 @@ __all__ = [
     "PIECE_BYTES",
     "WHOLE_BYTES",
     "AdmissionLimits",
-    "Allowance",
-    "Arrivals",
     "AuthenticatedConnection",
     "AuthenticatedNetwork",
     "AuthenticationError",
     "BlockingConnection",
     "Connection",
     "ConnectionLostError",
-    "Courier",
     "Credentials",
     "CredentialsError",
     "Exchange",
     "ExposedError",
-    "FarInbox",
-    "FarTask",
     "FrameTooLargeError",
     "Gatherer",
     "Guarded",
@@ -118,15 +113,20 @@ __all__ = [
     "PackedItems",
     "PayloadKind",
     "PeerLostError",
+    "PeerRouter",
     "PeerStarted",
-    "PostOffice",
     "ProtocolError",
-    "Quota",
+    "ReceiveBuffer",
+    "ReceiverCredit",
     "RecordError",
     "RemoteFailureError",
+    "RemoteMailbox",
     "RemoteRef",
+    "RemoteTask",
     "Secret",
     "Security",
+    "SendQueue",
+    "SenderCredit",
     "SequenceLimits",
     "Source",
     "TlsFiles",
@@ -154,7 +154,7 @@ __all__ = [
     "register_record",
     "segments_body",
     "serve_callers",
-    "shares",
+    "split_capacity",
     "split_items",
     "unpack_all",
     "unpack_numbers",

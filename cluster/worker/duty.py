@@ -51,7 +51,7 @@ from ..messages import (
     Trouble,
     Update,
 )
-from ..post import Post
+from ..node_router import NodeRouter
 from ..targets import TargetError, is_named, load_topology
 
 PENDING_SHOWN: Final = 1000
@@ -92,7 +92,7 @@ class Duty:
     def __init__(
         self,
         system: ActorSystem,
-        node: Post,
+        node: NodeRouter,
         listen: str,
         tell_parent: Callable[[object], None],
         loader: Loader = load,

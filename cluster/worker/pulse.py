@@ -4,7 +4,8 @@
     thread:                      late: a beat, each second … 30 s: no more ─► its lease is over
 
 1. A child's beats are lines on its standard error, which its parent reads. A worker that a user has started says them
-   over a connection of the thread's own (a PULSE, see transport's door), which it has while there is something to say.
+   over a connection of the thread's own (a PULSE, see transport's pending connections), which it has while there is
+   something to say.
 2. A frozen process (SIGSTOP, a machine that hangs) has no thread that runs: it is silent at once.
 3. A loop that is held for `limit_s` counts as frozen: nobody can tell a long computation from one without an end.
    What blocks for longer belongs in a component with `blocking = True`.

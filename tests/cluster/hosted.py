@@ -1,4 +1,4 @@
-"""Several workers in one loop: a crew each, in an actor system of its own; couriers instead of links.
+"""Several workers in one loop: a crew each, in an actor system of its own; send queues instead of links.
 
 What is between two workers is carried in order, a payload each turn of the loop. `kill` ends a worker as kill -9 does:
 nothing more comes from it, what was under way is lost; `revive` starts it again.
@@ -20,15 +20,15 @@ from aiostorm.cluster.scheduler import WorkerInfo, place
 from aiostorm.tasks import Activate
 from aiostorm.topology import make_plan
 
-from ..transport.offices import Office
+from ..transport.routers import Router
 
 
 class Hosted:
     """One worker."""
 
-    def __init__(self, office: Office, topology: Topology, config: Config, placement: dict[int, str]) -> None:
-        self.office = office
-        self.system = ActorSystem(office.name)
+    def __init__(self, router: Router, topology: Topology, config: Config, placement: dict[int, str]) -> None:
+        self.router = router
+        self.system = ActorSystem(router.name)
         self.failures: list[BaseException] = []
         self._arguments = (topology, config, placement)
 
@@ -43,7 +43,7 @@ class Hosted:
             config,
             on_quiet=lambda: None,
             gave_up=lambda path, error: self.failures.append(error),
-            hosting=Hosting(self.office.name, placement, self.office),
+            hosting=Hosting(self.router.name, placement, self.router),
         )
         await self.crew.start_bolts(self.ended)
 
@@ -66,7 +66,7 @@ class Workers:
     """`async with Workers(topology, config, 2) as workers`: started, and emitting."""
 
     def __init__(self, topology: Topology, config: Config | None = None, count: int = 2) -> None:
-        self.offices: dict[str, Office] = {}
+        self.routers: dict[str, Router] = {}
         self.names = [f"w{i}" for i in range(count)]
         self.topology = topology
         self.config = (config or Config()).merge({"topology.workers": count})
@@ -78,7 +78,7 @@ class Workers:
 
     async def __aenter__(self) -> Self:
         for name in self.names:
-            Office(name, self.offices)
+            Router(name, self.routers)
         for name in self.names:
             await self._start(name)
         self._group = asyncio.TaskGroup()
@@ -99,22 +99,22 @@ class Workers:
             await worker.system.stop(drain=False)
 
     async def _start(self, name: str) -> None:
-        worker = self.living[name] = Hosted(self.offices[name], self.topology, self.config, self.placement)
+        worker = self.living[name] = Hosted(self.routers[name], self.topology, self.config, self.placement)
         await worker.start()
 
     async def _carry(self) -> None:
         while True:
             for name in list(self.living):
-                office = self.offices[name]
-                for peer in list(office.couriers):
-                    self.carried += office.send(peer)
-                    office.deliver(peer)
+                router = self.routers[name]
+                for peer in list(router.send_queues):
+                    self.carried += router.send(peer)
+                    router.deliver(peer)
             await asyncio.sleep(0.0001)
 
     async def kill(self, name: str) -> None:
         worker = self.living.pop(name)
-        life = self.offices[name].life
-        worker.office.couriers.clear()
+        life = self.routers[name].life
+        worker.router.send_queues.clear()
         await worker.crew.kill()
         await worker.system.stop(drain=False)
         for other in self.living.values():
@@ -122,7 +122,7 @@ class Workers:
             other.crew.exchange.peer_died(name, life)
 
     async def revive(self, name: str) -> None:
-        self.offices[name].reborn()
+        self.routers[name].reborn()
         await self._start(name)
         await self.living[name].emit()
 
@@ -131,7 +131,7 @@ class Workers:
             while True:
                 quiet = all(worker.is_quiet for worker in self.living.values())
                 sums = [
-                    worker.crew.exchange.sent[peer] - other.crew.exchange.received[worker.office.name]  # type: ignore[union-attr]
+                    worker.crew.exchange.sent[peer] - other.crew.exchange.received[worker.router.name]  # type: ignore[union-attr]
                     for worker in self.living.values()
                     for peer, other in self.living.items()
                     if other is not worker

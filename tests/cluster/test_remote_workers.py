@@ -205,7 +205,7 @@ def test_what_comes_under_its_name_before_it_does_not_close_its_place(caplog: py
         async def intruder(process: Process) -> None:
             async with ActorSystem("remote-1") as system, Node("remote-1", process.network, system) as node:
                 node.link("parent", site.address)
-                node.courier("parent").post(b"\xff what is this?")
+                node.send_queue("parent").post(b"\xff what is this?")
                 await asyncio.sleep(1)
                 node.lose("parent", "all was said")
 

@@ -45,7 +45,7 @@ MACHINES: Final = (
     "topology/*.py",
     "transport/codec/arrays.py",
     "transport/codec/batches.py",
-    "transport/link/courier.py",
+    "transport/link/send_queue.py",
     "transport/exchange/credit.py",
     "transport/codec/extensions.py",
     "transport/net/addresses.py",

@@ -10,13 +10,13 @@ from typing import Any
 
 from aiostorm.cluster.crew import Crew
 from aiostorm.testing.simulation.network import SimConnection
-from aiostorm.transport import Allowance, Courier, Exchange, Quota
-from aiostorm.transport.exchange.arrivals import Arrivals
-from aiostorm.transport.exchange.far_inbox import FarInbox
-from aiostorm.transport.exchange.trade import Trade
-from aiostorm.transport.link.courier import Gatherer
+from aiostorm.transport import Exchange, ReceiverCredit, SenderCredit, SendQueue
+from aiostorm.transport.exchange.peer_channel import PeerChannel
+from aiostorm.transport.exchange.receive_buffer import ReceiveBuffer
+from aiostorm.transport.exchange.remote_mailbox import RemoteMailbox
 from aiostorm.transport.link.link import Link
 from aiostorm.transport.link.parts import Assembly, Lane, Part
+from aiostorm.transport.link.send_queue import Gatherer
 
 from .planted_links import an_old_incarnation_is_accepted, no_deduplication
 from .planting import SEEDS, Plant, first_that_finds, replaced
@@ -26,47 +26,47 @@ from .workers import WorkersResult, run
 @contextlib.contextmanager
 def credit_is_never_returned() -> Iterator[None]:
     """A receiver tells its limits once."""
-    real = Quota.accepted
+    real = ReceiverCredit.accepted
 
-    def accepted(self: Quota, weight: int) -> bool:
+    def accepted(self: ReceiverCredit, weight: int) -> bool:
         real(self, weight)
         return False
 
-    with replaced(Quota, "accepted", accepted):
+    with replaced(ReceiverCredit, "accepted", accepted):
         yield
 
 
 @contextlib.contextmanager
 def credit_of_a_former_life_counts() -> Iterator[None]:
     """What was granted to, and sent to, the incarnation before is not forgotten."""
-    with replaced(Allowance, "restart", lambda self: None):
+    with replaced(SenderCredit, "restart", lambda self: None):
         yield
 
 
 @contextlib.contextmanager
-def a_far_inbox_sends_without_credit() -> Iterator[None]:
+def a_remote_mailbox_sends_without_credit() -> Iterator[None]:
     """It does not look."""
-    with replaced(Allowance, "has_room", True):
+    with replaced(SenderCredit, "has_room", True):
         yield
 
 
 @contextlib.contextmanager
 def a_reader_stops_under_pressure() -> Iterator[None]:
     """A full mailbox stops whoever reads the link to its worker (finding 1 of our survey)."""
-    real_take, real_receive = Arrivals.take, SimConnection.receive
-    full: dict[Any, list[Arrivals]] = {}
+    real_take, real_receive = ReceiveBuffer.take, SimConnection.receive
+    full: dict[Any, list[ReceiveBuffer]] = {}
 
-    def take(self: Arrivals, segments: Any) -> None:
+    def take(self: ReceiveBuffer, segments: Any) -> None:
         real_take(self, segments)
         if self.waiting:
             full.setdefault(asyncio.get_running_loop(), []).append(self)
 
     async def receive(self: SimConnection) -> bytes:
-        while any(arrivals.waiting for arrivals in full.get(asyncio.get_running_loop(), ())):  # noqa: ASYNC110
+        while any(receive_buffers.waiting for receive_buffers in full.get(asyncio.get_running_loop(), ())):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         return await real_receive(self)
 
-    with replaced(Arrivals, "take", take), replaced(SimConnection, "receive", receive):
+    with replaced(ReceiveBuffer, "take", take), replaced(SimConnection, "receive", receive):
         yield
 
 
@@ -74,23 +74,23 @@ def a_reader_stops_under_pressure() -> Iterator[None]:
 def control_waits_behind_data() -> Iterator[None]:
     """One queue for both (storm#8892)."""
 
-    def urge(self: Courier, gatherer: Gatherer) -> None:
+    def schedule(self: SendQueue, gatherer: Gatherer) -> None:
         self.ready(gatherer)
 
-    with replaced(Courier, "urge", urge):
+    with replaced(SendQueue, "schedule", schedule):
         yield
 
 
 @contextlib.contextmanager
 def messages_are_dropped_when_a_peer_restarts() -> Iterator[None]:
     """An INIT waits for an acker whose worker has died, and is not there any more when that comes back."""
-    real = Trade.restarted
+    real = PeerChannel.restarted
 
-    def restarted(self: Trade, incarnation: int, courier: Courier) -> None:
+    def restarted(self: PeerChannel, incarnation: int, send_queue: SendQueue) -> None:
         self._messages.clear()
-        real(self, incarnation, courier)
+        real(self, incarnation, send_queue)
 
-    with replaced(Trade, "restarted", restarted):
+    with replaced(PeerChannel, "restarted", restarted):
         yield
 
 
@@ -106,9 +106,9 @@ def late_news_of_a_death_count_for_the_next_life() -> Iterator[None]:
     """Whoever says that a worker has died need not say which life of it."""
 
     def peer_died(self: Exchange, peer: str, incarnation: int) -> None:
-        trade = self._trades.get(peer)
-        if trade is not None:
-            trade.died()
+        peer_channel = self._peer_channels.get(peer)
+        if peer_channel is not None:
+            peer_channel.died()
 
     with replaced(Exchange, "peer_died", peer_died):
         yield
@@ -133,14 +133,14 @@ def what_the_link_had_asked_for_goes_to_the_next_life() -> Iterator[None]:
 @contextlib.contextmanager
 def what_is_left_of_a_former_life_counts_for_the_next() -> Iterator[None]:
     """Ours: the simulation found it. Two workers never agree again on what they have sent each other."""
-    with replaced(Arrivals, "waiting", 0):
+    with replaced(ReceiveBuffer, "waiting", 0):
         yield
 
 
 @contextlib.contextmanager
 def parked_senders_are_forgotten() -> Iterator[None]:
-    """A far inbox that has room again does not say so."""
-    with replaced(FarInbox, "_pull", lambda self: None):
+    """A remote mailbox that has room again does not say so."""
+    with replaced(RemoteMailbox, "_pull", lambda self: None):
         yield
 
 
@@ -163,7 +163,7 @@ PLANTED: dict[str, Plant] = {
         an_old_incarnation_is_accepted,
         credit_is_never_returned,
         credit_of_a_former_life_counts,
-        a_far_inbox_sends_without_credit,
+        a_remote_mailbox_sends_without_credit,
         a_reader_stops_under_pressure,
         control_waits_behind_data,
         messages_are_dropped_when_a_peer_restarts,
@@ -187,7 +187,7 @@ FIRST_LOOK = {
     "what_is_left_of_a_former_life_counts_for_the_next": 14,
     "no_deduplication": 8,
     "credit_is_never_returned": 4,
-    "a_far_inbox_sends_without_credit": 4,
+    "a_remote_mailbox_sends_without_credit": 4,
     "a_reader_stops_under_pressure": 34,
     "control_waits_behind_data": 4,
     "parked_senders_are_forgotten": 34,

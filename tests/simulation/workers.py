@@ -30,7 +30,7 @@ from aiostorm.testing.simulation.injury import Injuries
 from aiostorm.testing.simulation.process import Process
 from aiostorm.topology import make_plan
 from aiostorm.transport import SequenceLimits
-from aiostorm.transport.link import courier
+from aiostorm.transport.link import send_queue as send_queue
 
 from .links import described
 from .living import WorldResult, live
@@ -105,7 +105,7 @@ def run(
     if faults is None and world.chance.stream("calm").random() < CALM:
         faults = "none"
     work = WorkersWorkload(world, faults, only, hired)
-    with seen_crews(work), replaced(courier, "BUNDLE_BYTES", work.bundle_bytes), lines_of(world, SIZES_BYTES):
+    with seen_crews(work), replaced(send_queue, "BUNDLE_BYTES", work.bundle_bytes), lines_of(world, SIZES_BYTES):
         seen = live(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     return WorkersResult(
         **seen,
@@ -142,7 +142,7 @@ class WorkersWorkload:
             window_frames=self.chance.choice((1, 2, 4, 64)),
             window_bytes=self.chance.choice((100_000, 2_000_000)),
         )
-        self.bundle_bytes = self.chance.choice((50, 500, courier.BUNDLE_BYTES))
+        self.bundle_bytes = self.chance.choice((50, 500, send_queue.BUNDLE_BYTES))
         """Small ones, that rows as small as ours make what must wait for the next."""
         self._draw()
         own = {"error": self._injure, "oust": self._oust}

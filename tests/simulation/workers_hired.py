@@ -2,7 +2,7 @@
 
     parent: LocalCluster(workers=N, site=…) ── SimSpawner ──► worker-1 … worker-N: cluster.work
 
-Crews are seen as they are made: each is given an office that looks (workers_program.py).
+Crews are seen as they are made: each is given a router that looks (workers_program.py).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def seen_crews(work: WorkersWorkload) -> Iterator[None]:
 
     def init(self: Crew, system: Any, *args: Any, hosting: Hosting | None = None, **options: Any) -> None:
         if hosting is not None and work.hired:
-            office: Any = hosting.office
-            hosting = replace(hosting, office=of[work.world.current.name].sees(self, system, office))
+            router: Any = hosting.router
+            hosting = replace(hosting, router=of[work.world.current.name].sees(self, system, router))
         real(self, system, *args, hosting=hosting, **options)
 
     _topologies.append(work.topology)

@@ -1,7 +1,7 @@
 """What a worker of the simulated world runs: an actor system, a node over the simulated network, a crew with its part.
 
 1. Links are opened and the crew is made in one step: a peer's first CREDIT finds who takes it.
-2. What stands between exchange and node (Desk), and between courier and link (Tap), looks at what passes and changes
+2. What stands between exchange and node (Desk), and between send queue and link (Tap), looks at what passes and changes
    nothing.
 """
 
@@ -22,14 +22,14 @@ from aiostorm.runtime import AiostormError
 from aiostorm.tasks import Activate, SpoutTask
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import (
-    Courier,
     Exchange,
-    FarInbox,
     LinkSupersededError,
     Node,
     PayloadKind,
     PeerLostError,
     PeerStarted,
+    RemoteMailbox,
+    SendQueue,
     unpack_all,
 )
 
@@ -42,10 +42,10 @@ PING_S = 0.5
 
 
 class Desk:
-    """A PostOffice: the worker's node. After each frame of segments it looks what is held for the task."""
+    """A PeerRouter: the worker's node. After each frame of segments it looks what is held for the task."""
 
     def __init__(self, program: Watched, node: Node) -> None:
-        self.courier = node.courier
+        self.send_queue = node.send_queue
         self.incarnation = node.incarnation
         self.on_peer: Callable[[Callable[[str, PeerStarted], None]], None] = node.on_peer
         self.largest: dict[tuple[str, int], int] = {}
@@ -59,11 +59,11 @@ class Desk:
 
         def look(peer: str, target: int, body: memoryview) -> None:
             self._program.work.segments += 1
-            arrivals = self._program.exchange._trades[peer].arrivals.get(target)
-            before = 0 if arrivals is None else arrivals.quota.held + arrivals.quota._accepted
+            receive_buffers = self._program.exchange._peer_channels[peer].receive_buffers.get(target)
+            before = 0 if receive_buffers is None else receive_buffers.quota.held + receive_buffers.quota._accepted
             handler(peer, target, body)
-            if arrivals is not None:
-                weight = arrivals.quota.held + arrivals.quota._accepted - before
+            if receive_buffers is not None:
+                weight = receive_buffers.quota.held + receive_buffers.quota._accepted - before
                 self.largest[peer, target] = max(self.largest.get((peer, target), 0), weight)
                 self._check(target)
 
@@ -73,9 +73,9 @@ class Desk:
         """What is held for a task is never more than its capacity and a frame of each sender."""
         program = self._program
         box = program.crew.mailboxes[target]
-        trades = program.exchange._trades.values()
-        held = box.fill + sum(trade.arrivals[target].quota.held for trade in trades)
-        frames = sum(self.largest.get((trade.peer, target), 0) for trade in trades)
+        peer_channels = program.exchange._peer_channels.values()
+        held = box.fill + sum(peer_channel.receive_buffers[target].quota.held for peer_channel in peer_channels)
+        frames = sum(self.largest.get((peer_channel.peer, target), 0) for peer_channel in peer_channels)
         capacity = program.work.capacity
         if held > capacity + frames and target not in program.work.overfilled and program.process.alive:
             program.work.world.problem(
@@ -84,29 +84,29 @@ class Desk:
 
 
 class Tap:
-    """A Source: the courier. When data is taken, nothing may wait for the control lane."""
+    """A Source: the send queue. When data is taken, nothing may wait for the control lane."""
 
-    def __init__(self, program: Watched, courier: Courier) -> None:
+    def __init__(self, program: Watched, send_queue: SendQueue) -> None:
         self._program = program
-        self._courier = courier
+        self._send_queue = send_queue
 
     @property
     def is_empty(self) -> bool:
-        return self._courier.is_empty
+        return self._send_queue.is_empty
 
     @property
     def took_urgent(self) -> bool:
-        return self._courier.took_urgent
+        return self._send_queue.took_urgent
 
     def next_payload(self, *, urgent: bool = False) -> bytes | None:
-        payload = self._courier.next_payload(urgent=urgent)
+        payload = self._send_queue.next_payload(urgent=urgent)
         if payload is not None:
             kinds = [kind for kind, _, _ in unpack_all(payload)]
             self._program.taken.update(kinds)
             if PayloadKind.SEGMENTS in kinds and self._program.process.alive:
-                waiting = [*self._courier._control, *self._courier._data]
+                waiting = [*self._send_queue._control, *self._send_queue._data]
                 behind = kinds[kinds.index(PayloadKind.SEGMENTS) :]
-                if any(not isinstance(gatherer, FarInbox) for gatherer in waiting) or set(behind) > {
+                if any(not isinstance(gatherer, RemoteMailbox) for gatherer in waiting) or set(behind) > {
                     PayloadKind.SEGMENTS
                 }:
                     self._program.work.world.problem(f"{self._program.name} sends data, and control waits")
@@ -146,7 +146,7 @@ class Watched:
         return exchange
 
     def watch(self, system: ActorSystem, node: Node) -> Desk:
-        """A life begins, with links to all peers; the crew is given what is returned as its office."""
+        """A life begins, with links to all peers; the crew is given what is returned as its router."""
         self.system = system
         self.incarnation = node._links.incarnation
         self.process.at_death.append(partial(self.work.died, self.life, self.incarnation))
@@ -155,7 +155,7 @@ class Watched:
             if peer in self.work.names:
                 link = node.state(peer)
                 assert link is not None
-                link._parts = replace(link._parts, source=Tap(self, node.courier(peer)))
+                link._parts = replace(link._parts, source=Tap(self, node.send_queue(peer)))
         self.desk = Desk(self, node)
         return self.desk
 
@@ -186,13 +186,15 @@ class Watched:
                 yield f"task {task_id} of {self.name} is at rest, and its mailbox holds {box.fill} tuples"
             if not box.gate_open:
                 yield f"task {task_id} of {self.name} is at rest, and the gate of its mailbox is closed"
-        for trade in self.exchange._trades.values():
-            for arrivals in trade.arrivals.values():
-                if arrivals.quota.held:
-                    yield f"{self.name} is at rest, and holds {arrivals.quota.held} tuples of {trade.peer}"
-            for task_id, inbox in trade._inboxes.items():
+        for peer_channel in self.exchange._peer_channels.values():
+            for receive_buffers in peer_channel.receive_buffers.values():
+                if receive_buffers.quota.held:
+                    yield (
+                        f"{self.name} is at rest, and holds {receive_buffers.quota.held} tuples of {peer_channel.peer}"
+                    )
+            for task_id, inbox in peer_channel._inboxes.items():
                 if inbox._queued_bytes or inbox._queued_tuples or inbox._parked or not inbox.gate_open:
-                    yield f"{self.name} is at rest, and something waits for task {task_id} of {trade.peer}"
+                    yield f"{self.name} is at rest, and something waits for task {task_id} of {peer_channel.peer}"
         for cell in self.system.cells if rows else ():
             if isinstance(cell._actor, AckerActor) and len(cell._actor.ledger):
                 yield f"{self.name} is at rest, and a ledger has {len(cell._actor.ledger)} rows"

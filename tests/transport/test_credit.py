@@ -7,15 +7,15 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiostorm.transport import Allowance, Quota, shares
+from aiostorm.transport import ReceiverCredit, SenderCredit, split_capacity
 
 
 class Sender:
     """Sends frames of random weights as long as it may; what is under way both ways keeps its order."""
 
     def __init__(self, quota: int, chance: random.Random, largest: int) -> None:
-        self.allowance = Allowance()
-        self.quota = Quota(quota)
+        self.sender_credit = SenderCredit()
+        self.quota = ReceiverCredit(quota)
         self.chance = chance
         self.largest = largest
         self.frames: list[int] = []
@@ -27,20 +27,20 @@ class Sender:
         self.limits.append(self.quota.tell())
 
     def steps(self) -> list[str]:
-        possible = ["send"] if self.allowance.has_room else []
+        possible = ["send"] if self.sender_credit.has_room else []
         return possible + ["arrive"] * bool(self.frames) + ["grant"] * bool(self.limits) + ["take"] * bool(self.waiting)
 
     def step(self, what: str) -> None:
         if what == "send":
             weight = self.chance.randint(1, self.largest)
-            self.allowance.spend(weight)
+            self.sender_credit.spend(weight)
             self.frames.append(weight)
         elif what == "arrive":
             weight = self.frames.pop(0)
             self.quota.arrived(weight)
             self.waiting.append(weight)
         elif what == "grant":
-            self.allowance.grant(self.limits.pop(0))
+            self.sender_credit.grant(self.limits.pop(0))
         elif self.quota.accepted(self.waiting.pop(0)):
             self.limits.append(self.quota.tell())
 
@@ -48,7 +48,7 @@ class Sender:
         """Either process is a new one: what was under way is lost, what had come is still held."""
         self.frames.clear()
         self.limits.clear()
-        self.allowance.restart()
+        self.sender_credit.restart()
         self.quota.restart()
         self.begin()
 
@@ -65,7 +65,7 @@ def test_what_is_held_is_bounded_and_all_is_sent(
     capacity: int, senders: int, largest: int, seed: int, restarts: set[int]
 ) -> None:
     chance = random.Random(seed)
-    own, quota = shares(capacity, senders)
+    own, quota = split_capacity(capacity, senders)
     them = [Sender(quota, chance, largest) for _ in range(senders)]
     for number in range(300):
         if number in restarts:
@@ -81,19 +81,19 @@ def test_what_is_held_is_bounded_and_all_is_sent(
     for sender in them:  # whatever happened: once all is taken, it may send again
         while sender.frames or sender.waiting or sender.limits:
             sender.step(next(what for what in ("arrive", "take", "grant") if what in sender.steps()))
-        assert sender.allowance.has_room
+        assert sender.sender_credit.has_room
 
 
 @given(capacity=st.integers(1, 5000), senders=st.integers(0, 60))
 def test_shares_are_the_capacity(capacity: int, senders: int) -> None:
-    own, quota = shares(capacity, senders)
+    own, quota = split_capacity(capacity, senders)
     assert own >= 1
     assert own + senders * max(0, quota - 1) <= capacity
     assert (quota >= 1) == (senders >= 1)
 
 
 def test_a_limit_that_is_late_or_told_twice_changes_nothing() -> None:
-    allowance = Allowance()
+    sender_credit = SenderCredit()
     for limit in (5, 9, 5, 9, 0):
-        allowance.grant(limit)
-    assert allowance.limit == 9
+        sender_credit.grant(limit)
+    assert sender_credit.limit == 9

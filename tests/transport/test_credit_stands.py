@@ -17,12 +17,12 @@ async def test_that_a_task_is_in_one_call_is_told_at_once_and_again_in_each_life
     for stands in (True, False, True):
         box.stand(stands=stands)
         box.stand(stands=stands)
-        assert b.office.send("a")
-        assert not b.office.send("a"), "once for each change"
+        assert b.router.send("a")
+        assert not b.router.send("a"), "once for each change"
         run_all(a, b)
         assert inbox.stands is stands
         assert not a.exchange.inboxes[4].stands
-    again = Worker(b.office.reborn(), {"a": [1, 2], "b": [3, 4]})
+    again = Worker(b.router.reborn(), {"a": [1, 2], "b": [3, 4]})
     run_all(a, again)
     assert not inbox.stands, "the next life has said nothing yet"
     again.mailboxes[3].stand(stands=True)
@@ -40,5 +40,5 @@ async def test_a_credit_that_says_something_else_is_refused(told: tuple[int, ...
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
     with pytest.raises(ProtocolError):
-        a.exchange._trades["b"].told(told)
+        a.exchange._peer_channels["b"].told(told)
     assert not a.exchange.inboxes[3].stands

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from aiostorm.acker import ACKER_MESSAGES, Acks, Forget, Init, Verdict, VerdictKind, Verdicts
 from aiostorm.actors import EMPTY, Mailbox, MailboxClosedError
 from aiostorm.topology import Failure, Fields, Origin, Segment
-from aiostorm.transport import Exchange, FarTask, PayloadKind, ProtocolError, shares, unpack_all
+from aiostorm.transport import Exchange, PayloadKind, ProtocolError, RemoteTask, split_capacity, unpack_all
 
-from .offices import Office
+from .routers import Router
 
 ORIGINS = {task: Origin("numbers", task, "default", Fields("n")) for task in range(100)}
 CAPACITY = 64
@@ -31,19 +31,21 @@ def origin_of(task: int, stream: str) -> Origin:
 class Worker:
     """A worker with so many tasks, each a mailbox that a test reads."""
 
-    def __init__(self, office: Office, tasks: dict[str, list[int]], capacity: int = CAPACITY) -> None:
-        self.office = office
+    def __init__(self, router: Router, tasks: dict[str, list[int]], capacity: int = CAPACITY) -> None:
+        self.router = router
         self.lost: list[str] = []
         self.quiet = 0
-        mine, peers = tasks[office.name], len(tasks) - 1
-        own, _ = shares(capacity, peers)
+        mine, peers = tasks[router.name], len(tasks) - 1
+        own, _ = split_capacity(capacity, peers)
         self.mailboxes = {task: Mailbox(own) for task in mine}
         self.exchange = Exchange(
-            office.name,
-            office,
+            router.name,
+            router,
             mailboxes=self.mailboxes,
             capacities=dict.fromkeys(mine, capacity),
-            far={t: FarTask(name, capacity) for name, theirs in tasks.items() if name != office.name for t in theirs},
+            far={
+                t: RemoteTask(name, capacity) for name, theirs in tasks.items() if name != router.name for t in theirs
+            },
             origin_of=origin_of,
             codec=ACKER_MESSAGES,
             on_lost=self.lost.append,
@@ -92,8 +94,8 @@ class Sender:
 
 
 def pair(capacity: int = CAPACITY) -> tuple[Worker, Worker]:
-    offices: dict[str, Office] = {}
-    a, b = Office("a", offices), Office("b", offices)
+    routers: dict[str, Router] = {}
+    a, b = Router("a", routers), Router("b", routers)
     tasks = {"a": [1, 2], "b": [3, 4]}
     return Worker(a, tasks, capacity), Worker(b, tasks, capacity)
 
@@ -104,8 +106,8 @@ def run_all(*workers: Worker) -> None:
     while moved:
         moved = False
         for worker in workers:
-            for peer in worker.office.couriers:
-                moved |= worker.office.send(peer) or worker.office.deliver(peer)
+            for peer in worker.router.send_queues:
+                moved |= worker.router.send(peer) or worker.router.deliver(peer)
 
 
 def numbers_of(mailbox: Mailbox) -> list[int]:
@@ -152,7 +154,7 @@ async def test_a_full_task_holds_up_no_other_of_the_same_worker() -> None:
     for _ in range(500):
         slow.send(1)
     run_all(a, b)
-    held = b.mailboxes[3].fill + sum(t.quota.held for t in _arrivals(b, 3))
+    held = b.mailboxes[3].fill + sum(t.quota.held for t in _receive_buffers(b, 3))
     assert held <= CAPACITY + CAPACITY, "its capacity, and one frame of the sender"
     assert slow.parked
     assert slow.inbox.is_high
@@ -205,13 +207,13 @@ async def test_what_a_task_wants_in_its_mailbox_bounds_what_is_on_its_way_to_it(
         while not sender.parked:
             sender.send(1)
         assert (sender.inbox.limit, sender.inbox.piece) == (limit, limit * sender.inbox.max_piece // 1024)
-        held = box.fill + sum(t.quota.held for t in _arrivals(b, 3))
+        held = box.fill + sum(t.quota.held for t in _receive_buffers(b, 3))
         assert held <= 2.2 * limit
         assert sender.inbox._queued_tuples <= limit
 
 
-def _arrivals(worker: Worker, task: int) -> list[Any]:
-    return [trade.arrivals[task] for trade in worker.exchange._trades.values()]
+def _receive_buffers(worker: Worker, task: int) -> list[Any]:
+    return [peer_channel.receive_buffers[task] for peer_channel in worker.exchange._peer_channels.values()]
 
 
 routes = st.sampled_from([(1, 3), (2, 3), (1, 4), (3, 1), (4, 2)])
@@ -237,7 +239,7 @@ def test_all_comes_once_in_order_whatever_the_pace(
         got: dict[int, list[tuple[int, int]]] = {task: [] for task in of}
         steps: list[Callable[[], Any]] = []
         for worker, peer in ((a, "b"), (b, "a")):
-            steps += [lambda w=worker, p=peer: w.office.send(p), lambda w=worker, p=peer: w.office.deliver(p)]
+            steps += [lambda w=worker, p=peer: w.router.send(p), lambda w=worker, p=peer: w.router.deliver(p)]
         for task, worker in of.items():
             steps.append(lambda t=task, w=worker: _read(w.mailboxes[t], got[t]))
         for route, count in plan:
@@ -246,7 +248,7 @@ def test_all_comes_once_in_order_whatever_the_pace(
             for _ in range(chance.randrange(4)):
                 chance.choice(steps)()
             for task, worker in of.items():
-                held = worker.mailboxes[task].fill + sum(t.quota.held for t in _arrivals(worker, task))
+                held = worker.mailboxes[task].fill + sum(t.quota.held for t in _receive_buffers(worker, task))
                 assert held <= capacity + max(capacity, senders[route].inbox.max_piece)
         for _ in range(20_000):
             if not any(step() for step in steps) and a.exchange.is_quiet and b.exchange.is_quiet:
@@ -278,9 +280,9 @@ async def test_messages_for_control_lanes_need_no_credit_and_go_together() -> No
     inbox.post(Verdicts([Verdict(VerdictKind.ACK, 5, failure={3: failure}), Verdict(VerdictKind.FAIL, 6, 2, failure)]))
     inbox.post(Verdicts([Verdict(VerdictKind.EXPIRED, 8), Verdict(VerdictKind.RESET, 9), Verdict(VerdictKind.ACK, 9)]))
     inbox.post(Forget(1))
-    assert a.office.send("b")
-    assert not a.office.send("b"), "they go in one payload"
-    a.office.deliver("b")
+    assert a.router.send("b")
+    assert not a.router.send("b"), "they go in one payload"
+    a.router.deliver("b")
     box = b.mailboxes[3]
     init, acks, first, second, forget = (box.take_control() for _ in range(5))
     assert forget.owner == 1
@@ -301,8 +303,8 @@ async def test_control_overtakes_data_that_waits() -> None:
     run_all(a, b)
     Sender(a, 1, 3).send(1)
     a.exchange.inboxes[4].post(Init(1, [(5, 6)]))
-    a.office.send("b")
-    [payload] = a.office.way["b"]
+    a.router.send("b")
+    [payload] = a.router.way["b"]
     assert [kind for kind, _, _ in unpack_all(payload)] == [PayloadKind.TASK, PayloadKind.SEGMENTS]
 
 
@@ -312,13 +314,13 @@ async def test_a_worker_that_comes_again_gets_what_waited_and_the_loss_is_told_o
     run_all(a, b)
     sender = Sender(a, 1, 3)
     sender.send(1)
-    a.office.send("b")  # under way: it will be lost
+    a.router.send("b")  # under way: it will be lost
     a.exchange.peer_died("b", 1)
     a.exchange.peer_died("b", 1)
     assert a.lost == ["b"]
     sender.send(1)
     a.exchange.inboxes[4].post(Init(1, [(5, 6)]))
-    again = Worker(b.office.reborn(), {"a": [1, 2], "b": [3, 4]})
+    again = Worker(b.router.reborn(), {"a": [1, 2], "b": [3, 4]})
     run_all(a, again)
     assert numbers_of(again.mailboxes[3]) == []
     again.exchange.begin()
@@ -340,7 +342,7 @@ async def test_one_that_is_gone_gets_nothing_and_the_spouts_hear_it_when_all_kno
     a.exchange.peer_gone("b", 1)
     Sender(a, 1, 3).send(1)
     a.exchange.inboxes[4].post(Init(1, [(5, 6)]))
-    assert not a.office.send("b"), "the link may not know yet that the peer is dead"
+    assert not a.router.send("b"), "the link may not know yet that the peer is dead"
     assert a.lost == []
     a.exchange.peer_died("b", 1)
     assert a.lost == ["b"]
@@ -350,7 +352,7 @@ async def test_a_new_incarnation_says_that_the_one_before_has_died() -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
-    b.office.reborn()
+    b.router.reborn()
     assert a.lost == ["b"]
 
 
@@ -361,16 +363,16 @@ async def test_what_was_held_of_a_former_life_counts_against_the_next() -> None:
     for _ in range(300):
         sender.send(1)
     run_all(a, b)
-    [before] = [arrivals.quota.held for arrivals in _arrivals(b, 3)]
+    [before] = [receive_buffers.quota.held for receive_buffers in _receive_buffers(b, 3)]
     assert before > 0
-    again = Worker(a.office.reborn(), {"a": [1, 2], "b": [3, 4]})
+    again = Worker(a.router.reborn(), {"a": [1, 2], "b": [3, 4]})
     again.exchange.begin()
     run_all(again, b)
     sender = Sender(again, 2, 3)
     for _ in range(300):
         sender.send(1)
     run_all(again, b)
-    assert b.mailboxes[3].fill + _arrivals(b, 3)[0].quota.held <= 2 * CAPACITY
+    assert b.mailboxes[3].fill + _receive_buffers(b, 3)[0].quota.held <= 2 * CAPACITY
 
 
 async def test_what_was_held_of_a_former_life_is_not_counted_as_the_next_ones() -> None:
@@ -382,7 +384,7 @@ async def test_what_was_held_of_a_former_life_is_not_counted_as_the_next_ones() 
         sender.send(1)
     run_all(a, b)
     assert not b.exchange.is_quiet
-    again = Worker(a.office.reborn(), {"a": [1, 2], "b": [3, 4]}, capacity=2)
+    again = Worker(a.router.reborn(), {"a": [1, 2], "b": [3, 4]}, capacity=2)
     again.exchange.begin()
     run_all(again, b)
     Sender(again, 2, 3).send(1)
@@ -426,6 +428,6 @@ async def test_the_end_refuses_those_that_wait() -> None:
 async def test_noise_is_a_protocol_error(noise: bytes) -> None:
     a, b = pair()
     b.exchange.begin()
-    a.office.way["b"].append(noise)
+    a.router.way["b"].append(noise)
     with pytest.raises(ProtocolError):
-        a.office.deliver("b")
+        a.router.deliver("b")

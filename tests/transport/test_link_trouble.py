@@ -18,7 +18,7 @@ async def test_nobody_listens_or_nobody_answers(sim_clock: SimClock) -> None:
         network.weather.cut_off.add("b")
         await sim_clock.run_until(lambda: link.trouble != "nobody listens at b")
         assert link.trouble == "no answer within 5 s"
-        link.end()
+        link.abort()
 
 
 async def test_what_ended_the_last_connection(sim_clock: SimClock) -> None:
@@ -43,7 +43,7 @@ async def test_somebody_else_answers(sim_clock: SimClock) -> None:
         link = a.open("b", "b")
         await sim_clock.run_until(lambda: link.trouble != "")
         assert "it is not b who answers" in link.trouble
-        link.end()
+        link.abort()
 
 
 async def test_a_peer_that_listens_elsewhere_now_is_dialled_there_at_once(sim_clock: SimClock) -> None:

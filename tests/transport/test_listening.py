@@ -41,7 +41,7 @@ TOKEN = Credentials("storm-1", Secret(bytes(range(32))))
 PATIENCE_S = 20
 
 
-class Door:
+class PendingConnections:
     def __init__(self, network: WebSocketNetwork, address: str, came: list[Connection]) -> None:
         self.network = network
         self.address = address
@@ -74,12 +74,12 @@ class Door:
 
 
 @contextlib.asynccontextmanager
-async def door(security: Security | None = None, **limits: float) -> AsyncIterator[Door]:
+async def door(security: Security | None = None, **limits: float) -> AsyncIterator[PendingConnections]:
     came: list[Connection] = []
     limits.setdefault("stranger_s", 10.0)
     async with WebSocketNetwork(security, limits=AdmissionLimits(**limits)) as network:  # type: ignore[arg-type]
         listener = await network.listen("127.0.0.1:0", came.append)
-        yield Door(network, listener.address, came)
+        yield PendingConnections(network, listener.address, came)
 
 
 def request(port: int, line: str = f"GET {PATH} HTTP/1.1", host: str | None = None, *more: str) -> bytes:

@@ -32,8 +32,8 @@ async def test_payloads_go_to_the_handler_of_their_kind(sim_clock: SimClock) -> 
         b.node.handle(PayloadKind.CREDIT, lambda peer, target, body: came.append((peer, target, bytes(body))))
         with pytest.raises(ValueError, match="TASK have a handler already"):
             b.node.handle(PayloadKind.TASK, lambda peer, target, body: None)
-        a.node.courier("b").post(pack_payload(PayloadKind.TASK, 7, b"one"))
-        a.node.courier("b").post(pack_payload(PayloadKind.CREDIT, 0, b"two"))
+        a.node.send_queue("b").post(pack_payload(PayloadKind.TASK, 7, b"one"))
+        a.node.send_queue("b").post(pack_payload(PayloadKind.CREDIT, 0, b"two"))
         await sim_clock.advance(1)
         assert came == [("a", 7, b"one"), ("a", 0, b"two")]
         assert a.node.peers == ("b",)
@@ -111,7 +111,7 @@ async def test_a_peer_that_sends_garbage_is_lost_and_the_others_are_not(
             asked = asyncio.ensure_future(b.node.ref("a", "slow").ask("?"))
             assert await a.node.ref("b", "echo").ask("before") == "before"
             with caplog.at_level(logging.WARNING):
-                a.node.courier("b").post(garbage())
+                a.node.send_queue("b").post(garbage())
                 await sim_clock.advance(1)
             assert "b: the link to a is closed: " in caplog.text
             with pytest.raises(PeerLostError, match="a is lost: "):
@@ -135,7 +135,7 @@ async def test_what_was_taken_and_never_sent_is_garbage(sim_clock: SimClock) -> 
         b.spawn(Echo, "echo")
         await a.node.ref("b", "echo").ask("?")
         (channel,) = a.node.peer("b")._channels.values()
-        b.node.courier("a").post(pack_payload(PayloadKind.ACTOR, 0, taken_note(channel.number, 9, 9)))
+        b.node.send_queue("a").post(pack_payload(PayloadKind.ACTOR, 0, taken_note(channel.number, 9, 9)))
         await sim_clock.advance(1)
         assert a.lost == ["b: more messages between actors were taken than were sent"]
 
@@ -145,7 +145,7 @@ async def test_what_is_late_or_for_nobody_does_no_harm(sim_clock: SimClock) -> N
         b.spawn(Echo, "echo")
         late = [note(op, 4711, b"\0" * 8) for op in (TELL, ASK, 4, 5, TAKEN, ENDED)]
         unreadable = note(OPEN, 5, pack_key("echo")) + note(TELL, 5, b"\xc1") + ask_note(5, 6, b"\xc1")
-        a.node.courier("b").post(pack_payload(PayloadKind.ACTOR, 0, b"".join(late) + unreadable))
+        a.node.send_queue("b").post(pack_payload(PayloadKind.ACTOR, 0, b"".join(late) + unreadable))
         assert await a.node.ref("b", "echo").ask("well?") == "well?"
         assert b.lost == a.lost == []
         assert [letter.message for letter in b.system.dead_letters.last] == [b"\0" * 8, b"\xc1"]
@@ -162,7 +162,7 @@ async def test_an_error_in_a_handler_closes_that_link_alone(
         b.node.handle(PayloadKind.TASK, broken)
         b.node.on_lost(lambda peer, error: 1 / 0)
         with caplog.at_level(logging.ERROR):
-            a.node.courier("b").post(pack_payload(PayloadKind.TASK, 7, b""))
+            a.node.send_queue("b").post(pack_payload(PayloadKind.TASK, 7, b""))
             await sim_clock.advance(1)
         assert "RuntimeError: a defect" in caplog.text
         assert "a listener to the loss of a failed" in caplog.text
@@ -204,7 +204,7 @@ async def test_a_link_is_closed_in_order_or_at_once(sim_clock: SimClock) -> None
         with pytest.raises(PeerLostError, match="a has no link to b: nothing was sent"):
             await ref.tell("?")
         with pytest.raises(PeerLostError):
-            a.node.courier("b")
+            a.node.send_queue("b")
         assert a.node.state("b") is None
         a.node.link("b", "b")
         assert await ref.ask("linked again") == "linked again"
@@ -220,9 +220,9 @@ async def test_opened_again_by_who_hears_of_the_loss(sim_clock: SimClock) -> Non
         b.node.on_lost(lambda peer, error: b.node.link(peer) and None)
         ref = a.node.ref("b", "echo")
         assert await ref.ask("before") == "before"
-        courier = a.node.courier("b")
+        send_queue = a.node.send_queue("b")
         for payload in (unknown_kind(), pack_payload(PayloadKind.ACTOR, 0, note(TELL, 1, b"\xc0"))):
-            courier.post(payload)  # the second one is not read: it was for the link before
+            send_queue.post(payload)  # the second one is not read: it was for the link before
         await sim_clock.advance(1)
         assert b.system.dead_letters.count == 0
         assert await ref.ask("after") == "after"

@@ -1,14 +1,16 @@
 """Tuples between workers.
 
-exchange.py is what one worker has with all others, trade.py what it has with one of them. A task elsewhere is a
-far_inbox.py here: it sends while it has credit (credit.py, pure), as segments.py, whose rows carry marks.py. What goes
-to one peer waits in a courier until the link takes it; what has come waits in arrivals.py until the mailbox takes it.
+exchange.py is what one worker has with all others, peer_channel.py what it has with one of them. A task elsewhere is a
+remote_mailbox.py here: it sends while it has credit (credit.py, pure), as segments.py, whose rows carry marks.py. What
+goes to one peer waits in a send queue until the link takes it; what has come waits in receive_buffer.py until the
+mailbox takes it.
 """
 
-from .arrivals import Arrivals
-from .credit import Allowance, Quota, shares
-from .exchange import Exchange, PostOffice
-from .far_inbox import FarInbox
+from .credit import ReceiverCredit, SenderCredit, split_capacity
+from .exchange import Exchange, PeerRouter
+from .peer_channel import MessageCodec, RemoteTask, joined
+from .receive_buffer import ReceiveBuffer
+from .remote_mailbox import RemoteMailbox
 from .segments import (
     PIECE_BYTES,
     WHOLE_BYTES,
@@ -19,25 +21,24 @@ from .segments import (
     split_items,
     unpack_segments,
 )
-from .trade import FarTask, MessageCodec, joined
 
 __all__ = [
     "PIECE_BYTES",
     "WHOLE_BYTES",
-    "Allowance",
-    "Arrivals",
     "Exchange",
-    "FarInbox",
-    "FarTask",
     "MessageCodec",
     "PackedItems",
-    "PostOffice",
-    "Quota",
+    "PeerRouter",
+    "ReceiveBuffer",
+    "ReceiverCredit",
+    "RemoteMailbox",
+    "RemoteTask",
+    "SenderCredit",
     "joined",
     "pack_items",
     "pack_segment",
     "segments_body",
-    "shares",
+    "split_capacity",
     "split_items",
     "unpack_segments",
 ]

@@ -1,13 +1,14 @@
 """Credit: how much may be sent to a task in another worker. Pure; in tuples, counted from the start of an incarnation.
 
     sender                                         receiver
-    Allowance: sent < limit: send a frame ───────► Quota: held += weight
+    SenderCredit: sent < limit: send a frame ───────► ReceiverCredit: held += weight
                                                      its mailbox takes it: accepted += weight
-    Allowance: limit ◄──── CREDIT(limit) ──────────  limit = accepted + quota
+    SenderCredit: limit ◄──── CREDIT(limit) ──────────  limit = accepted + quota
 
 1. A sender may send a frame while it has sent less than its limit: so it goes over by less than one frame.
-2. A quota is the part of a task's capacity that one sender has to itself (`shares`). So what a receiver holds for a
-   task is never more than its capacity and one frame of each sender, however many there are and however slow it is.
+2. A quota is the part of a task's capacity that one sender has to itself (`split_capacity`). So what a receiver holds
+   for a task is never more than its capacity and one frame of each sender, however many there are and however slow it
+   is.
 3. A limit is a sum since the start, never a difference: one that is told twice changes nothing, one that is told late
    is out of date. What is between the two (a link) may not lose the last one.
 4. Both sides begin anew with each incarnation of either: nothing may be sent before the first CREDIT. What is still
@@ -23,7 +24,7 @@ From: the credits of Flink's network stack and of HTTP/2 (RFC 9113, 5.2); ours a
 from __future__ import annotations
 
 
-class Allowance:
+class SenderCredit:
     """The sender's side of it, for one task."""
 
     __slots__ = ("limit", "sent")
@@ -50,7 +51,7 @@ class Allowance:
         self.limit = self.sent = 0
 
 
-class Quota:
+class ReceiverCredit:
     """The receiver's side, for one task and one sender. `quota`: tuples, at least 1."""
 
     __slots__ = ("_accepted", "_told", "held", "quota")
@@ -82,7 +83,7 @@ class Quota:
         self._told = 0
 
 
-def shares(capacity: int, senders: int) -> tuple[int, int]:
+def split_capacity(capacity: int, senders: int) -> tuple[int, int]:
     """(What a task's mailbox holds, the quota of each of so many other workers): together the capacity, or a bit more.
 
     Seven eighths are the mailbox's: whoever has any quota may send a whole frame, so a small one does, and senders of

@@ -8,8 +8,9 @@
    Of two that came in, the later one does.
 2. One writer: it sends when the connection has room, so little is buffered below, and what waits is the send window,
    which is bounded. `send` waits for room in it, in the order of the calls; `offer` does not wait. A `source` is asked
-   for a payload when all that was taken has been sent: so what is urgent need not wait behind what is not (courier.py),
-   not even behind a large one: that is cut into parts, and it is asked for what is urgent between two of them.
+   for a payload when all that was taken has been sent: so what is urgent need not wait behind what is not
+   (send_queue.py), not even behind a large one: that is cut into parts, and it is asked for what is urgent between two
+   of them.
 3. One reader: it reads all the time, whatever the writer waits for. `on_payload` is called with each payload, in order
    and once, in the event loop; it does not wait. How fast the peer may send is said by credits, in the layer above.
 4. Whoever has sent nothing for `heartbeat_s` says that it lives. A peer of which not a byte has come for `dead_s` is
@@ -34,12 +35,12 @@ from dataclasses import dataclass, replace
 from ...runtime import Clock
 from ..errors import ConnectionLostError, LinkClosedError, LinkSupersededError, NetworkError, ProtocolError
 from ..net.authentication import check_identity
-from ..net.complaints import Complaints
+from ..net.limited_warnings import LimitedWarnings
 from ..net.network import Connection
-from .alarm import Alarm
-from .courier import Source
 from .headers import greeting_of, is_data
+from .send_queue import Source
 from .sequence import LinkSequence, PeerStarted
+from .wakeup import Wakeup
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class LinkParts:
     timings: LinkTimings
     on_payload: Callable[[bytes], None]
     on_peer: Callable[[PeerStarted], None]
-    complaints: Complaints
+    limited_warnings: LimitedWarnings
     source: Source | None = None
     role: str = ""
 
@@ -110,7 +111,7 @@ class Link:
         self._dialling: asyncio.Timeout | None = None
         self._sending = asyncio.Lock()  # those that wait for room, in their order
         self._asked_for: tuple[bytes, bool] | None = None  # from the source, and is it urgent? There was no room
-        self._work = Alarm()  # for the writer, and for who waits for a connection
+        self._work = Wakeup()  # for the writer, and for who waits for a connection
         self._acked = asyncio.Event()  # for those that wait for room or for the end
 
     # -- what its users do -------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ class Link:
         """The source has something."""
         self._work.set()
 
-    def hurry(self, dial: Callable[[], Awaitable[Connection]]) -> None:
+    def redial(self, dial: Callable[[], Awaitable[Connection]]) -> None:
         """The peer is known to listen (again): dial it so, and now, not when it is time. (Not if it is who dials.)"""
         if self._dial is None:
             return
@@ -191,7 +192,7 @@ class Link:
             left = self._sequence.unacked_frames
             _log.warning("the link to %s is closed with %d payloads that were not acked", self.peer, left)
         finally:
-            self.end()
+            self.abort()
         return self._sequence.unacked_frames
 
     def _has_unsent(self) -> bool:
@@ -202,7 +203,7 @@ class Link:
 
     # -- what Links does ---------------------------------------------------------------------------------------------
 
-    def take(self, connection: Connection, hello: bytes) -> None:
+    def accept(self, connection: Connection, hello: bytes) -> None:
         """The peer has dialled, and this was its first frame. It counts more than one that is there."""
         if self._over.is_set():
             connection.close()
@@ -214,7 +215,7 @@ class Link:
             self._connection.close()
         self._work.set()
 
-    def end(self) -> None:
+    def abort(self) -> None:
         """End now. (To cancel `run` is not enough: a TaskGroup loses a cancel that comes as one of its tasks fails.)"""
         self._closing = True
         self._over.set()
@@ -236,7 +237,7 @@ class Link:
                 if found is not None:
                     await self._serve(*found)
         finally:
-            self.end()
+            self.abort()
 
     # -- connections -------------------------------------------------------------------------------------------------
 
@@ -283,7 +284,7 @@ class Link:
         except* ProtocolError as errors:
             well = False
             self.trouble = str(errors.exceptions[0])
-            self._parts.complaints.warn("the connection to %s is closed: %s", self.peer, errors.exceptions[0])
+            self._parts.limited_warnings.warn("the connection to %s is closed: %s", self.peer, errors.exceptions[0])
         except* ConnectionLostError as errors:
             self.trouble = str(errors.exceptions[0])
             _log.debug("the connection to %s is over: %s", self.peer, errors.exceptions[0])

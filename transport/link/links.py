@@ -6,7 +6,8 @@
         await link.send(payload)
 
 1. Each process has a name, and each of its links is to another name. One of the two dials, the other has the address.
-2. Who knocks comes in by the door (see door), and must be one that we have a link to and that is to dial.
+2. Who knocks comes in by the pending connections (see pending connections), and must be one that we have a link to and
+   that is to dial.
 3. One incarnation stands for the process on all its links. It is random: no two lives have the same. A link that was
    closed and is opened again begins with another: what was between the two is forgotten here, so the peer must know.
 4. Leaving the block closes the links, each of which drains within its bound; after an exception they end at once.
@@ -24,11 +25,11 @@ from typing import Final, Self
 
 from ...runtime import Clock, LoopClock, Rng, SystemRng
 from ..errors import NetworkError
-from ..net.complaints import Complaints
+from ..net.limited_warnings import LimitedWarnings
 from ..net.network import Connection, Listener, Network
-from .courier import Source
-from .door import Door
 from .link import Link, LinkParts, LinkTimings
+from .pending_connections import PendingConnections
+from .send_queue import Source
 from .sequence import LinkSequence, PeerStarted, SequenceLimits
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -45,7 +46,7 @@ def _ignore_pulse(peer: str, process: int) -> None:
 class Links:
     """The links of one process. `on_payload(peer, payload)` and `on_peer(peer, started)` do not wait.
 
-    `on_pulse(peer, process)`: see door.
+    `on_pulse(peer, process)`: see pending connections.
     """
 
     def __init__(
@@ -78,14 +79,14 @@ class Links:
         self._opened: set[str] = set()
         self._listener: Listener | None = None
         within_s = self._timings.connect_s
-        self._complaints = Complaints(self._clock)
-        self._door = Door(name, self._group, within_s, self._take, on_pulse, self._complaints)
+        self._limited_warnings = LimitedWarnings(self._clock)
+        self._pending = PendingConnections(name, self._group, within_s, self._take, on_pulse, self._limited_warnings)
 
     async def listen(self, address: str) -> str:
         """Let peers dial this address. Returns where it is. NetworkError if it is taken."""
         if self._listener is not None:
             raise NetworkError(f"{self.name} listens already, at {self._listener.address}")
-        self._listener = await self._network.listen(address, self._door.knocked)
+        self._listener = await self._network.listen(address, self._pending.knocked)
         return self._listener.address
 
     def open(self, peer: str, address: str | None, *, source: Source | None = None, role: str = "") -> Link:
@@ -106,7 +107,7 @@ class Links:
             timings=self._timings,
             on_payload=partial(self._on_payload, peer),
             on_peer=partial(self._on_peer, peer),
-            complaints=self._complaints,
+            limited_warnings=self._limited_warnings,
             source=source,
             role=role,
         )
@@ -118,7 +119,7 @@ class Links:
         """A peer that is dialled listens (again), there: dial it now."""
         link = self._links.get(peer)
         if link is not None:
-            link.hurry(partial(self._network.connect, address))
+            link.redial(partial(self._network.connect, address))
 
     def _incarnation_for(self, peer: str) -> int:
         if peer not in self._opened:
@@ -148,9 +149,9 @@ class Links:
     def _lock_up(self) -> None:
         if self._listener is not None:
             self._listener.close()
-        self._door.close()
+        self._pending.close()
         for link in self._links.values():
-            link.end()
+            link.abort()
 
     async def _run(self, link: Link) -> None:
         failure: Exception | None = None
@@ -170,7 +171,7 @@ class Links:
         link = self._links.get(name)
         if link is None or link.dials:
             return False
-        link.take(connection, hello)
+        link.accept(connection, hello)
         return True
 
 

@@ -6,8 +6,8 @@ blocking.py is the end of a connection in a thread without an event loop.
 
 addresses.py and admission.py decide what may be listened at and who is let in. credentials.py, authentication.py
 (pure) and authenticated.py (the shell) prove that both ends have the cluster's token; tls.py and certificates.py are
-TLS. security.py holds what a node shows and believes, and opening.py makes the network that it asks for. complaints.py
-limits the warnings that peers can cause.
+TLS. security.py holds what a node shows and believes, and opening.py makes the network that it asks for.
+limited_warnings.py limits the warnings that peers can cause.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .admission import AdmissionLimits
 from .authenticated import AuthenticatedConnection, AuthenticatedNetwork, Guarded
 from .authentication import Identity, check_identity
 from .blocking import BlockingConnection, dial
-from .complaints import Complaints
 from .credentials import VARIABLE, Credentials, Secret, new_token, read_private
+from .limited_warnings import LimitedWarnings
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .opening import open_network
 from .security import Security
@@ -40,12 +40,12 @@ __all__ = [
     "AuthenticatedConnection",
     "AuthenticatedNetwork",
     "BlockingConnection",
-    "Complaints",
     "Connection",
     "Credentials",
     "Guarded",
     "Identity",
     "Issued",
+    "LimitedWarnings",
     "Listener",
     "Network",
     "Secret",

@@ -26,8 +26,8 @@ from typing import Protocol, Self, runtime_checkable
 from ...runtime import Clock, LoopClock, Rng, SystemRng
 from ..errors import AuthenticationError, ConnectionLostError
 from .authentication import NONCE_BYTES, REFUSED, RESEND_S, STEPS, Acceptor, Claim, Dialler, Identity
-from .complaints import Complaints
 from .credentials import Credentials
+from .limited_warnings import LimitedWarnings
 from .network import Connection, Listener, Network
 
 
@@ -72,7 +72,7 @@ class AuthenticatedNetwork:
         self._within_s = within_s
         self._max_pending = max_pending
         self._rng = rng or SystemRng()
-        self._complaints = Complaints(clock or LoopClock())
+        self._limited_warnings = LimitedWarnings(clock or LoopClock())
         self._group = asyncio.TaskGroup()
         self._pending: set[Connection] = set()
 
@@ -96,7 +96,7 @@ class AuthenticatedNetwork:
                 await self._prove(connection, dialler)
         except (AuthenticationError, ConnectionLostError, TimeoutError) as error:
             wrong = _wrong(error, self._within_s)
-            self._complaints.warn("%s is not believed, or does not believe us: %s", address, wrong)
+            self._limited_warnings.warn("%s is not believed, or does not believe us: %s", address, wrong)
             raise AuthenticationError(f"{address}: {wrong}") from error
         finally:
             if not dialler.done:
@@ -108,7 +108,7 @@ class AuthenticatedNetwork:
 
         def came(connection: Connection) -> None:
             if len(self._pending) >= self._max_pending:
-                self._complaints.warn("too many have not proved who they are: %s is turned away", connection.peer)
+                self._limited_warnings.warn("too many have not proved who they are: %s is turned away", connection.peer)
                 connection.close()
                 return
             self._pending.add(connection)
@@ -143,7 +143,7 @@ class AuthenticatedNetwork:
                 while not acceptor.done:
                     self._answer(connection, acceptor, await connection.receive())
         except (AuthenticationError, ConnectionLostError, TimeoutError) as error:
-            self._complaints.warn("%s is turned away: %s", connection.peer, _wrong(error, self._within_s))
+            self._limited_warnings.warn("%s is turned away: %s", connection.peer, _wrong(error, self._within_s))
             connection.close()
             return
         finally:

@@ -32,7 +32,7 @@ from ..errors import NetworkError
 from .addresses import Address, TcpAddress, UnixAddress, check_exposure, is_loopback, parse_address
 from .admission import UNIX_HOST, Admission, AdmissionLimits, refusal
 from .bound_sockets import BoundSocket, bound_tcp, bound_unix
-from .complaints import Complaints
+from .limited_warnings import LimitedWarnings
 from .masking import ClientFrames
 from .network import Connection
 from .security import Security
@@ -74,7 +74,7 @@ class Reception:
         self.tls = security.server_context()
         self.binding = security.own_binding()
         self.admission = Admission(limits)
-        self.complaints = Complaints(LoopClock(), _log)
+        self.limited_warnings = LimitedWarnings(LoopClock(), _log)
         self._listeners: set[WebSocketListener] = set()
         self.http = web.Server(
             _serve,
@@ -178,7 +178,9 @@ class WebSocketListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                self.reception.complaints.warn("%s: no connection can be accepted for now: %s", self.address, error)
+                self.reception.limited_warnings.warn(
+                    "%s: no connection can be accepted for now: %s", self.address, error
+                )
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(listening)
                 loop.call_later(_ACCEPT_AGAIN_S, self._begin, listening)
@@ -190,7 +192,9 @@ class WebSocketListener:
             try:
                 made, _ = await asyncio.get_running_loop().sock_accept(listening)
             except OSError as error:
-                self.reception.complaints.warn("%s: no connection can be accepted for now: %s", self.address, error)
+                self.reception.limited_warnings.warn(
+                    "%s: no connection can be accepted for now: %s", self.address, error
+                )
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
             else:
                 self._take(made)
@@ -206,7 +210,7 @@ class WebSocketListener:
         caller = _Caller(self, made, where)
         leaves = self.reception.admission.came(caller, where)
         if leaves is None:
-            self.reception.complaints.warn(
+            self.reception.limited_warnings.warn(
                 "%s: too many connections from %s: one more is turned away", self.address, where
             )
             made.close()
@@ -240,7 +244,7 @@ class _Caller(Tap):
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: self, self._made, ssl=tls, **timings)
         except (OSError, ssl.SSLError, TimeoutError) as error:
-            self._reception.complaints.warn("%s: %s is turned away: %s", *self._places(), error)
+            self._reception.limited_warnings.warn("%s: %s is turned away: %s", *self._places(), error)
             self._made.close()
         finally:
             if self.inner is None:
@@ -275,7 +279,9 @@ class _Caller(Tap):
     def data_received(self, data: bytes) -> None:
         """Bytes of the peer's."""
         if self._frames is not None and not self._frames.feed(data):
-            self._reception.complaints.warn("%s: %s sends frames without a mask: it is turned away", *self._places())
+            self._reception.limited_warnings.warn(
+                "%s: %s sends frames without a mask: it is turned away", *self._places()
+            )
             self.transport.abort()
             return
         super().data_received(data)
@@ -310,7 +316,9 @@ class _Caller(Tap):
         return self.listener.address, self.where
 
     def _too_late(self) -> None:
-        self._reception.complaints.warn("%s: %s has not said who it is in time", *self._places(), level=logging.INFO)
+        self._reception.limited_warnings.warn(
+            "%s: %s has not said who it is in time", *self._places(), level=logging.INFO
+        )
         self.abort()
 
     def _left(self) -> None:
@@ -337,8 +345,10 @@ async def _serve(request: web.BaseRequest) -> web.StreamResponse:
     headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers)
     status = refusal(request.method, request.path_qs, headers, caller.hosts()) or await _upgrade(request, caller)
     level = logging.DEBUG if status == _GONE else logging.WARNING
-    complaints = caller.listener.reception.complaints
-    complaints.warn("%s: a request from %s is refused: %s", caller.listener.address, caller.where, status, level=level)
+    limited_warnings = caller.listener.reception.limited_warnings
+    limited_warnings.warn(
+        "%s: a request from %s is refused: %s", caller.listener.address, caller.where, status, level=level
+    )
     return _answer(status)
 
 

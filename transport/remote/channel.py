@@ -1,6 +1,6 @@
 """Channel: the near end of the way to one actor of another process.
 
-    tell, ask ─► room in the window? ─ yes ─► outbox ─► courier
+    tell, ask ─► room in the window? ─ yes ─► outbox ─► send queue
                      └ no ─► wait in line ─► taken (some are in its mailbox) ─► outbox
 
 1. Messages go in the order in which they were given to the channel, those that waited included.

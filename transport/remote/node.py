@@ -7,7 +7,7 @@
         await node.ref("worker-2", "counter").ask("how many?")
 
     handle(kind, handler)  ◄── payloads by kind ── links ── on_peer(peer, started), on_lost(peer, error)
-    courier(peer).post(payload) ──────────────────►
+    send_queue(peer).post(payload) ──────────────────►
 
 1. Handlers and listeners are called in the event loop, in the order of what comes, and do not wait.
 2. What one peer sends does no harm to what goes on with the others. If a handler raises (ProtocolError: no peer of this
@@ -36,9 +36,9 @@ from ...actors import ActorSystem, Ref
 from ...runtime import AiostormError, Rng
 from ..codec.payloads import PayloadKind, unpack_all
 from ..errors import NoSuchActorError, PeerLostError, ProtocolError
-from ..link.courier import Courier
 from ..link.link import Link, LinkTimings
 from ..link.links import Links
+from ..link.send_queue import SendQueue
 from ..link.sequence import PeerStarted, SequenceLimits
 from ..net.network import Network
 from .peer import Home, RemotePeer
@@ -78,7 +78,7 @@ class Node:
         )
         self.home = Home(name, system, rng or system.rng)
         self.home.codec = RefCodec(self)
-        self._couriers: dict[str, Courier] = {}
+        self._send_queues: dict[str, SendQueue] = {}
         self._open: dict[str, Link] = {}
         self._remote: dict[str, RemotePeer] = {}
         self._handlers: dict[PayloadKind, Handler] = {PayloadKind.ACTOR: self._for_actors}
@@ -107,12 +107,12 @@ class Node:
 
         `role`: what it must have proved to be, where connections are authenticated; empty: anything.
         """
-        courier = Courier()
-        link = self._links.open(peer, address, source=courier, role=role)
-        courier.wake = link.wake
+        send_queue = SendQueue()
+        link = self._links.open(peer, address, source=send_queue, role=role)
+        send_queue.wake = link.wake
         self._open[peer] = link
-        self._couriers[peer] = courier
-        self._remote[peer] = RemotePeer(peer, self.home, courier)
+        self._send_queues[peer] = send_queue
+        self._remote[peer] = RemotePeer(peer, self.home, send_queue)
         return link
 
     def listens(self, peer: str, address: str) -> None:
@@ -134,12 +134,12 @@ class Node:
         """Close the link at once: the peer is known to have ended. What was asked of it ends with PeerLostError."""
         self._lose(peer, PeerLostError(reason))
 
-    def courier(self, peer: str) -> Courier:
+    def send_queue(self, peer: str) -> SendQueue:
         """What takes payloads for a peer, for as long as this link to it is open. PeerLostError if there is none."""
-        courier = self._couriers.get(peer)
-        if courier is None:
+        send_queue = self._send_queues.get(peer)
+        if send_queue is None:
             raise self._not_linked(peer)
-        return courier
+        return send_queue
 
     def incarnation(self, peer: str) -> int:
         """Which life of a peer is linked, as far as it is known; else 0."""
@@ -244,7 +244,7 @@ class Node:
 
     def _started(self, peer: str, started: PeerStarted) -> None:
         try:
-            self._couriers[peer].restarted()
+            self._send_queues[peer].restarted()
             self._remote[peer].started()
             for listener in self._on_peer:
                 listener(peer, started)
@@ -271,8 +271,8 @@ class Node:
         link = self._open.pop(peer, None)
         if link is None:
             return
-        link.end()
-        del self._couriers[peer]
+        link.abort()
+        del self._send_queues[peer]
         self._remote.pop(peer).close(lambda: PeerLostError(f"{peer} is lost: {error}"))
         for listener in list(self._on_lost):
             try:

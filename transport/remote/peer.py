@@ -1,6 +1,6 @@
 """RemotePeer: all that the actors of this process and those of one peer say to one another.
 
-    refs ─► channels ─► outbox ─► courier ─ ─ ─►      notes, as many as there are in one payload
+    refs ─► channels ─► outbox ─► send queue ─ ─ ─►      notes, as many as there are in one payload
                                   link    ◄─ ─ ─      OPEN, TELL, ASK ─► inlets ─► our actors
                                                       REPLY, FAILED, TAKEN, ENDED ─► channels
 
@@ -31,7 +31,7 @@ from ...actors import ActorSystem, AskFailedError, DeadLetter, MailboxClosedErro
 from ...runtime import AiostormError, Rng
 from ..codec.payloads import PayloadKind, pack_payload
 from ..errors import NoSuchActorError, PeerLostError, ProtocolError, RemoteFailureError, UnsendableError
-from ..link.courier import Courier
+from ..link.send_queue import SendQueue
 from .channel import Channel
 from .exports import Exports
 from .inlet import Inlet
@@ -101,13 +101,13 @@ class Home:
 class RemotePeer:
     """One peer, for one link to it. Is the Gatherer of what is to be sent."""
 
-    def __init__(self, name: str, home: Home, courier: Courier) -> None:
+    def __init__(self, name: str, home: Home, send_queue: SendQueue) -> None:
         self.name = name
         self.home = home
         self.lost = False
         self.lives = 0
         self.asks: dict[int, tuple[asyncio.Future[Any], Channel]] = {}
-        self._courier = courier
+        self._send_queue = send_queue
         self._outbox: deque[bytes] = deque()
         self._urged = False
         self._channels: dict[str | int, Channel] = {}
@@ -142,7 +142,7 @@ class RemotePeer:
         self._outbox.append(packed)
         if not self._urged:
             self._urged = True
-            self._courier.urge(self)
+            self._send_queue.schedule(self)
 
     # -- Gatherer ----------------------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class RemotePeer:
             self._answer_failed(question, Reason.of(Why.UNREADABLE, error))
             inlet.skip(len(data))
             return
-        inlet.ask(Question(message, _FarReply(self, question)), len(data))
+        inlet.ask(Question(message, _RemoteReply(self, question)), len(data))
 
     def _replied(self, number: int, data: memoryview) -> None:
         asked = self.asks.pop(number, None)
@@ -303,7 +303,7 @@ class RemotePeer:
         self.home.system.dead_letters.add(DeadLetter(path or f"//{self.home.name}", message, reason))
 
 
-class _FarReply:
+class _RemoteReply:
     """Where the answer to a question of a peer goes. Is a Reply."""
 
     __slots__ = ("_life", "_peer", "_question", "_said")

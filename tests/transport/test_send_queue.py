@@ -1,19 +1,19 @@
-"""Courier: control first, sources in turn, asked as late as possible."""
+"""SendQueue: control first, sources in turn, asked as late as possible."""
 
 from __future__ import annotations
 
 import pytest
 
 from aiostorm.transport import (
-    Courier,
     PayloadKind,
     ProtocolError,
+    SendQueue,
     pack_payload,
     unpack_all,
     unpack_payload,
     unpack_value,
 )
-from aiostorm.transport.link.courier import BUNDLE_BYTES
+from aiostorm.transport.link.send_queue import BUNDLE_BYTES
 
 
 class Pile:
@@ -26,9 +26,9 @@ class Pile:
         return self.payloads.pop(0) if self.payloads else None
 
 
-def everything(courier: Courier) -> list[bytes]:
+def everything(send_queue: SendQueue) -> list[bytes]:
     found: list[bytes] = []
-    while (payload := courier.next_payload()) is not None:
+    while (payload := send_queue.next_payload()) is not None:
         found += [bytes(part) for part in parts(payload)]
     return found
 
@@ -41,41 +41,41 @@ def parts(payload: bytes) -> list[bytes]:
 
 
 def test_control_goes_first_and_sources_take_turns() -> None:
-    courier = Courier()
-    courier.ready(Pile(b"a1", b"a2", b"a3"))
-    courier.ready(Pile(b"b1"))
-    courier.post(b"c1")
-    courier.urge(Pile(b"u1", b"u2"))
-    courier.post(b"c2")
-    assert everything(courier) == [b"c1", b"u1", b"c2", b"u2", b"a1", b"b1", b"a2", b"a3"]
-    assert courier.is_empty
+    send_queue = SendQueue()
+    send_queue.ready(Pile(b"a1", b"a2", b"a3"))
+    send_queue.ready(Pile(b"b1"))
+    send_queue.post(b"c1")
+    send_queue.schedule(Pile(b"u1", b"u2"))
+    send_queue.post(b"c2")
+    assert everything(send_queue) == [b"c1", b"u1", b"c2", b"u2", b"a1", b"b1", b"a2", b"a3"]
+    assert send_queue.is_empty
 
 
 def test_what_is_announced_twice_is_asked_once() -> None:
-    courier, pile = Courier(), Pile(b"1")
+    send_queue, pile = SendQueue(), Pile(b"1")
     for _ in range(3):
-        courier.ready(pile)
-    assert everything(courier) == [b"1"]
+        send_queue.ready(pile)
+    assert everything(send_queue) == [b"1"]
     pile.payloads = [b"2"]
-    courier.ready(pile)
-    assert everything(courier) == [b"2"], "asked in vain it is forgotten, and may be announced again"
+    send_queue.ready(pile)
+    assert everything(send_queue) == [b"2"], "asked in vain it is forgotten, and may be announced again"
 
 
 def test_control_that_comes_meanwhile_overtakes_data() -> None:
-    courier = Courier()
-    courier.ready(Pile(b"d1" * 30_000, b"d2"))
-    assert courier.next_payload() == b"d1" * 30_000
-    courier.post(b"c")
-    assert everything(courier) == [b"c", b"d2"]
+    send_queue = SendQueue()
+    send_queue.ready(Pile(b"d1" * 30_000, b"d2"))
+    assert send_queue.next_payload() == b"d1" * 30_000
+    send_queue.post(b"c")
+    assert everything(send_queue) == [b"c", b"d2"]
 
 
 def test_what_is_ready_goes_together_and_what_is_large_alone() -> None:
-    courier = Courier()
+    send_queue = SendQueue()
     for size in (10, 20, 100_000, 30, 40):
-        courier.post(bytes(size))
+        send_queue.post(bytes(size))
     sizes: list[list[int]] = []
-    while (payload := courier.next_payload()) is not None:
-        assert courier.is_empty == (len(sizes) == 2)
+    while (payload := send_queue.next_payload()) is not None:
+        assert send_queue.is_empty == (len(sizes) == 2)
         sizes.append([len(part) for part in parts(payload)])
     assert sizes == [[10, 20], [100_000], [30, 40]]
 
@@ -90,11 +90,11 @@ def test_what_is_no_bundle_is_refused(noise: bytes) -> None:
 
 def test_the_link_is_woken_for_each_news() -> None:
     woken: list[int] = []
-    courier = Courier(lambda: woken.append(1))
+    send_queue = SendQueue(lambda: woken.append(1))
     pile = Pile(b"1")
-    courier.ready(pile)
-    courier.ready(pile)
-    courier.post(b"c")
+    send_queue.ready(pile)
+    send_queue.ready(pile)
+    send_queue.post(b"c")
     assert len(woken) == 2
 
 
@@ -110,10 +110,10 @@ def test_noise_is_no_payload(noise: bytes) -> None:
 
 
 def test_what_waits_for_the_next_bundle_is_not_for_the_next_incarnation() -> None:
-    courier = Courier()
+    send_queue = SendQueue()
     pile = Pile(b"\x01small", b"\x01large" + bytes(2 * BUNDLE_BYTES), b"\x01next")
-    courier.ready(pile)
-    assert courier.next_payload() == b"\x01small"
-    courier.restarted()
-    assert courier.next_payload() == b"\x01next"
-    assert courier.is_empty
+    send_queue.ready(pile)
+    assert send_queue.next_payload() == b"\x01small"
+    send_queue.restarted()
+    assert send_queue.next_payload() == b"\x01next"
+    assert send_queue.is_empty

@@ -1,4 +1,4 @@
-"""Post: what workers and their parent need of the process's Node. Tests give them one in memory."""
+"""NodeRouter: what workers and their parent need of the process's Node. Tests give them one in memory."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ..actors import Ref
-from ..transport import PostOffice
+from ..transport import PeerRouter
 
 
-class Post(PostOffice, Protocol):
+class NodeRouter(PeerRouter, Protocol):
     """Links to other processes, and refs to their actors."""
 
     @property

@@ -1,4 +1,4 @@
-"""Courier: what waits for a link to one peer: two lanes, of which the link's writer takes when it has room.
+"""SendQueue: what waits for a link to one peer: two lanes, of which the link's writer takes when it has room.
 
     post(payload), urge(source) ─► control ─┐
                                             ├─► next_payload ─► link
@@ -57,7 +57,7 @@ def _nobody() -> None:
     """No link waits yet."""
 
 
-class Courier:
+class SendQueue:
     """To one peer. `wake` is called when there is something for the link (a Source is what the link sees of this)."""
 
     def __init__(self, wake: Callable[[], None] = _nobody) -> None:
@@ -79,7 +79,7 @@ class Courier:
         self._control.append(payload)
         self.wake()
 
-    def urge(self, gatherer: Gatherer) -> None:
+    def schedule(self, gatherer: Gatherer) -> None:
         """It has something for the control lane. Twice is once."""
         if gatherer not in self._waiting:
             self._waiting.add(gatherer)

@@ -1,4 +1,4 @@
-"""Arrivals: segments that have come for a task here, from one other worker, until its mailbox takes them.
+"""ReceiveBuffer: segments that have come for a task here, from one other worker, until its mailbox takes them.
 
 1. They go into the mailbox as it has room, in their order: where its gate is closed they are parked there, as a sender
    of this process is, and take turns with the others. They are heavier than a sender's of this process, which knows
@@ -16,17 +16,19 @@ from typing import Any
 from ...actors import Lanes, Mailbox, MailboxClosedError
 from ...topology import ColumnRows, Segment
 from ..errors import ProtocolError
-from .credit import Quota
+from .credit import ReceiverCredit
 
 
-class Arrivals:
+class ReceiveBuffer:
     """From one worker to one task. `accepted(worth_telling)` is called as the mailbox takes a segment."""
 
     __slots__ = ("_accepted", "_largest", "_mailbox", "_most", "_parked", "_waiting", "quota", "task_id")
 
-    def __init__(self, task_id: int, mailbox: Mailbox, quota: int, accepted: Callable[[Arrivals, bool], None]) -> None:
+    def __init__(
+        self, task_id: int, mailbox: Mailbox, quota: int, accepted: Callable[[ReceiveBuffer, bool], None]
+    ) -> None:
         self.task_id = task_id
-        self.quota = Quota(quota)
+        self.quota = ReceiverCredit(quota)
         self._most = self.quota.quota
         self._mailbox = mailbox
         self._largest = largest_piece(mailbox)
@@ -50,7 +52,7 @@ class Arrivals:
         return self._mailbox.limit
 
     def tell(self) -> int:
-        """See Quota: a part of what the task wants in its mailbox now."""
+        """See ReceiverCredit: a part of what the task wants in its mailbox now."""
         box = self._mailbox
         self.quota.quota = max(1, self._most * box.limit // box.capacity)
         return self.quota.tell()

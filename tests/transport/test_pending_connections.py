@@ -1,4 +1,4 @@
-"""The door: who may knock, what a pulse says, and how little of it stands in the log."""
+"""The pending connections: who may knock, what a pulse says, and how little of it stands in the log."""
 
 from __future__ import annotations
 

@@ -1,29 +1,29 @@
-"""Post offices in memory: what one courier gives, the other process gets, in order, whenever a test says so."""
+"""Post routers in memory: what one send queue gives, the other process gets, in order, whenever a test says so."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 
-from aiostorm.transport import Courier, PayloadKind, PeerStarted, unpack_all
+from aiostorm.transport import PayloadKind, PeerStarted, SendQueue, unpack_all
 
 
-class Office:
+class Router:
     """Of one process. `incarnations` counts its lives."""
 
-    def __init__(self, name: str, offices: dict[str, Office]) -> None:
+    def __init__(self, name: str, routers: dict[str, Router]) -> None:
         self.name = name
-        self.offices = offices
+        self.routers = routers
         self.life = 1
-        self.couriers: dict[str, Courier] = {}
+        self.send_queues: dict[str, SendQueue] = {}
         self.way: dict[str, deque[bytes]] = {}
         self.handlers: dict[PayloadKind, Callable[[str, int, memoryview], None]] = {}
         self.callbacks: list[Callable[[str, PeerStarted], None]] = []
-        offices[name] = self
+        routers[name] = self
 
-    def courier(self, peer: str) -> Courier:
+    def send_queue(self, peer: str) -> SendQueue:
         self.way.setdefault(peer, deque())
-        return self.couriers.setdefault(peer, Courier())
+        return self.send_queues.setdefault(peer, SendQueue())
 
     def handle(self, kind: PayloadKind, handler: Callable[[str, int, memoryview], None]) -> None:
         self.handlers[kind] = handler
@@ -32,13 +32,13 @@ class Office:
         self.callbacks.append(callback)
 
     def incarnation(self, peer: str) -> int:
-        return self.offices[peer].life if peer in self.offices else 0
+        return self.routers[peer].life if peer in self.routers else 0
 
     # -- what a test does --------------------------------------------------------------------------------------------
 
     def send(self, peer: str) -> bool:
         """The link takes a payload, if there is one."""
-        payload = self.couriers[peer].next_payload()
+        payload = self.send_queues[peer].next_payload()
         if payload is not None:
             self.way[peer].append(payload)
         return payload is not None
@@ -48,19 +48,19 @@ class Office:
         if not self.way[peer]:
             return False
         for kind, target, body in unpack_all(self.way[peer].popleft()):
-            handler = self.offices[peer].handlers.get(kind)
+            handler = self.routers[peer].handlers.get(kind)
             if handler is not None:
                 handler(self.name, target, body)
         return True
 
-    def reborn(self) -> Office:
+    def reborn(self) -> Router:
         """This process is killed, and another of its name takes its place: what was under way is lost."""
-        fresh = Office(self.name, self.offices)
+        fresh = Router(self.name, self.routers)
         fresh.life = self.life + 1
-        for peer, office in self.offices.items():
+        for peer, router in self.routers.items():
             if peer != self.name:
-                office.way[self.name].clear()
-                office.courier(self.name).restarted()
-                for callback in office.callbacks:
+                router.way[self.name].clear()
+                router.send_queue(self.name).restarted()
+                for callback in router.callbacks:
                     callback(self.name, PeerStarted(fresh.life, 0, b""))
         return fresh

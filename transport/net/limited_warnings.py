@@ -1,4 +1,4 @@
-"""Complaints: warnings that others cause, so many a minute of each cause: whoever knocks all day fills no disk."""
+"""LimitedWarnings: warnings that others cause, so many a minute of each cause: whoever knocks all day fills no disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PERIOD_S: Final = 60.0
 _CAUSES: Final = 100
 
 
-class Complaints:
+class LimitedWarnings:
     """A cause is the text of a warning, without what stands in it. `log`: where they go."""
 
     def __init__(self, clock: Clock, log: logging.Logger = _log) -> None:

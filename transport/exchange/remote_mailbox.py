@@ -1,6 +1,6 @@
-"""Far inbox: what senders here see of the mailbox of a task in another worker.
+"""Remote mailbox: what senders here see of the mailbox of a task in another worker.
 
-    offer ─► packed, in the queue ─► next_payload: one frame, if there is credit ─► courier ─► link
+    offer ─► packed, in the queue ─► next_payload: one frame, if there is credit ─► send queue ─► link
                   │ full (a frame's worth): the gate closes, senders park
                   └ a frame is taken: the gate opens, parked senders are pulled from in turn
 
@@ -23,8 +23,8 @@ from typing import Any, Final
 from ...actors import MailboxClosedError, Parked
 from ...topology import Origin
 from ..codec.payloads import PayloadKind, pack_payload
-from ..link.courier import Courier
-from .credit import Allowance
+from ..link.send_queue import SendQueue
+from .credit import SenderCredit
 from .segments import PackedItems, pack_segment, segments_body, split_items
 
 FRAME_BYTES: Final = 48 * 1024
@@ -37,7 +37,7 @@ MOST_BYTES: Final = 80_000
 """No frame of several segments is larger: so much is surely within what a receiver makes of a body (codec/scan.py)."""
 
 
-class FarInbox:
+class RemoteMailbox:
     """To one task. `max_piece`: the heaviest segment that it takes; `capacity`: the task's; no frame has much more.
 
     `posted` is called with each control message, `counted` with each segment that was taken. (See actors.Inbox.)
@@ -45,20 +45,20 @@ class FarInbox:
 
     __slots__ = (
         "_counted",
-        "_courier",
         "_parked",
         "_posted",
         "_queue",
         "_queued_bytes",
         "_queued_tuples",
+        "_send_queue",
         "_task_capacity",
-        "allowance",
         "closed",
         "gate_open",
         "limit",
         "max_piece",
         "piece",
         "row_s",
+        "sender_credit",
         "stands",
         "task_id",
     )
@@ -66,7 +66,7 @@ class FarInbox:
     def __init__(
         self,
         task_id: int,
-        courier: Courier,
+        send_queue: SendQueue,
         *,
         max_piece: int,
         capacity: int,
@@ -76,7 +76,7 @@ class FarInbox:
         self.task_id = task_id
         self.max_piece = max_piece
         self._posted = posted
-        self.allowance = Allowance()
+        self.sender_credit = SenderCredit()
         self.row_s = 0.0  # see Inbox; it, `stands` and `limit` are told with the credit
         self.stands = False
         self._task_capacity = capacity
@@ -84,7 +84,7 @@ class FarInbox:
         self._set_limit(FIRST_LIMIT)
         self.gate_open = True
         self.closed = False
-        self._courier = courier
+        self._send_queue = send_queue
         self._counted = counted
         self._queue: deque[tuple[int, bytes]] = deque()
         self._queued_bytes = 0
@@ -106,7 +106,7 @@ class FarInbox:
     @property
     def is_high(self) -> bool:
         """Is it waiting for credit, with something to send?"""
-        return not self.gate_open or (bool(self._queue) and not self.allowance.has_room)
+        return not self.gate_open or (bool(self._queue) and not self.sender_credit.has_room)
 
     def pack(self, origin: Origin, items: Any, marks: Any) -> list[tuple[PackedItems, Any]]:
         """Items and their marks as they travel, in pieces. UnsendableError, with the `offset` of who cannot."""
@@ -161,14 +161,14 @@ class FarInbox:
         if not self.gate_open and not self.closed and not self._is_full():
             self.gate_open = True
             self._pull()
-        self.allowance.grant(limit)
-        if self._queue and self.allowance.has_room:
-            self._courier.ready(self)
+        self.sender_credit.grant(limit)
+        if self._queue and self.sender_credit.has_room:
+            self._send_queue.ready(self)
 
-    def restarted(self, courier: Courier) -> None:
+    def restarted(self, send_queue: SendQueue) -> None:
         """The worker is a new incarnation. What waits here is for it; it will say how much it takes."""
-        self._courier = courier
-        self.allowance.restart()
+        self._send_queue = send_queue
+        self.sender_credit.restart()
         self.stands = False
 
     def close(self) -> None:
@@ -181,9 +181,9 @@ class FarInbox:
             self._parked.popleft().refused(MailboxClosedError("the link to its worker is closed"))
 
     def next_payload(self) -> bytes | None:
-        """A frame, if there is something to send and credit for it. (See courier.Gatherer.)"""
+        """A frame, if there is something to send and credit for it. (See send_queue.Gatherer.)"""
         queue = self._queue
-        if not queue or not self.allowance.has_room:
+        if not queue or not self.sender_credit.has_room:
             return None
         parts: list[bytes] = []
         tuples = size = 0
@@ -197,7 +197,7 @@ class FarInbox:
             size += len(packed)
         self._queued_bytes -= size
         self._queued_tuples -= tuples
-        self.allowance.spend(tuples)
+        self.sender_credit.spend(tuples)
         if not self._is_full():
             self.gate_open = True
             self._pull()
@@ -213,8 +213,8 @@ class FarInbox:
         self._counted()
         if self._is_full():
             self.gate_open = False
-        if self.allowance.has_room:
-            self._courier.ready(self)
+        if self.sender_credit.has_room:
+            self._send_queue.ready(self)
 
     def _is_full(self) -> bool:
         return self._queued_bytes >= FRAME_BYTES or self._queued_tuples >= self.limit

@@ -1,4 +1,4 @@
-"""Door: who has dialled this process, until it is known which link that is for.
+"""PendingConnections: who has dialled this process, until it is known which link that is for.
 
     knocked ─► first frame ─┬─ HELLO of a peer that is to dial ─► its link
                             ├─ PULSE ─► on_pulse, for each that comes, until the connection ends
@@ -8,7 +8,7 @@
    what it has proved. At most MAX_KNOCKING are between the two at a time.
 2. A PULSE comes from a thread of a process whose event loop is held by user code, on a connection of its own: it says
    that the process lives. It says nothing else, and nothing is answered.
-3. What whoever knocks can cause in the log is limited (see complaints).
+3. What whoever knocks can cause in the log is limited (see limited warnings).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 
 from ..errors import ConnectionLostError, NetworkError, ProtocolError
 from ..net.authentication import check_identity
-from ..net.complaints import Complaints
+from ..net.limited_warnings import LimitedWarnings
 from ..net.network import Connection
 from .headers import greeting_of, pulse_of
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 MAX_KNOCKING: Final = 64
 
 
-class Door:
+class PendingConnections:
     """Of the process `name`. `take(peer, connection, hello)`: False if that peer is not expected."""
 
     def __init__(
@@ -39,20 +39,20 @@ class Door:
         within_s: float,
         take: Callable[[str, Connection, bytes], bool],
         on_pulse: Callable[[str, int], None],
-        complaints: Complaints,
+        limited_warnings: LimitedWarnings,
     ) -> None:
         self._name = name
         self._group = group
         self._within_s = within_s
         self._take = take
         self._on_pulse = on_pulse
-        self._complaints = complaints
+        self._limited_warnings = limited_warnings
         self._knocking: dict[Connection, None] = {}
 
     def knocked(self, connection: Connection) -> None:
         """Somebody has dialled."""
         if len(self._knocking) >= MAX_KNOCKING:
-            self._complaints.warn(
+            self._limited_warnings.warn(
                 "%s: too many that have not said who they are: %s is turned away", self._name, connection.peer
             )
             connection.close()
@@ -76,12 +76,12 @@ class Door:
             elif self._take(name, connection, frame):
                 given = True
             else:
-                self._complaints.warn("%s: nobody here is to be dialled by %.140r", self._name, name)
+                self._limited_warnings.warn("%s: nobody here is to be dialled by %.140r", self._name, name)
         except ProtocolError as error:
-            self._complaints.warn("%s: %s is turned away: %s", self._name, connection.peer, error)
+            self._limited_warnings.warn("%s: %s is turned away: %s", self._name, connection.peer, error)
         except (NetworkError, TimeoutError) as error:
             told = "%s: %s has not said who it is: %r"
-            self._complaints.warn(told, self._name, connection.peer, error, level=logging.INFO)
+            self._limited_warnings.warn(told, self._name, connection.peer, error, level=logging.INFO)
         finally:
             self._knocking.pop(connection, None)
             if not given:

@@ -1,4 +1,5 @@
-"""Trade: what goes between this worker and one other: counts, credit, and what becomes of both when the other dies.
+"""PeerChannel: what goes between this worker and one other: counts, credit, and what becomes of both when the other
+dies.
 
     here: prepared ─► CREDIT (asks for the other's) ═════► there: open, and answers
     open: messages and segments go; `sent` and `received` count
@@ -18,10 +19,10 @@ from ...actors import Lanes
 from ..codec.payloads import PayloadKind, pack_payload
 from ..codec.values import pack_value
 from ..errors import ProtocolError
-from ..link.courier import Courier
-from .arrivals import Arrivals, largest_piece
-from .credit import shares
-from .far_inbox import FarInbox
+from ..link.send_queue import SendQueue
+from .credit import split_capacity
+from .receive_buffer import ReceiveBuffer, largest_piece
+from .remote_mailbox import RemoteMailbox
 from .segments import segments_body
 
 TASK_BYTES: Final = 48 * 1024
@@ -32,7 +33,7 @@ MOST_ROW_NS: Final = 10**15
 
 
 @dataclass(frozen=True, slots=True)
-class FarTask:
+class RemoteTask:
     """What one must know of a task elsewhere: its worker, and the capacity and marks of its mailbox."""
 
     worker: str
@@ -82,7 +83,7 @@ def joined(*codecs: MessageCodec) -> MessageCodec:
     return MessageCodec(pack, unpack, split, tuple(by_type), tuple(by_kind))
 
 
-class Trade:
+class PeerChannel:
     """With one peer. It is itself the gatherer of the control messages; `_Credits` gathers limits.
 
     `on_lost` is called once for each incarnation of the peer that ended, `on_quiet` when no message waits any more.
@@ -91,7 +92,7 @@ class Trade:
     def __init__(
         self,
         peer: str,
-        courier: Courier,
+        send_queue: SendQueue,
         incarnation: int,
         *,
         codec: MessageCodec,
@@ -102,14 +103,14 @@ class Trade:
         self.incarnation = incarnation  # 0: none was there yet
         self.sent = 0
         self.received = 0
-        self.arrivals: dict[int, Arrivals] = {}
-        self._courier = courier
+        self.receive_buffers: dict[int, ReceiveBuffer] = {}
+        self._send_queue = send_queue
         self._codec = codec
         self._on_lost = on_lost
         self._on_quiet = on_quiet
         self._begun = False
         self._closed = False
-        self._inboxes: dict[int, FarInbox] = {}
+        self._inboxes: dict[int, RemoteMailbox] = {}
         self._messages: deque[tuple[int, Any]] = deque()
         self._open = False  # it has told its credit: it is prepared
         self._down = False  # it is known to have died, and no other has come yet
@@ -118,13 +119,13 @@ class Trade:
 
     # -- out ---------------------------------------------------------------------------------------------------------
 
-    def inbox(self, task_id: int, task: FarTask, senders: int) -> FarInbox:
+    def inbox(self, task_id: int, task: RemoteTask, senders: int) -> RemoteMailbox:
         """What senders here see of a task there."""
-        own, _ = shares(task.capacity, senders)
+        own, _ = split_capacity(task.capacity, senders)
         theirs = Lanes(own, task.high_mark, task.low_mark)  # what its mailbox is like
-        found = self._inboxes[task_id] = FarInbox(
+        found = self._inboxes[task_id] = RemoteMailbox(
             task_id,
-            self._courier,
+            self._send_queue,
             max_piece=largest_piece(theirs),
             capacity=task.capacity,
             posted=lambda message: self._post(task_id, message),
@@ -143,11 +144,11 @@ class Trade:
         return (
             not self._messages
             and all(inbox.is_empty for inbox in self._inboxes.values())
-            and all(arrivals.is_empty for arrivals in self.arrivals.values())
+            and all(receive_buffers.is_empty for receive_buffers in self.receive_buffers.values())
         )
 
     def next_payload(self) -> bytes | None:
-        """Messages for control lanes, as many as go together. (See courier.Gatherer.)"""
+        """Messages for control lanes, as many as go together. (See send_queue.Gatherer.)"""
         messages = self._messages
         if not messages or not self._open:
             return None
@@ -168,7 +169,7 @@ class Trade:
             self._messages.append((task_id, part))
             self.sent += 1
         if self._open:
-            self._courier.urge(self)
+            self._send_queue.schedule(self)
 
     def _counted(self) -> None:
         self.sent += 1
@@ -191,15 +192,15 @@ class Trade:
         """Tell every limit; ask for the peer's as long as they are not known. Not before all is prepared here."""
         if not self._begun:
             return
-        self._credits.due.update(dict.fromkeys(self.arrivals))
+        self._credits.due.update(dict.fromkeys(self.receive_buffers))
         self._credits.must = True
-        self._courier.urge(self._credits)
+        self._send_queue.schedule(self._credits)
 
     def tell(self, task_id: int) -> None:
         """A task here has come to stand, or stands no more: that does not wait until its limit is worth a message."""
         if self._begun and not self._closed:
             self._credits.due[task_id] = None
-            self._courier.urge(self._credits)
+            self._send_queue.schedule(self._credits)
 
     def told(self, limits: Any) -> None:
         """The peer tells limits: (does it ask for ours?, then each task, limit, nanoseconds a row, room, stands)."""
@@ -224,7 +225,7 @@ class Trade:
         if not self._open:
             self._open = True
             if self._messages:
-                self._courier.urge(self)
+                self._send_queue.schedule(self)
         if asks:
             self.tell_all()
 
@@ -235,18 +236,24 @@ class Trade:
             return None
         told: list[int] = [0 if self._open else 1]
         for task_id in gathered.due:
-            arrivals = self.arrivals[task_id]
-            told += (task_id, arrivals.tell(), _row_ns(arrivals.row_s), arrivals.room, int(arrivals.stands))
+            receive_buffers = self.receive_buffers[task_id]
+            told += (
+                task_id,
+                receive_buffers.tell(),
+                _row_ns(receive_buffers.row_s),
+                receive_buffers.room,
+                int(receive_buffers.stands),
+            )
         gathered.due.clear()
         gathered.must = False
         return pack_payload(PayloadKind.CREDIT, 0, pack_value(tuple(told)))
 
-    def accepted(self, arrivals: Arrivals, worth_telling: bool) -> None:
+    def accepted(self, receive_buffers: ReceiveBuffer, worth_telling: bool) -> None:
         """A mailbox here has taken a segment."""
         self.received += 1
         if worth_telling:
-            self._credits.due[arrivals.task_id] = None
-            self._courier.urge(self._credits)
+            self._credits.due[receive_buffers.task_id] = None
+            self._send_queue.schedule(self._credits)
 
     # -- incarnations ------------------------------------------------------------------------------------------------
 
@@ -256,7 +263,7 @@ class Trade:
             self._down = self._untold = True
             self._open = False
             for inbox in self._inboxes.values():
-                inbox.allowance.restart()  # the link may not know yet: what it took now would be lost unseen
+                inbox.sender_credit.restart()  # the link may not know yet: what it took now would be lost unseen
 
     def died(self) -> None:
         """Its process has ended, and all that send to it know."""
@@ -265,18 +272,19 @@ class Trade:
             self._untold = False
             self._on_lost()
 
-    def restarted(self, incarnation: int, courier: Courier) -> None:
+    def restarted(self, incarnation: int, send_queue: SendQueue) -> None:
         """A new incarnation of it has come."""
         self.died()
-        self._courier = courier
+        self._send_queue = send_queue
         self.incarnation, self._down, self._open = incarnation, False, False
-        self.received = -sum(arrivals.waiting for arrivals in self.arrivals.values())  # those are of the one before
+        # those are of the one before
+        self.received = -sum(receive_buffers.waiting for receive_buffers in self.receive_buffers.values())
         self.sent = len(self._messages)
         for inbox in self._inboxes.values():
-            inbox.restarted(courier)
+            inbox.restarted(send_queue)
             self.sent += inbox.queued
-        for arrivals in self.arrivals.values():
-            arrivals.quota.restart()
+        for receive_buffers in self.receive_buffers.values():
+            receive_buffers.quota.restart()
         self.tell_all()
 
 
@@ -288,10 +296,10 @@ def _row_ns(row_s: float) -> int:
 class _Credits:
     """Gathers the limits that are to be told."""
 
-    def __init__(self, trade: Trade) -> None:
+    def __init__(self, peer_channel: PeerChannel) -> None:
         self.due: dict[int, None] = {}
         self.must = False
-        self._trade = trade
+        self._peer_channel = peer_channel
 
     def next_payload(self) -> bytes | None:
-        return self._trade.limits()
+        return self._peer_channel.limits()
