@@ -148,7 +148,7 @@ class Part:
             name,
             topology,
             config,
-            on_quiet=lambda: self._quiet.notify(),
+            on_idle=lambda: self._quiet.notify(),
             gave_up=gave_up,
             wire=wire,
             hosting=hosting,

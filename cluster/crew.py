@@ -27,12 +27,12 @@ from ..actors import Actor, ActorEscalatedError, ActorSystem, Directive, Inbox, 
 from ..backpressure import PRESSURE_MESSAGES, Settings
 from ..tasks import (
     TIME_MESSAGES,
+    BackpressureMonitor,
     BoltTask,
     Environment,
     ErrorLog,
     Exits,
     FailPending,
-    Gauge,
     Resources,
     SpoutTask,
     TaskActor,
@@ -63,7 +63,7 @@ class Crew:
         topology: Topology,
         config: Config,
         *,
-        on_quiet: Callable[[], None],
+        on_idle: Callable[[], None],
         gave_up: Callable[[str, BaseException], None],
         wire: Wire = direct,
         hosting: Hosting | None = None,
@@ -108,13 +108,13 @@ class Crew:
                 origin_of=origins(topology, self.plan),
                 codec=TASK_MESSAGES,
                 on_lost=self._worker_died,
-                on_quiet=on_quiet,
+                on_idle=on_idle,
             )
         self._near = None if hosting is None else hosting.near()
-        self._make_tasks(topology, on_quiet, gave_up)
+        self._make_tasks(topology, on_idle, gave_up)
         settings = Settings.of(config)
         self.master = TopologyMaster(self._env, settings, master) if self._master_is_here else None
-        self.gauge = Gauge(self._env, settings, master, self.spouts, self.bolts)
+        self.monitor = BackpressureMonitor(self._env, settings, master, self.spouts, self.bolts)
 
     @property
     def tasks(self) -> Iterator[TaskActor]:
@@ -141,7 +141,7 @@ class Crew:
             self._spawn(ACKER_COMPONENT, task_id, self._acker_actors[-1], self._config)
         if self.master is not None:
             self._spawn("topology_master", self.plan.master, self.master, self._config)
-        self._guardian.spawn(self.gauge, "gauge", policy=_policy(self._config))
+        self._guardian.spawn(self.monitor, "monitor", policy=_policy(self._config))
         await self._start(self.bolts, ended)
         if self.exchange is not None and not self._ending:
             self.exchange.begin()
@@ -194,7 +194,7 @@ class Crew:
             for acker in self._acker_actors:
                 acker.ledger.time_out_after(config.message_timeout_s)
         settings = Settings.of(config)
-        self.gauge.update(settings)
+        self.monitor.update(settings)
         if self.master is not None:
             self.master.update(settings)
 
@@ -210,7 +210,7 @@ class Crew:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _make_tasks(
-        self, topology: Topology, on_quiet: Callable[[], None], gave_up: Callable[[str, BaseException], None]
+        self, topology: Topology, on_idle: Callable[[], None], gave_up: Callable[[str, BaseException], None]
     ) -> None:
         env = Environment(
             name=self._name,
@@ -226,7 +226,7 @@ class Crew:
             near=self._near,
             acker_ids=self.plan.tasks_of.get(ACKER_COMPONENT, ()),
             wire=self._wire,
-            on_quiet=on_quiet,
+            on_idle=on_idle,
             reaches=lambda target: self.exchange is None or self.exchange.is_open(target),
         )
         self._env = env
@@ -260,7 +260,7 @@ class Crew:
         def inbox(spout_task: int) -> Inbox:
             if spout_task not in self._spout_ids:
                 raise KeyError(spout_task)
-            return self._env.reach(acker, spout_task)
+            return self._env.mailbox_of(acker, spout_task)
 
         return lambda spout_task, verdicts: inbox(spout_task).post(verdicts)
 

@@ -1,11 +1,11 @@
 """Spouts and bolts as actors: collectors, outboxes, the tasks themselves."""
 
+from .backpressure_monitor import BackpressureMonitor
 from .bolt_task import BoltTask
 from .environment import Environment, Wire, direct
 from .event_time.following import TimeReader
 from .event_time.time_messages import TIME_MESSAGES
 from .exits import Exits
-from .gauge import Gauge
 from .hooks import load_hooks
 from .reports import ErrorLog, ErrorReport, describe
 from .resources import Resources
@@ -17,6 +17,7 @@ from .updating import update_bolt, update_spout
 __all__ = [
     "TIME_MESSAGES",
     "Activate",
+    "BackpressureMonitor",
     "BoltTask",
     "Deactivate",
     "Environment",
@@ -24,7 +25,6 @@ __all__ = [
     "ErrorReport",
     "Exits",
     "FailPending",
-    "Gauge",
     "GetResult",
     "Resources",
     "SpoutTask",

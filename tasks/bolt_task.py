@@ -42,7 +42,7 @@ from .execute.choice import Rewire, Tools, choose_executor
 from .execute.executors import BatchExecutor, Executor, RowFailedError, without_waiting
 from .failing import FailingTask
 from .intake import Intake
-from .standing import Standing
+from .long_call import LongCallWatch
 
 
 class BoltTask(FailingTask):
@@ -68,7 +68,7 @@ class BoltTask(FailingTask):
         portions = Portions(self.outbox, self._stopwatch, self._turn_tuples, pressure.target_s)
         self._intake = Intake(self._box, portions, config, pressure.target_s)
         self._detacher = Detacher(self, self.emitter, env.ids(), env.clock.monotonic)
-        self._standing = Standing(self._stands, self._leave, self._box, env.clock.monotonic)
+        self._long_call = LongCallWatch(self._stands, self._leave, self._box, env.clock.monotonic)
 
     @property
     def is_quiet(self) -> bool:
@@ -79,7 +79,7 @@ class BoltTask(FailingTask):
     def sample(self, now_s: float) -> BoltReading:
         """Look at its mailbox, for the topology master. What it has taken and not executed is still to be done."""
         self._intake.look()
-        self._standing.look()
+        self._long_call.look()
         box, sampler, counters = self._box, self.sampler, self.counters
         in_hand = sum(len(segment.items) for segment in self._inbox) - self._start
         # What is executed now counts as far as it is likely to be done: a batch may take longer than an interval.
@@ -152,7 +152,7 @@ class BoltTask(FailingTask):
                 return
             if not (blocked or work):
                 self._dry = True
-                self.env.on_quiet()
+                self.env.on_idle()
             if self._executor.plain and self._thread is None:
                 await self._wait_steps(ready=work and not blocked)
             elif blocked or not work:
@@ -165,7 +165,7 @@ class BoltTask(FailingTask):
     async def stopped(self) -> None:
         """The task ends."""
         self._detacher.stop()  # `cleanup` may ack, in a thread
-        self._standing.stop()
+        self._long_call.stop()
         try:
             await self.end_component("cleanup")
         finally:  # also if the cleanup hangs and is cut short
@@ -181,7 +181,7 @@ class BoltTask(FailingTask):
         begun_ms = 0 if time is None else time.now_ms()
         if not inbox and (time is None or not time.firing):
             inbox.extend(self._box.take_batch(intake.whole or intake.rows()))
-        if not self.env.awake:  # the spouts may be in other processes
+        if not self.env.sampling:  # the spouts may be in other processes
             self.env.wake()
         self._working, self._begun_s = True, self._stopwatch()
         counters = self.counters
@@ -202,12 +202,12 @@ class BoltTask(FailingTask):
         finally:
             self._working = self._suspended = False
             if self._box.stands:
-                self._standing.ended(idle=not (self._inbox or self._box.has_data))
+                self._long_call.ended(idle=not (self._inbox or self._box.has_data))
             self.emitter.in_hand = None
             if self.stamps is not None:
                 self.stamps.enter(None)
             if self._in_step:  # the data first; the ackers hear of it when it is through
-                self.emitter.seal_branches()
+                self.emitter.seal_emit_buffers()
                 self._after_round(self._post)
             elif self._thread is None or not is_cancelled():  # killed: its thread may still be emitting
                 self._detach_if_idle()
@@ -222,7 +222,7 @@ class BoltTask(FailingTask):
         time = self._time
         if self._raised is None and not (self._inbox or self._box.fill or (time is not None and time.firing)):
             self._dry = True
-            self.env.on_quiet()  # not before: what was to be posted kept it from being quiet
+            self.env.on_idle()  # not before: what was to be posted kept it from being quiet
 
     async def _run_slices(self, executor: Executor) -> None:
         stopwatch, inbox, limit_s, emitter = self._stopwatch, self._inbox, self._turn_s, self.emitter
@@ -348,7 +348,7 @@ class BoltTask(FailingTask):
 
     def _detach_if_idle(self) -> None:
         if self._detacher.waiting and not (self._inbox or self.fires or self._box.has_data):
-            self.emitter.seal_branches()  # children of what is held: their edges are told with its own
+            self.emitter.seal_emit_buffers()  # children of what is held: their edges are told with its own
             self._detacher.all()
 
     def detaches(self) -> bool:
@@ -368,7 +368,7 @@ class BoltTask(FailingTask):
         return self._detacher.unfinished(self._executor, self._start, self._inbox, self._box.waiting())
 
     def _waits(self) -> None:
-        self._standing.begins()
+        self._long_call.begins()
 
     def _interrupted(self, segments: list[Segment]) -> None:
         """Killed in the middle of them: they were not executed to their end, so they are dead letters too."""
@@ -398,7 +398,7 @@ class BoltTask(FailingTask):
         elif kind is Rewire:
             message.work()
         elif kind is AskTime:
-            self.telling.again(message.who)
+            self.watermarks.again(message.who)
         else:
             raise TypeError(f"a bolt task does not understand {message!r}")
 
@@ -421,7 +421,7 @@ class BoltTask(FailingTask):
             raise cause from None
         finally:
             self._working = False
-            self._standing.ended(idle=not (self._inbox or self._box.has_data))
+            self._long_call.ended(idle=not (self._inbox or self._box.has_data))
             self.emitter.flush()
 
     # -- collectors --------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
     a segment has been executed, rows of it are neither acked nor failed
         ─► the task runs out of work          ─► detach
         ─► HELD_S later, whatever it does     ─► detach
-    a call does not end (standing.py)         ─► detach what is in hand, and what waits behind it
+    a call does not end (long_call.py)         ─► detach what is in hand, and what waits behind it
 
 1. Of what is held only whole segments: as long as a row of it has not been executed, its tree waits for that; unless
    the call that it waits for does not end.
@@ -33,7 +33,7 @@ class Holding(Protocol):
     """The bolt task."""
 
     def detaches(self) -> bool:
-        """May its account be touched now? Not while its thread works."""
+        """May its ack batch be touched now? Not while its thread works."""
         ...
 
     def tell_detached(self) -> None:
@@ -72,7 +72,7 @@ class Detacher:
         first `start` rows; `box`: what it has not taken.
         """
         emitter, ids = self._emitter, self._ids
-        emitter.seal_branches()  # what was made of rows in hand is told with their edges
+        emitter.seal_emit_buffers()  # what was made of rows in hand is told with their edges
         hand, reached, parted = emitter.in_hand or (), executor.reached(), False
         for segment in hand:
             if reached is not None:

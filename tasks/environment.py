@@ -27,7 +27,7 @@ from ..topology import (
     Topology,
     TopologyError,
 )
-from .emit.branches import Direct, OutStream, Route
+from .emit.emit_buffer import Direct, OutStream, Route
 from .emit.outbox import Outbox
 from .emit.waiting import Group
 from .exits import Exits
@@ -60,9 +60,9 @@ class Environment:
     `acker_ids` are the ackers' ids, in order (a root's is `root % len`). Who sends reaches a mailbox by `wire`. `near`
     are the tasks on this machine (None: all). `resources`: what the tasks of this worker share, by name.
 
-    `on_quiet` is called when a task has run out of work: somebody may be waiting for that. While not `awake`, a task
-    that emits or executes calls `wake`: the gauge sleeps. `reaches` says whether what is posted to a task goes there
-    now. `memory` is what the tasks of one process share, groupings too (GroupingContext.shared).
+    `on_idle` is called when a task has run out of work: somebody may be waiting for that. While not `sampling`, a task
+    that emits or executes calls `wake`: the backpressure monitor sleeps. `reaches` says whether what is posted to a
+    task goes there now. `memory` is what the tasks of one process share, groupings too (GroupingContext.shared).
     """
 
     name: str
@@ -77,8 +77,8 @@ class Environment:
     near: frozenset[int] | None = None
     acker_ids: Sequence[int] = ()
     wire: Wire = direct
-    on_quiet: Callable[[], None] = field(default=_nothing)
-    awake: bool = True
+    on_idle: Callable[[], None] = field(default=_nothing)
+    sampling: bool = True
     wake: Callable[[], None] = field(default=_nothing)
     reaches: Callable[[int], bool] = field(default=_always)
     memory: dict[Any, Any] = field(default_factory=dict)
@@ -92,8 +92,10 @@ class Environment:
     def ackers(self, task: TaskSpec) -> Sequence[Inbox]:
         """The ackers, as a task sees them."""
         if self.wire is direct:  # all see the same
-            return self._shared("ackers", "", lambda: [self.reach(task.task_id, acker) for acker in self.acker_ids])
-        return [self.reach(task.task_id, acker) for acker in self.acker_ids]
+            return self._shared(
+                "ackers", "", lambda: [self.mailbox_of(task.task_id, acker) for acker in self.acker_ids]
+            )
+        return [self.mailbox_of(task.task_id, acker) for acker in self.acker_ids]
 
     def stream_fields(self) -> dict[tuple[str, str], Fields]:
         """(component, stream) → fields, of the whole topology."""
@@ -202,7 +204,7 @@ class Environment:
             for task in self.plan.tasks_of[subscription.source.component]
         }
 
-    def reach(self, source: int, target: int) -> Inbox:
+    def mailbox_of(self, source: int, target: int) -> Inbox:
         """What a task sees of another one's mailbox."""
         far = self.far.get(target)
         return far if far is not None else self.wire(source, target, self.mailboxes[target])

@@ -30,9 +30,9 @@ from ..topology import (
 from .emit.lineage import settle
 from .environment import Environment
 from .execute.executors import Executor, RowFailedError
-from .held import Held
+from .in_flight import InFlight
 from .reports import describe
-from .timed_task import ALARM, TimedTask
+from .timed_task import ALARM, EventTimeTask
 
 TICK_FIELDS = Fields("rate_secs")
 
@@ -61,13 +61,13 @@ class NotAckedError(AiostormError):
         )
 
 
-class FailingTask(TimedTask):
+class FailingTask(EventTimeTask):
     """Base of bolt tasks: knows what their executor was given, and what it holds."""
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
         self._start = 0  # rows of the first segment that are executed already
-        self._held = Held(self._watch_held)
+        self._held = InFlight(self._watch_held)
         self.set_limits(config)
         self._ticks: Timer | None = None
         self._looks_unchanged = 0

@@ -1,7 +1,7 @@
-"""Spout task: a mouth that emits and ears that hear what became of it.
+"""Spout task: an emit loop, and a control loop that receives what became of what was emitted.
 
-    mouth:  may emit? ─► a turn of next_tuple ─► flush ─► let others run ─► …      (rests on the bell)
-    ears:   control lane: verdicts ─► pending ─► ack / fail, replays;  activate, deactivate, stop
+    emit loop:  may emit? ─► a turn of next_tuple ─► flush ─► let others run ─► …      (rests on the wakeup)
+    control loop:   control lane: verdicts ─► pending ─► ack / fail, replays;  activate, deactivate, stop
 
 Two asyncio tasks, because `next_tuple` may be `async def` and wait for its source for hours: verdicts must be heard all
 the while, or a spout that waits would starve its own topology.
@@ -28,22 +28,22 @@ from ..actors import EMPTY, Question, Stop, Timer
 from ..backpressure import Pace, SpoutPace, SpoutReading
 from ..topology import AckValueSpout, ComponentSpec, Config, FailValueSpout, FunctionSpout, Spout, TaskSpec
 from .backoff import Backoff
-from .bell import Bell
 from .calls import Calls, Turns
 from .drive import USER_ERRORS, blamed, finish, pause
 from .emit.portions import Portions
 from .emit.spout_collector import SpoutTaskCollector
 from .emit.threaded_collector import ThreadedSpoutCollector
 from .environment import Environment
-from .event_time.ending import Ending
+from .event_time.end_of_stream import EndOfStream
 from .event_time.time_messages import AskTime
 from .expiry import Expiry
-from .fates import Fates
 from .generator_spout import ChunkTurns, GeneratorSpout
+from .message_outcomes import MessageOutcomes
 from .pacing import wait_for_pace
 from .polling import NOT_ASKED, Polling
 from .task import Activate, Deactivate, FailPending, TaskActor
 from .threaded_turns import ThreadedTurns
+from .wakeup import Wakeup
 
 
 class SpoutTask(TaskActor):
@@ -60,11 +60,11 @@ class SpoutTask(TaskActor):
         self._turn_s = config.turn_max_ms / 1000
         self._replays: deque[tuple[Any, Emission, int]] = deque()
         keeps = task.component in env.plan.time.kept
-        self._ending = Ending(self.telling, self._pending, self._replays, keeps=keeps)
-        self._bell = Bell()
-        self._polling = Polling(self._bell, config.spout_wait_ms / 1000, config.spout_wait_max_ms / 1000)
-        self._mouth: asyncio.Task[None] | None = None
-        self._mouth_error: BaseException | None = None
+        self._end_of_stream = EndOfStream(self.watermarks, self._pending, self._replays, keeps=keeps)
+        self._wakeup = Wakeup()
+        self._polling = Polling(self._wakeup, config.spout_wait_ms / 1000, config.spout_wait_max_ms / 1000)
+        self._emit_loop: asyncio.Task[None] | None = None
+        self._emit_loop_error: BaseException | None = None
         self.active = False
         self._ended = False
         self.hearing = False
@@ -72,7 +72,7 @@ class SpoutTask(TaskActor):
         self._collector: SpoutTaskCollector
         self._threaded: ThreadedTurns | None = None
         self._retries: Retries
-        self._fates: Fates
+        self._outcomes: MessageOutcomes
         self._turns: Turns
         self._backoff = Backoff(self.name, config, env.clock)
         self.suspended_since_s: float | None = None
@@ -115,7 +115,7 @@ class SpoutTask(TaskActor):
     def _nothing_in_hand(self) -> bool:
         box = self.env.mailboxes[self.task.task_id]
         return self.ready.done() and not (
-            self._ending.is_due(self._collector)
+            self._end_of_stream.is_due(self._collector)
             or (self._replays and self.active and self.room() > 0)
             or self.hearing
             or self.outbox.blocked
@@ -134,7 +134,7 @@ class SpoutTask(TaskActor):
 
     def free(self) -> None:
         """Its pace has been released: go on at once."""
-        self._bell.ring()
+        self._wakeup.wake()
 
     def open_messages(self) -> list[Any]:
         """The message ids that are neither acked nor failed for good: those that wait to be emitted again included."""
@@ -179,7 +179,7 @@ class SpoutTask(TaskActor):
         self._take_over()
         self._turns = self._turns_of(component)
         self.use_hooks(context)
-        self._fates = Fates(self, component, self._collector, self._pending, self._retries, self._replays)
+        self._outcomes = MessageOutcomes(self, component, self._collector, self._pending, self._retries, self._replays)
         self.is_ready()
 
     def _turns_of(self, component: Spout) -> Turns:
@@ -191,9 +191,9 @@ class SpoutTask(TaskActor):
         return Calls(self, component, self._collector, stopwatch, self._turn_s)
 
     async def run(self) -> None:
-        """The ears; see the module."""
+        """The control loop; see the module."""
         mailbox = self.mailbox
-        self._mouth = self.system.guard(self._speak(), name=f"{self.ref.path}:emit")
+        self._emit_loop = self.system.guard(self._run_emit_loop(), name=f"{self.ref.path}:emit")
         try:
             while True:
                 heard = False
@@ -202,11 +202,11 @@ class SpoutTask(TaskActor):
                         return
                     self.hearing = heard = True
                     try:
-                        await self._hear(message)
+                        await self._on_control(message)
                     finally:
                         self.hearing = False
-                if self._mouth_error is not None:
-                    raise self._mouth_error
+                if self._emit_loop_error is not None:
+                    raise self._emit_loop_error
                 if self._replays and self.suspended_since_s is not None and self.active and not self.outbox.blocked:
                     self._replay(len(self._replays))  # `next_tuple` waits for its source, and may for hours
                 self._send()  # emitted by user code outside of next_tuple (in `fail`, say), or lost on the way
@@ -216,9 +216,9 @@ class SpoutTask(TaskActor):
                 if heard:
                     # Not quiet before it was asked again: what it heard of may be a failure that it wants to replay.
                     self._polling.resting = False
-                    self._bell.ring()
-                self.env.on_quiet()
-                if not mailbox.has_control and self._mouth_error is None:
+                    self._wakeup.wake()
+                self.env.on_idle()
+                if not mailbox.has_control and self._emit_loop_error is None:
                     await mailbox.wait_nudge()
         finally:
             self._send()
@@ -234,23 +234,23 @@ class SpoutTask(TaskActor):
                 self._collector.flush()
                 self._collector.close()
 
-    # -- the mouth ---------------------------------------------------------------------------------------------------
+    # -- the emit loop -------------------------------------------------------------------------------------------------
 
-    async def _speak(self) -> None:
+    async def _run_emit_loop(self) -> None:
         counters, portions, emitted_before = self.counters, self.portions, self.counters.emitted
         idle = False  # the last call emitted nothing
         try:
             while True:
                 if not self._may_emit():
                     idle = False
-                    if not self.hearing and self._ending.is_due(self._collector):
-                        self._ending.tell(self._collector)
+                    if not self.hearing and self._end_of_stream.is_due(self._collector):
+                        self._end_of_stream.tell(self._collector)
                     self._polling.resting = True
-                    self.env.on_quiet()
-                    await self._bell.wait()
+                    self.env.on_idle()
+                    await self._wakeup.wait()
                     continue
                 self._polling.resting = False
-                if self.pace.wait_us and not idle and await wait_for_pace(self.pace, self._bell, self.env.clock):
+                if self.pace.wait_us and not idle and await wait_for_pace(self.pace, self._wakeup, self.env.clock):
                     continue
                 failed: Exception | None = None
                 emitted: bool | None = None
@@ -264,7 +264,7 @@ class SpoutTask(TaskActor):
                 if self.outbox.blocked or not portions.whole:
                     portions.sent(rows)
                 if self._collector.settled_at_once:
-                    await self._fates.settle_at_once()
+                    await self._outcomes.settle_at_once()
                 idle = emitted is False
                 if failed is not None:
                     self.report("next_tuple", failed)
@@ -275,17 +275,18 @@ class SpoutTask(TaskActor):
                     await pause()
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # the ears pass it on: somebody must hear that nothing is emitted any more
-            if isinstance(error, GeneratorExit) and asyncio.current_task(self.system.loop) is not self._mouth:
+        # the control loop passs it on: somebody must hear that nothing is emitted any more
+        except BaseException as error:
+            if isinstance(error, GeneratorExit) and asyncio.current_task(self.system.loop) is not self._emit_loop:
                 raise  # the loop was closed under us
-            self._mouth_error = error
+            self._emit_loop_error = error
             self.mailbox.nudge()
 
     def _send(self) -> None:
         """What was emitted so far goes out; its deadlines are watched from now on."""
         if self._collector.dirty:
             self._collector.flush()
-            if not self.env.awake:
+            if not self.env.sampling:
                 self.env.wake()
         self._expiry.arm()
 
@@ -333,16 +334,16 @@ class SpoutTask(TaskActor):
         for _ in range(replayed):
             self._collector.replay(*self._replays.popleft())
         if not self._replays:
-            self._ending.replayed(self._collector)
+            self._end_of_stream.replayed(self._collector)
         return replayed
 
     def _arrived(self) -> None:
         """The thread has emitted something, and may block for long before it comes back: it goes out now."""
-        if self._mouth is None:  # the thread may outlive the task
+        if self._emit_loop is None:  # the thread may outlive the task
             return
         self._take_over()
         self._send()
-        if self._collector.settled_at_once and not self._fates.hears_acks:
+        if self._collector.settled_at_once and not self._outcomes.hears_acks:
             self.mailbox.nudge()  # the thread need not be asked to count them
 
     def _take_over(self) -> None:
@@ -353,15 +354,15 @@ class SpoutTask(TaskActor):
         """`next_tuple` really suspends: send what it has emitted. (See calls.Caller.)"""
         if self.suspended_since_s is None:
             self.suspended_since_s = self.env.clock.monotonic()
-            self.env.on_quiet()
+            self.env.on_idle()
         self._send()
         if self._collector.settled_at_once:
-            self.mailbox.nudge()  # the ears will tell it
+            self.mailbox.nudge()  # the control loop will tell it
 
     async def _rest(self) -> bool | None:
         """Ask again after a while, and again, as long as nothing comes. Has it emitted? None: a turn is due."""
         self._polling.resting = True
-        self.env.on_quiet()
+        self.env.on_idle()
         if not self._may_emit():
             return None
         collector = self._collector
@@ -382,28 +383,28 @@ class SpoutTask(TaskActor):
 
     def _new_tuples(self) -> None:
         self._polling.soon()  # and it is not quiet before it was asked
-        self._bell.ring()
+        self._wakeup.wake()
         if not self.hearing:
             self.mailbox.nudge()
 
     async def _silence(self) -> None:
-        """End the mouth."""
-        mouth, self._mouth = self._mouth, None
-        if mouth is not None:
-            mouth.cancel()
-            await asyncio.wait((mouth,))
+        """End the emit loop."""
+        emit_loop, self._emit_loop = self._emit_loop, None
+        if emit_loop is not None:
+            emit_loop.cancel()
+            await asyncio.wait((emit_loop,))
         self.suspended_since_s = None
 
-    # -- the ears ----------------------------------------------------------------------------------------------------
+    # -- the control loop ----------------------------------------------------------------------------------------------
 
-    async def _hear(self, message: Any) -> None:
+    async def _on_control(self, message: Any) -> None:
         kind = type(message)
         if kind is Verdicts:
             for verdict in message.verdicts:
-                await self._fates.judge(verdict)
+                await self._outcomes.on_verdict(verdict)
         elif kind is Timer:
             if message.received():
-                await self._fates.expire(self._expiry.overdue(self.env.clock.monotonic()))
+                await self._outcomes.expire(self._expiry.overdue(self.env.clock.monotonic()))
         elif kind is Activate:
             if not self.active and not self._ended:
                 self.active = True
@@ -419,21 +420,21 @@ class SpoutTask(TaskActor):
         elif kind is Question:
             await self.answer(message)
         elif kind is FailPending:
-            await self._fates.fail_all(message.failure)
+            await self._outcomes.fail_all(message.failure)
         elif kind is AskTime:
-            self._ending.asked(message.who)
+            self._end_of_stream.asked(message.who)
         elif kind is Pace:
             self.pace.order(message, self.env.clock.monotonic())
             self.env.wake()  # the lease has to end, though nothing may be emitted
         else:
             raise TypeError(f"a spout task does not understand {message!r}")
         self._take_over()
-        await self._fates.settle_at_once()
+        await self._outcomes.settle_at_once()
 
     async def _settle_at_once(self) -> None:
         self.hearing = True
         try:
-            await self._fates.settle_at_once()
+            await self._outcomes.settle_at_once()
         finally:
             self.hearing = False
 
@@ -441,5 +442,5 @@ class SpoutTask(TaskActor):
 
     def _on_room(self) -> None:
         self.portions.freed()
-        self._bell.ring()
+        self._wakeup.wake()
         self.mailbox.nudge()

@@ -19,7 +19,7 @@ from ..actors import Stepper
 from ..topology import ComponentSpec, Config, Segment, TaskSpec
 from .drive import resume
 from .environment import Environment
-from .event_time.time_side import TimeSide
+from .event_time.driver import EventTimeDriver
 from .task import TaskActor
 
 
@@ -33,7 +33,7 @@ class SteppingTask(TaskActor):
         super().__init__(env, task, spec, config)
         self._box = env.mailboxes[task.task_id]
         self._inbox: deque[Segment] = deque()
-        self._time: TimeSide | None = None
+        self._time: EventTimeDriver | None = None
         self._stopping = False
         self._open_turn: Coroutine[Any, Any, None] | None = None  # begun in a step, and come to wait for `_waited`
         self._waited: Any = None
@@ -111,7 +111,7 @@ class SteppingTask(TaskActor):
         elif self._stopping:
             box.nudge()
         elif not worked:  # else a turn says so at the end of the round, when it has told the ackers
-            self.env.on_quiet()
+            self.env.on_idle()
 
     def _on_room(self) -> None:
         if self._box.takes_steps() and not self.emitter.dirty:  # dirty: lost segments, which no turn need come to send

@@ -37,7 +37,7 @@ from .emit.outbox import Outbox
 from .emit.stamping import StampingEmitter
 from .environment import Environment
 from .event_time.following import follow
-from .event_time.telling import Telling
+from .event_time.watermark_emitter import WatermarkEmitter
 from .exits import UserExitError
 from .hints import hint
 from .hooks import DebugHook, HookCalls, load_hooks
@@ -78,8 +78,8 @@ class TaskActor(Actor):
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.name = f"component {task.component!r} (task {task.task_id})"
         ids = env.ids()
-        reach = partial(env.reach, task.task_id)
-        self.outbox = Outbox(self._on_room, self._lost, ids.take, self._packed, reach, self._on_block)
+        mailbox_of = partial(env.mailbox_of, task.task_id)
+        self.outbox = Outbox(self._on_room, self._lost, ids.take, self._packed, mailbox_of, self._on_block)
         checked = env.config.testing_always_try_serialize
         self.emitter = emitter_class(stamped=env.plan.time.stamped, checked=checked)(
             self.name,
@@ -94,14 +94,14 @@ class TaskActor(Actor):
         if isinstance(self.emitter, StampingEmitter):
             self.stamps = self.emitter
             self.stamps.begin(lambda: int(env.clock.now() * 1000))
-        self.telling = self.emitter.telling = Telling(
+        self.watermarks = self.emitter.watermarks = WatermarkEmitter(
             self.emitter,
             Origin(task.component, task.task_id, WATERMARK_STREAM, WATERMARK_FIELDS),
             self.outbox.outlets,
             env.hearers(task.component),
             declared=spec.time.tells,
         )
-        self.emitter.following = follow(env, task, self.emitter.streams.values(), self.telling)
+        self.emitter.following = follow(env, task, self.emitter.streams.values(), self.watermarks)
         self.hooks: list[TaskHook] = []
         self.hook_calls: HookCalls | None = None
         self.component: Component | None = None

@@ -42,7 +42,7 @@ class ThreadedTurns:
         next_tuple, stopwatch = self._spout.next_tuple, task.env.clock.stopwatch
         until_s = stopwatch() + self._turn_s
         task.suspended_since_s = task.env.clock.monotonic()
-        task.env.on_quiet()
+        task.env.on_idle()
         try:
             await task.in_thread(
                 lambda: collector.turn(next_tuple, most, lambda: task.held_up() or stopwatch() >= until_s)

@@ -19,11 +19,11 @@ from ..topology import WATERMARK_STREAM, ComponentSpec, Config, Segment, TaskSpe
 from ..windows import TimeKeeper, WindowBolt
 from .emit.collectors import BoltTaskCollector
 from .environment import Environment
+from .event_time.driver import EventTimeDriver
 from .event_time.time_messages import AskTime
-from .event_time.time_side import TimeSide
 from .execute.choice import Tools
 from .execute.executors import Executor
-from .execute.windowing import make_keeper, passing_side, window_executor
+from .execute.windowing import make_keeper, pass_through_driver, window_executor
 from .steps import SteppingTask
 
 log = logging.getLogger("aiostorm.tasks")
@@ -34,7 +34,7 @@ HELD_UP_MS: Final = 1_000
 """A turn, or an alarm's delay, that is longer than that: the task was held up."""
 
 
-class TimedTask(SteppingTask):
+class EventTimeTask(SteppingTask):
     """Base of bolt tasks."""
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
@@ -70,9 +70,9 @@ class TimedTask(SteppingTask):
 
     def pass_time_on(self, component: Any, tools: Tools) -> None:
         """Of a bolt without windows."""
-        self._time = passing_side(tools, self.env, self.task, self._keep_time(component, tools))
+        self._time = pass_through_driver(tools, self.env, self.task, self._keep_time(component, tools))
 
-    def after_turn(self, time: TimeSide, begun_ms: int) -> None:
+    def after_turn(self, time: EventTimeDriver, begun_ms: int) -> None:
         """Rows were taken, or windows fired."""
         used_ms = time.now_ms() - begun_ms
         if used_ms > HELD_UP_MS:
@@ -82,16 +82,16 @@ class TimedTask(SteppingTask):
         if time.unsettled:
             self.settle_time(time)
 
-    async def fire(self, time: TimeSide, most: int) -> None:
+    async def fire(self, time: EventTimeDriver, most: int) -> None:
         """A turn of firing."""
         stopwatch = self.env.clock.stopwatch
         begun_s = stopwatch()
         await time.fire(most)
         self.counters.execute_s += stopwatch() - begun_s
 
-    def settle_time(self, time: TimeSide) -> None:
+    def settle_time(self, time: EventTimeDriver) -> None:
         """After a turn or an alarm: what time has brought, and when to look again."""
-        time.settle()
+        time.advance_watermark()
         wait_ms = time.settled()
         if wait_ms is None:
             return
@@ -127,13 +127,13 @@ class TimedTask(SteppingTask):
         if self._alarm is None:
             self._alarm, self._alarm_s = self.after(0, ALARM), self.env.clock.monotonic()
 
-    def hear(self, time: TimeSide, segment: Segment) -> None:
+    def hear(self, time: EventTimeDriver, segment: Segment) -> None:
         """A mark."""
         for watermark_ms in segment.items:
             if type(watermark_ms) is int:
                 time.mark(segment.origin.task, watermark_ms)
 
-    def up_to_mark(self, time: TimeSide) -> list[Segment]:
+    def up_to_mark(self, time: EventTimeDriver) -> list[Segment]:
         """Take the segments that come first, up to a mark; marks before them are heard."""
         inbox, segments = self._inbox, list[Segment]()
         while inbox and inbox[0].origin.stream == WATERMARK_STREAM and not time.firing:
@@ -164,7 +164,7 @@ class TimedTask(SteppingTask):
             if self._keeper is not None and self.env.far:
                 # In one process all begin together. Elsewhere the inputs may have told a life of this task before.
                 for task in self.env.time_inputs(self.task.component):
-                    self.env.reach(self.task.task_id, task).post(AskTime(self.task.task_id))
+                    self.env.mailbox_of(self.task.task_id, task).post(AskTime(self.task.task_id))
         return self._keeper
 
 

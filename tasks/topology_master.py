@@ -62,7 +62,7 @@ class TopologyMaster(Actor):
         self._log(told)
 
     def receive(self, message: Any) -> None:
-        """A gauge reports, or an interval is over."""
+        """A backpressure monitor reports, or an interval is over."""
         clock = self._env.clock
         told = self._coordinator.event_count
         if type(message) is Readings:
@@ -85,7 +85,7 @@ class TopologyMaster(Actor):
     def _post(self, orders: Iterable[Order]) -> None:
         for task, order in orders:
             if self._env.reaches(task):
-                self._env.reach(self._task_id, task).post(order)
+                self._env.mailbox_of(self._task_id, task).post(order)
 
     def _log(self, told: int) -> None:
         new = self._coordinator.event_count - told

@@ -57,7 +57,7 @@ class BoltHarness:
         self._inputs = inputs
         self._ids = env.ids()
         self._changes = Changes()
-        env.on_quiet = self._changes.notify
+        env.on_idle = self._changes.notify
         self._guardian = _Guardian(task, self._changes.notify)
         self._open: dict[int, tuple[Row, Segment]] = {}
         self._acked: list[Row] = []

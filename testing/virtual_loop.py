@@ -56,7 +56,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._time = VirtualTime(start_s, limit_s, max_jumps, max_steps)
         self._outside_wait_s = outside_wait_s
         self._outside = 0
-        self._on_quiet: list[asyncio.Future[None]] = []
+        self._on_idle: list[asyncio.Future[None]] = []
         self._on_move: list[asyncio.Future[None]] = []
         self._pool: Executor | None = None
         self._waiter = _Waiter(self._turn)
@@ -69,7 +69,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     async def quiet(self) -> None:
         """Wait until nothing is ready and no thread works: all that can happen at this instant has happened."""
-        await self._signal(self._on_quiet)
+        await self._signal(self._on_idle)
 
     async def moved(self) -> None:
         """Wait until time has moved to the next timer."""
@@ -131,8 +131,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             return events
         if self._outside:
             return self._wait_outside("a thread", self._outside_wait_s)
-        if self._on_quiet:
-            return _release(self._on_quiet)
+        if self._on_idle:
+            return _release(self._on_idle)
         if len(self._waiter.get_map()) > self._own_fds:
             return self._pass_really(timeout_s)
         if timeout_s is None:

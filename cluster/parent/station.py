@@ -7,7 +7,7 @@
 1. The child's end is known at once, and told at once: nobody waits for a worker that is gone.
 2. What its tasks have counted is kept when it dies, up to the last look: numbers do not go back.
 3. A parent that was held up itself takes nobody for frozen.
-4. Ending is bounded: a worker that does not end when it is asked to is killed.
+4. EndOfStream is bounded: a worker that does not end when it is asked to is killed.
 5. How its spouts are to be is part of each look, and of nothing that is sent beside it: what is said last holds.
 """
 

@@ -3,7 +3,7 @@
     Opened ─► fetch | push ─► Opener           error ─► told: lost, a job that failed, or what the user must mend
 
 1. Fetched, as long as partitions are not too large for the driver, and this Spark can give them by number.
-2. An error is told in words, without Java's stack. Telling it may ask Spark, and blocks.
+2. An error is told in words, without Java's stack. WatermarkEmitter it may ask Spark, and blocks.
 """
 
 from __future__ import annotations

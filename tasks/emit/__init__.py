@@ -1,19 +1,19 @@
 """From emitted rows to segments in the mailboxes of other tasks, and the edge ids that track them.
 
-collectors.py, spout_collector.py and threaded_collector.py are what user code emits into. Rows wait in branches.py
+collectors.py, spout_collector.py and threaded_collector.py are what user code emits into. Rows wait in emit_buffer.py
 until emitter.py seals them at the end of a turn: the grouping splits them, each share becomes a segment, and
-account.py says what the ackers get (detached.py: rows that have left their tree; lineage.py: which messages a row
+ack_batch.py says what the ackers get (detached.py: rows that have left their tree; lineage.py: which messages a row
 comes of; kept_values.py: what a replay needs). outbox.py holds what the target's mailbox has not taken, waiting.py and
 spreading.py rows that any of several targets may take, portions.py how many rows a turn may send. stamping.py and
 checking.py are emitters that do more.
 """
 
-from .branches import MANY, UNTRACKED, Branch, Direct, OutStream, Route, Split
 from .checking import emitter_class
 from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector, TaskCollector, WindowCollector
 from .detached import Detached, may_part
+from .emit_buffer import MANY, UNTRACKED, Direct, EmitBuffer, OutStream, Route, Split
 from .emitter import Emitter
-from .lineage import branch_of, settle
+from .lineage import emit_buffer_of, settle
 from .outbox import Outbox, Outlet, Outlets
 from .portions import Portions
 from .spout_collector import SpoutTaskCollector
@@ -27,9 +27,9 @@ __all__ = [
     "BasicBatchCollector",
     "BasicTaskCollector",
     "BoltTaskCollector",
-    "Branch",
     "Detached",
     "Direct",
+    "EmitBuffer",
     "Emitter",
     "Group",
     "OutStream",
@@ -44,7 +44,7 @@ __all__ = [
     "TaskCollector",
     "ThreadedSpoutCollector",
     "WindowCollector",
-    "branch_of",
+    "emit_buffer_of",
     "emitter_class",
     "may_part",
     "settle",

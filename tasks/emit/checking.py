@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...topology import ColumnRows
 from ...transport import UnsendableError, pack_items
-from .branches import OutStream
+from .emit_buffer import OutStream
 from .emitter import Emitter
 from .stamping import StampingEmitter
 

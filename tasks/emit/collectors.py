@@ -11,9 +11,9 @@ from typing import Any
 
 from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, Row, Same, Segment, Tuple, TupleBatch
 from ...windows import to_ms
-from .branches import UNTRACKED, Branch, OutStream
+from .emit_buffer import UNTRACKED, EmitBuffer, OutStream
 from .emitter import Emitter
-from .lineage import Anchors, branch_of, joined, lineage_of, settle, settle_all
+from .lineage import Anchors, emit_buffer_of, joined, lineage_of, settle, settle_all
 from .outbox import Outbox
 
 
@@ -49,9 +49,9 @@ class TaskCollector:
     def emit_watermark(self, timestamp: Any) -> None:
         """Say that no tuple before `timestamp` comes any more: windows behind this component go by it."""
         self.check_open()
-        self._emitter.telling.check()
+        self._emitter.watermarks.check()
         self._before_mark()
-        self._emitter.telling.tell(to_ms(timestamp))
+        self._emitter.watermarks.tell(to_ms(timestamp))
 
     def _before_mark(self) -> None:
         """What was emitted before goes out before."""
@@ -72,8 +72,8 @@ class BasicTaskCollector(TaskCollector):
     __slots__ = (
         "_arity",
         "_bare",
-        "_branch",
         "_default",
+        "_emit_buffer",
         "_emitted",
         "_marks",
         "_rows",
@@ -91,7 +91,7 @@ class BasicTaskCollector(TaskCollector):
         self._bare = self._arity == 1
         self.offset = 0
         self._source_marks: Sequence[Any] | None = None
-        self._branch: Branch | None = None
+        self._emit_buffer: EmitBuffer | None = None
         self._segment: Segment | None = None
         self._emitted = (-1, 0)  # the row that emitted a batch last, and which of its batches that was
         self.leave()
@@ -100,24 +100,24 @@ class BasicTaskCollector(TaskCollector):
         """Emits are children of rows of this segment from here on."""
         self._segment, self._emitted = segment, (-1, 0)
         self._source_marks = segment.indices if segment.lineage is None else segment.lineage.pairs
-        self._enter(branch_of(self._emitter, segment))
+        self._enter(emit_buffer_of(self._emitter, segment))
 
     def suspend(self) -> None:
-        """User code suspends: what it has emitted is sent; what it emits afterwards goes into a new branch."""
+        """User code suspends: what it has emitted is sent; what it emits afterwards goes into a new emit buffer."""
         self._emitter.flush()
-        if self._branch is not None:
-            self._enter(self._emitter.branch(self._branch.root))
+        if self._emit_buffer is not None:
+            self._enter(self._emitter.emit_buffer(self._emit_buffer.root))
 
     def look_again(self) -> None:
         """The segment has left its trees while user code was suspended: what it emits now goes by its new marks."""
         segment = self._segment
         if segment is not None:
             self._source_marks = segment.indices if segment.lineage is None else segment.lineage.pairs
-            self._enter(branch_of(self._emitter, segment))
+            self._enter(emit_buffer_of(self._emitter, segment))
 
     def leave(self) -> None:
         """No tuple is being executed: an emit is an error."""
-        self._branch = None
+        self._emit_buffer = None
         self._segment = None
         self._rows: Any = _Closed(self._emitter.name)
         self._marks: list[Any] = []
@@ -139,14 +139,14 @@ class BasicTaskCollector(TaskCollector):
         """Emit a RecordBatch, anchored to the tuple being executed."""
         self.check_open()
         out, rows = self._emitter.columns(batch, stream, direct_to=task)
-        if self._branch is None:
+        if self._emit_buffer is None:
             self._rows.append(batch)  # raises
             return
         rows = self._identified(rows, out)
-        root = self._branch.root
+        root = self._emit_buffer.root
         mark = None if self._source_marks is None else self._source_marks[self.offset]
         self._emitter.put_columns(root, out, task, rows, mark)
-        self._enter(self._emitter.branch(root))  # what comes after the batch goes out after it
+        self._enter(self._emitter.emit_buffer(root))  # what comes after the batch goes out after it
 
     def _identified(self, rows: ColumnRows, out: OutStream) -> ColumnRows:
         """A batch made of one row of a batch: which of those of this row it is."""
@@ -162,18 +162,18 @@ class BasicTaskCollector(TaskCollector):
         self.suspend()
         await self._outbox.room()
 
-    def _enter(self, branch: Branch) -> None:
-        self._branch = branch
+    def _enter(self, emit_buffer: EmitBuffer) -> None:
+        self._emit_buffer = emit_buffer
         if self._default is not None:
-            self._rows, self._marks = branch.buffer(self._default)
+            self._rows, self._marks = emit_buffer.buffer(self._default)
 
     def _emit(self, values: Any, stream: str, task: int | None) -> None:
         self.check_open()
         out, row = self._emitter.row(values, stream, direct_to=task)
-        if self._branch is None:
+        if self._emit_buffer is None:
             self._rows.append(row)  # raises
             return
-        items, marks = self._branch.buffer(out, task)
+        items, marks = self._emit_buffer.buffer(out, task)
         items.append(out.item(row))
         marks.append(None if self._source_marks is None else self._source_marks[self.offset])
 
@@ -277,7 +277,7 @@ class BoltTaskCollector(TaskCollector):
         self.check_open()
         out, row = self._emitter.row(values, stream, direct_to=task)
         root, mark = lineage_of(anchors)
-        items, marks = self._emitter.branch(root).buffer(out, task)
+        items, marks = self._emitter.emit_buffer(root).buffer(out, task)
         items.append(out.item(row))
         marks.append(mark)
         self._wake()
@@ -356,7 +356,7 @@ class BasicBatchCollector(TaskCollector):
         self.check_open()
         out, row = self._emitter.row(values, stream, direct_to=task)
         root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
-        items, marks = self._emitter.branch(root).buffer(out, task)
+        items, marks = self._emitter.emit_buffer(root).buffer(out, task)
         items.append(out.item(row))
         marks.append(mark)
 

@@ -1,18 +1,18 @@
 """Emitter: from emitted rows to segments in other tasks' mailboxes, and the edge ids that track them.
 
-    collector.emit ─► branch (rows + marks, per root and stream)
+    collector.emit ─► emit buffer (rows + marks, per root and stream)
                             │ seal, at the end of the turn
                             ▼
             route.split ─► shares, one per target ─► segment(edge) ─► outlet ─► mailbox
                                                          └─ xor of the root ─► acker
 
-1. A branch is the rows of one root in one turn: they become one segment per target, with one edge each.
+1. An emit buffer is the rows of one root in one turn: they become one segment per target, with one edge each.
 2. An edge is XORed into the turn's number of its root when it is made; the input's edge when its last row is done
-   (account.py).
-3. Rows with several anchors share the branch `MANY`: their segments have one edge per root (Lineage).
+   (ack_batch.py).
+3. Rows with several anchors share the emit buffer `MANY`: their segments have one edge per root (Lineage).
 4. A segment weighs no more than its target's `piece`, unless there is room for all of it. One of columns is never cut:
    it weighs what fits (outbox.py).
-5. A batch of columns has a branch of its own, in the order of the emits, and one mark for all of its rows. With
+5. A batch of columns has an emit buffer of its own, in the order of the emits, and one mark for all of its rows. With
    workers, a part of a chunk is cut to what a link carries before it is known where it goes (identity.py).
 6. Where windows behind go by timestamps in the rows, marks go between the rows, and behind those of a turn
    (event_time/following.py).
@@ -44,17 +44,17 @@ from ...topology import (
 )
 from ...transport import WHOLE_BYTES, UnsendableError
 from ..drive import USER_ERRORS, blamed
-from .account import Account
-from .branches import MANY, UNTRACKED, Branch, OutStream, Route
+from .ack_batch import AckBatch
+from .emit_buffer import MANY, UNTRACKED, EmitBuffer, OutStream, Route
 from .outbox import Outlet
 from .spreading import Spreader
 
 if TYPE_CHECKING:
     from ..event_time.following import Following
-    from ..event_time.telling import Telling
+    from ..event_time.watermark_emitter import WatermarkEmitter
 
 
-class Emitter(Account):
+class Emitter(AckBatch):
     """What a task has emitted, done and failed in this turn. `in_hand`: the segments that are being executed.
 
     `spread`: there are other workers. `refused(error, row, stream)` is told of a row that a grouping refused (an
@@ -64,7 +64,7 @@ class Emitter(Account):
     __slots__ = (
         "_batch_pairs",
         "_batch_roots",
-        "_branches",
+        "_emit_buffers",
         "_ids",
         "counters",
         "following",
@@ -75,7 +75,7 @@ class Emitter(Account):
         "spread",
         "spreader",
         "streams",
-        "telling",
+        "watermarks",
     )
 
     def __init__(
@@ -89,7 +89,7 @@ class Emitter(Account):
     ) -> None:
         super().__init__(ackers)
         self.name = name
-        self.telling: Telling
+        self.watermarks: WatermarkEmitter
         self.following: Following | None = None
         self.in_hand: Sequence[Segment] | None = None
         self.refused = refused
@@ -99,7 +99,7 @@ class Emitter(Account):
         self.counters = counters
         self.on_emit: Callable[[Row, str], None] | None = None
         self._ids = ids
-        self._branches: list[Branch] = []
+        self._emit_buffers: list[EmitBuffer] = []
         self._batch_pairs: Any = None
         self._batch_roots: tuple[int, ...] = ()
 
@@ -108,80 +108,81 @@ class Emitter(Account):
         """Is there anything to flush?"""
         if self.following is not None and self.following.due:
             return True
-        return bool(self._branches or self.xors or self.failures or self.resets)
+        return bool(self._emit_buffers or self.xors or self.failures or self.resets)
 
-    def branch(self, root: int) -> Branch:
-        """The branch of a root (or UNTRACKED, or MANY) for what is emitted next.
+    def emit_buffer(self, root: int) -> EmitBuffer:
+        """The emit buffer of a root (or UNTRACKED, or MANY) for what is emitted next.
 
-        A branch is only added to while it is the last: on each stream, what a task emits reaches another in that order.
+        An emit buffer is only added to while it is the last: on each stream, what a task emits reaches another in that
+        order.
         """
-        last = self._branches[-1] if self._branches else None
+        last = self._emit_buffers[-1] if self._emit_buffers else None
         if last is not None and last.root == root:
             return last
-        found = Branch(root)
-        self._branches.append(found)
+        found = EmitBuffer(root)
+        self._emit_buffers.append(found)
         return found
 
     def add(self, root: int, stream: OutStream, items: list[Any], marks: Sequence[Any] | None) -> None:
         """Rows of one root, several at once. The items are given, the marks (None: untracked) are lent."""
-        branches = self._branches
-        if branches and branches[-1].root == root:
-            own_items, own_marks = branches[-1].buffer(stream)
+        emit_buffers = self._emit_buffers
+        if emit_buffers and emit_buffers[-1].root == root:
+            own_items, own_marks = emit_buffers[-1].buffer(stream)
             own_items += items
             own_marks += marks if marks is not None else repeat(None, len(items))
         else:
-            branches.append(Branch(root, stream, items, marks))
+            emit_buffers.append(EmitBuffer(root, stream, items, marks))
 
     def put_columns(self, root: int, stream: OutStream, target: int | None, rows: ColumnRows, mark: Any) -> None:
-        """A batch of columns, behind what was emitted before. What is emitted next goes into another branch."""
-        self._branches += [Branch.of_columns(root, stream, target, rows, mark), Branch(root)]
+        """A batch of columns, behind what was emitted before. What is emitted next goes into another emit buffer."""
+        self._emit_buffers += [EmitBuffer.of_columns(root, stream, target, rows, mark), EmitBuffer(root)]
 
     def flush(self) -> None:
-        """Seal every branch, send, post to the ackers. Never waits (see Outbox.blocked).
+        """Seal every emit buffer, send, post to the ackers. Never waits (see Outbox.blocked).
 
         At the end of a turn; or in the middle of one, if user code suspends or drains: what is in hand is open then.
         """
         if self.in_hand is not None:
             for segment in self.in_hand:
                 self.hold(segment)
-        if self._branches or self.following is not None:
-            self.seal_branches()
+        if self._emit_buffers or self.following is not None:
+            self.seal_emit_buffers()
         self.post()
 
-    def seal_branches(self) -> None:
+    def seal_emit_buffers(self) -> None:
         """Send what was emitted, in the order in which it was."""
-        branches = self._branches
-        if branches:
-            self._branches = []
-            for branch in branches:
-                self.seal(branch)
+        emit_buffers = self._emit_buffers
+        if emit_buffers:
+            self._emit_buffers = []
+            for emit_buffer in emit_buffers:
+                self.seal(emit_buffer)
         if self.following is not None:
             self.following.tell()
 
     def sent(self) -> int:
         """How many rows were emitted so far; all of them have been sent."""
-        self.seal_branches()
+        self.seal_emit_buffers()
         return self.counters.emitted
 
-    def seal(self, branch: Branch) -> None:
-        """Turn a branch into segments and send them; adds their edges to `xors`."""
+    def seal(self, emit_buffer: EmitBuffer) -> None:
+        """Turn an emit buffer into segments and send them; adds their edges to `xors`."""
         if self.following is not None:
-            self.following.seal(branch, self._seal_all)
+            self.following.seal(emit_buffer, self._seal_all)
             return
-        if branch.stream is not None and branch.items:  # (`_seal_all`, inlined: this is the hot path)
-            self._seal_rows(branch.root, branch.stream, None, branch.items, branch.marks)
-        if branch.others:
-            self._seal_others(branch)
+        if emit_buffer.stream is not None and emit_buffer.items:  # (`_seal_all`, inlined: this is the hot path)
+            self._seal_rows(emit_buffer.root, emit_buffer.stream, None, emit_buffer.items, emit_buffer.marks)
+        if emit_buffer.others:
+            self._seal_others(emit_buffer)
 
-    def _seal_all(self, branch: Branch) -> None:
+    def _seal_all(self, emit_buffer: EmitBuffer) -> None:
         """The same, without a look at what time it is in the rows."""
-        if branch.stream is not None and branch.items:
-            self._seal_rows(branch.root, branch.stream, None, branch.items, branch.marks)
-        self._seal_others(branch)
+        if emit_buffer.stream is not None and emit_buffer.items:
+            self._seal_rows(emit_buffer.root, emit_buffer.stream, None, emit_buffer.items, emit_buffer.marks)
+        self._seal_others(emit_buffer)
 
-    def _seal_others(self, branch: Branch) -> None:
-        for (stream, target), (items, marks) in branch.others.items():
-            self._seal_rows(branch.root, stream, target, items, marks)
+    def _seal_others(self, emit_buffer: EmitBuffer) -> None:
+        for (stream, target), (items, marks) in emit_buffer.others.items():
+            self._seal_rows(emit_buffer.root, stream, target, items, marks)
 
     def _seal_rows(
         self, root: int, stream: OutStream, target: int | None, items: Sequence[Any], marks: Sequence[Any] | None

@@ -11,17 +11,17 @@ from itertools import chain
 from typing import Any
 
 from ...topology import EmitError, Segment, Tuple, TupleBatch
-from .branches import MANY, UNTRACKED, Branch
+from .emit_buffer import MANY, UNTRACKED, EmitBuffer
 from .emitter import Emitter
 
 Anchors = Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None
 
 
-def branch_of(emitter: Emitter, segment: Segment) -> Branch:
-    """The branch for children of a segment's rows."""
+def emit_buffer_of(emitter: Emitter, segment: Segment) -> EmitBuffer:
+    """The emit buffer for children of a segment's rows."""
     if segment.lineage is not None:
-        return emitter.branch(MANY)
-    return emitter.branch(segment.root)
+        return emitter.emit_buffer(MANY)
+    return emitter.emit_buffer(segment.root)
 
 
 def settle(segment: Segment, offset: int) -> bool:
@@ -45,7 +45,7 @@ def settle_all(segment: Segment) -> int:
 
 
 def lineage_of(anchors: Anchors) -> tuple[int, Any]:
-    """The branch's root and the row's mark for these anchors. The same message named twice counts once."""
+    """The emit buffer's root and the row's mark for these anchors. The same message named twice counts once."""
     if anchors is None:
         return UNTRACKED, None
     if isinstance(anchors, Tuple):
@@ -62,7 +62,7 @@ def lineage_of(anchors: Anchors) -> tuple[int, Any]:
 
 
 def joined(pairs: Iterable[tuple[int, int]]) -> tuple[int, Any]:
-    """The branch's root and the row's mark for these (root, index) pairs."""
+    """The emit buffer's root and the row's mark for these (root, index) pairs."""
     distinct = dict.fromkeys(pairs)
     if not distinct:
         return UNTRACKED, None

@@ -210,24 +210,24 @@ class Outlets(dict[int, Outlet]):
     `passed_over`: a target that stands was, since this was last set to False.
     """
 
-    __slots__ = ("_never_waits", "_outbox", "_reach", "passed_over")
+    __slots__ = ("_mailbox_of", "_never_waits", "_outbox", "passed_over")
 
-    def __init__(self, outbox: Outbox, reach: Callable[[int], Inbox], *, never_waits: bool) -> None:
+    def __init__(self, outbox: Outbox, mailbox_of: Callable[[int], Inbox], *, never_waits: bool) -> None:
         super().__init__()
         self._outbox = outbox
-        self._reach = reach
+        self._mailbox_of = mailbox_of
         self._never_waits = never_waits
         self.passed_over = False
 
     def __missing__(self, target: int) -> Outlet:
-        found = self[target] = Outlet(self._outbox, target, self._reach(target), self._never_waits)
+        found = self[target] = Outlet(self._outbox, target, self._mailbox_of(target), self._never_waits)
         return found
 
     def room(self, target: int) -> int:
         """How many rows a target should get right now: one that stands (see Inbox) none, while others have room."""
         outlet = self.get(target)
         if outlet is None:
-            inbox = self._reach(target)
+            inbox = self._mailbox_of(target)
             stands, room = inbox.stands, _room(inbox)
         else:
             stands, room = outlet.inbox.stands, outlet.room
@@ -239,7 +239,7 @@ class Outlets(dict[int, Outlet]):
     def any_room(self, target: int) -> int:
         """How many rows a target takes right now. The question makes no outlet: without one, nothing is parked."""
         outlet = self.get(target)
-        return _room(self._reach(target)) if outlet is None else outlet.room
+        return _room(self._mailbox_of(target)) if outlet is None else outlet.room
 
 
 def _room(inbox: Inbox) -> int:
@@ -256,8 +256,8 @@ class Outbox:
     `on_block` when something waits, and nothing did.
 
     `lost` is called with a segment that no target will take, `packed` with a way to pack and the piece of a group that
-    goes to another worker: it gives the piece as it travels, in parts. `new_edge`: see waiting.py. `reach` gives what
-    the task sees of another one's mailbox.
+    goes to another worker: it gives the piece as it travels, in parts. `new_edge`: see waiting.py. `mailbox_of` gives
+    what the task sees of another one's mailbox.
     """
 
     __slots__ = (
@@ -279,11 +279,11 @@ class Outbox:
         lost: Callable[[Segment, MailboxClosedError], None],
         new_edge: Callable[[], int],
         packed: Callable[[Any, Segment], list[Segment]],
-        reach: Callable[[int], Inbox],
+        mailbox_of: Callable[[int], Inbox],
         on_block: Callable[[], None] = lambda: None,
     ) -> None:
-        self.outlets = Outlets(self, reach, never_waits=False)
-        self.feedback = Outlets(self, reach, never_waits=True)
+        self.outlets = Outlets(self, mailbox_of, never_waits=False)
+        self.feedback = Outlets(self, mailbox_of, never_waits=True)
         self.blocked = 0
         self._freed = False  # nothing waits any more, and the task was not told
         self.lost = lost

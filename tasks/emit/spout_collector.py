@@ -3,7 +3,8 @@
 The messages of one turn, up to `topology.acker.tree.max.messages`, share one root; each knows its index. A message that
 has failed before gets a tree of its own.
 
-    emit ─► open tree: ids, branch ─► full, or the turn ends: seal ─► pending remembers, INIT to the acker, segments out
+    emit ─► open tree: ids, emit buffer ─► full, or the turn ends: seal ─► pending remembers, INIT to the acker,
+    segments out
 
 1. A message that nobody listens to, or with no ackers at all, is acked at once (when the call that emitted it returns).
 2. Values are kept only where somebody will want them: replay by the framework, and spouts that ask for their values.
@@ -17,8 +18,8 @@ from typing import Any
 from ...acker import Emission, Forget, IdSource, Init, Pending, Retries, Settled, Tree, alone, in_company
 from ...actors import Inbox
 from ...topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, ColumnRows, Failure, Row, is_batch
-from .branches import UNTRACKED, Branch, OutStream
 from .collectors import TaskCollector
+from .emit_buffer import UNTRACKED, EmitBuffer, OutStream
 from .emitter import Emitter
 from .kept_values import KeptValues
 from .outbox import Outbox
@@ -62,7 +63,7 @@ class SpoutTaskCollector(TaskCollector):
         self._posting = False
         self._open_ids: list[Any] = []
         self._open_emissions: list[Emission] = []
-        self._branch: Branch | None = None
+        self._emit_buffer: EmitBuffer | None = None
         self._inits: list[tuple[int, int]] = []
         default = emitter.streams.get(DEFAULT_STREAM)
         plain = default is not None and default.consumed and not default.direct
@@ -70,8 +71,8 @@ class SpoutTaskCollector(TaskCollector):
         self._default = default if plain else None
         self._arity = default.arity if default is not None and plain else -1
         self._bare = self._arity == 1
-        # The open tree's items on the default stream. As long as it has no others (and no branch), marks and emissions
-        # follow from them: they are made when the tree is sealed, or not at all.
+        # The open tree's items on the default stream. As long as it has no others (and no emit buffer), marks and
+        # emissions follow from them: they are made when the tree is sealed, or not at all.
         self._items: list[Any] = []
         self._marks: list[Any] = []
         self._loose: list[Any] | None = None  # items without a message id that wait for the turn's end
@@ -103,7 +104,7 @@ class SpoutTaskCollector(TaskCollector):
             ids = self._open_ids
             if not ids:
                 self._open_tree()
-            elif self._branch is not None:
+            elif self._emit_buffer is not None:
                 self._mix(values)
             self._items.append(values[0] if self._bare else values)
             ids.append(message_id)
@@ -133,7 +134,7 @@ class SpoutTaskCollector(TaskCollector):
                 if not self._open_ids:
                     self._open_tree()
                 part = items[done : done + tree_max - len(self._open_ids)]
-                if self._branch is not None:  # rows before them went the long way
+                if self._emit_buffer is not None:  # rows before them went the long way
                     self._mix_chunk(part)
                 self._items += part
                 self._open_ids += range(first_id + done, first_id + done + len(part))
@@ -205,7 +206,7 @@ class SpoutTaskCollector(TaskCollector):
             return
         emission = settled.emission
         row = (settled.message_id, emission.stream, emission.values, failure.reason, failure.error, failures)
-        items, marks = self._emitter.branch(UNTRACKED).buffer(out)
+        items, marks = self._emitter.emit_buffer(UNTRACKED).buffer(out)
         items.append(out.item(row))
         marks.append(None)
 
@@ -228,7 +229,7 @@ class SpoutTaskCollector(TaskCollector):
         if message_id is None:
             self.emitted += 1
             self._seal_tree(0)  # what was emitted before goes out before
-            self._emitter.branch(UNTRACKED).buffer(out, task)[0].append(out.item(row))
+            self._emitter.emit_buffer(UNTRACKED).buffer(out, task)[0].append(out.item(row))
             return
         self.emitted += 1
         emission = Emission(row, stream, task) if self._keep_values else None
@@ -239,7 +240,7 @@ class SpoutTaskCollector(TaskCollector):
             self._track(out, task, row, message_id, emission)
             self._seal_tree(failures)
         elif not out.consumed:
-            self._emitter.branch(UNTRACKED).buffer(out, task)[0].append(out.item(row))  # counted as emitted
+            self._emitter.emit_buffer(UNTRACKED).buffer(out, task)[0].append(out.item(row))  # counted as emitted
             emissions = [emission] if emission is not None else None
             self.settled_at_once.append(Tree([message_id], emissions, 0, self._monotonic()))
         else:
@@ -251,13 +252,13 @@ class SpoutTaskCollector(TaskCollector):
         """Where items of the default stream without a message id go."""
         assert self._default is not None  # noqa: S101 - for the type checker: the lean path is closed without it
         self._seal_tree(0)  # what was emitted before goes out before
-        self._loose = self._emitter.branch(UNTRACKED).buffer(self._default)[0]
+        self._loose = self._emitter.emit_buffer(UNTRACKED).buffer(self._default)[0]
         return self._loose
 
     def _open_tree(self) -> None:
         """Begin a tree."""
         self._items = []
-        self._branch = None
+        self._emit_buffer = None
         self._loose = None  # what comes after this tree goes out after it
 
     def _root(self) -> int:
@@ -268,10 +269,10 @@ class SpoutTaskCollector(TaskCollector):
         """A message that goes another way than most: on another stream, to one task, again."""
         if not self._open_ids:
             self._open_tree()
-        branch = self._branch
-        if branch is None:
-            branch = self._branch = self._begin_mix()
-        items, marks = branch.buffer(out, task)
+        emit_buffer = self._emit_buffer
+        if emit_buffer is None:
+            emit_buffer = self._emit_buffer = self._begin_mix()
+        items, marks = emit_buffer.buffer(out, task)
         items.append(out.item(row))
         marks.append(len(self._open_ids))
         self._open_ids.append(message_id)
@@ -284,19 +285,19 @@ class SpoutTaskCollector(TaskCollector):
         """A batch of columns, in a tree of its own."""
         self._seal_tree(0)
         emissions = [Emission(rows.batch, out.origin.stream, task)] if self._keep_values else None
-        self._send(Branch.of_columns(self._root(), out, task, rows, 0), [message_id], emissions, failures)
+        self._send(EmitBuffer.of_columns(self._root(), out, task, rows, 0), [message_id], emissions, failures)
 
-    def _begin_mix(self) -> Branch:
-        """The open tree gets a branch, with marks and emissions of its own."""
-        branch = Branch(self._root())
+    def _begin_mix(self) -> EmitBuffer:
+        """The open tree gets an emit buffer, with marks and emissions of its own."""
+        emit_buffer = EmitBuffer(self._root())
         if self._default is not None:
             kept = self._items
-            self._items, self._marks = branch.buffer(self._default)
+            self._items, self._marks = emit_buffer.buffer(self._default)
             self._items += kept
             self._marks += range(len(kept))
             if self._keep_values:
                 self._open_emissions += KeptValues(kept, self._bare)
-        return branch
+        return emit_buffer
 
     def _mix(self, values: Row) -> None:
         """The next item of the default stream is in a mixed tree."""
@@ -316,31 +317,33 @@ class SpoutTaskCollector(TaskCollector):
         if not ids:
             return
         self._open_ids = []
-        branch, self._branch = self._branch, None
-        if branch is None:
+        emit_buffer, self._emit_buffer = self._emit_buffer, None
+        if emit_buffer is None:
             self._send_tree(self._items, ids)
         else:
             emissions, self._open_emissions = self._open_emissions, []
-            self._send(branch, ids, emissions or None, failures)
+            self._send(emit_buffer, ids, emissions or None, failures)
 
     def _send_tree(self, items: list[Any], ids: Sequence[Any]) -> None:
         """A tree of new messages that all go to the default stream."""
-        branch = Branch(self._root(), self._default, items, range(len(ids)))
-        self._send(branch, ids, KeptValues(items, self._bare) if self._keep_values else None, 0)
+        emit_buffer = EmitBuffer(self._root(), self._default, items, range(len(ids)))
+        self._send(emit_buffer, ids, KeptValues(items, self._bare) if self._keep_values else None, 0)
 
-    def _send(self, branch: Branch, ids: Sequence[Any], emissions: Sequence[Emission] | None, failures: int) -> None:
+    def _send(
+        self, emit_buffer: EmitBuffer, ids: Sequence[Any], emissions: Sequence[Emission] | None, failures: int
+    ) -> None:
         self._loose = None
         emitter = self._emitter
         emitter.counters.trees += 1
-        emitter.seal_branches()  # what was emitted before goes out before
-        root = branch.root
+        emitter.seal_emit_buffers()  # what was emitted before goes out before
+        root = emit_buffer.root
         if root == UNTRACKED:
-            emitter.seal(branch)
+            emitter.seal(emit_buffer)
             self.settled_at_once.append(Tree(ids, emissions, failures, self._monotonic()))
             return
-        root = branch.root = alone(root) if len(ids) == 1 else in_company(root)
+        root = emit_buffer.root = alone(root) if len(ids) == 1 else in_company(root)
         self._pending.add(root, ids, emissions, failures, self._monotonic())
-        emitter.seal(branch)
+        emitter.seal(emit_buffer)
         # The edges of a tree's first segments go with its INIT, not with a turn's acks. No edge (a custom grouping that
         # chose nobody, or no consumer any more) is a complete tree: the ledger says so.
         self._inits.append((root, emitter.xors.pop(root, 0)))

@@ -4,7 +4,7 @@
                                          └─ rest ───► group ─► the first target that has room
 
 1. A row goes out now if any target that may have it has room now. One that stands (it is in one call for long, see
-   standing.py) gets what the others have no room for.
+   long_call.py) gets what the others have no room for.
 2. What waits has its edge already. What goes to another worker from there is packed when its target takes it: a row
    that cannot be packed fails its message then, in the frame in which its edge is done.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...topology import ColumnRows, Origin, Same, Segment, deal_columns, has_identity, pieces_of
 from ...transport import WHOLE_BYTES, UnsendableError
 from ..drive import USER_ERRORS, blamed
-from .branches import OutStream, Route
+from .emit_buffer import OutStream, Route
 from .outbox import Outlet
 from .waiting import Group, Parcel, cut_off, marks_of
 

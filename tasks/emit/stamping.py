@@ -2,7 +2,7 @@
 
     spout: segment ◄─ the clock           bolt: segment ◄─ that of the segment whose rows it was made of
 
-1. All rows of a segment have one time: rows of different times are not put into one branch.
+1. All rows of a segment have one time: rows of different times are not put into one emit buffer.
 2. What a bolt emits outside of a turn, or when a window fires, came in when it is sent.
 
 From: Flink, ingestion time. (JStorm takes the time at which the last task emitted the tuple: depart.)
@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...topology import Origin, Segment
-from .branches import Branch, OutStream
+from .emit_buffer import EmitBuffer, OutStream
 from .emitter import Emitter
 
 _NONE = -2
-"""The root of no branch."""
+"""The root of no emit buffer."""
 
 
 class StampingEmitter(Emitter):
@@ -31,40 +31,40 @@ class StampingEmitter(Emitter):
         self.wall_ms = wall_ms
         self.born_ms: int | None = None
         self._sealing_ms: int | None = None
-        self._born: dict[int, int] = {}  # by the identity of a branch, until it is sealed
+        self._born: dict[int, int] = {}  # by the identity of an emit buffer, until it is sealed
 
     def enter(self, born_ms: int | None) -> None:
         """What is emitted from here on is of rows that came in then; None: of nobody's."""
         if born_ms != self.born_ms:
             self.born_ms = born_ms
-            if self._branches:
-                self._branches.append(Branch(_NONE))  # what comes now is not put to what came before
+            if self._emit_buffers:
+                self._emit_buffers.append(EmitBuffer(_NONE))  # what comes now is not put to what came before
 
-    def branch(self, root: int) -> Branch:
+    def emit_buffer(self, root: int) -> EmitBuffer:
         """See Emitter."""
-        return self._stamped(super().branch(root))
+        return self._stamped(super().emit_buffer(root))
 
     def add(self, root: int, stream: OutStream, items: list[Any], marks: Sequence[Any] | None) -> None:
         """See Emitter."""
         super().add(root, stream, items, marks)
-        self._stamped(self._branches[-1])
+        self._stamped(self._emit_buffers[-1])
 
     def put_columns(self, root: int, stream: OutStream, target: int | None, rows: Any, mark: Any) -> None:
         """See Emitter."""
         super().put_columns(root, stream, target, rows, mark)
-        for branch in self._branches[-2:]:
-            self._stamped(branch)
+        for emit_buffer in self._emit_buffers[-2:]:
+            self._stamped(emit_buffer)
 
-    def seal(self, branch: Branch) -> None:
+    def seal(self, emit_buffer: EmitBuffer) -> None:
         """See Emitter."""
-        self._sealing_ms = self._born.pop(id(branch), None)
-        super().seal(branch)
+        self._sealing_ms = self._born.pop(id(emit_buffer), None)
+        super().seal(emit_buffer)
         self._sealing_ms = None
 
-    def _stamped(self, branch: Branch) -> Branch:
+    def _stamped(self, emit_buffer: EmitBuffer) -> EmitBuffer:
         if self.born_ms is not None:
-            self._born.setdefault(id(branch), self.born_ms)
-        return branch
+            self._born.setdefault(id(emit_buffer), self.born_ms)
+        return emit_buffer
 
     def segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
         """See Emitter."""

@@ -75,7 +75,7 @@ class ThreadedSpoutCollector:
 
     def emit_watermark(self, timestamp: Any) -> None:
         """Say that no tuple before `timestamp` comes any more."""
-        self._emitter.telling.check()
+        self._emitter.watermarks.check()
         self._collector.check_open()
         self._emits.append(((to_ms(timestamp),), None, WATERMARK_STREAM, None))
         if len(self._emits) == 1:

@@ -1,6 +1,6 @@
 """Following: a task follows the timestamps of the rows that it emits, for components with windows by event time.
 
-    branch ─► timestamps ─► StreamClock of the component ─► cuts? ─► rows, mark, rows … to where they belong
+    emit buffer ─► timestamps ─► StreamClock of the component ─► cuts? ─► rows, mark, rows … to where they belong
                                                         turn ends ─► mark, to all tasks of the component
 
 1. A mark reaches every task of the component, whichever of them the rows went to, behind what was emitted before it.
@@ -34,9 +34,9 @@ from ...windows import RowTime, StreamClock, Taken, TimestampError, bounds_ms, c
 
 if TYPE_CHECKING:
     from ...topology import TaskSpec
-    from ..emit.branches import Branch, OutStream, Split
+    from ..emit.emit_buffer import EmitBuffer, OutStream, Split
     from ..environment import Environment
-    from .telling import Telling
+    from .watermark_emitter import WatermarkEmitter
 
 Values = Callable[[Any], Sequence[Any]]
 
@@ -153,12 +153,12 @@ class Following:
         self,
         readers: Mapping[OutStream, Sequence[TimeReader]],
         tasks: Mapping[StreamClock, Sequence[int]],
-        telling: Telling,
+        watermarks: WatermarkEmitter,
         now_ms: Callable[[], int],
     ) -> None:
         self._readers = readers
         self._tasks = tasks
-        self._telling = telling
+        self._watermarks = watermarks
         self._now_ms = now_ms
         self._sealed = False
         self._asking = [reader for of_stream in readers.values() for reader in of_stream if reader.asks]
@@ -168,36 +168,40 @@ class Following:
         """May there be a mark to be sent?"""
         return self._sealed
 
-    def seal(self, branch: Branch, seal: Callable[[Branch], None]) -> None:
-        """Send the rows of a branch by `seal`, and marks between them."""
+    def seal(self, emit_buffer: EmitBuffer, seal: Callable[[EmitBuffer], None]) -> None:
+        """Send the rows of an emit buffer by `seal`, and marks between them."""
         self._sealed = True
         try:
-            self._seal(branch, seal)
+            self._seal(emit_buffer, seal)
         finally:
             for reader in self._asking:
                 reader.sent()
 
-    def _seal(self, branch: Branch, seal: Callable[[Branch], None]) -> None:
-        if branch.others:
-            seal(branch)
-            self._see_together(branch)
+    def _seal(self, emit_buffer: EmitBuffer, seal: Callable[[EmitBuffer], None]) -> None:
+        if emit_buffer.others:
+            seal(emit_buffer)
+            self._see_together(emit_buffer)
             return
-        readers = self._readers.get(branch.stream, ()) if branch.stream is not None and branch.items else ()
-        cuts = [(place, reader.clock, mark_ms) for reader in readers for place, mark_ms in reader.cuts(branch.items)]
+        readers = (
+            self._readers.get(emit_buffer.stream, ()) if emit_buffer.stream is not None and emit_buffer.items else ()
+        )
+        cuts = [
+            (place, reader.clock, mark_ms) for reader in readers for place, mark_ms in reader.cuts(emit_buffer.items)
+        ]
         if not cuts:
-            seal(branch)
+            seal(emit_buffer)
             return
         cuts.sort(key=lambda cut: cut[0])
         begin = 0
-        for place, clock, mark_ms in [*cuts, (len(branch.items), None, 0)]:
+        for place, clock, mark_ms in [*cuts, (len(emit_buffer.items), None, 0)]:
             if place > begin:
-                part = branch.part(begin, place)
+                part = emit_buffer.part(begin, place)
                 for reader in readers:
-                    reader.part(branch.items, part.items, begin)
+                    reader.part(emit_buffer.items, part.items, begin)
                 seal(part)
                 begin = place
             if clock is not None:
-                self._telling.tell_some(self._tasks[clock], mark_ms)
+                self._watermarks.tell_some(self._tasks[clock], mark_ms)
 
     def tell(self) -> None:
         """What was emitted is on its way: marks go behind it."""
@@ -206,18 +210,20 @@ class Following:
             for clock, tasks in self._tasks.items():
                 mark_ms = clock.take_due(now_ms)
                 if mark_ms is not None:
-                    self._telling.tell_some(tasks, mark_ms)
+                    self._watermarks.tell_some(tasks, mark_ms)
 
-    def _see_together(self, branch: Branch) -> None:
-        groups = [(stream, items) for (stream, _), (items, _) in branch.others.items()]
-        if branch.stream is not None and branch.items:
-            groups.append((branch.stream, branch.items))
+    def _see_together(self, emit_buffer: EmitBuffer) -> None:
+        groups = [(stream, items) for (stream, _), (items, _) in emit_buffer.others.items()]
+        if emit_buffer.stream is not None and emit_buffer.items:
+            groups.append((emit_buffer.stream, emit_buffer.items))
         for stream, items in groups:
             for reader in self._readers.get(stream, ()):
                 reader.together(items)
 
 
-def follow(env: Environment, task: TaskSpec, streams: Iterable[OutStream], telling: Telling) -> Following | None:
+def follow(
+    env: Environment, task: TaskSpec, streams: Iterable[OutStream], watermarks: WatermarkEmitter
+) -> Following | None:
     """What a task follows for those behind it; None: nothing."""
     flow, topology = env.plan.time, env.topology
     if task.component in flow.tells or task.component not in flow.marks:
@@ -244,9 +250,9 @@ def follow(env: Environment, task: TaskSpec, streams: Iterable[OutStream], telli
                 route.split, route.only = TimedSplit(route.split, reader), None
     if not clocks:
         return None
-    telling.clocks = {consumer: clock for name, clock in clocks.items() for consumer in env.plan.tasks_of[name]}
+    watermarks.clocks = {consumer: clock for name, clock in clocks.items() for consumer in env.plan.tasks_of[name]}
     tasks = {clock: env.plan.tasks_of[name] for name, clock in clocks.items()}
-    return Following(readers, tasks, telling, lambda: int(env.clock.monotonic() * 1000))
+    return Following(readers, tasks, watermarks, lambda: int(env.clock.monotonic() * 1000))
 
 
 def _readable(values: Sequence[Any]) -> tuple[list[int], list[int]]:

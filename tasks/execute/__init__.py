@@ -8,7 +8,7 @@ windowing.py picks between them, window_results.py makes rows of their results.
 
 from .choice import Rewire, Tools, choose_executor
 from .executors import BatchExecutor, Executor, RowFailedError, without_waiting
-from .windowing import make_keeper, passing_side, window_executor
+from .windowing import make_keeper, pass_through_driver, window_executor
 
 __all__ = [
     "BatchExecutor",
@@ -18,7 +18,7 @@ __all__ = [
     "Tools",
     "choose_executor",
     "make_keeper",
-    "passing_side",
+    "pass_through_driver",
     "window_executor",
     "without_waiting",
 ]

@@ -16,14 +16,14 @@ from ...topology import DEFAULT_STREAM, Segment, Tuple
 from ...windows import END_MS, BufferedCounts, BufferedWindowBolt, TimeSettings, WindowRows, all_ms
 from ..drive import USER_ERRORS, blamed, finish
 from ..emit.collectors import BoltTaskCollector
-from ..event_time.time_side import TimeTools, WindowSide
+from ..event_time.driver import TimeTools, WindowDriver
 from .choice import Tools
 from .executors import Executor
 from .window_executor import LateRows
 from .window_results import rows_of
 
 
-class BufferedExecutor(Executor, WindowSide):
+class BufferedExecutor(Executor, WindowDriver):
     """Runs a BufferedWindowBolt."""
 
     hold_open = True
@@ -37,7 +37,7 @@ class BufferedExecutor(Executor, WindowSide):
         collector: BoltTaskCollector,
         time: TimeTools,
     ) -> None:
-        WindowSide.__init__(self, time)
+        WindowDriver.__init__(self, time)
         emitter = tools.emitter
         self.bolt = bolt
         self._emitter = emitter
@@ -103,8 +103,8 @@ class BufferedExecutor(Executor, WindowSide):
 
     # -- time --------------------------------------------------------------------------------------------------------
 
-    def settle(self) -> None:
-        """See TimeSide."""
+    def advance_watermark(self) -> None:
+        """See EventTimeDriver."""
         machine = self.machine
         self.look()
         if self.firing:  # first what is due: it ends at or before what is told
@@ -127,7 +127,7 @@ class BufferedExecutor(Executor, WindowSide):
             self.all_have_fired(machine.watermark)
 
     async def fire(self, most: int) -> None:
-        """See TimeSide."""
+        """See EventTimeDriver."""
         if not isinstance(self.machine, BufferedCounts) and self.machine.work():
             return  # many keys are put in order first, some of them a turn
         rows = 0
@@ -142,7 +142,7 @@ class BufferedExecutor(Executor, WindowSide):
         self.unsettle()
 
     def alarm_ms(self) -> int | None:
-        """See TimeSide."""
+        """See EventTimeDriver."""
         return self.wait_for(None if isinstance(self.machine, BufferedCounts) else self.machine.next_fire_ms)
 
     async def _execute(self, window: WindowRows) -> None:

@@ -51,7 +51,8 @@ class Executor(ABC):
         return None
 
     def look_again(self) -> None:
-        """What is in hand has left its trees, and branches were sealed: look up both anew for what is emitted next."""
+        """What is in hand has left its trees, and emit buffers were sealed: look up both anew for what is emitted
+        next."""
         return
 
     def use_hooks(self, hooks: HookCalls | None) -> None:

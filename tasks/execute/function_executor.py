@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from ...topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
 from ..drive import USER_ERRORS, blamed, drive, ran_out
-from ..emit.branches import MANY
 from ..emit.collectors import BasicTaskCollector
+from ..emit.emit_buffer import MANY
 from ..emit.emitter import Emitter
-from ..emit.lineage import branch_of
+from ..emit.lineage import emit_buffer_of
 from ..emit.outbox import Outbox
 from ..hints import YIELD_EACH
 from .executors import Executor, Fail
@@ -196,7 +196,7 @@ class FunctionExecutor(Executor):
     def _buffer(self, segment: Segment) -> tuple[list[Any], list[Any]]:
         if self._stream is None:
             return [], []
-        return branch_of(self._emitter, segment).buffer(self._stream)
+        return emit_buffer_of(self._emitter, segment).buffer(self._stream)
 
     async def _rest(self, segment: Segment, offset: int, results: Iterator[Any], mark: Any) -> int:
         """The results of one row beyond the first chunk, with room between chunks. 1 if it failed, else 0."""

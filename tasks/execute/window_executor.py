@@ -35,10 +35,10 @@ from ...windows import (
     to_ms,
 )
 from ..drive import USER_ERRORS, blamed
-from ..emit.branches import UNTRACKED
+from ..emit.emit_buffer import UNTRACKED
 from ..emit.emitter import Emitter
-from ..emit.lineage import branch_of
-from ..event_time.time_side import TimeTools, WindowSide
+from ..emit.lineage import emit_buffer_of
+from ..event_time.driver import TimeTools, WindowDriver
 from .choice import Tools
 from .executors import Executor
 from .window_results import rows_of
@@ -73,7 +73,7 @@ class LateRows:
 
     def _emit(self, segment: Segment, offset: int, values: Any, stream: str) -> None:
         out, row = self._emitter.row(values, stream)
-        items, marks = branch_of(self._emitter, segment).buffer(out)
+        items, marks = emit_buffer_of(self._emitter, segment).buffer(out)
         items.append(out.item(row))
         source = segment.indices if segment.lineage is None else segment.lineage.pairs
         marks.append(None if source is None else source[offset])
@@ -87,7 +87,7 @@ class _Times(NamedTuple):
     final: bool
 
 
-class WindowExecutor(Executor, WindowSide):
+class WindowExecutor(Executor, WindowDriver):
     """Runs a WindowedBolt."""
 
     def __init__(
@@ -98,7 +98,7 @@ class WindowExecutor(Executor, WindowSide):
         tools: Tools,
         time: TimeTools,
     ) -> None:
-        WindowSide.__init__(self, time)
+        WindowDriver.__init__(self, time)
         emitter = tools.emitter
         self.bolt = bolt
         self._emitter = emitter
@@ -183,8 +183,8 @@ class WindowExecutor(Executor, WindowSide):
 
     # -- time --------------------------------------------------------------------------------------------------------
 
-    def settle(self) -> None:
-        """See TimeSide."""
+    def advance_watermark(self) -> None:
+        """See EventTimeDriver."""
         self.look()
         if self.firing:  # first what is due: it ends at or before what is told
             return
@@ -205,7 +205,7 @@ class WindowExecutor(Executor, WindowSide):
 
     @property
     def unsettled(self) -> bool:
-        """See TimeSide."""
+        """See EventTimeDriver."""
         return super().unsettled or (self._early is not None and self._early.wants_alarm)
 
     def _show(self) -> None:
@@ -215,7 +215,7 @@ class WindowExecutor(Executor, WindowSide):
             self._due, self.firing = shown, True
 
     async def fire(self, most: int) -> None:
-        """See TimeSide."""
+        """See EventTimeDriver."""
         if not isinstance(self.machine, CountWindows) and self.machine.work():
             return  # many keys are put in order first, some of them a turn
         fired = list(islice(self._due, most))
@@ -226,7 +226,7 @@ class WindowExecutor(Executor, WindowSide):
             self.unsettle()
 
     def alarm_ms(self) -> int | None:
-        """See TimeSide."""
+        """See EventTimeDriver."""
         wait_ms = self.wait_for(None if isinstance(self.machine, CountWindows) else self.machine.next_fire_ms)
         shown_ms = None if self._early is None else self._early.next_ms(self.now_ms())
         if shown_ms is None:

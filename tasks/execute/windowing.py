@@ -4,7 +4,7 @@
 |---|---|
 | WindowedBolt | WindowExecutor, which is its executor too |
 | BufferedWindowBolt | BufferedExecutor, likewise |
-| any other, with windows somewhere behind it | PassingSide |
+| any other, with windows somewhere behind it | PassThroughDriver |
 | any other | none |
 """
 
@@ -17,7 +17,7 @@ from ...topology import Config, TaskSpec
 from ...windows import BufferedWindowBolt, TimeKeeper, TimeSettings, WindowBolt, WindowedBolt
 from ..emit.collectors import BoltTaskCollector
 from ..environment import Environment
-from ..event_time.time_side import PassingSide, TimeSide, TimeTools
+from ..event_time.driver import EventTimeDriver, PassThroughDriver, TimeTools
 from .buffered_executor import BufferedExecutor
 from .choice import Tools
 from .window_executor import WindowExecutor
@@ -67,20 +67,22 @@ def window_executor(
     return WindowExecutor(component, settings, component.layout(inputs), tools, time)
 
 
-def passing_side(tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper | None) -> TimeSide | None:
+def pass_through_driver(
+    tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper | None
+) -> EventTimeDriver | None:
     """Of a bolt without windows."""
-    if keeper is None or not tools.emitter.telling.hearers:
+    if keeper is None or not tools.emitter.watermarks.hearers:
         return None
-    return PassingSide(_tools(tools, env, task, keeper))
+    return PassThroughDriver(_tools(tools, env, task, keeper))
 
 
 def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper) -> TimeTools:
-    telling = tools.emitter.telling
+    watermarks = tools.emitter.watermarks
     return TimeTools(
         clock=env.clock,
         keeper=keeper,
-        tell=telling.tell if telling.hearers else None,
+        tell=watermarks.tell if watermarks.hearers else None,
         # Who tells watermarks of its own passes on only the end.
-        tells=task.component in env.plan.time.tells and not telling.declared,
+        tells=task.component in env.plan.time.tells and not watermarks.declared,
         sent=tools.emitter.sent,
     )

@@ -9,7 +9,7 @@ import pytest
 from aiostorm.acker import Ledger, Verdict
 
 
-class Telling:
+class WatermarkEmitter:
     """A ledger whose verdicts are written down in short."""
 
     def __init__(self, timeout_s: float | None = 10.0) -> None:
@@ -31,9 +31,9 @@ class Telling:
         return [(v.kind.name, v.root, v.index, v.left) for _, v in out]
 
 
-def detached_twice() -> Telling:
+def detached_twice() -> WatermarkEmitter:
     """Tree 7 of owner 1: its rows of messages 2 and 3 are detached, and nothing else is open."""
-    tell = Telling()
+    tell = WatermarkEmitter()
     assert tell("init", 1, 7, 100) == []
     assert tell("detach", (7, 2, 8, 200), (7, 3, 9, 300)) == []
     assert tell("ack", (7, 100)) == [("ACK", 7, -1, (2, 3))]
@@ -50,7 +50,7 @@ def test_what_has_left_its_tree_is_acked_by_itself() -> None:
 
 
 def test_a_sub_tree_that_is_complete_before_its_tree_is_acked_with_it() -> None:
-    tell = Telling()
+    tell = WatermarkEmitter()
     assert tell("ack", (8, 200)) == []  # before anybody has told of it
     assert tell("detach", (7, 2, 8, 200)) == []  # before INIT
     assert tell("ack", (7, 100)) == []
@@ -59,7 +59,7 @@ def test_a_sub_tree_that_is_complete_before_its_tree_is_acked_with_it() -> None:
 
 
 def test_a_message_with_two_sub_trees_is_acked_with_the_last() -> None:
-    tell = Telling()
+    tell = WatermarkEmitter()
     tell("init", 1, 7, 100)
     tell("detach", (7, 2, 8, 200), (7, 2, 9, 300))
     assert tell("ack", (7, 100)) == [("ACK", 7, -1, (2,))]
@@ -77,7 +77,7 @@ def test_a_failure_in_a_sub_tree_fails_its_message_alone_and_once() -> None:
 
 
 def test_a_failure_before_the_detach_and_before_init() -> None:
-    tell = Telling()
+    tell = WatermarkEmitter()
     tell("fail", 8, 2, "bad")
     tell("detach", (7, 2, 8, 200))
     tell("ack", (7, 100))
@@ -96,7 +96,7 @@ def test_an_expired_sub_tree_fails_its_message_alone() -> None:
 
 
 def test_a_reset_of_a_sub_tree_is_of_its_message_and_of_a_tree_that_is_not_complete() -> None:
-    tell = Telling()
+    tell = WatermarkEmitter()
     tell("init", 1, 7, 100)
     tell("detach", (7, 2, 8, 200), (7, 2, 9, 300))
     tell("expire", 5.0)
@@ -107,7 +107,7 @@ def test_a_reset_of_a_sub_tree_is_of_its_message_and_of_a_tree_that_is_not_compl
 
 
 def test_sub_trees_end_with_their_tree() -> None:
-    tell = Telling()
+    tell = WatermarkEmitter()
     tell("init", 1, 7, 100)
     tell("expire", 5.0)
     tell("detach", (7, 2, 8, 200))
@@ -137,7 +137,7 @@ def test_a_tree_that_is_repeated_while_sub_trees_are_open_acks_nothing() -> None
 
 @pytest.mark.parametrize("root", [7, 8])
 def test_a_sub_tree_that_two_trees_tell_of_or_one_that_is_split_again_acks_nothing(root: int) -> None:
-    tell = Telling()
+    tell = WatermarkEmitter()
     tell("init", 1, 7, 100)
     tell("detach", (7, 2, 8, 200))
     if root == 7:

@@ -247,11 +247,11 @@ def endless(component: Any = None, config: Config | None = None) -> Topology:
 
     builder = TopologyBuilder()
     builder.set_spout("numbers", numbers)
-    builder.set_bolt("sum", component or _Telling).shuffle_grouping("numbers")
+    builder.set_bolt("sum", component or _WatermarkEmitter).shuffle_grouping("numbers")
     return builder.create_topology("endless", lambda results: {"sum": sum(results["sum"])}, config)
 
 
-class _Telling(Sum):
+class _WatermarkEmitter(Sum):
     """Says on the standard output that it is under way: then a test may send its signal."""
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:

@@ -41,7 +41,7 @@ class Hosted:
             "hosted",
             topology,
             config,
-            on_quiet=lambda: None,
+            on_idle=lambda: None,
             gave_up=lambda path, error: self.failures.append(error),
             hosting=Hosting(self.router.name, placement, self.router),
         )

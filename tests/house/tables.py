@@ -33,7 +33,7 @@ MACHINES: Final = (
     "spark/workers/order.py",
     "spark/slot_room.py",
     "spark/sinks/table_ledger.py",
-    "tasks/emit/branches.py",
+    "tasks/emit/emit_buffer.py",
     "tasks/emit/detached.py",
     "tasks/emit/emitter.py",
     "tasks/emit/lineage.py",

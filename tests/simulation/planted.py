@@ -16,11 +16,11 @@ from aiostorm.cluster import RunningTopology
 from aiostorm.runtime import LoopClock
 from aiostorm.tasks.detaching import Detacher
 from aiostorm.tasks.emit import detached, lineage
-from aiostorm.tasks.emit.account import Account
+from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.emit.emitter import Emitter
 from aiostorm.tasks.emit.outbox import Outlet
 from aiostorm.tasks.emit.waiting import Parcel
-from aiostorm.tasks.fates import Fates
+from aiostorm.tasks.message_outcomes import MessageOutcomes
 from aiostorm.topology import AllGrouping, Row, Segment
 
 from .planting import Plant, replaced
@@ -97,16 +97,16 @@ def rows_never_expire(original: Any) -> Any:
     return lambda self, now_s, out: None
 
 
-@bug(Fates, "judge")
+@bug(MessageOutcomes, "on_verdict")
 def an_ACK_passes_messages_whose_FAIL_was_lost(original: Any) -> Any:  # noqa: N802
     """Ours: the simulation found it."""
 
-    async def judge(self: Fates, verdict: Verdict) -> None:
+    async def on_verdict(self: MessageOutcomes, verdict: Verdict) -> None:
         if verdict.kind.name == "ACK":
             verdict = Verdict(verdict.kind, verdict.root)
         await original(self, verdict)
 
-    return judge
+    return on_verdict
 
 
 @bug(Pending, "failed")
@@ -135,11 +135,11 @@ def edges_are_few(original: Any) -> Any:
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
-@bug(Account, "done")
+@bug(AckBatch, "done")
 def acked_before_it_is_emitted(original: Any) -> Any:
     """The edge that is done is told apart from those that were made of it, and before them."""
 
-    def done(self: Account, segment: Segment) -> None:
+    def done(self: AckBatch, segment: Segment) -> None:
         if segment.root and segment.lineage is None:
             self._ackers[segment.root % len(self._ackers)].post(Acks([(segment.root, segment.edge)]))
             if segment in self._held:
@@ -150,7 +150,7 @@ def acked_before_it_is_emitted(original: Any) -> Any:
     return done
 
 
-@bug(Account, "_keep_back")
+@bug(AckBatch, "_keep_back")
 def edges_of_an_open_segment_are_told(original: Any) -> Any:
     """Ours: the simulation found it."""
     return lambda self: None
@@ -231,11 +231,11 @@ def held_rows_stay_in_their_trees(original: Any) -> Any:
     return lambda self, segment: None
 
 
-@bug(Account, "post")
+@bug(AckBatch, "post")
 def a_sub_tree_is_told_before_the_edge_is_done(original: Any) -> Any:
     """In a message of its own: if that is lost, the tree is complete without it, and its message is acked."""
 
-    def post(self: Account) -> None:
+    def post(self: AckBatch) -> None:
         if self._open:
             self._keep_back()
         told, self._detached = self._detached, []

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from aiostorm.tasks import BoltTask
-from aiostorm.tasks.emit.branches import Branch
+from aiostorm.tasks.emit.emit_buffer import EmitBuffer
 from aiostorm.tasks.emit.spout_collector import SpoutTaskCollector
-from aiostorm.tasks.event_time.ending import Ending
+from aiostorm.tasks.event_time.driver import EventTimeDriver
+from aiostorm.tasks.event_time.end_of_stream import EndOfStream
 from aiostorm.tasks.event_time.following import Following
-from aiostorm.tasks.event_time.telling import Telling
-from aiostorm.tasks.event_time.time_side import TimeSide
+from aiostorm.tasks.event_time.watermark_emitter import WatermarkEmitter
 from aiostorm.tasks.execute.buffered_executor import BufferedExecutor
 from aiostorm.tasks.execute.window_executor import WindowExecutor
-from aiostorm.tasks.held import Held
-from aiostorm.tasks.timed_task import TimedTask
+from aiostorm.tasks.in_flight import InFlight
+from aiostorm.tasks.timed_task import EventTimeTask
 from aiostorm.topology import Segment
 from aiostorm.windows import HashJoin, TimeKeeper, Watermarks, Window
 from aiostorm.windows.firing import Firing
@@ -53,7 +53,7 @@ def a_watermark_goes_back() -> Iterator[None]:
 @contextlib.contextmanager
 def alarms_are_forgotten() -> Iterator[None]:
     """Time is looked at when something comes."""
-    with replaced(TimedTask, "settle_time", lambda self, time: (time.settle(), time.settled())):
+    with replaced(EventTimeTask, "settle_time", lambda self, time: (time.settle(), time.settled())):
         yield
 
 
@@ -103,19 +103,19 @@ def windows_fire_a_millisecond_late() -> Iterator[None]:
 @contextlib.contextmanager
 def nothing_is_told_again() -> Iterator[None]:
     """Who began anew is told what is new."""
-    with replaced(Telling, "again", lambda self, task: None):
+    with replaced(WatermarkEmitter, "again", lambda self, task: None):
         yield
 
 
 @contextlib.contextmanager
 def an_end_is_told_once() -> Iterator[None]:
     """Ours: the simulation found it. A spout replays what a dead worker held, after it has told its end."""
-    real = Ending.is_due
+    real = EndOfStream.is_due
 
-    def is_due(self: Ending, collector: Any) -> bool:
+    def is_due(self: EndOfStream, collector: Any) -> bool:
         return self._told_behind < 0 and real(self, collector)
 
-    with replaced(Ending, "is_due", is_due):
+    with replaced(EndOfStream, "is_due", is_due):
         yield
 
 
@@ -169,7 +169,7 @@ def idle_inputs_are_waited_for() -> Iterator[None]:
 @contextlib.contextmanager
 def what_was_held_is_not_failed() -> Iterator[None]:
     """Ours: the simulation found it. A task that fails outside of a call forgets the tuples that it keeps."""
-    with replaced(Held, "__len__", lambda self: 0):
+    with replaced(InFlight, "__len__", lambda self: 0):
         yield
 
 
@@ -190,13 +190,13 @@ def an_instance_has_no_alarm_until_something_comes() -> Iterator[None]:
 @contextlib.contextmanager
 def a_mark_is_passed_on_by_whoever_hears_it() -> Iterator[None]:
     """A bolt between passes on what one input says, not the least of all."""
-    real = TimeSide.mark
+    real = EventTimeDriver.mark
 
-    def mark(self: TimeSide, task: int, watermark_ms: int) -> None:
+    def mark(self: EventTimeDriver, task: int, watermark_ms: int) -> None:
         real(self, task, watermark_ms)
         self.pass_on(self.keeper.by_input()[task])
 
-    with replaced(TimeSide, "mark", mark):
+    with replaced(EventTimeDriver, "mark", mark):
         yield
 
 
@@ -205,10 +205,10 @@ def marks_of_a_stream_overtake_its_rows() -> Iterator[None]:
     """What a task follows is told before the rows that it was in."""
     real = Following.seal
 
-    def seal(self: Following, branch: Branch, send: Callable[[Branch], None]) -> None:
-        real(self, branch, lambda part: None)
+    def seal(self: Following, emit_buffer: EmitBuffer, send: Callable[[EmitBuffer], None]) -> None:
+        real(self, emit_buffer, lambda part: None)
         self.tell()
-        real(self, branch, send)
+        real(self, emit_buffer, send)
 
     with replaced(Following, "seal", seal):
         yield

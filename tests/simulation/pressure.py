@@ -1,4 +1,5 @@
-"""The workload of pressure: a topology that cannot keep up, for a while; what gauges, master and spouts say is lost.
+"""The workload of pressure: a topology that cannot keep up, for a while; what backpressure monitors, master and spouts
+say is lost.
 
     run(seed) ─► process: LocalCluster, wires that hurt what is said about pressure ─► PressureResult
                   warm up ─► faults, slow bolts ─► healed: all NORMAL within a bound ─► nothing is left
@@ -30,8 +31,8 @@ from .pressure_shapes import draw, marks
 from .pressure_watch import LOOKS, Watch
 from .pressure_wires import PressureWires
 
-KINDS = ("loss", "repeat", "late", "master", "bolt", "spout", "gauge", "update", "lull", "off")
-MOST = {"loss": 4, "repeat": 2, "late": 3, "master": 4, "bolt": 3, "spout": 3, "gauge": 2, "update": 3, "lull": 2}
+KINDS = ("loss", "repeat", "late", "master", "bolt", "spout", "monitor", "update", "lull", "off")
+MOST = {"loss": 4, "repeat": 2, "late": 3, "master": 4, "bolt": 3, "spout": 3, "monitor": 2, "update": 3, "lull": 2}
 """In 75 check intervals."""
 
 OFF_SHARE = 0.2
@@ -186,7 +187,7 @@ class PressureWorkload:
         self.settled_s = world.now_s - healed_s
 
     async def end(self) -> None:
-        """Nothing more is offered; all is acked, the gauge sleeps, nothing is left."""
+        """Nothing more is offered; all is acked, the backpressure monitor sleeps, nothing is left."""
         world, watch = self.world, self.watch
         assert watch is not None
         for demand in self.scene.demands.values():
@@ -201,8 +202,8 @@ class PressureWorkload:
             crew = self.running._crew
             if watch.unsettled:
                 world.problem(f"all was over, and then it was not any more: {watch.unsettled}")
-            if crew._env.awake:
-                world.problem("nothing moves, and the gauge does not sleep")
+            if crew._env.sampling:
+                world.problem("nothing moves, and the backpressure monitor does not sleep")
             for problem in leftovers(self.running):
                 world.problem(problem)
         if self.process.alive:
@@ -247,12 +248,12 @@ class PressureWorkload:
             flagged = [bolt for bolt in watch.bolts if bolt.sampler.flagged] or watch.bolts
             self.scene.doomed.add(self.chance.choice(flagged).task.task_id)
             return
-        if who == "gauge":
-            watch.gauges_s.append(self.world.now_s)
+        if who == "monitor":
+            watch.monitors_s.append(self.world.now_s)
         if who == "spout":
             box = crew.mailboxes[self.chance.choice(watch.spouts).task.task_id]
         else:
-            box = crew.mailboxes[crew.plan.master] if who == "master" else crew.gauge.mailbox
+            box = crew.mailboxes[crew.plan.master] if who == "master" else crew.monitor.mailbox
         self.process.loop.call_soon(box.post, Nonsense())
 
     def switch_off(self, fault: Fault) -> float:

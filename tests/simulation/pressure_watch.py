@@ -4,9 +4,9 @@ It looks at mailboxes, samplers and paces as they are, several times in a check 
 coordinator decides. L: a lease, P: a period, I: a check interval; the longest of them that were set in this run.
 
 1. No mailbox holds more than its capacity (a cycle's may).
-2. A spout waits only while it has been given an order within L (a gauge looks once in I, and one that has failed is
-   there again after its backoff; what comes while a spout is started anew it takes after that), and never while all is
-   switched off.
+2. A spout waits only while it has been given an order within L (a backpressure monitor looks once in I, and one that
+   has failed is there again after its backoff; what comes while a spout is started anew it takes after that), and
+   never while all is switched off.
 3. A spout waits only if a bolt that it feeds was flagged, or had no rest for a lease, within the time that a release
    takes (`release_s`): who can do no more, and has lost its flag with its life, is approached by small steps.
 4. Unharmed, a component of which enough tasks are found blocked again and again is answered: who feeds it waits.
@@ -79,8 +79,8 @@ class Watch:
         """Bolt task → what was in its mailbox at the last look."""
         self.hop_s = begun_s
         """When the innocent one was held by a full mailbox, the last time."""
-        self.gauges_s: list[float] = []
-        """When gauges were made to fail."""
+        self.monitors_s: list[float] = []
+        """When backpressure monitors were made to fail."""
         self.throttled = False
         self.off_s = math.inf
 
@@ -166,14 +166,14 @@ class Watch:
     def _look_at_spout(self, spout: SpoutTask, now_s: float) -> None:
         component, task = spout.task.component, spout.task.task_id
         told_s = self.wires.told_s
-        if spout._mouth is None:
+        if spout._emit_loop is None:
             self.down_s.setdefault(task, now_s)
         elif self.down_s.pop(task, math.inf) - self.interval_s < told_s.get(task, -math.inf):
             told_s[task] = now_s
         if not spout.pace.wait_us:
             return
         ago_s = now_s - told_s.get(task, -math.inf)
-        died = sum(at_s > now_s - ago_s for at_s in self.gauges_s)  # each looks after its backoff and an interval
+        died = sum(at_s > now_s - ago_s for at_s in self.monitors_s)  # each looks after its backoff and an interval
         if ago_s > self.lease_s + (1.5 + 3 * died) * self.interval_s:
             self.world.problem(f"{component}[{task}] waits, and has been given no order for {ago_s:.3f} s")
         if now_s > self.off_s:

@@ -1,4 +1,5 @@
-"""What stands between gauges, topology master and tasks: it loses, repeats and delays what they say about pressure.
+"""What stands between backpressure monitors, topology master and tasks: it loses, repeats and delays what they say
+about pressure.
 
 Tuples, acks and verdicts do not come this way: who sends those has the mailbox itself.
 """

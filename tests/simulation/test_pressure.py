@@ -1,4 +1,5 @@
-"""Topologies that cannot keep up, whatever is lost of what gauges, topology master and spouts say, and whoever dies."""
+"""Topologies that cannot keep up, whatever is lost of what backpressure monitors, topology master and spouts say, and
+whoever dies."""
 
 from __future__ import annotations
 

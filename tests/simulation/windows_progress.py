@@ -66,7 +66,7 @@ class WindowsProgress:
     def _spouts(self, worker: Worker) -> Iterator[Stand]:
         for spout in worker.crew.spouts:
             spring: Any = spout.component
-            if not isinstance(spring, Spring) or spout._mouth is None or not spout._may_emit():
+            if not isinstance(spring, Spring) or spout._emit_loop is None or not spout._may_emit():
                 continue
             if spring.queue and spring.queue[0][0] < self.world.now_s:
                 text = f"{name_of(spout)} has row {spring.queue[0][1]} to emit"

@@ -265,7 +265,7 @@ class Program(Watched):
                 "spread",
                 work.topology,
                 work.config,
-                on_quiet=lambda: None,
+                on_idle=lambda: None,
                 gave_up=self._gave_up,
                 hosting=Hosting(self.name, work.placement, desk),
             )

@@ -29,8 +29,8 @@ from aiostorm.acker import (
     in_company,
 )
 from aiostorm.metrics import TaskCounters
-from aiostorm.tasks.emit.branches import MANY, UNTRACKED
 from aiostorm.tasks.emit.detached import Detached
+from aiostorm.tasks.emit.emit_buffer import MANY, UNTRACKED
 from aiostorm.tasks.emit.emitter import Emitter
 from aiostorm.tasks.emit.lineage import lineage_of, settle
 from aiostorm.topology import Fields, Origin, Same, Segment, Tuple
@@ -343,7 +343,7 @@ class World:
                     self.settle(settled)
 
     def hear(self, out: list[tuple[int, Verdict]]) -> None:
-        """As tasks.fates does."""
+        """As tasks.outcomes does."""
         pending = self.pending
         for _, verdict in out:
             root, index = verdict.root, verdict.index

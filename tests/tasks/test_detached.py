@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aiostorm.acker import Acks, IdSource, alone, in_company, is_alone
 from aiostorm.actors import Mailbox
-from aiostorm.tasks.emit.account import Account
+from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.emit.detached import MAX_DETACHED, Detached, may_part, part
 from aiostorm.tasks.emit.lineage import lineage_of, settle
 from aiostorm.topology import Fields, Lineage, Origin, Same, Segment
@@ -25,7 +25,7 @@ def ids(seed: int = 1) -> IdSource:
     return IdSource(random.Random(seed).randbytes)
 
 
-def settled(books: Account, segment: Segment, offset: int) -> None:
+def settled(books: AckBatch, segment: Segment, offset: int) -> None:
     assert settle(segment, offset)
     books.settled(segment, offset)
 
@@ -95,9 +95,9 @@ def test_a_batch_of_columns_is_one_message() -> None:
     assert [lineage.settle(offset) for offset in range(3)] == [[], [], [(sub, edge)]]
 
 
-def account() -> tuple[Account, Mailbox]:
+def ack_batch() -> tuple[AckBatch, Mailbox]:
     box = Mailbox(10)
-    return Account([box]), box
+    return AckBatch([box]), box
 
 
 def told(box: Mailbox) -> list[Any]:
@@ -110,7 +110,7 @@ def told(box: Mailbox) -> list[Any]:
 
 
 async def test_the_edge_and_the_sub_trees_are_told_in_one_message() -> None:
-    books, box = account()
+    books, box = ack_batch()
     segment = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1])
     books.hold(segment)
     books.xors[7] = 0b1  # made of a row of it
@@ -134,7 +134,7 @@ async def test_the_edge_and_the_sub_trees_are_told_in_one_message() -> None:
 
 
 async def test_what_is_detached_waits_for_other_open_segments_of_its_root() -> None:
-    books, box = account()
+    books, box = ack_batch()
     first = Segment(ORIGIN, [1], root=7, edge=1, indices=[0])
     second = Segment(ORIGIN, [1], root=7, edge=2, indices=[1])
     books.hold(first)
@@ -148,7 +148,7 @@ async def test_what_is_detached_waits_for_other_open_segments_of_its_root() -> N
 
 
 async def test_more_than_a_message_holds_stays() -> None:
-    books, box = account()
+    books, box = ack_batch()
     count = MAX_DETACHED // 2 + 1
     first, second = [Segment(ORIGIN, [0] * count, root=n, edge=n, indices=range(count)) for n in (7, 8)]
     assert books.detach(first, ids())

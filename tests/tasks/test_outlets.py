@@ -68,11 +68,11 @@ async def test_a_question_for_room_makes_no_outlet() -> None:
     boxes = {1: Mailbox(10), 2: Mailbox(20)}
     asked: list[int] = []
 
-    def reach(target: int) -> Mailbox:
+    def mailbox_of(target: int) -> Mailbox:
         asked.append(target)
         return boxes[target]
 
-    outbox = Outbox(lambda: None, lambda segment, error: None, lambda: 1, lambda pack, piece: [piece], reach)
+    outbox = Outbox(lambda: None, lambda segment, error: None, lambda: 1, lambda pack, piece: [piece], mailbox_of)
     assert [outbox.outlets.room(target) for target in (1, 2)] == [boxes[1].limit, boxes[2].limit]
     assert not outbox.outlets
     boxes[1].shut()

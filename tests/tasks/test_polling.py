@@ -1,4 +1,4 @@
-"""How a spout that has nothing is asked again: all of a loop at one beat, in its own asyncio task."""
+"""How a spout that has nothing is asked again: all of a loop at one interval timer, in its own asyncio task."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 import pytest
 
 from aiostorm import Config, LocalCluster
-from aiostorm.tasks.beat import Beat, beat_of
-from aiostorm.tasks.bell import Bell
+from aiostorm.tasks.interval_timer import IntervalTimer, interval_timer_of
+from aiostorm.tasks.wakeup import Wakeup
 from aiostorm.testing import Recorder, SimClock
 
 from .parts import Notes, line
 from .test_pending import Idle, waits_ms
 
 
-async def waits(bell: Bell, beat: Beat, heard: Any) -> None:
+async def waits(wakeup: Wakeup, interval_timer: IntervalTimer, heard: Any) -> None:
     while True:
-        rung = await bell.wait_for(beat)
+        rung = await wakeup.wait_for(interval_timer)
         heard.append((asyncio.get_running_loop().time(), rung))
 
 
-async def test_what_begins_to_wait_between_two_beats_waits_less(sim_clock: SimClock) -> None:
-    beat, heard, begun_s = Beat(10.0), [Notes(), Notes()], sim_clock.monotonic()
+async def test_what_begins_to_wait_between_two_interval_timers_waits_less(sim_clock: SimClock) -> None:
+    interval_timer, heard, begun_s = IntervalTimer(10.0), [Notes(), Notes()], sim_clock.monotonic()
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(waits(Bell(), beat, heard[0]))]
+        tasks = [group.create_task(waits(Wakeup(), interval_timer, heard[0]))]
         await sim_clock.advance(4)
-        tasks.append(group.create_task(waits(Bell(), beat, heard[1])))
+        tasks.append(group.create_task(waits(Wakeup(), interval_timer, heard[1])))
         await sim_clock.advance(30)
         for task in tasks:
             task.cancel()
@@ -36,41 +36,41 @@ async def test_what_begins_to_wait_between_two_beats_waits_less(sim_clock: SimCl
 
 
 async def test_one_that_is_rung_alone_waits_the_whole_interval_again(sim_clock: SimClock) -> None:
-    bell, heard, begun_s = Bell(), Notes(), sim_clock.monotonic()
-    waiting = asyncio.create_task(waits(bell, Beat(10.0), heard))
+    wakeup, heard, begun_s = Wakeup(), Notes(), sim_clock.monotonic()
+    waiting = asyncio.create_task(waits(wakeup, IntervalTimer(10.0), heard))
     await sim_clock.advance(4)
-    bell.ring()
+    wakeup.wake()
     await sim_clock.advance(30)
     waiting.cancel()
     assert heard == [(begun_s + 4, True), *((begun_s + at_s, False) for at_s in (14, 24, 34))]
 
 
 async def test_without_a_waiter_there_is_no_timer(sim_clock: SimClock) -> None:
-    beat = Beat(10.0)
-    waiting = asyncio.create_task(waits(Bell(), beat, Notes()))
+    interval_timer = IntervalTimer(10.0)
+    waiting = asyncio.create_task(waits(Wakeup(), interval_timer, Notes()))
     await sim_clock.advance(25)
-    assert beat._timer is not None
+    assert interval_timer._timer is not None
     waiting.cancel()
     await sim_clock.settle()
-    assert beat._timer is None
+    assert interval_timer._timer is None
 
 
-async def test_a_loop_has_one_beat_for_each_interval() -> None:
+async def test_a_loop_has_one_interval_timer_for_each_interval() -> None:
     loop = asyncio.get_running_loop()
-    assert beat_of(loop, 0.1) is beat_of(loop, 0.1) is not beat_of(loop, 0.2)
+    assert interval_timer_of(loop, 0.1) is interval_timer_of(loop, 0.1) is not interval_timer_of(loop, 0.2)
 
 
-@pytest.mark.parametrize("way", ["time", "beat"])
+@pytest.mark.parametrize("way", ["time", "interval_timer"])
 async def test_a_ring_just_after_the_time_was_over_is_heard(sim_clock: SimClock, way: str) -> None:
-    bell, beat = Bell(), Beat(10.0)
-    rung = asyncio.create_task(bell.wait(10.0) if way == "time" else bell.wait_for(beat))
+    wakeup, interval_timer = Wakeup(), IntervalTimer(10.0)
+    rung = asyncio.create_task(wakeup.wait(10.0) if way == "time" else wakeup.wait_for(interval_timer))
     await asyncio.sleep(0)
-    asyncio.get_running_loop().call_later(10.0, bell.ring)  # behind the timer, before the waiter runs
+    asyncio.get_running_loop().call_later(10.0, wakeup.wake)  # behind the timer, before the waiter runs
     await sim_clock.advance(10)
     assert await rung
 
 
-async def test_idle_spouts_of_all_topologies_are_asked_at_one_beat(
+async def test_idle_spouts_of_all_topologies_are_asked_at_one_interval_timer(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     sources = [Idle() for _ in range(5)]

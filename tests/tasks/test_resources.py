@@ -303,13 +303,13 @@ async def test_a_close_that_swallows_its_cancel_does_not_hold_the_end_up() -> No
 async def test_a_task_group_of_theirs_that_fails_fails_the_topology(local_cluster: LocalCluster) -> None:
     notes = Notes()
 
-    async def beats() -> None:
+    async def interval_timers() -> None:
         await asyncio.sleep(60)
         raise ConnectionResetError("the broker went away")
 
     async def client() -> AsyncIterator[str]:
         async with asyncio.TaskGroup() as group:
-            group.create_task(beats())
+            group.create_task(interval_timers())
             yield "client"
 
     topology = job(Uses(notes, "client"), a=noted(notes, "a"), client=client)

@@ -53,7 +53,7 @@ class BlockingNumbers(Numbers):
 
 
 class QuietBlockingNumbers(Numbers):
-    """Does not hear acks: the ears have nothing to do in the thread, and run while it emits."""
+    """Does not hear acks: the control loop have nothing to do in the thread, and run while it emits."""
 
     blocking = True
     ack = Spout.ack  # type: ignore[assignment]

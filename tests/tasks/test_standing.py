@@ -10,12 +10,12 @@ import pytest
 
 from aiostorm import BasicBolt, Bolt, Config, LocalCluster, Topology, TopologyBuilder, bolt
 from aiostorm.actors import Inbox, Mailbox
-from aiostorm.tasks.standing import SLOW_S, STANDS_S
+from aiostorm.tasks.long_call import SLOW_S, STANDS_S
 from aiostorm.testing import DeadlockError, SimClock, VirtualTimeLoop
 from aiostorm.topology import Grouping, Segment
 
 from .parts import Notes, Numbers
-from .test_account import Lossy
+from .test_ack_batch import Lossy
 
 COUNT = 24
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from aiostorm.acker import IdSource
 from aiostorm.actors.lanes import Lanes
 from aiostorm.metrics import TaskCounters
-from aiostorm.tasks.emit.branches import MANY, OutStream, Route
+from aiostorm.tasks.emit.emit_buffer import MANY, OutStream, Route
 from aiostorm.tasks.emit.emitter import Emitter
 from aiostorm.tasks.emit.outbox import Outbox
 from aiostorm.tasks.emit.waiting import ColumnParcel, Group, Waiting, marks_of
@@ -153,7 +153,7 @@ class GroupMachine(RuleBasedStateMachine):
             emitter.add(MANY, emitter.streams[stream], items, pairs)
         else:
             emitter.add(self.root, emitter.streams[stream], items, numbers)
-        emitter.seal_branches()
+        emitter.seal_emit_buffers()
         self.emitted |= set(numbers)
         self.sender.tell()
 
@@ -169,7 +169,7 @@ class GroupMachine(RuleBasedStateMachine):
         pair = ((self.root, numbers[0]), (1, numbers[0]))
         root, mark = (self.root, numbers[0]) if tracked else (MANY, pair)
         emitter.put_columns(root, emitter.streams[stream], None, rows, mark)
-        emitter.seal_branches()
+        emitter.seal_emit_buffers()
         self.emitted |= set(numbers)
         self.batches[numbers[0]] = set(numbers)
         self.sender.tell()

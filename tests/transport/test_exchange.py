@@ -49,10 +49,10 @@ class Worker:
             origin_of=origin_of,
             codec=ACKER_MESSAGES,
             on_lost=self.lost.append,
-            on_quiet=self._on_quiet,
+            on_idle=self._on_idle,
         )
 
-    def _on_quiet(self) -> None:
+    def _on_idle(self) -> None:
         self.quiet += 1
 
 

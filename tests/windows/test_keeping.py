@@ -47,7 +47,7 @@ class Rows(Spout):
         raise AssertionError("nothing runs")
 
 
-class Telling(Rows):
+class WatermarkEmitter(Rows):
     watermarks = True
 
 
@@ -122,7 +122,7 @@ def test_windows_that_wait_for_a_later_row_need_room_for_it(windows: Any) -> Non
     assert problems(windows, Config()) == []
     (problem,) = problems(windows, tasks=5)  # each of them is waited for
     assert problem.startswith(EACH)
-    assert len(problems(windows, spouts=(Rows, Telling, Rows))) == 2  # each spout is named
+    assert len(problems(windows, spouts=(Rows, WatermarkEmitter, Rows))) == 2  # each spout is named
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_windows_that_wait_for_a_later_row_need_room_for_it(windows: Any) -> Non
     [
         ({"fire_when_idle": True}, "silence moves time on"),
         ({"generator": lambda: ByFunction(lambda at_ms, row: at_ms + 1_000)}, "nobody can say what it tells"),
-        ({"spouts": (Telling,)}, "the spout moves time on without a row"),
+        ({"spouts": (WatermarkEmitter,)}, "the spout moves time on without a row"),
         ({"policy": WatermarkPolicy.GLOBAL_MAX_TIMESTAMP, "tasks": 2}, "one of them is enough"),
         ({"between": Ticking}, "what it emits may have no anchor"),
         ({"between": Rich}, "what it emits may have no anchor"),

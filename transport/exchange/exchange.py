@@ -74,7 +74,7 @@ class Exchange:
         origin_of: Callable[[int, str], Origin],
         codec: MessageCodec,
         on_lost: Callable[[str], None],
-        on_quiet: Callable[[], None],
+        on_idle: Callable[[], None],
     ) -> None:
         self.worker = worker
         self.begun = False
@@ -93,7 +93,7 @@ class Exchange:
                 router.incarnation(peer),
                 codec=codec,
                 on_lost=partial(on_lost, peer),
-                on_quiet=on_quiet,
+                on_idle=on_idle,
             )
             for peer in peers
         }

@@ -86,7 +86,7 @@ def joined(*codecs: MessageCodec) -> MessageCodec:
 class PeerChannel:
     """With one peer. It is itself the gatherer of the control messages; `_Credits` gathers limits.
 
-    `on_lost` is called once for each incarnation of the peer that ended, `on_quiet` when no message waits any more.
+    `on_lost` is called once for each incarnation of the peer that ended, `on_idle` when no message waits any more.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class PeerChannel:
         *,
         codec: MessageCodec,
         on_lost: Callable[[], None],
-        on_quiet: Callable[[], None],
+        on_idle: Callable[[], None],
     ) -> None:
         self.peer = peer
         self.incarnation = incarnation  # 0: none was there yet
@@ -107,7 +107,7 @@ class PeerChannel:
         self._send_queue = send_queue
         self._codec = codec
         self._on_lost = on_lost
-        self._on_quiet = on_quiet
+        self._on_idle = on_idle
         self._begun = False
         self._closed = False
         self._inboxes: dict[int, RemoteMailbox] = {}
@@ -159,7 +159,7 @@ class PeerChannel:
             parts.append(part)
             size += len(part)
         if not messages:
-            self._on_quiet()
+            self._on_idle()
         return pack_payload(PayloadKind.TASK, 0, segments_body(parts))
 
     def _post(self, task_id: int, message: Any) -> None:

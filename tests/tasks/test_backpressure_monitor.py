@@ -1,4 +1,4 @@
-"""A lease ends, whatever becomes of the gauge: it has failed, it sleeps, or all is switched off."""
+"""A lease ends, whatever becomes of the backpressure monitor: it has failed, it sleeps, or all is switched off."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ def slow(running: RunningTopology, spout: SpoutTask) -> None:
 async def test_an_order_that_comes_late_to_an_idle_spout_ends_with_its_lease(local_cluster: LocalCluster) -> None:
     running, spout = await idle(local_cluster)
     await asyncio.sleep(5)
-    assert not running._crew._env.awake
+    assert not running._crew._env.sampling
     slow(running, spout)
     await asyncio.sleep(0.01)
     assert spout.pace.wait_us
     await asyncio.sleep(3)
     assert not spout.pace.wait_us
-    assert not running._crew._env.awake
+    assert not running._crew._env.sampling
 
 
-async def test_a_gauge_that_has_failed_ends_the_leases_all_the_same(local_cluster: LocalCluster) -> None:
+async def test_a_monitor_that_has_failed_ends_the_leases_all_the_same(local_cluster: LocalCluster) -> None:
     running, spout = await idle(local_cluster)
     slow(running, spout)
     await asyncio.sleep(0.15)
-    gauge: Any = running._crew.gauge
-    gauge.mailbox.post("nonsense")
+    monitor: Any = running._crew.monitor
+    monitor.mailbox.post("nonsense")
     await asyncio.sleep(5)
     assert not spout.pace.wait_us
-    assert not running._crew._env.awake
+    assert not running._crew._env.sampling
 
 
 async def test_an_order_that_was_under_way_does_nothing_when_all_is_off(local_cluster: LocalCluster) -> None:

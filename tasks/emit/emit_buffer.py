@@ -1,6 +1,6 @@
-"""Branches: where emitted rows wait until they are sealed, and what is known of the streams that they are for.
+"""Emit buffers: where emitted rows wait until they are sealed, and what is known of the streams that they are for.
 
-1. A branch is the rows of one root in one turn; UNTRACKED rows have none, those with several anchors share MANY.
+1. An emit buffer is the rows of one root in one turn; UNTRACKED rows have none, those with several anchors share MANY.
 2. A mark is what a row is a child of: its message's index, or with several anchors its lineage pairs.
 3. Items are rows as they travel: on a stream of one field, the value.
 """
@@ -115,7 +115,7 @@ class OutStream:
         return (item,) if self.bare else item
 
 
-class Branch:
+class EmitBuffer:
     """Rows of one root, by stream (and target task, when direct).
 
     Each has its mark: its message index, or with several anchors its lineage pairs. Nearly always all rows go to one
@@ -135,17 +135,17 @@ class Branch:
         self._lent = stream is not None  # the marks are somebody else's: copied before anything is added
 
     @classmethod
-    def of_columns(cls, root: int, stream: OutStream, target: int | None, rows: ColumnRows, mark: Any) -> Branch:
+    def of_columns(cls, root: int, stream: OutStream, target: int | None, rows: ColumnRows, mark: Any) -> EmitBuffer:
         """A batch of columns, and the mark of all its rows. An empty one is nothing to send."""
-        branch = cls(root)
+        emit_buffer = cls(root)
         if len(rows):
-            branch.others[stream, target] = (rows, Same(mark, len(rows)))
-        return branch
+            emit_buffer.others[stream, target] = (rows, Same(mark, len(rows)))
+        return emit_buffer
 
-    def part(self, start: int, stop: int) -> Branch:
+    def part(self, start: int, stop: int) -> EmitBuffer:
         """Some of its rows, if all are of one stream, to whom they may concern."""
         marks = self.marks
-        return Branch(self.root, self.stream, self.items[start:stop], None if marks is None else marks[start:stop])
+        return EmitBuffer(self.root, self.stream, self.items[start:stop], None if marks is None else marks[start:stop])
 
     def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
         """The items (see OutStream.item) and marks to append to; always both."""

@@ -1,13 +1,13 @@
-"""Bell: one waiter, woken by whoever rings, or after a while."""
+"""Wakeup: one waiter, woken by whoever rings, or after a while."""
 
 from __future__ import annotations
 
 import asyncio
 
-from .beat import Beat
+from .interval_timer import IntervalTimer
 
 
-class Bell:
+class Wakeup:
     """Rings that nobody waits for are forgotten: the waiter looks at the world before it waits."""
 
     __slots__ = ("_rung", "_waiter", "loop")
@@ -17,7 +17,7 @@ class Bell:
         self._waiter: asyncio.Future[None] | None = None
         self._rung = False
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the waiter, if there is one."""
         waiter = self._waiter
         if waiter is not None:
@@ -38,16 +38,16 @@ class Bell:
                 timer.cancel()
         return self._rung
 
-    async def wait_for(self, beat: Beat) -> bool:
-        """Wait for the next ring, or a beat. Has it rung?"""
+    async def wait_for(self, interval_timer: IntervalTimer) -> bool:
+        """Wait for the next ring, or an interval timer. Has it rung?"""
         waiter = self._waiter = self.loop.create_future()
         self._rung = False
-        beat.join(waiter)
+        interval_timer.join(waiter)
         try:
             await waiter
         finally:
             self._waiter = None
-            beat.leave(waiter)
+            interval_timer.leave(waiter)
         return self._rung
 
 

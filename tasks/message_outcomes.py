@@ -1,4 +1,4 @@
-"""Fates: what becomes of a spout task's messages: acked, failed, replayed, given up; and who is told.
+"""MessageOutcomes: what becomes of a spout task's messages: acked, failed, replayed, given up; and who is told.
 
     verdict ─► pending ─► acked  ─► spout.ack
                        └► failed ─► retries ─► replay, in a tree of its own
@@ -22,7 +22,7 @@ from .emit.spout_collector import SpoutTaskCollector
 from .task import TaskActor
 
 
-class Fates:
+class MessageOutcomes:
     """Hears verdicts for one spout task. Messages to emit again go into `replays`: (id, emission, failures)."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Fates:
         self._replays = replays
         self.hears_acks = type(spout).ack not in (Spout.ack, AckValueSpout.ack)
 
-    async def judge(self, verdict: Verdict) -> None:
+    async def on_verdict(self, verdict: Verdict) -> None:
         """Hear a verdict."""
         pending = self._pending
         if verdict.kind is VerdictKind.ACK:

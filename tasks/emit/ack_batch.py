@@ -1,4 +1,4 @@
-"""Account: what a task owes the ackers: the edges that it has made and done, what failed, whose clock to restart.
+"""AckBatch: what a task owes the ackers: the edges that it has made and done, what failed, whose clock to restart.
 
     made, done ─► xors ─┬─ no open segment of that root ─► Acks, once a turn
                         └─ an open one ─► kept ─ the last one is done, or detached ─► Acks
@@ -27,7 +27,7 @@ from ...topology import Segment
 from .detached import MAX_DETACHED, Detached, Told, may_part, part
 
 
-class Account:
+class AckBatch:
     """Of one task. `xors`: root → the edges made and done in this turn; `failures`: (root, index, failure)."""
 
     __slots__ = ("_ackers", "_detached", "_held", "_kept", "_open", "failures", "resets", "xors")

@@ -1,9 +1,10 @@
-"""Beat: one timer of an event loop for all that wait equally long, again and again.
+"""IntervalTimer: one timer of an event loop for all that wait equally long, again and again.
 
-    wait ─► at the next beat: woken, all in one step of the loop ─► wait …        a timer only while something waits
+    wait ─► at the next interval timer: woken, all in one step of the loop ─► wait …        a timer only while
+    something waits
 
-1. Nothing waits longer than the interval; what begins to wait between two beats waits less. One that waits alone waits
-   the interval.
+1. Nothing waits longer than the interval; what begins to wait between two interval timers waits less. One that waits
+   alone waits the interval.
 2. A hundred timers of a loop go off at a hundred times, and each wakes a process that has nothing else to do: that is
    most of what an idle spout costs.
 """
@@ -14,7 +15,7 @@ import asyncio
 from weakref import WeakKeyDictionary
 
 
-class Beat:
+class IntervalTimer:
     """Of one interval in one loop (which it does not hold)."""
 
     __slots__ = ("_interval_s", "_timer", "_waiting")
@@ -25,13 +26,13 @@ class Beat:
         self._timer: asyncio.TimerHandle | None = None
 
     def join(self, waiter: asyncio.Future[None]) -> None:
-        """At the next beat it is done."""
+        """At the next interval timer it is done."""
         self._waiting[waiter] = None
         if self._timer is None:
             self._timer = waiter.get_loop().call_later(self._interval_s, self._strike)
 
     def leave(self, waiter: asyncio.Future[None]) -> None:
-        """It waits no more. Without effect if its beat has come."""
+        """It waits no more. Without effect if its interval timer has come."""
         if self._waiting.pop(waiter, self) is None and not self._waiting and self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -44,13 +45,13 @@ class Beat:
                 waiter.set_result(None)
 
 
-_beats: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, Beat]] = WeakKeyDictionary()
+_interval_timers: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, IntervalTimer]] = WeakKeyDictionary()
 
 
-def beat_of(loop: asyncio.AbstractEventLoop, interval_s: float) -> Beat:
-    """The beat of a loop for an interval: one for all who ask."""
-    beats = _beats.setdefault(loop, {})
-    beat = beats.get(interval_s)
-    if beat is None:
-        beat = beats[interval_s] = Beat(interval_s)
-    return beat
+def interval_timer_of(loop: asyncio.AbstractEventLoop, interval_s: float) -> IntervalTimer:
+    """The interval timer of a loop for an interval: one for all who ask."""
+    interval_timers = _interval_timers.setdefault(loop, {})
+    interval_timer = interval_timers.get(interval_s)
+    if interval_timer is None:
+        interval_timer = interval_timers[interval_s] = IntervalTimer(interval_s)
+    return interval_timer

@@ -1,4 +1,4 @@
-"""Ending: when a spout task that has finished tells those behind it that nothing more will come.
+"""EndOfStream: when a spout task that has finished tells those behind it that nothing more will come.
 
     finish() ─► every message acked (what failed may come again) ─► END on every edge behind which there are windows
 
@@ -14,14 +14,14 @@ from collections.abc import Sized
 from ...acker import Pending
 from ...windows import END_MS
 from ..emit.spout_collector import SpoutTaskCollector
-from .telling import Telling
+from .watermark_emitter import WatermarkEmitter
 
 
-class Ending:
+class EndOfStream:
     """Of one spout task."""
 
-    def __init__(self, telling: Telling, pending: Pending, replays: Sized, *, keeps: bool) -> None:
-        self._telling = telling
+    def __init__(self, watermarks: WatermarkEmitter, pending: Pending, replays: Sized, *, keeps: bool) -> None:
+        self._watermarks = watermarks
         self._pending = pending
         self._replays = replays
         self._keeps = keeps
@@ -30,7 +30,7 @@ class Ending:
 
     def is_due(self, collector: SpoutTaskCollector) -> bool:
         """Will it emit nothing more, and have those behind it not been told?"""
-        if not self._telling.hearers or not collector.finished or self._replays:
+        if not self._watermarks.hearers or not collector.finished or self._replays:
             return False
         if self._told_behind == collector.emitted_at_all:
             return False
@@ -40,19 +40,19 @@ class Ending:
         """Tell them, behind all that was emitted."""
         self._told_behind = collector.emitted_at_all
         collector.flush()
-        self._telling.tell(END_MS)
+        self._watermarks.tell(END_MS)
 
     def asked(self, who: int) -> None:
         """A task has forgotten how far this one is. What it has lost with that, and comes again, goes first."""
         if self._replays:
             self._asking[who] = None
         else:
-            self._telling.again(who)
+            self._watermarks.again(who)
 
     def replayed(self, collector: SpoutTaskCollector) -> None:
         """Nothing waits to be emitted again."""
         if self._asking:
             collector.flush()
             for who in self._asking:
-                self._telling.again(who)
+                self._watermarks.again(who)
             self._asking.clear()

@@ -40,7 +40,7 @@ class TimeTools:
     sent: Callable[[], int]
 
 
-class TimeSide(ABC):
+class EventTimeDriver(ABC):
     """Of one bolt task."""
 
     firing = False
@@ -64,10 +64,10 @@ class TimeSide(ABC):
         self.keeper.told(task, watermark_ms, self.now_ms())
         if watermark_ms >= END_MS and self._told == END_MS and self._time.sent() != self._sent_when_told:
             self._told = None  # rows have come after the end (a spout began anew); those behind have heard them too
-        self.settle()
+        self.advance_watermark()
 
     @abstractmethod
-    def settle(self) -> None:
+    def advance_watermark(self) -> None:
         """After rows, a mark or an alarm: how far is time, and what follows from it?"""
 
     @property
@@ -144,16 +144,16 @@ class TimeSide(ABC):
         )
 
 
-class PassingSide(TimeSide):
+class PassThroughDriver(EventTimeDriver):
     """Of a bolt without windows by time: it passes on the least of what it hears."""
 
-    def settle(self) -> None:
-        """See TimeSide."""
+    def advance_watermark(self) -> None:
+        """See EventTimeDriver."""
         self.look()
         self.pass_on(self.keeper.watermark)
 
 
-class WindowSide(TimeSide):
+class WindowDriver(EventTimeDriver):
     """Of a bolt with windows: what they go by, and what those behind are told when they have fired."""
 
     bolt: Any  # a WindowBolt
@@ -170,7 +170,7 @@ class WindowSide(TimeSide):
 
     def wait_for(self, next_ms: int | None) -> int | None:
         """In how many milliseconds to settle again, if the next window fires at this watermark."""
-        known = [] if (keeper_ms := TimeSide.alarm_ms(self)) is None else [keeper_ms]
+        known = [] if (keeper_ms := EventTimeDriver.alarm_ms(self)) is None else [keeper_ms]
         if self.by_clock and next_ms is not None:
             known.append(max(1, next_ms - self.wall_ms()))
         return min(known, default=None)

@@ -11,7 +11,7 @@ import pytest
 from aiostorm import BasicBolt, Bolt, Config, LocalCluster, bolt
 from aiostorm.acker import Acks
 from aiostorm.actors import Inbox, Mailbox
-from aiostorm.tasks.emit.account import Account
+from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.execute.function_executor import RESULTS_CHUNK
 from aiostorm.testing import FixedSpout, Recorder, SimClock
 from aiostorm.topology import Fields, Lineage, Origin, Segment
@@ -21,9 +21,9 @@ from .parts import DoesRich, Notes, Numbers, line, rows
 ORIGIN = Origin("spout", 1, "default", Fields("n"))
 
 
-def account() -> tuple[Account, Mailbox]:
+def ack_batch() -> tuple[AckBatch, Mailbox]:
     box = Mailbox(10)
-    return Account([box]), box
+    return AckBatch([box]), box
 
 
 def told(box: Mailbox) -> list[tuple[list[tuple[int, int]], list[Any]]]:
@@ -36,7 +36,7 @@ def told(box: Mailbox) -> list[tuple[list[tuple[int, int]], list[Any]]]:
 
 
 async def test_of_a_root_with_an_open_segment_nothing_is_told_before_that_is_done() -> None:
-    books, box = account()
+    books, box = ack_batch()
     open_one, other = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1]), Segment(ORIGIN, [3], root=8, edge=200)
     books.hold(open_one)
     books.hold(open_one)
@@ -53,7 +53,7 @@ async def test_of_a_root_with_an_open_segment_nothing_is_told_before_that_is_don
 
 
 async def test_a_failure_is_told_at_once_and_again_with_its_edge() -> None:
-    books, box = account()
+    books, box = ack_batch()
     segment = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1])
     books.hold(segment)
     books.failures.append((7, 1, "why"))
@@ -65,7 +65,7 @@ async def test_a_failure_is_told_at_once_and_again_with_its_edge() -> None:
 
 
 async def test_two_open_segments_of_a_root_and_one_of_several_roots() -> None:
-    books, box = account()
+    books, box = ack_batch()
     first = Segment(ORIGIN, [1], root=7, edge=1)
     both = Segment(ORIGIN, [1], lineage=Lineage({7: 2, 8: 4}, [((7, 0), (8, 0))]))
     books.hold(first)

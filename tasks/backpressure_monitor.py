@@ -1,9 +1,10 @@
-"""Gauge: looks at the mailboxes of all tasks in this process, each check interval, and tells the topology master.
+"""BackpressureMonitor: looks at the mailboxes of all tasks in this process, each check interval, and tells the
+topology master.
 
     awake: ─ interval ─► sample bolts, end leases of spouts ─► Readings ─► topology master
     asleep ◄─ nothing has moved, nothing is flagged, held or paced            awake ◄─ a spout emits, a bolt executes
 
-1. One gauge for all tasks of a process, beside them: a task that works is not woken to be looked at.
+1. One backpressure monitor for all tasks of a process, beside them: a task that works is not woken to be looked at.
 2. It sleeps while nothing moves: an idle topology has no timer, and nothing can be triggered in it.
 3. If nothing at all has moved for STILL_S, what is flagged hangs, and no pace helps it: all is let go and it sleeps. A
    deadlock has no timer.
@@ -33,7 +34,7 @@ STILL_S: Final = 300.0
 """A bolt that takes longer for a tuple is not paced for: its mailbox holds the spouts back."""
 
 
-class Gauge(Actor):
+class BackpressureMonitor(Actor):
     """Of the tasks of one process. `master` is the topology master's task id."""
 
     def __init__(
@@ -55,7 +56,7 @@ class Gauge(Actor):
             self._timer.cancel()
         self._timer = None
         self._env.wake = self._woken
-        self._env.awake = not self._settings.enable
+        self._env.sampling = not self._settings.enable
         self._switch_spouts()
         if self._settings.enable and not self._is_calm:
             self._woken()
@@ -70,7 +71,7 @@ class Gauge(Actor):
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self.after(settings.interval_s, _TICK) if ticks and settings.enable else None
-        self._env.awake = self._timer is not None or not settings.enable
+        self._env.sampling = self._timer is not None or not settings.enable
 
     def receive(self, message: Any) -> None:
         """Its own timer, and whoever wakes it."""
@@ -81,7 +82,7 @@ class Gauge(Actor):
             self._timer = None
             self._tick()
         else:
-            raise TypeError(f"a gauge takes no messages: {message!r:.200}")
+            raise TypeError(f"a backpressure monitor takes no messages: {message!r:.200}")
 
     def _switch_spouts(self) -> None:
         for spout in self._spouts:
@@ -90,7 +91,7 @@ class Gauge(Actor):
             spout.free()
 
     def _woken(self) -> None:
-        self._env.awake = True
+        self._env.sampling = True
         self.mailbox.post(_WAKE)
 
     def _tick(self) -> None:
@@ -110,7 +111,7 @@ class Gauge(Actor):
             for bolt in self._bolts:
                 bolt.sampler.forget()
             self._moved = -1
-            self._env.awake = False
+            self._env.sampling = False
         else:
             self._timer = self.after(self._settings.interval_s, _TICK)
 
@@ -120,7 +121,7 @@ class Gauge(Actor):
             return  # it will be told the next time
         told = Readings(self._life, now_s, bolts, tuple(spout.reading() for spout in self._spouts))
         somebody = (*self._bolts, *self._spouts)[0].task.task_id
-        env.reach(somebody, self._master).post(told)
+        env.mailbox_of(somebody, self._master).post(told)
 
     def _moves(self, now_s: float) -> bool:
         """Has anything moved since the tick before?"""

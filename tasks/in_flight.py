@@ -1,4 +1,4 @@
-"""Held: segments with rows that a rich bolt has been given and has neither acked nor failed."""
+"""InFlight: segments with rows that a rich bolt has been given and has neither acked nor failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..topology import Segment
 _FIRST_SWEEP = 64
 
 
-class Held:
+class InFlight:
     """In order: what an instance loses fails in the order in which it came.
 
     `watch` is called when something is held and nobody looks; who looks, calls `look` from time to time.

@@ -1,4 +1,4 @@
-"""Standing: a task is in one call for long: what waits behind it leaves its trees, so that no other message waits.
+"""LongCallWatch: a task is in one call for long: what waits behind it leaves its trees, so that no other message waits.
 
     a turn begins that may wait ─► STANDS_S later: is it still in the same slice? ─► its rows leave (detaching.py)
                                     (SLOW_S a row, and it is known: HELD_S later) ─► its mailbox says so: `stands`
@@ -7,7 +7,7 @@
 2. A slow task would hold up the trees of its rows for STANDS_S each time: of one that is known to be slow, rows leave
    as soon as rows that are held do.
 3. What comes meanwhile leaves at the next look. Looks become rarer while the same call goes on, down to one each
-   STANDS_S; when nothing has come for STILL_S, the gauge looks (a deadlock has no timer).
+   STANDS_S; when nothing has come for STILL_S, the backpressure monitor looks (a deadlock has no timer).
 4. A shuffle passes over a task that stands, as long as others have room (emit/spreading.py), in other workers as soon
    as they have heard of it (with the credit, see transport/exchange/credit.py): so what it holds of
    `max_spout_pending` is what it had when it came to stand. A slow one is passed over until it has run out of work. By
@@ -40,7 +40,7 @@ TICK_S: Final = 0.001
 """What a loop's timers are early by is less."""
 
 
-class Standing:
+class LongCallWatch:
     """Of one bolt task. `box`: its mailbox.
 
     `spent_s()`: for how long what it executes now has been executed; 0.0: nothing is, or in its thread. `leave()`: what
@@ -69,7 +69,7 @@ class Standing:
             self._arm(HELD_S)
 
     def look(self) -> None:
-        """The gauge looks: see 3."""
+        """The backpressure monitor looks: see 3."""
         if self._box.stands:
             self.begins()
 

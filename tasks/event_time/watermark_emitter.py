@@ -1,4 +1,4 @@
-"""Telling: a task says to those behind it how far time is.
+"""WatermarkEmitter: a task says to those behind it how far time is.
 
 1. A mark goes by the outlets of the rows, behind all that was emitted before it.
 2. Nothing is lost on it: `again` tells it to a task that has forgotten.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..emit.emitter import Emitter
 
 
-class Telling:
+class WatermarkEmitter:
     """Of one task. `hearers`: the tasks that hear it. `declared`: does the component say that it tells?
 
     `clocks`: by the task that is sent their marks.
@@ -38,7 +38,7 @@ class Telling:
 
     def tell(self, watermark_ms: int) -> None:
         """To all of them."""
-        self._emitter.seal_branches()
+        self._emitter.seal_emit_buffers()
         self.told_ms = watermark_ms
         for task in self.hearers:
             self._send(self._outlets[task], watermark_ms)
