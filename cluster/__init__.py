@@ -6,7 +6,6 @@ All is loaded when it is first used: who needs one name only, in a process that 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .body import WorkerStatus
     from .control.folder import Found, find
     from .control.protocol import Ask, Told, Update, Updated, ask
     from .control.socket import ControlSocket
@@ -21,13 +20,14 @@ if TYPE_CHECKING:
     from .local import LocalCluster, cleanup_ctx, lifespan, running
     from .messages import DRIVER, PARENT, WORKER
     from .names import check_name
-    from .parent.headquarters import Site
-    from .parent.site import ProcessSite
+    from .parent.process_backend import ProcessBackend
     from .parent.worker_life import LifeTimings
+    from .parent.worker_registry import WorkerBackend
     from .running_topology import RunningTopology, State
+    from .runtimes import WorkerStatus
     from .targets import TargetError, load_topology
+    from .worker.heartbeat import DialledBeats, Heartbeat, LineBeats
     from .worker.log import MarkedFormatter, MarkedStream, plain_line
-    from .worker.pulse import DialledBeats, LineBeats, Pulse
     from .worker.worker import CHILD_LEASE_S, LEASE_S, LEAVE_S, TERMINATED, WorkerOptions, work
 
 __all__ = [
@@ -43,16 +43,15 @@ __all__ = [
     "ControlSocket",
     "DialledBeats",
     "Found",
+    "Heartbeat",
     "LifeTimings",
     "LineBeats",
     "LocalCluster",
     "MarkedFormatter",
     "MarkedStream",
     "NotCompletedError",
-    "ProcessSite",
-    "Pulse",
+    "ProcessBackend",
     "RunningTopology",
-    "Site",
     "State",
     "TargetError",
     "Told",
@@ -60,6 +59,7 @@ __all__ = [
     "TopologyKilledError",
     "Update",
     "Updated",
+    "WorkerBackend",
     "WorkerError",
     "WorkerOptions",
     "WorkerStatus",
@@ -76,18 +76,18 @@ __all__ = [
 ]
 
 _LATER = {
-    "body": "WorkerStatus",
+    "runtimes": "WorkerStatus",
     "control.protocol": "Ask Told Update Updated ask",
     "control.folder": "Found find",
     "control.socket": "ControlSocket",
     "errors": "ControlError NotCompletedError TopologyFailedError TopologyKilledError WorkerError WorkerTaskError",
-    "parent.headquarters": "Site",
+    "parent.worker_registry": "WorkerBackend",
     "local": "LocalCluster cleanup_ctx lifespan running",
     "messages": "DRIVER PARENT WORKER",
     "names": "check_name",
-    "worker.pulse": "DialledBeats LineBeats Pulse",
+    "worker.heartbeat": "DialledBeats LineBeats Heartbeat",
     "running_topology": "RunningTopology State",
-    "parent.site": "ProcessSite",
+    "parent.process_backend": "ProcessBackend",
     "targets": "TargetError load_topology",
     "worker.worker": "CHILD_LEASE_S LEASE_S LEAVE_S TERMINATED WorkerOptions work",
     "parent.worker_life": "LifeTimings",

@@ -18,14 +18,14 @@ from ..actors import ActorSystem, DeadLetter, Decision
 from ..runtime import Clock, Rng
 from ..tasks import Wire, describe, direct
 from ..topology import Config, Segment, Topology
-from .body import Body, GaveUp, Part
 from .names import check_name
 from .running_topology import RunningTopology
+from .runtimes import GaveUp, LocalRuntime, TopologyRuntime
 from .targets import load_topology, target_of
 
 if TYPE_CHECKING:  # loaded when there are workers: they need a network
-    from .parent.headquarters import Headquarters, Site
     from .parent.worker_life import LifeTimings
+    from .parent.worker_registry import WorkerBackend, WorkerRegistry
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -37,8 +37,9 @@ class LocalCluster:
 
     `workers=N`: each topology runs on N processes of its own, which are started and watched from here; then it is
     submitted by its import string, or is an attribute of a module. `remote_workers=M`: and on M more that are started
-    on other machines (`remote_names`). `site` says where they run, and how they are reached: child processes and
-    private sockets, unless told otherwise. Some sites (`aiostorm.spark.SparkWorkers`) say how many there are, too.
+    on other machines (`remote_names`). `backend` says where they run, and how they are reached: child processes and
+    private sockets, unless told otherwise. Some worker backends (`aiostorm.spark.SparkWorkers`) say how many there
+    are, too.
     """
 
     def __init__(
@@ -50,19 +51,19 @@ class LocalCluster:
         wire: Wire = direct,
         workers: int = 0,
         remote_workers: int = 0,
-        site: Site | None = None,
+        backend: WorkerBackend | None = None,
         timings: LifeTimings | None = None,
     ) -> None:
         if workers < 0 or remote_workers < 0:
             raise ValueError(f"a number of workers is 0 or more, not {min(workers, remote_workers)}")
-        own = 0 if site is None else site.workers
+        own = 0 if backend is None else backend.workers
         if own and workers not in (0, own):
-            raise ValueError(f"the site has {own} workers, not {workers}: leave out workers=")
+            raise ValueError(f"the worker backend has {own} workers, not {workers}: leave out workers=")
         self.workers = own or workers
         self.remote_names = [f"remote-{i + 1}" for i in range(remote_workers)]
-        self._site = site
-        self._timings = timings or (None if site is None else site.timings)
-        self._headquarters: Headquarters | None = None
+        self._backend = backend
+        self._timings = timings or (None if backend is None else backend.timings)
+        self._registry: WorkerRegistry | None = None
         self._config = config
         self._wire = wire
         self._system = ActorSystem("local", clock=clock, rng=rng)
@@ -134,23 +135,23 @@ class LocalCluster:
         """`async with` does this."""
         await self._system.start()
         if self._spread:
-            from .parent.headquarters import Headquarters
-            from .parent.site import ProcessSite
+            from .parent.process_backend import ProcessBackend
+            from .parent.worker_registry import WorkerRegistry
 
-            self._headquarters = Headquarters(self._system, self._site or ProcessSite())
+            self._registry = WorkerRegistry(self._system, self._backend or ProcessBackend())
             try:
-                await self._headquarters.start()
+                await self._registry.start()
             except BaseException:
                 await self._system.stop(drain=False)
                 raise
             for name in self.remote_names:
-                self._headquarters.admit(name)
+                self._registry.admit(name)
         self._runs = True
 
     @property
     def address(self) -> str:
         """Where workers of other machines reach this process; empty without workers."""
-        return "" if self._headquarters is None else self._headquarters.address
+        return "" if self._registry is None else self._registry.address
 
     async def stop(self, *, drain: bool = True) -> None:
         """End every topology, drained or at once, and everything that was started.
@@ -166,17 +167,17 @@ class LocalCluster:
             drained = drain
         finally:
             try:
-                if self._headquarters is not None:
-                    await self._end_workers(self._headquarters)
+                if self._registry is not None:
+                    await self._end_workers(self._registry)
             finally:
                 await self._system.stop(drain=drained)
 
-    async def _end_workers(self, headquarters: Headquarters) -> None:
+    async def _end_workers(self, registry: WorkerRegistry) -> None:
         try:
             for running in list(self._topologies.values()):
                 await running.end(0)
         finally:  # cancelled once more
-            await headquarters.stop()
+            await registry.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -205,14 +206,14 @@ class LocalCluster:
         target: str,
         arguments: tuple[str, ...],
         gave_up: GaveUp,
-    ) -> Body:
-        if self._headquarters is None:
-            return Part(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire)
+    ) -> TopologyRuntime:
+        if self._registry is None:
+            return LocalRuntime(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire)
         from .parent.assignment import Assignment
-        from .parent.workforce import Workforce
+        from .parent.distributed_runtime import DistributedRuntime
 
         assignment = Assignment(target, arguments, self.workers, len(self.remote_names), self._timings)
-        return Workforce(self._headquarters, name, topology, settings, assignment, gave_up)
+        return DistributedRuntime(self._registry, name, topology, settings, assignment, gave_up)
 
     def _forget(self, name: str) -> None:
         """Killed: the name is free again. A failed topology stays until it is killed, so that it can be asked why."""

@@ -2,9 +2,9 @@
 
     parent                                       worker
                 ◄── Joined ──                    it is there, and listens
-    "builder":  Load, Connect, Prepare, Open ──► in this order, each when the one before is answered
+    "setup actor":  Load, Connect, Prepare, Open ──► in this order, each when the one before is answered
                 Gather, Fetch, Finish ─────────► results, in pieces; the end
-    "steward":  Look, Update, AskQuiet, Peer… ──► answered at once, whatever the builder does
+    "control actor":  GetStatus, Update, AskQuiet, Peer… ──► answered at once, whatever the setup actor does
                 ◄── GaveUp, Leaving ──
 
 1. What a worker cannot do is an answer (Trouble), not an error: its kind decides what the parent raises.
@@ -33,7 +33,7 @@ WORKER: Final = "worker"
 DRIVER: Final = "driver"
 """How the name of a worker beside the parent begins."""
 
-BUILDER, STEWARD = "builder", "steward"
+SETUP, CONTROL = "setup", "control"
 
 CODE_DIFFERS: Final = "CodeDiffers"
 """The kind of a Trouble."""
@@ -107,7 +107,7 @@ class PeerBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class GetStatus:
     """How are you? Errors, stalls and events come once, those before `errors`, `stalls` and `events` have.
 
     `mode`: how the spouts are to be from now on: "active", "inactive" or "ended"; empty: as they are.
@@ -122,7 +122,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The answer to Look, and to Finish. `errors`: the new ones, `error_count`: of all; so for the stalls.
+    """The answer to GetStatus, and to Finish. `errors`: the new ones, `error_count`: of all; so for the stalls.
 
     `pending`: component → open message ids, if it was asked for and they are few and can be sent. `pressure`: from the
     worker that has the topology master, with the new events only; `event_count`: of all.
@@ -147,7 +147,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class AskQuiet:
-    """Is the part quiet, in this mode? As in Look, before the answer. The answer: a QuietReport."""
+    """Is the part quiet, in this mode? As in GetStatus, before the answer. The answer: a QuietReport."""
 
     mode: str
     finished: bool
@@ -221,7 +221,7 @@ _RECORDS: Final[tuple[type[Any], ...]] = (
     PeerGone,
     PeerDied,
     PeerBack,
-    Look,
+    GetStatus,
     Seen,
     Update,
     AskQuiet,

@@ -26,10 +26,10 @@ from ..metrics import TopologyMetrics
 from ..runtime import Stall
 from ..tasks import ErrorReport, describe
 from ..topology import Config, ConfigError, Topology, cannot_keep
-from .body import Body, GaveUp, Part, WorkerStatus
 from .completing import complete, is_whole
-from .crew import Crew
 from .errors import NotCompletedError, TopologyFailedError, TopologyKilledError
+from .runtimes import GaveUp, LocalRuntime, TopologyRuntime, WorkerStatus
+from .task_set import TaskSet
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -55,7 +55,7 @@ class RunningTopology:
         config: Config,
         *,
         on_killed: Callable[[], None],
-        make_body: Callable[[GaveUp], Body],
+        make_body: Callable[[GaveUp], TopologyRuntime],
     ) -> None:
         self.name = name
         self.topology = topology
@@ -282,11 +282,11 @@ class RunningTopology:
         self._body.set_active(active)
 
     @property
-    def _crew(self) -> Crew:
+    def _task_set(self) -> TaskSet:
         """For tests and simulations: the tasks, if they are here."""
-        if not isinstance(self._body, Part):
+        if not isinstance(self._body, LocalRuntime):
             raise AttributeError(f"the tasks of {self.name} are in its workers")
-        return self._body.crew
+        return self._body.task_set
 
     def _check_alive(self) -> None:
         self._check_not_failed()

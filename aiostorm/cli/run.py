@@ -31,7 +31,7 @@ from .signals import Interrupts
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
-    from ..cluster import ControlSocket, Site
+    from ..cluster import ControlSocket, WorkerBackend
 
 log = logging.getLogger("aiostorm.cli")
 
@@ -64,11 +64,11 @@ class Spread:
     arguments: tuple[str, ...]
     workers: int
     remote: int
-    site: Site
+    backend: WorkerBackend
     say_remote: Callable[[str, Sequence[str]], None]
     """Told the address and the names of remote workers, once they can be started."""
     abandon: Callable[[], None]
-    """Removes what would stay of the site, when the process ends at once."""
+    """Removes what would stay of the worker backend, when the process ends at once."""
 
 
 async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable[[Report], None]) -> Report:
@@ -150,7 +150,7 @@ def _stopped_by(interrupts: Interrupts) -> str:
 def _cluster(spread: Spread | None) -> LocalCluster:
     if spread is None:
         return LocalCluster()
-    return LocalCluster(workers=spread.workers, remote_workers=spread.remote, site=spread.site)
+    return LocalCluster(workers=spread.workers, remote_workers=spread.remote, backend=spread.backend)
 
 
 def exit_code(report: Report, interrupts: Interrupts) -> int:

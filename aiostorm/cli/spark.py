@@ -38,7 +38,7 @@ def spark_spread_of(
     if not SparkWorkers.is_here(master) and file.suffix == ".py":
         files.append(str(file))  # other machines do not have it where it is here
         target = f"{file.stem}:{attribute}" if colon else file.stem
-    site = SparkWorkers(
+    backend = SparkWorkers(
         {"spark.app.name": f"aiostorm run {target}", **settings, "spark.master": master},
         slots,
         listen=listen,
@@ -48,7 +48,7 @@ def spark_spread_of(
         ship=ship,
         arguments=("--loop", loop, "--log-level", log_level),
     )
-    return Spread(target, arguments, slots, 0, site, _say_nothing, site.abandon)
+    return Spread(target, arguments, slots, 0, backend, _say_nothing, backend.abandon)
 
 
 def spark_settings_of(topology: Topology, master: str, conf: Sequence[str]) -> dict[str, str]:

@@ -28,11 +28,11 @@ from ..cluster import (
     TERMINATED,
     WORKER,
     DialledBeats,
+    Heartbeat,
     LineBeats,
     MarkedFormatter,
     MarkedStream,
-    ProcessSite,
-    Pulse,
+    ProcessBackend,
     TargetError,
     WorkerOptions,
     work,
@@ -90,8 +90,8 @@ def run_worker(options: WorkerOptions, security: Security, interrupts: Interrupt
 async def _run(options: WorkerOptions, security: Security, interrupts: Interrupts, *, child: bool) -> int:
     leave = interrupts.listen()
     here = DialledBeats(options.name, options.pid, options.parent, security)
-    pulse = Pulse(LineBeats() if child else here)
-    pulse.start()
+    heartbeat = Heartbeat(LineBeats() if child else here)
+    heartbeat.start()
     try:
         async with open_network(options.name, security, role=WORKER, roles=(PARENT, WORKER)) as network:
             code = await work(options, network, leave)
@@ -100,7 +100,7 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
             )
             return code
     finally:
-        pulse.stop()
+        heartbeat.stop()
 
 
 def options_of(
@@ -143,14 +143,14 @@ def spread_of(
     security = security_of(**options)
     if security.tls is not None and listen.rpartition(":")[0] in ("0.0.0.0", "[::]", ""):  # noqa: S104 - refused
         raise TargetError("--listen names this machine as others reach it, HOST:PORT: they are told so")
-    site = ProcessSite(
+    backend = ProcessBackend(
         listen,
         security.credentials,
         security.tls,
         insecure=security.insecure,
         arguments=("--loop", loop, "--log-level", log_level),
     )
-    return Spread(target, arguments, workers, remote, site, partial(_say_remote, target), site.abandon)
+    return Spread(target, arguments, workers, remote, backend, partial(_say_remote, target), backend.abandon)
 
 
 def _say_remote(target: str, address: str, names: Sequence[str]) -> None:

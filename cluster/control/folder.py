@@ -7,7 +7,7 @@
 1. The folder is ours and 0700, and no link to one: whoever is in there may ask. One that is not is not used, and the
    error says what to do. It is looked at each time, since anybody may make a folder of that name in /tmp.
 2. A name that is too long for a socket's path is cut, and has a hash: two that begin alike stay two.
-3. What processes that were killed leave is removed by the next that begins (see leftovers).
+3. What processes that were killed leave is removed by the next that begins (see stale files).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from ..errors import ControlError
-from ..leftovers import lives, names_in, own_name, sweep
+from ..stale_files import lives, names_in, own_name, sweep
 
 NAME_CHARS: Final = 32
 """Of a file's name, for the topology's: with a macOS folder for temporary files there is no room for more."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...transport import AdmissionLimits, Connection, NetworkError, serve_callers
 from ..errors import ControlError
-from ..leftovers import remove
+from ..stale_files import remove
 from .folder import NO_SOCKETS, own_socket
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """The process that runs one topology on workers.
 
-workforce.py is the topology as one runtime: it places tasks, starts them in order and asks all workers (questions.py)
-how they are. station.py is one worker as its parent handles it, worker_life.py (pure) what is known of it; chief.py is
-what they report to. headquarters.py is where workers come from and report; a site.py starts them. assignment.py is
-what is to run, troubles.py what workers could not do, as errors.
+distributed_runtime.py is the topology as one runtime: it places tasks, starts them in order and asks all workers
+(worker_queries.py) how they are. worker_handle.py is one worker as its parent handles it, worker_life.py (pure) what
+is known of it; worker_group.py is what they report to. worker_registry.py is where workers come from and report; a
+process_backend.py starts them. assignment.py is what is to run, load_errors.py what workers could not do, as errors.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .assignment import Assignment
-    from .headquarters import Headquarters, Site
-    from .site import ProcessSite
+    from .distributed_runtime import DistributedRuntime
+    from .process_backend import ProcessBackend
     from .worker_life import LifeTimings
-    from .workforce import Workforce
+    from .worker_registry import WorkerBackend, WorkerRegistry
 
 __all__ = [
     "Assignment",
-    "Headquarters",
+    "DistributedRuntime",
     "LifeTimings",
-    "ProcessSite",
-    "Site",
-    "Workforce",
+    "ProcessBackend",
+    "WorkerBackend",
+    "WorkerRegistry",
 ]
 
 _LATER = {
     "assignment": "Assignment",
-    "headquarters": "Headquarters Site",
-    "site": "ProcessSite",
+    "worker_registry": "WorkerRegistry WorkerBackend",
+    "process_backend": "ProcessBackend",
     "worker_life": "LifeTimings",
-    "workforce": "Workforce",
+    "distributed_runtime": "DistributedRuntime",
 }
 
 

@@ -1,7 +1,7 @@
 """The worker process: a part of a topology's work, for a parent.
 
-worker.py is the program, duty.py what it does for its parent, pulse.py says that it lives while user code holds the
-event loop, log.py brings what it prints and logs into the parent's log.
+worker.py is the program, service.py what it does for its parent, heartbeat.py says that it lives while user code holds
+the event loop, log.py brings what it prints and logs into the parent's log.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .duty import shape_of
+    from .heartbeat import DialledBeats, Heartbeat, LineBeats
     from .log import MarkedFormatter, MarkedStream, WorkerLog, plain_line
-    from .pulse import DialledBeats, LineBeats, Pulse
+    from .service import shape_of
     from .worker import CHILD_LEASE_S, LEASE_S, LEAVE_S, TERMINATED, WorkerOptions, work
 
 __all__ = [
@@ -21,10 +21,10 @@ __all__ = [
     "LEAVE_S",
     "TERMINATED",
     "DialledBeats",
+    "Heartbeat",
     "LineBeats",
     "MarkedFormatter",
     "MarkedStream",
-    "Pulse",
     "WorkerLog",
     "WorkerOptions",
     "plain_line",
@@ -33,9 +33,9 @@ __all__ = [
 ]
 
 _LATER = {
-    "duty": "shape_of",
+    "service": "shape_of",
     "log": "MarkedFormatter MarkedStream WorkerLog plain_line",
-    "pulse": "DialledBeats LineBeats Pulse",
+    "heartbeat": "DialledBeats LineBeats Heartbeat",
     "worker": "CHILD_LEASE_S LEASE_S LEAVE_S TERMINATED WorkerOptions work",
 }
 

@@ -5,7 +5,7 @@
     parent:  ─► logger aiostorm.worker: "worker-1 count[7] my.module: line"
 
 1. Each line of a record (a traceback has many) is marked, so lines of several processes can be told apart.
-2. A line that is marked only with PULSE says that the process lives, and is not shown (see pulse).
+2. A line that is marked only with PULSE says that the process lives, and is not shown (see heartbeat).
 3. What other code writes (an extension in C, a child of the worker's) is shown as it is, with the worker's name.
 4. What a worker prints never reaches the parent's standard output: that has results.
 5. The last lines of each are kept, for the error that says why it ended.

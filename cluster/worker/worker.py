@@ -1,6 +1,6 @@
 """Worker: a process that does a part of a topology's work for a parent. This is its program; `aiostorm worker` runs it.
 
-    dial the parent ─► Joined ─► does what it is told (duty) ─┬─ told to end ──────────────► 0
+    dial the parent ─► Joined ─► does what it is told (worker service) ─┬─ told to end ──────────────► 0
                                                               ├─ SIGTERM: Leaving ─► told to end, or 10 s ─► 143
                                                               ╰─ no word of the parent's for 5 s ─► 69
 
@@ -32,8 +32,8 @@ from typing import Final
 from ...actors import ActorSystem
 from ...runtime import AiostormError, Clock, Rng
 from ...transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
-from ..messages import BUILDER, PARENT, STEWARD, Joined, Leaving, register
-from .duty import Builder, Duty, Loader, Steward, load
+from ..messages import CONTROL, PARENT, SETUP, Joined, Leaving, register
+from .service import ControlActor, Loader, SetupActor, WorkerService, load
 
 log = logging.getLogger("aiostorm.worker")
 
@@ -95,8 +95,8 @@ async def work(
         except* ExposedError as refused:
             raise _first(refused) from refused
         finally:
-            if worker.duty is not None and worker.duty.part is not None:
-                worker.duty.part.doom()
+            if worker.service is not None and worker.service.part is not None:
+                worker.service.part.doom()
     return code
 
 
@@ -110,7 +110,7 @@ class _Worker:
     """One life."""
 
     def __init__(self, options: WorkerOptions, system: ActorSystem, leave: asyncio.Event) -> None:
-        self.duty: Duty | None = None
+        self.service: WorkerService | None = None
         self._options = options
         self._system = system
         self._leave = leave
@@ -129,10 +129,10 @@ class _Worker:
 
         node.on_lost(self._lost)
         node.on_peer(self._started)
-        duty = self.duty = Duty(
+        service = self.service = WorkerService(
             self._system, node, options.listen, tell_parent, loader, options.targets, any_code=options.any_code
         )
-        for name, actor in ((BUILDER, Builder(duty)), (STEWARD, Steward(duty))):
+        for name, actor in ((SETUP, SetupActor(service)), (CONTROL, ControlActor(service))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
         try:
             await parent.ask(Joined(options.pid, options.node), timeout_s=JOIN_S)
@@ -143,7 +143,7 @@ class _Worker:
             log.error("no parent at %s: %s", options.parent, why)
             node.lose(PARENT, "it does not answer")
             return NO_PARENT
-        code = await self._serve(duty, link, tell_parent)
+        code = await self._serve(service, link, tell_parent)
         self._ends = True
         for peer in node.peers:
             if peer != PARENT or code == NO_PARENT:  # what is left for them is lost: nobody waits for it
@@ -159,22 +159,22 @@ class _Worker:
         """A peer begins a life; the parent that this one has joined, another."""
         self._parents += peer == PARENT
 
-    async def _serve(self, duty: Duty, link: Link, tell_parent: Callable[[object], None]) -> int:
+    async def _serve(self, service: WorkerService, link: Link, tell_parent: Callable[[object], None]) -> int:
         """Until it is over, one way or the other."""
         clock = self._system.clock
         silence_s = 0.0
         leaving_s: float | None = None
-        heard = duty.heard
+        heard = service.heard
         looked_s = clock.monotonic()
         while True:
-            done, _ = await asyncio.wait((duty.over,), timeout=TICK_S)
+            done, _ = await asyncio.wait((service.over,), timeout=TICK_S)
             if done:
                 return TERMINATED if leaving_s is not None else 0
             now_s = clock.monotonic()
             passed_s, looked_s = min(now_s - looked_s, 2 * TICK_S), now_s  # 3: no more than if all was well
-            waits = duty.part is None and link.established  # 6
-            silence_s = 0.0 if waits or duty.heard != heard else silence_s + passed_s
-            heard = duty.heard
+            waits = service.part is None and link.established  # 6
+            silence_s = 0.0 if waits or service.heard != heard else silence_s + passed_s
+            heard = service.heard
             if silence_s >= self._options.lease_s:
                 log.error("no word of the parent's for %g s: it is gone, or this machine is cut off", silence_s)
                 return NO_PARENT
@@ -190,7 +190,7 @@ class _Worker:
                 log.error("ends, to be started anew: its link to %s is closed (%s)", *self._broken)
                 return BROKEN
             if leaving_s is None and self._leave.is_set():
-                if duty.is_idle:
+                if service.is_idle:
                     return TERMINATED
                 leaving_s = now_s
                 log.info("SIGTERM: asks its parent to go on without it")

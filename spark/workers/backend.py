@@ -1,6 +1,6 @@
 """Spark workers: the workers of topologies run in Spark tasks, one in each slot.
 
-    async with LocalCluster(site=SparkWorkers(spark, slots=4)) as cluster:
+    async with LocalCluster(backend=SparkWorkers(spark, slots=4)) as cluster:
         running = await cluster.submit("word-count", "examples.word_count:topology")
 
     driver: parent ═ link ═ worker-1 in a slot on an executor        tuples go from worker to worker
@@ -31,7 +31,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from ...cluster import DRIVER, PARENT, LifeTimings, ProcessSite
+from ...cluster import DRIVER, PARENT, LifeTimings, ProcessBackend
 from ...runtime import Child, ChildLine, Spawner
 from ...transport import Credentials, ExposedError, Network, Node, Security
 from ..calls import SparkCalls
@@ -58,7 +58,7 @@ GIVEN_UP_S: Final = 0.5
 
 
 class SparkWorkers:
-    """A Site: `LocalCluster(site=SparkWorkers(spark, slots=n))`.
+    """A WorkerBackend: `LocalCluster(backend=SparkWorkers(spark, slots=n))`.
 
     `spark`: a SparkSession, settings of one, or a function that makes one. `slots`: how many workers each topology has.
 
@@ -102,7 +102,7 @@ class SparkWorkers:
         self._known = spark.get("spark.master", "") if isinstance(spark, Mapping) else ""
         self._here = True
         self._security = Security()
-        self._home: ProcessSite
+        self._home: ProcessBackend
         self._stack = contextlib.AsyncExitStack()
         self._lives: dict[str, int] = {}
 
@@ -110,46 +110,46 @@ class SparkWorkers:
 
     @property
     def workers(self) -> int:
-        """See Site."""
+        """See WorkerBackend."""
         return self._slots
 
     @property
     def timings(self) -> LifeTimings:
-        """See Site. An executor may have to be started first."""
+        """See WorkerBackend. An executor may have to be started first."""
         return LifeTimings(start_limit_s=self._start_limit_s)
 
     @property
     def is_apart(self) -> bool:
-        """See Site."""
+        """See WorkerBackend."""
         return True
 
     @property
     def network(self) -> Network:
-        """See Site."""
+        """See WorkerBackend."""
         return self._home.network
 
     @property
     def address(self) -> str:
-        """See Site."""
+        """See WorkerBackend."""
         return self._home.address
 
     @property
     def paths(self) -> Sequence[str]:
-        """See Site. Other machines have other paths."""
+        """See WorkerBackend. Other machines have other paths."""
         return sys.path if self._here else ()
 
     @property
     def arguments(self) -> Sequence[str]:
-        """See Site. What is secret each kind of worker has from elsewhere."""
+        """See WorkerBackend. What is secret each kind of worker has from elsewhere."""
         return self._arguments
 
     @property
     def secret(self) -> bytes:
-        """See Site."""
+        """See WorkerBackend."""
         return b""
 
     def listen(self, worker: str, before: str) -> str:
-        """See Site. In its next life it may be on another machine."""
+        """See WorkerBackend. In its next life it may be on another machine."""
         if not self._here:
             # A worker beside the parent is dialled by nobody (it dials), so it needs no address of this machine.
             return "127.0.0.1:0" if worker.startswith(f"{DRIVER}-") else f"{ANY_HOST}:0"
@@ -157,7 +157,7 @@ class SparkWorkers:
         return self._home.listen(f"{worker}.{self._lives[worker]}", "")
 
     def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
-        """See Site."""
+        """See WorkerBackend."""
         slots = SlotSpawner(self._jobs, self._calls, self._order, self._room_text, on_line, node)
         return _Spawner(slots, BesideSpawner(self._security, node))
 
@@ -170,11 +170,13 @@ class SparkWorkers:
             self._began = True
             if self._here:
                 self._security = Security(Credentials.new("spark"))
-                self._home = ProcessSite("", self._security.credentials)
+                self._home = ProcessBackend("", self._security.credentials)
             else:
                 self._security = self._check_exposed("")
                 security = self._security
-                self._home = ProcessSite(self._listen, security.credentials, security.tls, insecure=security.insecure)
+                self._home = ProcessBackend(
+                    self._listen, security.credentials, security.tls, insecure=security.insecure
+                )
             await stack.enter_async_context(self._home)
             self._stack = stack.pop_all()
         return self
@@ -282,7 +284,7 @@ class SparkWorkers:
         file = self._home.folder / "credentials"
         if not file.exists():
             file.touch(0o600)
-            assert self._security.credentials is not None  # noqa: S101 - made when the site was entered
+            assert self._security.credentials is not None  # noqa: S101 - made when the worker backend was entered
             file.write_bytes(self._security.credentials.to_bytes())
         return str(file)
 

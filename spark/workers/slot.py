@@ -1,7 +1,7 @@
 """Slot: a Spark task that has one worker, for as long as that lives. What runs in the task is this program.
 
     job of one task ─► Python worker of Spark: this ─► child: `aiostorm worker …`, as everywhere
-         ▲ ends with it    │ ═ link ═ parent: lines, pulses, its end; terminate, kill
+         ▲ ends with it    │ ═ link ═ parent: lines, heartbeats, its end; terminate, kill
          │                 ╰── looks every TICK_S: does Spark's daemon live? is the parent there?
 
 1. The worker is a child process, and not this one: it has signals, a process group and modules of its own, and none are

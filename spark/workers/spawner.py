@@ -1,7 +1,7 @@
 """Slot spawner: starts workers in Spark tasks. A Spawner: to the parent they are children.
 
-    spawn ─► link for the slot, job ─► (a core is free) ─► SlotReady ─► lines, pulses … ─► SlotEnded, or the job's end
-                                         │ not within WAIT_S: says what there is, and what to change
+    spawn ─► link for the slot, job ─► (a core is free) ─► SlotReady ─► lines, heartbeats … ─► SlotEnded, or the job's
+                                         end │ not within WAIT_S: says what there is, and what to change
     kill  ─► SlotKill, and the job group is cancelled
 
 1. A life of a worker is a job. Its end is what comes first: the slot's word, or the job's end.

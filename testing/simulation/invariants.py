@@ -16,12 +16,12 @@ _PACKAGE: Final = f"{Path(__file__).parents[2]}{os.sep}"
 def leftovers(running: RunningTopology) -> list[str]:
     """What an idle topology should not have any more."""
     problems: list[str] = []
-    crew = running._crew
+    task_set = running._task_set
     pending = running.metrics().pending
     if pending:
         problems.append(f"an idle topology has {pending} open messages")
-    for task_id, ref in crew.refs.items():
-        box = crew.mailboxes[task_id]
+    for task_id, ref in task_set.refs.items():
+        box = task_set.mailboxes[task_id]
         name = ref.path.rpartition("/")[2]
         if box.fill or box.has_data or box.parked:
             problems.append(f"{name} is idle, and its mailbox holds {box.fill} tuples ({box.parked} senders wait)")

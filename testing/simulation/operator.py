@@ -95,7 +95,7 @@ class Operator:
         if ackers and running.state == "ACTIVE":
             task_id = ackers[choice % len(ackers)]
             self._say(f"acker {task_id} gets a message that it does not understand")
-            self._in_loop(lambda: running._crew.mailboxes[task_id].post(_Nonsense()))
+            self._in_loop(lambda: running._task_set.mailboxes[task_id].post(_Nonsense()))
 
     def _deactivate(self, for_s: float) -> None:
         running = self._simulation.is_up()

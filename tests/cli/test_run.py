@@ -17,7 +17,7 @@ from aiostorm.cli.progress import PlainLines
 from aiostorm.cli.report import as_text
 from aiostorm.cli.run import Job, Spread, run
 from aiostorm.cli.signals import Interrupts
-from aiostorm.cluster import ProcessSite
+from aiostorm.cluster import ProcessBackend
 
 from . import jobs
 from .conftest import JOBS, Command
@@ -395,7 +395,7 @@ async def test_progress_in_virtual_time(capsys: pytest.CaptureFixture[str]):
 
 
 async def test_progress_while_workers_are_started(capsys: pytest.CaptureFixture[str]):
-    class Slow(ProcessSite):
+    class Slow(ProcessBackend):
         async def __aenter__(self) -> Self:
             await asyncio.sleep(60)
             return await super().__aenter__()

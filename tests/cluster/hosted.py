@@ -1,4 +1,4 @@
-"""Several workers in one loop: a crew each, in an actor system of its own; send queues instead of links.
+"""Several workers in one loop: a task set each, in an actor system of its own; send queues instead of links.
 
 What is between two workers is carried in order, a payload each turn of the loop. `kill` ends a worker as kill -9 does:
 nothing more comes from it, what was under way is lost; `revive` starts it again.
@@ -14,9 +14,9 @@ from typing import Any, Self
 from aiostorm import Config, Topology
 from aiostorm.acker import AckerActor, Ledger
 from aiostorm.actors import ActorSystem
-from aiostorm.cluster.crew import Crew
 from aiostorm.cluster.hosting import Hosting
 from aiostorm.cluster.scheduler import WorkerInfo, place
+from aiostorm.cluster.task_set import TaskSet
 from aiostorm.tasks import Activate
 from aiostorm.topology import make_plan
 
@@ -36,7 +36,7 @@ class Hosted:
         topology, config, placement = self._arguments
         await self.system.start()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.crew = Crew(
+        self.task_set = TaskSet(
             self.system,
             "hosted",
             topology,
@@ -45,20 +45,20 @@ class Hosted:
             gave_up=lambda path, error: self.failures.append(error),
             hosting=Hosting(self.router.name, placement, self.router),
         )
-        await self.crew.start_bolts(self.ended)
+        await self.task_set.start_bolts(self.ended)
 
     async def emit(self) -> None:
-        await self.crew.start_spouts(self.ended)
-        self.crew.post_to_spouts(Activate)
+        await self.task_set.start_spouts(self.ended)
+        self.task_set.post_to_spouts(Activate)
 
     @property
     def is_quiet(self) -> bool:
-        crew = self.crew
+        task_set = self.task_set
         return (
-            crew.exchange is not None
-            and crew.exchange.is_quiet
-            and all(task.is_quiet and not task.pending for task in crew.tasks)
-            and not any(box.has_control for box in crew.ackers)
+            task_set.exchange is not None
+            and task_set.exchange.is_quiet
+            and all(task.is_quiet and not task.pending for task in task_set.tasks)
+            and not any(box.has_control for box in task_set.ackers)
         )
 
 
@@ -95,7 +95,7 @@ class Workers:
         self._carriers.cancel()
         await self._group.__aexit__(None, None, None)
         for worker in self.living.values():
-            await worker.crew.kill()
+            await worker.task_set.kill()
             await worker.system.stop(drain=False)
 
     async def _start(self, name: str) -> None:
@@ -115,11 +115,11 @@ class Workers:
         worker = self.living.pop(name)
         life = self.routers[name].life
         worker.router.send_queues.clear()
-        await worker.crew.kill()
+        await worker.task_set.kill()
         await worker.system.stop(drain=False)
         for other in self.living.values():
-            assert other.crew.exchange is not None
-            other.crew.exchange.peer_died(name, life)
+            assert other.task_set.exchange is not None
+            other.task_set.exchange.peer_died(name, life)
 
     async def revive(self, name: str) -> None:
         self.routers[name].reborn()
@@ -131,7 +131,7 @@ class Workers:
             while True:
                 quiet = all(worker.is_quiet for worker in self.living.values())
                 sums = [
-                    worker.crew.exchange.sent[peer] - other.crew.exchange.received[worker.router.name]  # type: ignore[union-attr]
+                    worker.task_set.exchange.sent[peer] - other.task_set.exchange.received[worker.router.name]  # type: ignore[union-attr]
                     for worker in self.living.values()
                     for peer, other in self.living.items()
                     if other is not worker
@@ -145,7 +145,7 @@ class Workers:
         return [
             task.component
             for worker in self.living.values()
-            for task in worker.crew.tasks
+            for task in worker.task_set.tasks
             if task.task.component == name
         ]
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from aiostorm import LocalCluster, Topology
 from aiostorm.cluster import LifeTimings, WorkerOptions, work
-from aiostorm.cluster.worker.duty import load
+from aiostorm.cluster.worker.service import load
 from aiostorm.runtime import ChildLine, Spawner
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
@@ -19,8 +19,8 @@ from aiostorm.transport import Network, Node
 from ..simulation.worlds import in_world
 
 
-class SimSite:
-    """A Site whose workers are simulated processes. `loader`: how they find a topology."""
+class SimBackend:
+    """A WorkerBackend whose workers are simulated processes. `loader`: how they find a topology."""
 
     workers = 0
     timings = None
@@ -92,7 +92,7 @@ class SimSite:
         return None
 
 
-Story = Callable[[World, LocalCluster, SimSite], Coroutine[Any, Any, None]]
+Story = Callable[[World, LocalCluster, SimBackend], Coroutine[Any, Any, None]]
 
 
 def with_workers(
@@ -103,23 +103,23 @@ def with_workers(
     seed: int = 0,
     order: str | None = None,
     timings: LifeTimings | None = None,
-) -> SimSite:
+) -> SimBackend:
     """Tell a story in the parent of so many workers, and of so many that are started by hand. `order`: see World."""
-    sites: list[SimSite] = []
+    backends: list[SimBackend] = []
 
     async def run(world: World) -> None:
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         errors: list[BaseException] = []
 
         async def parent(process: Process) -> None:
-            site = SimSite(process)
-            sites.append(site)
+            backend = SimBackend(process)
+            backends.append(backend)
             try:
                 cluster = LocalCluster(
-                    workers=workers, remote_workers=remote, site=site, rng=process.rng, timings=timings
+                    workers=workers, remote_workers=remote, backend=backend, rng=process.rng, timings=timings
                 )
                 async with cluster:
-                    await story(world, cluster, site)
+                    await story(world, cluster, backend)
             except BaseException as error:
                 errors.append(error)
             finally:
@@ -133,4 +133,4 @@ def with_workers(
             raise errors[0]
 
     in_world(run, seed, order=order)
-    return sites[0]
+    return backends[0]

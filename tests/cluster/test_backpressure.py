@@ -31,10 +31,10 @@ async def test_a_slow_bolt_in_a_worker_without_spouts_is_seen() -> None:
     builder.set_bolt("slow", Slow()).shuffle_grouping("spout")
     config = Config(acker_executors=0, backpressure_check_interval_ms=100)
     async with Workers(builder.create_topology(), config) as workers:
-        assert {n: [t.task.component for t in w.crew.tasks] for n, w in workers.living.items()} == {
+        assert {n: [t.task.component for t in w.task_set.tasks] for n, w in workers.living.items()} == {
             "w0": ["spout"],
             "w1": ["slow"],
         }
         await asyncio.sleep(1.0)
-        (spout,) = workers.living["w0"].crew.spouts
+        (spout,) = workers.living["w0"].task_set.spouts
         assert spout.pace.wait_us

@@ -13,7 +13,7 @@ from aiostorm.topology import make_plan
 
 from ..flow.bad_task import LEAST, SETTLES_S, Cell, Trouble
 from ..flow.bad_task import topology as of_cell
-from .sim_workers import SimSite, with_workers
+from .sim_workers import SimBackend, with_workers
 
 LEAST_OF_FEW = 0.8
 
@@ -43,7 +43,7 @@ def rows_a_second(name: str, *, pending: int | None = None, bad: bool = True, se
     cell = Cell.named(name)
     found: list[int] = []
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         config = Config(mailbox_capacity_tuples=cell.mailbox, turn_max_tuples=cell.turn, max_spout_pending=pending)
         target = "tests.cluster.test_bad_task:topology"
         running = await cluster.submit("t", target, config, arguments=(name,))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aiostorm.cluster.control.folder import NAME_CHARS, file_name, find, own_socket, running_topologies, shown_name
 from aiostorm.cluster.errors import ControlError
-from aiostorm.cluster.leftovers import own_name
+from aiostorm.cluster.stale_files import own_name
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no unix sockets")
 

@@ -9,7 +9,7 @@ from aiostorm import BasicBolt, BasicCollector, Config, LocalCluster, Spout, Top
 from aiostorm.cli.report import Report
 from aiostorm.testing.simulation import World
 
-from .sim_workers import SimSite, with_workers
+from .sim_workers import SimBackend, with_workers
 
 COUNT = 60
 
@@ -56,7 +56,7 @@ def topology() -> Topology:
 def test_what_a_spout_left_unsaid_when_its_worker_died_is_not_given_up() -> None:
     Patient.acked, Refuses.seen = Counter(), Counter()
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await cluster.submit("numbers", "tests.cluster.test_counts:topology")
         await world.until(lambda: running.metrics()["numbers"].failed == COUNT // 3, 30, "the failures")
         [task] = running.plan.tasks_of["numbers"]

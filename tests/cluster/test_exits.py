@@ -20,7 +20,7 @@ from aiostorm import (
 )
 from aiostorm.testing.simulation import World
 
-from .sim_workers import SimSite, with_workers
+from .sim_workers import SimBackend, with_workers
 from .test_workers import Numbers
 
 
@@ -45,7 +45,7 @@ def test_a_worker_outlives_an_exit_of_user_code(times: int) -> None:
     Numbers.acked, Numbers.failures, Numbers.endless = Counter(), [], False
     Exits.bad = Counter({7: times})
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await cluster.submit("t", "tests.cluster.test_exits:topology")
         if times == 1:
             await running.wait_finished(100)
@@ -56,5 +56,5 @@ def test_a_worker_outlives_an_exit_of_user_code(times: int) -> None:
                 await running.wait_finished(100)
         await running.kill()
 
-    site = with_workers(story)
-    assert site.lives == {"worker-1": 1, "worker-2": 1}
+    backend = with_workers(story)
+    assert backend.lives == {"worker-1": 1, "worker-2": 1}

@@ -12,10 +12,10 @@ import pytest
 from aiostorm import LocalCluster
 from aiostorm.cluster import WorkerError
 from aiostorm.cluster.fingerprint import ROOT, code_of, differences, fingerprint
-from aiostorm.cluster.worker import duty
+from aiostorm.cluster.worker import service as service
 from aiostorm.testing.simulation import World
 
-from .sim_workers import SimSite, with_workers
+from .sim_workers import SimBackend, with_workers
 
 TARGET = "tests.cluster.test_workers:topology"
 
@@ -105,12 +105,12 @@ def test_a_long_list_is_cut() -> None:
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_worker_with_other_code_is_refused_unless_any_will_do(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = duty.code_of
-    monkeypatch.setattr(duty, "code_of", lambda text: {**real(text), "tests.cluster.parts": "another"})
+    real = service.code_of
+    monkeypatch.setattr(service, "code_of", lambda text: {**real(text), "tests.cluster.parts": "another"})
     errors: list[WorkerError] = []
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        site.any_code = allowed
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        backend.any_code = allowed
         try:
             await cluster.submit("sums", TARGET)
         except WorkerError as error:

@@ -145,10 +145,10 @@ async def test_local_or_shuffle_stays_here_and_none_leaves(sim_clock: SimClock) 
         assert all(
             task.metrics().executed > 0
             for worker in workers.living.values()
-            for task in worker.crew.tasks
+            for task in worker.task_set.tasks
             if task.task.component == "spread"
         )
-        sent = [worker.crew.exchange.sent for worker in workers.living.values()]  # type: ignore[union-attr]
+        sent = [worker.task_set.exchange.sent for worker in workers.living.values()]  # type: ignore[union-attr]
         assert all(counts.keys() == {"w0", "w1"} - {name} for name, counts in zip(workers.names, sent, strict=True))
         assert workers.carried - before < 200, "acks only, and few of them"
 
@@ -164,7 +164,7 @@ async def test_what_a_death_costs_is_replayed_at_once(victim: str, sim_clock: Si
         await workers.wait_quiet(lambda: all_acked(2), timeout_s=100)
         assert sim_clock.now() - began_s < 50, "nobody waited for the timeout"
         [survivor] = [name for name in workers.names if name != victim]
-        [spout] = [task.component for task in workers.living[survivor].crew.spouts]
+        [spout] = [task.component for task in workers.living[survivor].task_set.spouts]
         assert spout.failures, "what was open when it died"
         assert all(failure.reason == "failed" and victim in failure.error for failure in spout.failures)
 
@@ -220,8 +220,8 @@ async def test_what_cannot_be_sent_fails_its_message_and_says_what_and_where(sim
         assert all(failure.component == "strange" for failure in spout.failures)
         kept = [thing for keep in workers.component("keep") for thing in keep.things]
         assert all(type(thing) is dict or type(thing) is object for thing in kept)
-        [worker] = [w for w in workers.living.values() if any(t.task.component == "strange" for t in w.crew.tasks)]
-        shown = [report.error for report in worker.crew.errors.last]
+        [worker] = [w for w in workers.living.values() if any(t.task.component == "strange" for t in w.task_set.tasks)]
+        shown = [report.error for report in worker.task_set.errors.last]
         assert shown, "some went to the other worker"
         for text in shown:
             assert "'strange'" in text, text

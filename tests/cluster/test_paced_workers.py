@@ -10,7 +10,7 @@ import pytest
 from aiostorm import BasicBolt, BasicCollector, Config, LocalCluster, RunningTopology, Spout, TopologyBuilder, Tuple
 from aiostorm.testing.simulation import World
 
-from .sim_workers import SimSite, with_workers
+from .sim_workers import SimBackend, with_workers
 
 
 class Endless(Spout):
@@ -69,7 +69,7 @@ async def rate(world: World, seconds: float) -> float:
 
 
 def test_the_spouts_of_all_workers_are_paced_and_set_free_by_an_update() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await asyncio.sleep(6)
         view = running.backpressure()
@@ -102,7 +102,7 @@ def test_the_spouts_of_all_workers_are_paced_and_set_free_by_an_update() -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_that_dies_while_it_is_throttled_with_its_master_or_not(victim: int) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await asyncio.sleep(6)
         assert running.backpressure().state == "THROTTLED"
@@ -123,7 +123,7 @@ def test_a_worker_that_dies_while_it_is_throttled_with_its_master_or_not(victim:
 
 
 def test_settings_that_were_changed_hold_in_the_next_life_of_a_worker() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await running.update({"backpressure_enable": False})
         for name in ("worker-1", "worker-2"):

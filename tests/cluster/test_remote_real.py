@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from aiostorm import LocalCluster
-from aiostorm.cluster import ProcessSite
+from aiostorm.cluster import ProcessBackend
 from aiostorm.transport import Credentials
 
 from .spread_jobs import written
@@ -50,8 +50,8 @@ def test_a_worker_that_is_started_by_hand_and_the_next_one_of_its_name(tmp_path:
 
 
 async def by_hand(folder: Path, token: Path, credentials: Credentials) -> None:
-    site = ProcessSite("127.0.0.1:0", credentials)
-    async with LocalCluster(workers=1, remote_workers=1, site=site) as cluster:
+    backend = ProcessBackend("127.0.0.1:0", credentials)
+    async with LocalCluster(workers=1, remote_workers=1, backend=backend) as cluster:
         job = f"{JOBS}:numbers"
         with worker(cluster.address, token, job) as first:
             running = await cluster.submit("numbers", job, arguments=(str(folder), str(COUNT), "0.015"))
@@ -79,8 +79,8 @@ def test_user_code_may_hold_the_loop_of_a_worker_that_is_started_by_hand(tmp_pat
     token.write_bytes(credentials.to_bytes())
 
     async def run() -> None:
-        site = ProcessSite("127.0.0.1:0", credentials)
-        async with LocalCluster(workers=1, remote_workers=1, site=site) as cluster:
+        backend = ProcessBackend("127.0.0.1:0", credentials)
+        async with LocalCluster(workers=1, remote_workers=1, backend=backend) as cluster:
             job = f"{JOBS}:held"
             with worker(cluster.address, token, job) as first:
                 running = await cluster.submit("held", job, arguments=(str(folder), "50"))

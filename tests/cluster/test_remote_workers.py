@@ -13,7 +13,7 @@ from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import Node, encode_pulse
 
-from .sim_workers import SimSite, with_workers
+from .sim_workers import SimBackend, with_workers
 from .test_workers import COUNT, Numbers, Sum
 
 ALL = Counter(range(COUNT))
@@ -34,8 +34,8 @@ async def some_work(world: World) -> None:
 
 
 def test_one_that_comes_early_waits_and_takes_its_part() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        remote = site.by_hand("remote-1")
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        remote = backend.by_hand("remote-1")
         remote.start()
         await asyncio.sleep(60)
         assert remote.alive
@@ -48,18 +48,18 @@ def test_one_that_comes_early_waits_and_takes_its_part() -> None:
         await running.kill()
         await world.until(lambda: not remote.alive, 1, "its end")
 
-    site = with_workers(story, workers=1, remote=1)
-    assert sorted(site.codes) == [("remote-1", 0), ("worker-1", 0)]
+    backend = with_workers(story, workers=1, remote=1)
+    assert sorted(backend.codes) == [("remote-1", 0), ("worker-1", 0)]
     assert Sum.seen == ALL
     assert not Numbers.failures
 
 
 def test_one_that_comes_late_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         starting = asyncio.ensure_future(submit(cluster))
         await asyncio.sleep(400)
         assert cluster.topologies["sums"].degraded == "remote-1: it has not come for 60 s"
-        site.by_hand("remote-1").start()
+        backend.by_hand("remote-1").start()
         running = await starting
         assert not running.degraded
         await running.wait_finished(60)
@@ -71,8 +71,8 @@ def test_one_that_comes_late_is_waited_for(caplog: pytest.LogCaptureFixture) -> 
 
 @pytest.mark.parametrize("away_s", [0.0, 7.0, 100.0])
 def test_when_it_is_killed_another_of_its_name_takes_its_place(away_s: float) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        remote = site.by_hand("remote-1")
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        remote = backend.by_hand("remote-1")
         remote.start()
         running = await submit(cluster)
         await some_work(world)
@@ -85,14 +85,14 @@ def test_when_it_is_killed_another_of_its_name_takes_its_place(away_s: float) ->
         assert set(Sum.seen) == set(ALL)
         assert [w.restarts for w in running.workers()] == [0, 1]
 
-    site = with_workers(story, workers=1, remote=1)
-    assert site.lives == {"worker-1": 1, "remote-1": 2}
+    backend = with_workers(story, workers=1, remote=1)
+    assert backend.lives == {"worker-1": 1, "remote-1": 2}
 
 
 @pytest.mark.parametrize("away_s", [0.0, 30.0])
 def test_one_that_was_killed_before_it_had_anything_to_do_is_waited_for(away_s: float) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        remote = site.by_hand("remote-1")
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        remote = backend.by_hand("remote-1")
         remote.start()
         await asyncio.sleep(20)
         remote.kill("is killed by the test")
@@ -108,8 +108,8 @@ def test_one_that_was_killed_before_it_had_anything_to_do_is_waited_for(away_s: 
 
 
 def test_one_that_is_asked_to_end_ends_without_a_replay_and_at_once_if_it_has_nothing_to_do() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        remote = site.by_hand("remote-1")
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        remote = backend.by_hand("remote-1")
         remote.start()
         await asyncio.sleep(2)
         assert remote.on_terminate is not None
@@ -126,13 +126,13 @@ def test_one_that_is_asked_to_end_ends_without_a_replay_and_at_once_if_it_has_no
         assert Sum.seen == ALL, "each once"
         assert not Numbers.failures
 
-    site = with_workers(story, workers=1, remote=1)
-    assert [code for name, code in site.codes if name == "remote-1"] == [143, 143, 0]
+    backend = with_workers(story, workers=1, remote=1)
+    assert [code for name, code in backend.codes if name == "remote-1"] == [143, 143, 0]
 
 
 def test_it_works_for_one_topology_at_a_time() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        remote = site.by_hand("remote-1")
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        remote = backend.by_hand("remote-1")
         remote.start()
         one = await submit(cluster)
         with pytest.raises(ValueError, match="1 workers of other machines are wanted, and 0 are free"):
@@ -150,15 +150,15 @@ def test_it_works_for_one_topology_at_a_time() -> None:
 def test_one_whose_loop_is_held_for_longer_than_its_lease_is_not_given_up_while_its_thread_speaks() -> None:
     """User code may hold it for 30 s. The process is frozen here; what its thread does is done by another."""
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        remote = site.by_hand("remote-1")
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        remote = backend.by_hand("remote-1")
         remote.start()
         running = await submit(cluster)
         await some_work(world)
         process = remote.incarnation
 
         async def thread(other: Process) -> None:
-            connection = await other.network.connect(site.address)
+            connection = await other.network.connect(backend.address)
             for _ in range(12):
                 connection.send(encode_pulse(process, "remote-1"))
                 await asyncio.sleep(1)
@@ -171,20 +171,20 @@ def test_one_whose_loop_is_held_for_longer_than_its_lease_is_not_given_up_while_
         assert [w.restarts for w in running.workers()] == [0, 0]
         assert set(Sum.seen) == set(ALL)
 
-    site = with_workers(story, workers=1, remote=1)
-    assert site.lives["remote-1"] == 1
+    backend = with_workers(story, workers=1, remote=1)
+    assert backend.lives["remote-1"] == 1
 
 
-def test_of_another_process_of_its_name_no_pulse_counts() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        remote = site.by_hand("remote-1")
+def test_of_another_process_of_its_name_no_heartbeat_counts() -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        remote = backend.by_hand("remote-1")
         remote.start()
         running = await submit(cluster)
         await some_work(world)
         process = remote.incarnation
 
         async def thread(other: Process) -> None:
-            connection = await other.network.connect(site.address)
+            connection = await other.network.connect(backend.address)
             for _ in range(12):
                 connection.send(encode_pulse(process + 1, "remote-1"))
                 await asyncio.sleep(1)
@@ -201,10 +201,10 @@ def test_of_another_process_of_its_name_no_pulse_counts() -> None:
 
 
 def test_what_comes_under_its_name_before_it_does_not_close_its_place(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         async def intruder(process: Process) -> None:
             async with ActorSystem("remote-1") as system, Node("remote-1", process.network, system) as node:
-                node.link("parent", site.address)
+                node.link("parent", backend.address)
                 node.send_queue("parent").post(b"\xff what is this?")
                 await asyncio.sleep(1)
                 node.lose("parent", "all was said")
@@ -217,7 +217,7 @@ def test_what_comes_under_its_name_before_it_does_not_close_its_place(caplog: py
         await asyncio.sleep(1)
         bad.start()
         await world.until(lambda: not bad.alive, 10, "its end")
-        site.by_hand("remote-1").start()
+        backend.by_hand("remote-1").start()
         running = await starting
         await running.wait_finished(60)
         assert Sum.seen == ALL
@@ -228,23 +228,23 @@ def test_what_comes_under_its_name_before_it_does_not_close_its_place(caplog: py
 
 
 def test_one_whose_name_another_has_taken_ends_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        first = site.by_hand("remote-1")
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        first = backend.by_hand("remote-1")
         first.start()
         running = await submit(cluster)
         await some_work(world)
         first.pause(4)
 
         async def second(process: Process) -> None:
-            await site.life(process, "remote-1", site.address, "second:1", site.target)
+            await backend.life(process, "remote-1", backend.address, "second:1", backend.target)
 
         world.process("second", second).start()
         await world.until(lambda: not first.alive, 30, "its end")
         await running.wait_finished(100)
         assert set(Sum.seen) == set(ALL)
 
-    site = with_workers(story, workers=1, remote=1)
-    assert ("remote-1", 69) in site.codes
+    backend = with_workers(story, workers=1, remote=1)
+    assert ("remote-1", 69) in backend.codes
     assert "another process has the name remote-1 by now: this one ends" in caplog.text
     assert "Traceback" not in caplog.text
 
@@ -253,8 +253,8 @@ def test_one_whose_name_another_has_taken_ends_in_one_line(caplog: pytest.LogCap
 
 
 def test_one_with_nothing_to_do_ends_with_its_parent() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        site.by_hand("remote-1").start()
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        backend.by_hand("remote-1").start()
         await asyncio.sleep(10)
 
     assert with_workers(story, workers=1, remote=1).codes == [("remote-1", 69)]
@@ -262,15 +262,15 @@ def test_one_with_nothing_to_do_ends_with_its_parent() -> None:
 
 @pytest.mark.parametrize("down_s", [0.1, 3.0])
 def test_one_whose_parent_begins_anew_ends_since_nobody_knows_it(down_s: float) -> None:
-    sites: list[SimSite] = []
+    backends: list[SimBackend] = []
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        sites.append(site)
-        if len(sites) == 1:
-            site.by_hand("remote-1").start()
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        backends.append(backend)
+        if len(backends) == 1:
+            backend.by_hand("remote-1").start()
             await asyncio.sleep(10)
-            world.call_at(world.now_s, site.parent.kill)
-            world.call_at(world.now_s + down_s, site.parent.start)
+            world.call_at(world.now_s, backend.parent.kill)
+            world.call_at(world.now_s + down_s, backend.parent.start)
             await asyncio.sleep(1000)
         remote = world.processes["remote-1"]
         await world.until(lambda: not remote.alive, 5, "its end")
@@ -279,12 +279,12 @@ def test_one_whose_parent_begins_anew_ends_since_nobody_knows_it(down_s: float) 
         assert Sum.seen == ALL
 
     with_workers(story, workers=1, remote=1)
-    assert sites[0].codes == [("remote-1", 69), ("remote-1", 0)]
+    assert backends[0].codes == [("remote-1", 69), ("remote-1", 0)]
 
 
 def test_one_that_finds_no_parent_says_why(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        typo = site.by_hand("remote-2")
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        typo = backend.by_hand("remote-2")
         typo.start()
         await world.until(lambda: not typo.alive, 40, "its end")
 
@@ -294,9 +294,9 @@ def test_one_that_finds_no_parent_says_why(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_the_next_one_of_its_name_may_listen_elsewhere() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        site.listen = lambda worker, before="": f"{worker}:{site.lives.get(worker, 0) + 1}"  # type: ignore[method-assign]
-        first, second = site.by_hand("remote-1"), site.by_hand("remote-2")
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        backend.listen = lambda worker, before="": f"{worker}:{backend.lives.get(worker, 0) + 1}"  # type: ignore[method-assign]
+        first, second = backend.by_hand("remote-1"), backend.by_hand("remote-2")
         first.start()
         second.start()
         running = await submit(cluster)

@@ -27,7 +27,7 @@ from aiostorm import (
 from aiostorm.cluster import LifeTimings
 from aiostorm.testing.simulation import World
 
-from .sim_workers import SimSite, with_workers
+from .sim_workers import SimBackend, with_workers
 from .test_workers import COUNT, Numbers, Twice
 
 NOTES: list[tuple[str, str]] = []
@@ -98,23 +98,23 @@ def of(worker: str) -> list[str]:
 
 
 def test_each_worker_opens_its_own_before_its_tasks_and_closes_it_after_them() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         assert [of(w.name)[0] for w in running.workers()] == ["open", "open"]
         assert all(set(of(w.name)[1:]) == {"prepare"} for w in running.workers())
         await running.wait_finished(100)
         await running.kill()
 
-    site = with_workers(story)
+    backend = with_workers(story)
     for worker in ("worker-1", "worker-2"):
         prepared = of(worker).count("prepare")
         assert of(worker) == ["open", *["prepare"] * prepared, *["cleanup"] * prepared, "close", "closed"]
     assert {worker for worker, _ in Stores.stored} == {"worker-1", "worker-2"}
-    assert set(site.lives.values()) == {1}, "no lease ran out while they were opened"
+    assert set(backend.lives.values()) == {1}, "no lease ran out while they were opened"
 
 
 def test_a_worker_that_is_started_again_opens_its_own_again() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 20, 10, "some work")
         world.processes["worker-2"].kill("is killed by the test")
@@ -130,9 +130,9 @@ def test_a_worker_that_is_started_again_opens_its_own_again() -> None:
 
 
 def test_workers_that_were_started_by_hand_open_theirs() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        site.target = "tests.cluster.test_resources:topology"
-        site.by_hand("remote-1").start()
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        backend.target = "tests.cluster.test_resources:topology"
+        backend.by_hand("remote-1").start()
         running = await submit(cluster)
         await running.wait_finished(100)
         await running.kill()
@@ -143,7 +143,7 @@ def test_workers_that_were_started_by_hand_open_theirs() -> None:
 
 
 def test_one_that_cannot_be_opened_on_one_worker_fails_the_start_and_is_named() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         with pytest.raises(TopologyFailedError, match=r"resource 'vault' was given up.*not from here \(in worker-2\)"):
             await submit(cluster, "refused")
 
@@ -152,7 +152,7 @@ def test_one_that_cannot_be_opened_on_one_worker_fails_the_start_and_is_named() 
 
 
 def test_its_errors_are_seen_by_the_parent() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         submitting = asyncio.ensure_future(submit(cluster, "refused"))
         await world.until(lambda: of("worker-2") == ["open"], 10, "the first")
         await asyncio.sleep(41)

@@ -123,7 +123,9 @@ async def test_without_the_question_it_would_wait_for_ever(monkeypatch: pytest.M
 
 
 def timed(workers: Workers) -> list[Any]:
-    return [task._time for worker in workers.living.values() for task in worker.crew.bolts if task._time is not None]
+    return [
+        task._time for worker in workers.living.values() for task in worker.task_set.bolts if task._time is not None
+    ]
 
 
 def test_the_question_travels() -> None:
@@ -152,7 +154,7 @@ async def test_windows_do_not_depend_on_parallelism_over_workers_either(seed: in
 async def test_a_worker_that_begins_anew_is_told_how_far_streams_are() -> None:
     def told(workers: Workers) -> list[dict[int, int]]:
         """Of each task with windows: what it has heard from the other worker's tasks."""
-        found = [task for worker in workers.living.values() for task in worker.crew.bolts]
+        found = [task for worker in workers.living.values() for task in worker.task_set.bolts]
         stay = {task for task, name in workers.placement.items() if name == "w0"}
         return [
             {who: ms for who, ms in task._time.keeper.by_input().items() if who in stay}

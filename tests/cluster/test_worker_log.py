@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from aiostorm.cluster import LineBeats, MarkedFormatter, MarkedStream, Pulse
-from aiostorm.cluster.parent.site import ProcessSite
-from aiostorm.cluster.worker import pulse
+from aiostorm.cluster import Heartbeat, LineBeats, MarkedFormatter, MarkedStream
+from aiostorm.cluster.parent.process_backend import ProcessBackend
+from aiostorm.cluster.worker import heartbeat as heartbeat
 from aiostorm.cluster.worker.log import PULSE, WorkerLog
 from aiostorm.runtime import ChildLine
 
@@ -46,7 +46,7 @@ def test_a_record_of_a_blocking_component_names_its_task(caplog: pytest.LogCaptu
     assert shown(text, caplog) == [(logging.INFO, "worker-1 count[7] mine: text")]
 
 
-def test_a_print_names_the_worker_and_a_pulse_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_print_names_the_worker_and_a_heartbeat_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     assert shown(f"plain\n{PULSE}\nhalf a line{PULSE}\n\x1enonsense", caplog) == [
         (logging.INFO, "worker-1: plain"),
@@ -80,12 +80,12 @@ async def test_what_is_printed_names_its_task_line_by_line(caplog: pytest.LogCap
 
 @pytest.mark.sockets
 @pytest.mark.blocks_loop
-async def test_the_pulse_beats_while_the_loop_is_held_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_heartbeat_beats_while_the_loop_is_held_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread is real, and the clock is the test's."""
-    monkeypatch.setattr(pulse, "BEAT_S", 0.02)
+    monkeypatch.setattr(heartbeat, "BEAT_S", 0.02)
     now_s = 1000.0
     reads, writes = os.pipe()
-    beats = Pulse(LineBeats(writes), limit_s=30.0, monotonic=lambda: now_s)
+    beats = Heartbeat(LineBeats(writes), limit_s=30.0, monotonic=lambda: now_s)
     beats.start()
     try:
         await asyncio.sleep(0.1)
@@ -115,8 +115,8 @@ def _read_until(fd: int, text: str) -> str:
     return seen
 
 
-def test_a_site_shows_no_secret() -> None:
-    site = ProcessSite()
-    secret = site.secret.decode().partition(".")[2].strip()
+def test_a_backend_shows_no_secret() -> None:
+    backend = ProcessBackend()
+    secret = backend.secret.decode().partition(".")[2].strip()
     assert len(secret) > 40
-    assert secret not in repr(site) + repr(vars(site)) + " ".join(site.arguments)
+    assert secret not in repr(backend) + repr(vars(backend)) + " ".join(backend.arguments)

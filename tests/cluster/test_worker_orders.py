@@ -11,15 +11,15 @@ import pytest
 from aiostorm import LocalCluster
 from aiostorm.actors import ActorSystem
 from aiostorm.cluster import TargetError
-from aiostorm.cluster.messages import BUILDER, PARENT, STEWARD, GaveUp, Load, Look, Trouble
+from aiostorm.cluster.messages import CONTROL, PARENT, SETUP, GaveUp, GetStatus, Load, Trouble
 from aiostorm.cluster.targets import is_named, load_topology
-from aiostorm.cluster.worker.duty import Duty, shape_of
+from aiostorm.cluster.worker.service import WorkerService, shape_of
 from aiostorm.runtime import AiostormError
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import Node, NoSuchActorError, PayloadKind
 
-from .sim_workers import SimSite, with_workers
+from .sim_workers import SimBackend, with_workers
 
 TARGET = "tests.cluster.test_workers:topology"
 PYTHON = Load("x", "builtins:exec", ("import tests.cluster.proof",), {}, {}, "")
@@ -37,16 +37,16 @@ class NoPost:
 
 
 @contextlib.asynccontextmanager
-async def duty(*targets: str) -> AsyncIterator[Duty]:
+async def service(*targets: str) -> AsyncIterator[WorkerService]:
     async with ActorSystem("w") as system:
-        yield Duty(system, NoPost(), "", lambda message: None, targets=targets)  # type: ignore[arg-type]
+        yield WorkerService(system, NoPost(), "", lambda message: None, targets=targets)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("service", [BUILDER, STEWARD])
+@pytest.mark.parametrize("service", [SETUP, CONTROL])
 def test_another_peer_than_the_parent_finds_no_service_of_a_worker(service: str) -> None:
     answers: list[AiostormError] = []
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         await cluster.submit("sums", TARGET)
 
         async def intruder(process: Process) -> None:
@@ -57,7 +57,7 @@ def test_another_peer_than_the_parent_finds_no_service_of_a_worker(service: str)
                 for kind in (PayloadKind.CREDIT, PayloadKind.SEGMENTS, PayloadKind.TASK):
                     node.handle(kind, lambda peer, target, body: None)
                 node.link("worker-1", "worker-1:1")
-                message = PYTHON if service == BUILDER else Look(mode="ended")
+                message = PYTHON if service == SETUP else GetStatus(mode="ended")
                 try:
                     await node.ref("worker-1", service).ask(message, timeout_s=2)
                 except AiostormError as error:
@@ -77,15 +77,15 @@ def test_another_peer_than_the_parent_finds_no_service_of_a_worker(service: str)
 def test_a_worker_cannot_report_in_the_name_of_another() -> None:
     answers: list[AiostormError] = []
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await cluster.submit("sums", TARGET)
-        headquarters = cluster._headquarters
-        assert headquarters is not None
-        headquarters.node.link("worker-9")
+        registry = cluster._registry
+        assert registry is not None
+        registry.node.link("worker-9")
 
         async def impostor(process: Process) -> None:
             async with ActorSystem("worker-9") as system, Node("worker-9", process.network, system) as node:
-                node.link(PARENT, headquarters.address)
+                node.link(PARENT, registry.address)
                 for name in ("worker-1", "worker-9", PARENT):
                     try:
                         await node.ref(PARENT, name).ask(GaveUp("/sums/any", "it is over", ""), timeout_s=2)
@@ -104,7 +104,7 @@ def test_a_worker_cannot_report_in_the_name_of_another() -> None:
 
 
 async def test_what_a_worker_was_not_started_for_is_not_loaded() -> None:
-    async with duty(TARGET) as one, duty() as none:
+    async with service(TARGET) as one, service() as none:
         found = one.load(PYTHON)
         assert found is not None
         assert (found.kind, found.problems) == (
@@ -115,7 +115,7 @@ async def test_what_a_worker_was_not_started_for_is_not_loaded() -> None:
 
 
 async def test_a_worker_loads_once_a_life() -> None:
-    async with duty(TARGET) as one, duty(TARGET) as other:
+    async with service(TARGET) as one, service(TARGET) as other:
         assert one.load(order()) is None
         again = one.load(order())
         assert again is not None
@@ -126,7 +126,7 @@ async def test_a_worker_loads_once_a_life() -> None:
 
 @pytest.mark.parametrize("target", ["builtins:exec", "os:system", "tests.cluster.sim_workers:asyncio.run"])
 async def test_what_is_no_topology_of_the_module_is_not_called(target: str) -> None:
-    async with duty(target) as one:
+    async with service(target) as one:
         found = one.load(Load("x", target, ("1",), {}, {}, ""))
         assert found is not None
         assert found.kind == "TargetError"

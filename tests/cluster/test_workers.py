@@ -25,13 +25,13 @@ from aiostorm import (
     Tuple,
 )
 from aiostorm.cluster import LifeTimings, TargetError, WorkerError
-from aiostorm.cluster.messages import STEWARD, AskQuiet
-from aiostorm.cluster.parent.questions import quiet_report
-from aiostorm.cluster.parent.workforce import Workforce
+from aiostorm.cluster.messages import CONTROL, AskQuiet
+from aiostorm.cluster.parent.distributed_runtime import DistributedRuntime
+from aiostorm.cluster.parent.worker_queries import quiet_report
 from aiostorm.testing.simulation import World
 from aiostorm.windows import Collect, Time, Tumbling, WindowedBolt
 
-from .sim_workers import SimSite, with_workers
+from .sim_workers import SimBackend, with_workers
 
 COUNT = 150
 
@@ -139,7 +139,7 @@ async def submit(cluster: LocalCluster, target: str = "topology") -> RunningTopo
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_it_runs_to_its_end_with_every_tuple_once(workers: int) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         assert running.state is State.ACTIVE
         status = running.workers()
@@ -156,15 +156,15 @@ def test_it_runs_to_its_end_with_every_tuple_once(workers: int) -> None:
         assert metrics.pending == 0
         assert running.pending() == {"numbers": []}
 
-    site = with_workers(story, workers=workers)
-    assert site.codes == [(name, 0) for name, _ in sorted(site.codes)]
-    assert set(site.lives.values()) == {1}
+    backend = with_workers(story, workers=workers)
+    assert backend.codes == [(name, 0) for name, _ in sorted(backend.codes)]
+    assert set(backend.lives.values()) == {1}
 
 
 def test_it_is_idle_only_when_all_is_done_and_goes_on_when_it_is_told_to() -> None:
     Numbers.endless = True
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await running.deactivate()
         await running.wait_idle(60)
@@ -181,7 +181,7 @@ def test_it_is_idle_only_when_all_is_done_and_goes_on_when_it_is_told_to() -> No
 
 @pytest.mark.parametrize("seed", range(4))
 def test_of_two_steers_at_once_the_last_one_counts_in_whatever_order_they_are_sent(seed: int) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         for _ in range(5):
             await running.deactivate()
@@ -196,13 +196,13 @@ def test_of_two_steers_at_once_the_last_one_counts_in_whatever_order_they_are_se
 def test_an_order_that_was_held_up_does_not_stay_the_last_word() -> None:
     """What says "rest" may come after what says "emit": the next look, 0.25 s later, says what is wanted."""
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         body = running._body
-        assert isinstance(body, Workforce)
+        assert isinstance(body, DistributedRuntime)
         late = AskQuiet("inactive", finished=False, held=False, quiet_s=0.0)
-        for station in body.stations.values():
-            await station.ask(STEWARD, late)
+        for worker_handle in body.worker_handles.values():
+            await worker_handle.ask(CONTROL, late)
         await world.until(lambda: len(Numbers.acked) == COUNT, 20, "the last ack")
         await running.kill()
 
@@ -210,21 +210,21 @@ def test_an_order_that_was_held_up_does_not_stay_the_last_word() -> None:
 
 
 def test_who_asks_whether_all_is_quiet_says_what_is_wanted_when_it_is_sent() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         body = running._body
-        assert isinstance(body, Workforce)
+        assert isinstance(body, DistributedRuntime)
         modes = []
-        station = body.stations["worker-1"]
-        real = station.ask
+        worker_handle = body.worker_handles["worker-1"]
+        real = worker_handle.ask
 
         async def ask(actor: str, message: Any, **options: Any) -> Any:
             if isinstance(message, AskQuiet):
                 modes.append(message.mode)
             return await real(actor, message, **options)
 
-        station.ask = ask  # type: ignore[method-assign]
-        await quiet_report(station, AskQuiet("inactive", finished=False, held=False, quiet_s=0.0))
+        worker_handle.ask = ask  # type: ignore[method-assign]
+        await quiet_report(worker_handle, AskQuiet("inactive", finished=False, held=False, quiet_s=0.0))
         assert modes == ["active"]
         await running.kill()
 
@@ -233,7 +233,7 @@ def test_who_asks_whether_all_is_quiet_says_what_is_wanted_when_it_is_sent() -> 
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(victim: int) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 40, 10, "some work")
         name = running.workers()[victim].name
@@ -247,8 +247,8 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(victim: int) -> None
         assert not running.degraded
         assert running.metrics()["numbers"].acked > 0, "what was counted is kept"
 
-    site = with_workers(story)
-    assert site.lives == {"worker-1": 1 + (victim == 0), "worker-2": 1 + (victim == 1)}
+    backend = with_workers(story)
+    assert backend.lives == {"worker-1": 1 + (victim == 0), "worker-2": 1 + (victim == 1)}
 
 
 def windows() -> Topology:
@@ -262,12 +262,12 @@ def windows() -> Topology:
 def test_what_open_windows_held_is_said_when_their_worker_dies(caplog: pytest.LogCaptureFixture) -> None:
     Numbers.endless = True
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster, "windows")
         await running.wait_idle(60)
         body = running._body
-        assert isinstance(body, Workforce)
-        seen = body.stations["worker-2"].metrics
+        assert isinstance(body, DistributedRuntime)
+        seen = body.worker_handles["worker-2"].metrics
         await world.until(lambda: any(task.time and task.time.live for task in seen.values()), 10, "a look at it")
         world.processes["worker-2"].kill("is killed by the test")
         await world.until(lambda: "open windows" in caplog.text, 60, "its end is noticed")
@@ -285,12 +285,12 @@ def test_what_open_windows_held_is_said_when_their_worker_dies(caplog: pytest.Lo
 
 
 def test_a_frozen_worker_is_replaced_after_its_lease() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 40, 10, "some work")
         world.processes["worker-2"].pause(1000.0)
         began_s = world.now_s
-        await world.until(lambda: site.lives["worker-2"] == 2, 20, "another worker-2")
+        await world.until(lambda: backend.lives["worker-2"] == 2, 20, "another worker-2")
         assert 4.0 < world.now_s - began_s < 8.0
         await running.wait_finished(100)
         assert set(Sum.seen) == set(range(COUNT))
@@ -299,30 +299,30 @@ def test_a_frozen_worker_is_replaced_after_its_lease() -> None:
 
 
 def test_a_worker_that_is_asked_to_end_is_replaced_without_a_replay() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 40, 10, "some work")
         process = world.processes["worker-2"]
         assert process.on_terminate is not None
         process.loop.call_soon(process.on_terminate)
-        await world.until(lambda: site.lives["worker-2"] == 2, 20, "another worker-2")
+        await world.until(lambda: backend.lives["worker-2"] == 2, 20, "another worker-2")
         await running.wait_finished(100)
         assert Sum.seen == Counter(range(COUNT)), "each once"
         assert not Numbers.failures
 
-    site = with_workers(story)
-    assert ("worker-2", 143) in site.codes
+    backend = with_workers(story)
+    assert ("worker-2", 143) in backend.codes
 
 
 def test_a_worker_that_does_not_stay_alive_makes_it_degraded_until_it_does() -> None:
     Numbers.endless = True
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         for _ in range(5):
-            lives = site.lives["worker-2"]
+            lives = backend.lives["worker-2"]
             world.processes["worker-2"].kill("is killed by the test")
-            await world.until(lambda lives=lives: site.lives["worker-2"] > lives, 10, "another")  # type: ignore[misc]
+            await world.until(lambda lives=lives: backend.lives["worker-2"] > lives, 10, "another")  # type: ignore[misc]
         assert "worker-2: it ended 5 times in 30 s" in running.degraded
         assert running.workers()[1].restarts == 5
         await running.wait_idle(60)
@@ -333,7 +333,7 @@ def test_a_worker_that_does_not_stay_alive_makes_it_degraded_until_it_does() -> 
 
 
 def test_a_task_that_gives_up_fails_the_topology() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         with pytest.raises(TopologyFailedError, match=r"ValueError: it cannot be prepared \(in worker-"):
             await submit(cluster, "not_prepared")
 
@@ -344,7 +344,7 @@ def test_a_task_that_gives_up_fails_the_topology() -> None:
 def test_errors_of_tasks_are_seen_here() -> None:
     Numbers.endless = True
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster, "raising")
         await world.until(lambda: len(running.errors()) > 3, 10, "errors")
         report = running.errors()[0]
@@ -358,8 +358,8 @@ def test_errors_of_tasks_are_seen_here() -> None:
 
 
 def test_what_a_worker_cannot_load_is_said_at_the_start() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        site.loader = lambda target, words: raising()
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        backend.loader = lambda target, words: raising()
         with pytest.raises(TopologyError, match="is another topology in worker worker-"):
             await submit(cluster)
         assert not cluster.topologies
@@ -370,8 +370,8 @@ def test_what_a_worker_cannot_load_is_said_at_the_start() -> None:
 
 
 def test_one_that_never_stays_alive_fails_the_start() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        site.listen = lambda worker, before: "parent:1"  # type: ignore[method-assign]
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        backend.listen = lambda worker, before: "parent:1"  # type: ignore[method-assign]
         with pytest.raises(WorkerError, match=r"cannot do it|cannot be started"):
             await submit(cluster)
 
@@ -379,7 +379,7 @@ def test_one_that_never_stays_alive_fails_the_start() -> None:
 
 
 def test_two_topologies_have_workers_of_their_own() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         one = await submit(cluster)
         await one.wait_finished(60)
         two = await cluster.submit("other", "tests.cluster.test_workers:topology")
@@ -393,7 +393,7 @@ def test_two_topologies_have_workers_of_their_own() -> None:
 
 
 def test_workers_end_with_their_parent() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         await submit(cluster)
         raise LookupError("in the block")
 
@@ -403,7 +403,7 @@ def test_workers_end_with_their_parent() -> None:
 
 @pytest.mark.parametrize("seed", [3, 9, 17])
 def test_whatever_ends_or_freezes_while_it_starts_and_runs(seed: int) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         chance = world.chance.stream("what the test does")
         starting = asyncio.ensure_future(submit(cluster))
         for _ in range(4):

@@ -10,12 +10,12 @@ import aiohttp  # noqa: F401  (it takes a while, and would block the loop)
 import pytest
 
 from aiostorm import BasicCollector, Bolt, Config, LocalCluster, State, Topology, TopologyBuilder, Tuple
-from aiostorm.cluster import ProcessSite, WorkerError
+from aiostorm.cluster import ProcessBackend, WorkerError
 from aiostorm.testing.simulation import World
 from aiostorm.transport import Credentials, NetworkError, Node
 
 from . import test_workers
-from .sim_workers import SimSite, with_workers
+from .sim_workers import SimBackend, with_workers
 from .test_workers import Numbers, Twice, _fresh, breaks, submit  # noqa: F401  (a fixture)
 
 HERE = "tests.cluster.test_workers_hard"
@@ -70,7 +70,7 @@ def long_names() -> Topology:
 def test_long_errors_of_many_tuples_do_no_harm() -> None:
     Numbers.endless = True
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await cluster.submit("job", f"{HERE}:talkative")
         await world.until(lambda: running.metrics()["broken"].errors > 60, 30, "errors")
         assert running.state is State.ACTIVE
@@ -81,14 +81,14 @@ def test_long_errors_of_many_tuples_do_no_harm() -> None:
                 await running.results()
         await running.kill(0)
 
-    site = with_workers(story)
-    assert set(site.lives.values()) == {1}
+    backend = with_workers(story)
+    assert set(backend.lives.values()) == {1}
 
 
 def test_many_long_message_ids_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_workers, "COUNT", 600)
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await cluster.submit("job", f"{HERE}:long_names")
         await world.until(lambda: running.metrics().pending > 500, 30, "messages")
         await world.until(lambda: bool(running.pending()["numbers"]), 30, "ids")
@@ -114,7 +114,7 @@ def node_of(name: str) -> Node:
 
 @pytest.mark.parametrize("peer", ["worker-1", "parent"])
 def test_a_worker_whose_link_to_another_is_closed_is_started_again(peer: str) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 40, 10, "some work")
         node_of("worker-2").lose(peer, "what came over it could not be taken")
@@ -129,7 +129,7 @@ def test_a_worker_whose_link_to_another_is_closed_is_started_again(peer: str) ->
 def test_it_is_not_idle_because_its_spouts_rest_for_a_worker_that_is_replaced() -> None:
     Numbers.endless = True
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 20, 10, "some work")
         process = world.processes["worker-2"]
@@ -137,7 +137,7 @@ def test_it_is_not_idle_because_its_spouts_rest_for_a_worker_that_is_replaced() 
         process.loop.call_soon(process.on_terminate)
         await running.wait_idle(60)
         assert len(Numbers.acked) == test_workers.COUNT
-        assert site.lives["worker-2"] == 2
+        assert backend.lives["worker-2"] == 2
 
     with_workers(story)
 
@@ -145,7 +145,7 @@ def test_it_is_not_idle_because_its_spouts_rest_for_a_worker_that_is_replaced() 
 def test_what_is_wanted_of_the_spouts_while_a_worker_is_replaced_holds_afterwards() -> None:
     Numbers.endless = True
 
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 20, 10, "some work")
         process = world.processes["worker-2"]
@@ -153,7 +153,7 @@ def test_what_is_wanted_of_the_spouts_while_a_worker_is_replaced_holds_afterward
         process.loop.call_soon(process.on_terminate)
         await asyncio.sleep(0.3)
         await running.deactivate()
-        await world.until(lambda: site.lives["worker-2"] == 2, 20, "another")
+        await world.until(lambda: backend.lives["worker-2"] == 2, 20, "another")
         await asyncio.sleep(2)
         assert len(Numbers.acked) < test_workers.COUNT
         await running.activate()
@@ -164,7 +164,7 @@ def test_what_is_wanted_of_the_spouts_while_a_worker_is_replaced_holds_afterward
 
 
 def test_results_are_waited_for_while_a_worker_is_started_again() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await running.wait_finished(60)
         world.processes["worker-2"].kill("is killed by the test")
@@ -173,12 +173,12 @@ def test_results_are_waited_for_while_a_worker_is_started_again() -> None:
         assert found[0] == found[1]
         assert len(found[0]["sum"]) == 2
 
-    site = with_workers(story)
-    assert set(site.lives.values()) == {1, 2}
+    backend = with_workers(story)
+    assert set(backend.lives.values()) == {1, 2}
 
 
 def test_it_has_the_time_to_end_that_its_configuration_says() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await cluster.submit("job", f"{HERE}:slow_to_end")
         began_s = world.now_s
         await running.deactivate()
@@ -188,7 +188,7 @@ def test_it_has_the_time_to_end_that_its_configuration_says() -> None:
     assert with_workers(story).codes == [("worker-1", 0), ("worker-2", 0)]
 
 
-class CountedSite(SimSite):
+class CountedSite(SimBackend):
     left = 0
     address = "parent:2"
 
@@ -198,9 +198,9 @@ class CountedSite(SimSite):
 
 @pytest.mark.parametrize("after_s", [0.0, 0.001, 0.01, 0.1])
 def test_a_cluster_that_is_cancelled_twice_while_it_ends_leaves_nothing(after_s: float) -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
-        other = CountedSite(site.parent)
-        inner = LocalCluster(workers=2, site=other, rng=site.parent.rng)
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        other = CountedSite(backend.parent)
+        inner = LocalCluster(workers=2, backend=other, rng=backend.parent.rng)
         await inner.start()
         await inner.submit("job", f"{HERE}:slow_to_end")
         begun = asyncio.Event()
@@ -228,7 +228,7 @@ async def test_a_parent_whose_address_is_taken_leaves_nothing() -> None:
     async with server:
         host, port = server.sockets[0].getsockname()
         before = asyncio.all_tasks()
-        cluster = LocalCluster(workers=1, site=ProcessSite(f"{host}:{port}", Credentials.new("taken")))
+        cluster = LocalCluster(workers=1, backend=ProcessBackend(f"{host}:{port}", Credentials.new("taken")))
         with pytest.raises(NetworkError):
             await cluster.start()
         assert asyncio.all_tasks() == before
@@ -247,7 +247,7 @@ def large() -> Topology:
 
 
 def test_a_result_may_be_larger_than_a_message() -> None:
-    async def story(world: World, cluster: LocalCluster, site: SimSite) -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await cluster.submit("job", f"{HERE}:large")
         await running.wait_finished(60)
         found = await running.results()

@@ -68,7 +68,7 @@ async def test_a_window_that_waits_for_the_next_row_has_no_alarm() -> None:
         await rig.feed(("ann", 0, 1))
         await asyncio.sleep(3)
         assert len(rig.sink.values) == 1
-        [task] = [task for task in running._crew.bolts if task.task.component == "windows"]
+        [task] = [task for task in running._task_set.bolts if task.task.component == "windows"]
         assert task._alarm is None or not task._alarm.active
 
 

@@ -154,4 +154,4 @@ async def test_nothing_is_followed_where_nobody_asks(cluster: LocalCluster) -> N
     builder.set_spout("spout", feeder)
     builder.set_bolt("sink", Recorder()).shuffle_grouping("spout")
     running = await cluster.submit("t", builder.create_topology(), Config())
-    assert all(task.emitter.following is None for task in running._crew.tasks)
+    assert all(task.emitter.following is None for task in running._task_set.tasks)

@@ -129,7 +129,7 @@ async def test_nothing_happens_while_nothing_comes(cluster: LocalCluster) -> Non
     await rig.feed(("ann", 10, 1))
     await asyncio.sleep(200)  # they are idle by now, all of them
     assert running.metrics()["windows"].live_windows == 1
-    bolts = [task for task in running._crew.bolts if task.task.component in ("windows", "between")]
+    bolts = [task for task in running._task_set.bolts if task.task.component in ("windows", "between")]
     assert all(task._alarm is None for task in bolts)
 
 

@@ -79,7 +79,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "time": (
         "runtime/clock.py",  # the clock itself
         "runtime/stall.py",  # a thread that watches real time while the loop is stuck
-        "cluster/worker/pulse.py",  # the same
+        "cluster/worker/heartbeat.py",  # the same
         "aiostorm/cli/certs.py",  # certificates have dates; no loop runs there
         "spark/datasource/client.py",  # waits in an executor, where no loop runs
     ),
@@ -139,7 +139,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "aiostorm/cli/doctor.py",  # can there be temporary files?
         "spark/java.py",  # a shim for one who has no home to write to
         "cluster/control/folder.py",  # where running topologies are found
-        "cluster/parent/site.py",  # a folder for the sockets of workers
+        "cluster/parent/process_backend.py",  # a folder for the sockets of workers
     ),
     "shutil": ("spark/java.py",),  # which Java is on PATH
     "sqlite3": (),
@@ -156,9 +156,9 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/forking.py",  # a forked child ends
         "runtime/parent_watch.py",
         "runtime/spawner.py",
-        "cluster/worker/pulse.py",  # writes past a loop that is stuck
+        "cluster/worker/heartbeat.py",  # writes past a loop that is stuck
         "cluster/control/folder.py",  # whose is this folder, and who may reach into it?
-        "cluster/leftovers.py",  # which processes are no more
+        "cluster/stale_files.py",  # which processes are no more
         "cluster/fingerprint.py",  # where is the file of a module?
         "cluster/targets.py",  # a module of the user's stands in the current directory
         "transport/net/credentials.py",  # whose are these files, and who may read them?
@@ -193,7 +193,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "spark/batch/push_server.py",  # closed while a thread waits for a connection
         "runtime/parent_watch.py",  # waits for the parent's end, whatever the loop does
         "runtime/stall.py",
-        "cluster/worker/pulse.py",  # says that the process lives, while the loop is stuck
+        "cluster/worker/heartbeat.py",  # says that the process lives, while the loop is stuck
         "cluster/worker/log.py",  # the name of the thread that prints: a blocking component's
         "spark/calls.py",  # what blocks in the JVM
         "spark/workers/jobs.py",  # a job of Spark's blocks as long as a worker lives
@@ -273,8 +273,8 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         (
             "runtime/directory_store.py",
             "cluster/control/folder.py",  # a folder of sockets
-            "cluster/leftovers.py",  # sockets, and folders of them
-            "cluster/parent/site.py",  # a folder of sockets
+            "cluster/stale_files.py",  # sockets, and folders of them
+            "cluster/parent/process_backend.py",  # a folder of sockets
             "cluster/fingerprint.py",  # the source of a module
             "cluster/targets.py",  # what is near a name that is not found
             "testing/simulation/files.py",  # a trace and a diagram, which the user named on pytest's command line

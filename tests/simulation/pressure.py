@@ -199,10 +199,10 @@ class PressureWorkload:
                 world.problem(f"{watch.starve_s:.1f} s after the last tuple was offered {self.open} are not acked")
         if not world.problems:
             await asyncio.sleep(watch.lease_s + watch.period_s + 3 * watch.interval_s)
-            crew = self.running._crew
+            task_set = self.running._task_set
             if watch.unsettled:
                 world.problem(f"all was over, and then it was not any more: {watch.unsettled}")
-            if crew._env.sampling:
+            if task_set._env.sampling:
                 world.problem("nothing moves, and the backpressure monitor does not sleep")
             for problem in leftovers(self.running):
                 world.problem(problem)
@@ -242,7 +242,7 @@ class PressureWorkload:
             self.kill(fault.kind, watch)
 
     def kill(self, who: str, watch: Watch) -> None:
-        crew = self.running._crew
+        task_set = self.running._task_set
         self.world.trace.add(self.world.now_s, "fault", who, "dies")
         if who == "bolt":
             flagged = [bolt for bolt in watch.bolts if bolt.sampler.flagged] or watch.bolts
@@ -251,9 +251,9 @@ class PressureWorkload:
         if who == "monitor":
             watch.monitors_s.append(self.world.now_s)
         if who == "spout":
-            box = crew.mailboxes[self.chance.choice(watch.spouts).task.task_id]
+            box = task_set.mailboxes[self.chance.choice(watch.spouts).task.task_id]
         else:
-            box = crew.mailboxes[crew.plan.master] if who == "master" else crew.monitor.mailbox
+            box = task_set.mailboxes[task_set.plan.master] if who == "master" else task_set.monitor.mailbox
         self.process.loop.call_soon(box.post, Nonsense())
 
     def switch_off(self, fault: Fault) -> float:

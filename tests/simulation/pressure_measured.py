@@ -87,8 +87,8 @@ class Releasing(PressureWorkload):
         return Release(self.held_s - self.until_s, self.other_s - self.until_s) if throttled else None
 
     def kill_master(self) -> None:
-        crew = self.running._crew
-        self.process.loop.call_soon(crew.mailboxes[crew.plan.master].post, Nonsense())
+        task_set = self.running._task_set
+        self.process.loop.call_soon(task_set.mailboxes[task_set.plan.master].post, Nonsense())
 
 
 def release(seed: int, interval_s: float, *, harmed: bool = True) -> Release | None:
@@ -131,8 +131,8 @@ class Idling(PressureWorkload):
         world = self.world
         self.process.start()
         await asyncio.sleep(DAY_S)
-        crew = self.running._crew
-        master = crew.master
+        task_set = self.running._task_set
+        master = task_set.master
         assert master is not None
         assert self.wires is not None
         demands = self.scene.demands.values()

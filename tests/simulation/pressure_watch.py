@@ -48,10 +48,10 @@ class Watch:
     def __init__(self, scene: Scene, running: RunningTopology, wires: PressureWires, innocent: str | None) -> None:
         self.scene, self.running, self.wires, self.innocent = scene, running, wires, innocent
         self.world = scene.world
-        crew: Any = running._crew
-        self.crew = crew
-        self.spouts: list[SpoutTask] = crew.spouts
-        self.bolts: list[BoltTask] = crew.bolts
+        task_set: Any = running._task_set
+        self.task_set = task_set
+        self.spouts: list[SpoutTask] = task_set.spouts
+        self.bolts: list[BoltTask] = task_set.bolts
         self.fed_by = sources_of(running.topology)
         self.balanced = Graph.of(running.topology).balanced
         self.feeds = {spout: [bolt for bolt, by in self.fed_by.items() if spout in by] for spout in scene.demands}
@@ -123,7 +123,7 @@ class Watch:
     def look(self) -> None:
         """Is all as it should be?"""
         now_s = self.world.now_s
-        for task, box in self.crew.mailboxes.items():
+        for task, box in self.task_set.mailboxes.items():
             if box.fill > box.capacity:
                 component = next(bolt.task.component for bolt in self.bolts if bolt.task.task_id == task)
                 if component not in self.scene.overfilled:

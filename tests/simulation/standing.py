@@ -1,4 +1,4 @@
-"""Standing: of tasks, as they are, which stand still though they could work. What worlds of a real Crew share.
+"""Standing: of tasks, as they are, which stand still though they could work. What worlds of a real TaskSet share.
 
 A bolt that hangs, or takes its time for a row, works; one that waits for room waits for another. So nothing has to be
 excused but what the world knows: a process that is frozen, say.

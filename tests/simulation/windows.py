@@ -1,6 +1,6 @@
 """The workload of windows: spouts with clocks of their own, bolts with windows, on 2 or 3 workers, under faults.
 
-    run(seed) ─► worker × 2, 3: ActorSystem, Node over SimNetwork, Crew with its part ─► WindowsResult
+    run(seed) ─► worker × 2, 3: ActorSystem, Node over SimNetwork, TaskSet with its part ─► WindowsResult
                     ▲ deaths are told (at once, late or never), who has died is started again; tasks are restarted
 
 The shapes are in windows_shapes.py, what is always true in windows_ledger.py.
@@ -116,7 +116,7 @@ class Worker(Program):
     @property
     def timed(self) -> Iterator[BoltTask]:
         """Its bolt tasks that hear of time."""
-        return (task for task in self.crew.bolts if task._keeper is not None)
+        return (task for task in self.task_set.bolts if task._keeper is not None)
 
 
 class WindowsWorkload:
@@ -188,7 +188,7 @@ class WindowsWorkload:
             (worker, task)
             for worker in self.living
             if worker.emits
-            for task in worker.crew.bolts
+            for task in worker.task_set.bolts
             if task.task.component != "sink"
         ]
         if tasks:
@@ -196,7 +196,7 @@ class WindowsWorkload:
             name = task.task.component
             self.ledger.restarts[name] += 1
             self.world.trace.add(self.world.now_s, "fault", f"{name}[{task.task.task_id}]", "fails")
-            worker.process.loop.call_soon(worker.crew.mailboxes[task.task.task_id].post, Nonsense())
+            worker.process.loop.call_soon(worker.task_set.mailboxes[task.task.task_id].post, Nonsense())
 
     # -- the run -----------------------------------------------------------------------------------------------------
 

@@ -48,10 +48,10 @@ class WindowsProgress:
         found: list[Stand] = []
         workers = list(workers)
         for worker in workers:
-            tasks = {bolt.task.task_id: bolt for bolt in worker.crew.bolts}
+            tasks = {bolt.task.task_id: bolt for bolt in worker.task_set.bolts}
             of = [
                 *bolts_with_rows(tasks.values()),
-                *parked_for_nothing((*worker.crew.spouts, *tasks.values()), tasks),
+                *parked_for_nothing((*worker.task_set.spouts, *tasks.values()), tasks),
                 *self._spouts(worker),
                 *self._marks(worker),
             ]
@@ -64,7 +64,7 @@ class WindowsProgress:
         self._standing.look(found)
 
     def _spouts(self, worker: Worker) -> Iterator[Stand]:
-        for spout in worker.crew.spouts:
+        for spout in worker.task_set.spouts:
             spring: Any = spout.component
             if not isinstance(spring, Spring) or spout._emit_loop is None or not spout._may_emit():
                 continue
@@ -87,7 +87,7 @@ class WindowsProgress:
         for machine in self.ledger.machines:
             if isinstance(machine, WatchedBuffer) and machine.lives:
                 held |= machine.holds
-        springs = [spout.component for worker in workers for spout in worker.crew.spouts]
+        springs = [spout.component for worker in workers for spout in worker.task_set.spouts]
         rows = {row for spring in springs if isinstance(spring, Spring) for row in spring.open_rows}
         if moving := rows - held:
             ledger = self.ledger

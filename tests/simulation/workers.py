@@ -1,6 +1,6 @@
 """The workload of workers: a random topology spread over 2 to 4 processes, with links, credit and a parent.
 
-    run(seed) ─► worker × 2 … 4: ActorSystem, Node over SimNetwork, Crew with its part ─► WorkersResult
+    run(seed) ─► worker × 2 … 4: ActorSystem, Node over SimNetwork, TaskSet with its part ─► WorkersResult
                     ▲ deaths are told (at once, late or never), who has died is started again
 
 The ghost (workers_ghost.py) keeps every tuple tree; Desk and Tap (workers_program.py) look at what passes.
@@ -39,7 +39,7 @@ from .planting import replaced
 from .progress import Progress
 from .storm import draw
 from .workers_ghost import Life, WorkersGhost
-from .workers_hired import PARENT, Hired, Parent, seen_crews
+from .workers_hired import PARENT, Hired, Parent, seen_task_sets
 from .workers_program import Program, Watched
 from .workers_source import SpreadSource
 
@@ -105,7 +105,7 @@ def run(
     if faults is None and world.chance.stream("calm").random() < CALM:
         faults = "none"
     work = WorkersWorkload(world, faults, only, hired)
-    with seen_crews(work), replaced(send_queue, "BUNDLE_BYTES", work.bundle_bytes), lines_of(world, SIZES_BYTES):
+    with seen_task_sets(work), replaced(send_queue, "BUNDLE_BYTES", work.bundle_bytes), lines_of(world, SIZES_BYTES):
         seen = live(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     return WorkersResult(
         **seen,

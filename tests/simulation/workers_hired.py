@@ -1,8 +1,8 @@
 """Workers with the real parent: a LocalCluster in a process of its own starts them, and starts them again.
 
-    parent: LocalCluster(workers=N, site=…) ── SimSpawner ──► worker-1 … worker-N: cluster.work
+    parent: LocalCluster(workers=N, backend=…) ── SimSpawner ──► worker-1 … worker-N: cluster.work
 
-Crews are seen as they are made: each is given a router that looks (workers_program.py).
+Task sets are seen as they are made: each is given a router that looks (workers_program.py).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from aiostorm import LocalCluster, RunningTopology, Topology, TopologyFailedError
 from aiostorm.cluster import WorkerError, WorkerOptions, work
-from aiostorm.cluster.crew import Crew
 from aiostorm.cluster.hosting import Hosting
+from aiostorm.cluster.task_set import TaskSet
 from aiostorm.runtime import ChildLine, Spawner
 from aiostorm.testing.simulation.process import Process
 from aiostorm.testing.simulation.spawner import SimSpawner
@@ -53,21 +53,21 @@ class Hired(Watched):
     def emits(self) -> bool:
         return self.process.alive and self._seen == self.process.incarnation and self.exchange.begun
 
-    def sees(self, crew: Crew, system: Any, node: Node) -> Any:
-        """Its crew is being made."""
-        self.crew = crew
+    def sees(self, task_set: TaskSet, system: Any, node: Node) -> Any:
+        """Its task set is being made."""
+        self.task_set = task_set
         self.life = self.work.ghost.begins(self.name, self.process)
         self._seen = self.process.incarnation
         return self.watch(system, node)
 
 
 @contextlib.contextmanager
-def seen_crews(work: WorkersWorkload) -> Iterator[None]:
-    """In the block, every crew of the world is seen by its worker."""
-    real = Crew.__init__
+def seen_task_sets(work: WorkersWorkload) -> Iterator[None]:
+    """In the block, every task set of the world is seen by its worker."""
+    real = TaskSet.__init__
     of = {program.process.name: program for program in work.programs if isinstance(program, Hired)}
 
-    def init(self: Crew, system: Any, *args: Any, hosting: Hosting | None = None, **options: Any) -> None:
+    def init(self: TaskSet, system: Any, *args: Any, hosting: Hosting | None = None, **options: Any) -> None:
         if hosting is not None and work.hired:
             router: Any = hosting.router
             hosting = replace(hosting, router=of[work.world.current.name].sees(self, system, router))
@@ -76,14 +76,14 @@ def seen_crews(work: WorkersWorkload) -> Iterator[None]:
     _topologies.append(work.topology)
     try:
         # Where this machine has its modules goes to the workers, and frames would be as long as that.
-        with replaced(Crew, "__init__", init):
+        with replaced(TaskSet, "__init__", init):
             yield
     finally:
         _topologies.pop()
 
 
 class HiredSite:
-    """Where the parent's workers run: a Site."""
+    """Where the parent's workers run: a WorkerBackend."""
 
     workers = 0
     timings = None
@@ -154,7 +154,9 @@ class Parent:
         work = self.work
         ending = self._ending = asyncio.get_running_loop().create_future()
         try:
-            async with LocalCluster(workers=len(work.names), site=HiredSite(work, process), rng=process.rng) as cluster:
+            async with LocalCluster(
+                workers=len(work.names), backend=HiredSite(work, process), rng=process.rng
+            ) as cluster:
                 running = self.running = await cluster.submit("spread", TARGET, work.config)
                 failed = asyncio.ensure_future(running.wait_ended())
                 await asyncio.wait((ending, failed), return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,7 @@
-"""What a worker of the simulated world runs: an actor system, a node over the simulated network, a crew with its part.
+"""What a worker of the simulated world runs: an actor system, a node over the simulated network, a task set with its
+part.
 
-1. Links are opened and the crew is made in one step: a peer's first CREDIT finds who takes it.
+1. Links are opened and the task set is made in one step: a peer's first CREDIT finds who takes it.
 2. What stands between exchange and node (Desk), and between send queue and link (Tap), looks at what passes and changes
    nothing.
 """
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from aiostorm.acker import AckerActor
 from aiostorm.actors import Actor, ActorSystem
-from aiostorm.cluster.crew import Crew
 from aiostorm.cluster.hosting import Hosting
+from aiostorm.cluster.task_set import TaskSet
 from aiostorm.runtime import AiostormError
 from aiostorm.tasks import Activate, SpoutTask
 from aiostorm.testing.simulation.process import Process
@@ -72,7 +73,7 @@ class Desk:
     def _check(self, target: int) -> None:
         """What is held for a task is never more than its capacity and a frame of each sender."""
         program = self._program
-        box = program.crew.mailboxes[target]
+        box = program.task_set.mailboxes[target]
         peer_channels = program.exchange._peer_channels.values()
         held = box.fill + sum(peer_channel.receive_buffers[target].quota.held for peer_channel in peer_channels)
         frames = sum(self.largest.get((peer_channel.peer, target), 0) for peer_channel in peer_channels)
@@ -121,7 +122,7 @@ class Echo(Actor):
 
 
 class Watched:
-    """One worker, over all lives of its process: its crew, and what passes there."""
+    """One worker, over all lives of its process: its task set, and what passes there."""
 
     def __init__(self, work: WorkersWorkload, name: str) -> None:
         self.work = work
@@ -129,7 +130,7 @@ class Watched:
         self.process: Process
         self.life: Life = (name, 0)
         self.incarnation = 0
-        self.crew: Crew
+        self.task_set: TaskSet
         self.desk: Desk
         self.system: ActorSystem
         self.taken: Counter[PayloadKind] = Counter()
@@ -141,12 +142,12 @@ class Watched:
 
     @property
     def exchange(self) -> Exchange:
-        exchange = self.crew.exchange
+        exchange = self.task_set.exchange
         assert exchange is not None
         return exchange
 
     def watch(self, system: ActorSystem, node: Node) -> Desk:
-        """A life begins, with links to all peers; the crew is given what is returned as its router."""
+        """A life begins, with links to all peers; the task set is given what is returned as its router."""
         self.system = system
         self.incarnation = node._links.incarnation
         self.process.at_death.append(partial(self.work.died, self.life, self.incarnation))
@@ -169,19 +170,19 @@ class Watched:
             return
         if not self.exchange.is_quiet:
             yield f"in the exchange of {self.name} something waits"
-        for task in self.crew.tasks:
+        for task in self.task_set.tasks:
             # (A spout that asks an idle source is not quiet at that moment.)
             if task.pending or not (task.is_quiet or isinstance(task, SpoutTask)):
                 yield f"{task.task.component}[{task.task.task_id}] of {self.name} is not quiet ({task.pending} pending)"
-        for spout in self.crew.spouts:
+        for spout in self.task_set.spouts:
             if spout.pace.wait_us:
                 yield f"{spout.task.component}[{spout.task.task_id}] of {self.name} is paced"
-        if self.crew.master is not None and self.crew.master.view().state != "NORMAL":
+        if self.task_set.master is not None and self.task_set.master.view().state != "NORMAL":
             yield f"the topology master on {self.name} has not found that all is over"
 
     def leftovers(self, *, rows: bool) -> Iterator[str]:
         """What a worker at rest should not have any more. `rows`: of ledgers, too."""
-        for task_id, box in self.crew.mailboxes.items():
+        for task_id, box in self.task_set.mailboxes.items():
             if box.fill or box.has_data or box.has_control or box.parked:
                 yield f"task {task_id} of {self.name} is at rest, and its mailbox holds {box.fill} tuples"
             if not box.gate_open:
@@ -260,7 +261,7 @@ class Program(Watched):
                     node.link(peer, f"{peer}:1" if self.name < peer else None)
             desk = self.watch(system, node)
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.crew = Crew(
+            self.task_set = TaskSet(
                 system,
                 "spread",
                 work.topology,
@@ -270,11 +271,11 @@ class Program(Watched):
                 hosting=Hosting(self.name, work.placement, desk),
             )
             node.offer("echo", system.spawn(Echo, "echo"))
-            await self.crew.start_bolts(ended)
+            await self.task_set.start_bolts(ended)
             work.prepare(self)
             await self.may_open.wait()
-            await self.crew.start_spouts(ended)
-            self.crew.post_to_spouts(Activate)
+            await self.task_set.start_spouts(ended)
+            self.task_set.post_to_spouts(Activate)
             self._emits = True
             async with asyncio.TaskGroup() as group:
                 pinging = [
@@ -285,7 +286,7 @@ class Program(Watched):
                 await self.stopping.wait()
                 for task in pinging:
                     task.cancel()
-            await self.crew.stop()
+            await self.task_set.stop()
 
     def hears_of_death(self, worker: str, incarnation: int) -> None:
         """Its parent says that another's process has ended."""

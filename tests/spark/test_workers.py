@@ -45,7 +45,7 @@ async def test_a_worker_in_a_slot_and_one_on_the_driver(
 ) -> None:
     caplog.set_level(logging.INFO)
     count = 3000
-    async with LocalCluster(site=SparkWorkers(spark, slots=1)) as cluster:
+    async with LocalCluster(backend=SparkWorkers(spark, slots=1)) as cluster:
         assert cluster.workers == 1
         running = await cluster.submit("numbers", f"{JOBS}:from_driver", arguments=(str(folder), str(count), "0.01"))
         worker, driver = running.workers()
@@ -74,7 +74,7 @@ async def test_a_worker_in_a_slot_and_one_on_the_driver(
 
 
 async def test_each_worker_opens_its_resources_in_a_slot_and_on_the_driver(spark: Any, folder: Path) -> None:
-    async with LocalCluster(site=SparkWorkers(spark, slots=1)) as cluster:
+    async with LocalCluster(backend=SparkWorkers(spark, slots=1)) as cluster:
         running = await cluster.submit("logs", f"{JOBS}:with_resource", arguments=(str(folder),))
         pids = {worker.name: worker.pid for worker in running.workers()}
         await running.wait_finished(60)
@@ -85,16 +85,16 @@ async def test_each_worker_opens_its_resources_in_a_slot_and_on_the_driver(spark
 
 async def test_what_cannot_be_is_said_before_anything_starts(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(SparkWorkersError, match=r"3 slots need 3 cores, and local\[2\] has 2"):
-        async with LocalCluster(site=SparkWorkers(spark, slots=3)):
+        async with LocalCluster(backend=SparkWorkers(spark, slots=3)):
             pass
     with pytest.raises(SparkWorkersError, match=r"there is no file .*none\.py"):
-        async with LocalCluster(site=SparkWorkers(spark, py_files=[str(tmp_path / "none.py")])):
+        async with LocalCluster(backend=SparkWorkers(spark, py_files=[str(tmp_path / "none.py")])):
             pass
     with pytest.raises(ValueError, match="the site has 2 workers, not 3"):
-        LocalCluster(workers=3, site=SparkWorkers(spark, slots=2))
+        LocalCluster(workers=3, backend=SparkWorkers(spark, slots=2))
     for missing, more in (("listen=HOST:PORT", {}), ("TLS and a token", {"listen": "127.0.0.1:0"})):
         with pytest.raises(ExposedError, match=missing):
-            async with LocalCluster(site=SparkWorkers({"spark.master": "spark://far.example:7077"}, **more)):
+            async with LocalCluster(backend=SparkWorkers({"spark.master": "spark://far.example:7077"}, **more)):
                 pass
     assert sessions.lease().get() is not None  # nobody has stopped it
 
@@ -104,10 +104,10 @@ async def test_no_free_core_is_an_error_that_says_what_to_change(
 ) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setattr("aiostorm.spark.workers.spawner.WAIT_S", 0.5)
-    async with LocalCluster(site=SparkWorkers(spark, slots=2)) as first:
+    async with LocalCluster(backend=SparkWorkers(spark, slots=2)) as first:
         words = await first.submit("one", "examples.word_count:topology", arguments=("README.md",))
         there = await counted(words)
-        async with LocalCluster(site=SparkWorkers(spark, slots=1, start_limit_s=3.0)) as second:
+        async with LocalCluster(backend=SparkWorkers(spark, slots=1, start_limit_s=3.0)) as second:
             with pytest.raises(WorkerError, match=r"not ready 3 s after its start.*it may wait for a free core"):
                 await second.submit("two", f"{JOBS}:from_driver", arguments=(str(folder), "10"))
     assert "give it more (spark.executor.instances" in caplog.text

@@ -73,7 +73,7 @@ async def drive(master: str, folder: Path, kills: list[str], count: int, pause_s
     began_s = time.monotonic()
     # One slot on each executor: what carries the other one lives.
     settings = {**SETTINGS, "spark.master": master, "spark.executor.cores": "1", "spark.cores.max": "2"}
-    async with LocalCluster(site=SparkWorkers(settings, slots=2)) as cluster:
+    async with LocalCluster(backend=SparkWorkers(settings, slots=2)) as cluster:
         report["session_s"] = time.monotonic() - began_s
         began_s = time.monotonic()
         job = "tests.spark.worker_jobs:from_driver"

@@ -42,7 +42,7 @@ async def test_what_waits_for_a_target_that_ends_fails_at_once(
     running = await local_cluster.submit("t", line(source, bolt=bolts[kind], stuck=Does(stuck)), config)
     await sim_clock.advance(1)
     assert not source.failed
-    [target] = [ref for ref in running._crew.refs.values() if "stuck" in ref.path]
+    [target] = [ref for ref in running._task_set.refs.values() if "stuck" in ref.path]
     target.kill()
     await sim_clock.advance(1)
     # Pending is what the target had accepted: that fails by timeout.

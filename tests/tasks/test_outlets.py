@@ -30,7 +30,7 @@ def chain(feeder: FeederSpout, tasks: int, *, straight: bool = False) -> Topolog
 
 def outlets(running: RunningTopology) -> int:
     """How many there are."""
-    boxes = [task.outbox for task in running._crew.tasks]
+    boxes = [task.outbox for task in running._task_set.tasks]
     return sum(len(box.outlets) + len(box.feedback) for box in boxes)
 
 

@@ -181,7 +181,7 @@ async def test_what_was_emitted_outside_and_is_lost_fails(local_cluster: LocalCl
     source = Idle()
     running = await local_cluster.submit("t", line(source, sink=Recorder()))
     await sim_clock.advance(1)
-    [target] = [ref for ref in running._crew.refs.values() if "sink" in ref.path]
+    [target] = [ref for ref in running._task_set.refs.values() if "sink" in ref.path]
     target.kill()
     await sim_clock.settle()
     source.collectors[0].emit((1,), message_id=1)

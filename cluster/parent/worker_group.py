@@ -1,4 +1,4 @@
-"""Chief: who has the stations of a topology, as they see it."""
+"""WorkerGroup: who has the worker handles of a topology, as they see it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..messages import Connect, GaveUp, Load, Seen
 
-if TYPE_CHECKING:  # a station knows its chief, too
-    from .station import Station
+if TYPE_CHECKING:  # a worker handle knows its worker group, too
+    from .worker_handle import WorkerHandle
 
 
-class Chief(Protocol):
-    """Who has the stations of a topology."""
+class WorkerGroup(Protocol):
+    """Who has the worker handles of a topology."""
 
     @property
     def mode(self) -> str:
@@ -29,43 +29,43 @@ class Chief(Protocol):
         """What the topology is made of here (see fingerprint)."""
         ...
 
-    def order(self, station: Station) -> Load:
+    def order(self, worker_handle: WorkerHandle) -> Load:
         """What this worker is to load."""
         ...
 
-    def connection(self, station: Station) -> Connect:
+    def connection(self, worker_handle: WorkerHandle) -> Connect:
         """Whom it is to have links to."""
         ...
 
-    async def reached(self, station: Station, step: str) -> None:
+    async def reached(self, worker_handle: WorkerHandle, step: str) -> None:
         """It has got so far; returns when all have, once."""
         ...
 
-    async def turn(self, station: Station) -> None:
+    async def turn(self, worker_handle: WorkerHandle) -> None:
         """Returns when those that it is to dial listen."""
         ...
 
-    def connected(self, station: Station) -> None:
+    def connected(self, worker_handle: WorkerHandle) -> None:
         """It listens."""
         ...
 
-    def ready(self, station: Station) -> None:
+    def ready(self, worker_handle: WorkerHandle) -> None:
         """It works."""
         ...
 
-    def died(self, station: Station, life: int) -> None:
+    def died(self, worker_handle: WorkerHandle, life: int) -> None:
         """That life of its process has ended."""
         ...
 
-    def seen(self, station: Station, seen: Seen) -> None:
+    def seen(self, worker_handle: WorkerHandle, seen: Seen) -> None:
         """What a look has shown."""
         ...
 
-    def gave_up(self, station: Station, told: GaveUp) -> None:
+    def gave_up(self, worker_handle: WorkerHandle, told: GaveUp) -> None:
         """One of its tasks was given up."""
         ...
 
-    def leaving(self, station: Station, within_s: float) -> None:
+    def leaving(self, worker_handle: WorkerHandle, within_s: float) -> None:
         """It was asked to end by somebody else."""
         ...
 

@@ -1,4 +1,4 @@
-"""Pulse: says for a worker that it lives, while user code holds its event loop.
+"""Heartbeat: says for a worker that it lives, while user code holds its event loop.
 
     loop:     tick … tick … [user code blocks] ………………………………………………… tick
     thread:                      late: a beat, each second … 30 s: no more ─► its lease is over
@@ -103,7 +103,7 @@ class DialledBeats:
             self._connection = None
 
 
-class Pulse:
+class Heartbeat:
     """Of the running loop, from `start` to `stop`."""
 
     def __init__(self, beats: Beats, limit_s: float = LIMIT_S, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -112,7 +112,7 @@ class Pulse:
         self._monotonic = monotonic
         self._ticked_s = monotonic()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="aiostorm-pulse", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="aiostorm-heartbeat", daemon=True)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 

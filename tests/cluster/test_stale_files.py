@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.cluster.leftovers import lives, names_in, own_name, remove, sweep
+from aiostorm.cluster.stale_files import lives, names_in, own_name, remove, sweep
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process ids of another kind")
 

@@ -1,4 +1,4 @@
-"""Leftovers: what processes of this machine leave behind that were killed, by their process ids in its names.
+"""Stale files: what processes of this machine leave behind that were killed, by their process ids in its names.
 
 1. A name is PREFIX SPACE-PID-REST. SPACE is whose process ids these are: containers that share a folder of temporary
    files cannot see who lives in the other, and leave each other's alone.

@@ -1,4 +1,4 @@
-"""Crew: the tasks of one running topology (or those of them that this worker hosts): made, started, ended in order.
+"""TaskSet: the tasks of one running topology (or those of them that this worker hosts): made, started, ended in order.
 
     made ─► guardian, resources, ackers ─► bolts prepared ─► spouts opened …
     … spouts stop ─► bolts, source to sink ─► ackers ─► resources
@@ -53,7 +53,7 @@ TASK_MESSAGES: Final = joined(ACKER_MESSAGES, PRESSURE_MESSAGES, TIME_MESSAGES)
 """What travels to the control lanes of tasks in other workers."""
 
 
-class Crew:
+class TaskSet:
     """Makes the tasks; raises ConfigError or TopologyError for what can be seen to be wrong before anything runs."""
 
     def __init__(

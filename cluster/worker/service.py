@@ -1,7 +1,7 @@
-"""Duty: what a worker does for its parent: one part of one topology. Two actors, one for what is slow.
+"""WorkerService: what a worker does for its parent: one part of one topology. Two actors, one for what is slow.
 
-    builder   one after the other: load, connect, prepare, open, results, the end
-    steward   at once: metrics, steering, is it quiet?, a peer's death
+    setup actor  one after the other: load, connect, prepare, open, results, the end
+    control actor  at once: metrics, steering, is it quiet?, a peer's death
 
 1. A topology is imported by its import string, once, and only one that the worker was started for: on its own command
    line stand what it may load and where it looks for modules. What is in a message is data, never code.
@@ -26,7 +26,6 @@ from ...backpressure import Backpressure
 from ...tasks import describe
 from ...topology import Config, ConfigError, Topology, TopologyError
 from ...transport import UnsendableError, pack_value
-from ..body import Part
 from ..fingerprint import code_of, fingerprint
 from ..hosting import Hosting
 from ..idle import QuietReport
@@ -40,8 +39,8 @@ from ..messages import (
     Finish,
     Gather,
     GaveUp,
+    GetStatus,
     Load,
-    Look,
     Open,
     PeerBack,
     PeerDied,
@@ -52,6 +51,7 @@ from ..messages import (
     Update,
 )
 from ..node_router import NodeRouter
+from ..runtimes import LocalRuntime
 from ..targets import TargetError, is_named, load_topology
 
 PENDING_SHOWN: Final = 1000
@@ -86,7 +86,7 @@ def load(target: str, arguments: tuple[str, ...]) -> Topology:
     return load_topology(target, arguments, own=True)[1]
 
 
-class Duty:
+class WorkerService:
     """The part that a worker has, once it was told which. `over` is done when it was told to end."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Duty:
     ) -> None:
         self.worker = node.name
         self.life = int.from_bytes(system.rng.token_bytes(8), "big") >> 1
-        self.part: Part | None = None
+        self.part: LocalRuntime | None = None
         self.over: asyncio.Future[None] = system.loop.create_future()
         self.loading = False
         self._failed: asyncio.Future[None] = system.loop.create_future()
@@ -127,7 +127,7 @@ class Duty:
         """Was it told nothing yet?"""
         return self._loaded is None
 
-    # -- builder -----------------------------------------------------------------------------------------------------
+    # -- setup actor ---------------------------------------------------------------------------------------------------
 
     def load(self, order: Load) -> Trouble | None:
         """Import. It may take long, and nothing else runs meanwhile."""
@@ -162,7 +162,7 @@ class Duty:
             self._node.link(peer, None if there is None else self._listening.get(peer, there))
         hosting = Hosting(self.worker, load.placement, self._node, order.nodes)
         try:
-            self.part = Part(
+            self.part = LocalRuntime(
                 self._system, load.name, topology, Config(**load.config), gave_up=self._gave_up, hosting=hosting
             )
         except (TopologyError, ConfigError) as error:
@@ -183,7 +183,7 @@ class Duty:
         """Results of the tasks, packed."""
         part = self._have()
         self.results.clear()
-        for task in part.crew.tasks:
+        for task in part.task_set.tasks:
             try:
                 value = await part.result_of(task)
             except Exception as error:  # the user's, and reported as that
@@ -207,16 +207,16 @@ class Duty:
         if self.part is not None:
             await (self.part.kill() if order.at_once else self.part.stop())
         asyncio.get_running_loop().call_later(ANSWERED_S, self.end)
-        return self.look(Look(order.errors, order.stalls, order.events, pending=True))
+        return self.look(GetStatus(order.errors, order.stalls, order.events, pending=True))
 
     def end(self) -> None:
         """The process may end."""
         if not self.over.done():
             self.over.set_result(None)
 
-    # -- steward -----------------------------------------------------------------------------------------------------
+    # -- control actor -------------------------------------------------------------------------------------------------
 
-    def look(self, order: Look) -> Seen:
+    def look(self, order: GetStatus) -> Seen:
         """How it is, in that mode."""
         if order.mode:
             self.steer(order.mode)
@@ -224,7 +224,7 @@ class Duty:
         if part is None:
             return Seen()
         tasks = tuple(task for component in part.metrics().values() for task in component.tasks)
-        count, stall_count = part.crew.errors.count, part.stall_count
+        count, stall_count = part.task_set.errors.count, part.stall_count
         return Seen(
             tasks,
             _last(part.errors(), count - order.errors),
@@ -255,7 +255,7 @@ class Duty:
 
     def peer_ended(self, order: PeerGone | PeerDied) -> None:
         """What is on its way to it is lost. Another of that name will come."""
-        exchange = self.part.crew.exchange if self.part is not None else None
+        exchange = self.part.task_set.exchange if self.part is not None else None
         if exchange is not None and isinstance(order, PeerGone):
             exchange.peer_gone(order.peer, order.life)
         elif exchange is not None:
@@ -273,20 +273,20 @@ class Duty:
         if part is None:
             return QuietReport(self.worker, self.life, quiet=False)
         quiet = part.is_quiet_now(finished=order.finished, held=order.held, quiet_s=order.quiet_s)
-        exchange = part.crew.exchange
+        exchange = part.task_set.exchange
         sent, received = ({}, {}) if exchange is None else (exchange.sent, exchange.received)
         return QuietReport(self.worker, self.life, quiet, part.activity, sent, received)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _pressure(self, part: Part, told: int) -> tuple[Backpressure | None, int]:
-        master = part.crew.master
+    def _pressure(self, part: LocalRuntime, told: int) -> tuple[Backpressure | None, int]:
+        master = part.task_set.master
         if master is None:
             return None, 0
         view = master.view()
         return replace(view, events=_last(view.events, master.event_count - told)), master.event_count
 
-    def _have(self) -> Part:
+    def _have(self) -> LocalRuntime:
         if self.part is None:
             raise RuntimeError("a worker is told to load before anything else")
         return self.part
@@ -377,51 +377,51 @@ def _last(told: Sequence[Any], new: int) -> tuple[Any, ...]:
     return tuple(reversed(found))
 
 
-class Builder(Actor):
+class SetupActor(Actor):
     """See the module."""
 
-    def __init__(self, duty: Duty) -> None:
-        self._duty = duty
+    def __init__(self, service: WorkerService) -> None:
+        self._service = service
 
     async def receive(self, message: Any) -> Any:
         """An order of the parent's."""
-        duty = self._duty
+        service = self._service
         match message:
             case Load():
-                return duty.load(message)
+                return service.load(message)
             case Connect():
-                return await duty.connect(message)
+                return await service.connect(message)
             case Prepare():
-                return await duty.prepare()
+                return await service.prepare()
             case Open():
-                return await duty.open()
+                return await service.open()
             case Gather():
-                return await duty.gather()
+                return await service.gather()
             case Fetch():
-                return duty.fetch(message)
+                return service.fetch(message)
             case Finish():
-                return await duty.finish(message)
-        raise TypeError(f"a builder does not understand {message!r}")
+                return await service.finish(message)
+        raise TypeError(f"a setup actor does not understand {message!r}")
 
 
-class Steward(Actor):
+class ControlActor(Actor):
     """See the module."""
 
-    def __init__(self, duty: Duty) -> None:
-        self._duty = duty
+    def __init__(self, service: WorkerService) -> None:
+        self._service = service
 
     def receive(self, message: Any) -> Any:
         """An order of the parent's."""
-        self._duty.heard += 1
+        self._service.heard += 1
         match message:
-            case Look():
-                return self._duty.look(message)
+            case GetStatus():
+                return self._service.look(message)
             case Update():
-                return self._duty.update(message)
+                return self._service.update(message)
             case AskQuiet():
-                return self._duty.is_quiet(message)
+                return self._service.is_quiet(message)
             case PeerGone() | PeerDied():
-                return self._duty.peer_ended(message)
+                return self._service.peer_ended(message)
             case PeerBack():
-                return self._duty.peer_back(message)
-        raise TypeError(f"a steward does not understand {message!r}")
+                return self._service.peer_back(message)
+        raise TypeError(f"a control actor does not understand {message!r}")

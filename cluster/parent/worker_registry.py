@@ -1,18 +1,18 @@
-"""Headquarters: where a parent's workers come from, and where they report.
+"""WorkerRegistry: where a parent's workers come from, and where they report.
 
-    Site (network, spawner, addresses, secret: the seams) ─► Headquarters ─► stations, one for each worker
-                    workers ── Joined, GaveUp, Leaving ─► an actor for each worker ─► its station
+    WorkerBackend (network, spawner, addresses, secret: the seams) ─► WorkerRegistry ─► worker handles, one for each
+                    worker workers ── Joined, GaveUp, Leaving ─► an actor for each worker ─► its worker handle
 
-1. A worker's address does not change with its lives; that of one that a user starts may, and a site may choose another.
-   Its peers are told of it.
+1. A worker's address does not change with its lives; that of one that a user starts may, and a worker backend may
+   choose another. Its peers are told of it.
 2. A worker of ours is a child process. One that a user starts on another machine is not: it is there when it has
    joined, and gone when its lease is over or another of its name comes. If it has joined before it is wanted, it is
    taken if its link stands then.
 3. The secret goes to a child by its standard input: neither its arguments nor its environment show it.
 4. Each worker reports to an actor of its own, which no other worker finds: a message does not say whose it is, the
    authenticated link does.
-5. Where a site's workers are elsewhere (`is_apart`), one more of a topology is beside the parent, if it has components
-   that belong there (`Component.on_driver`): its name says so.
+5. Where a worker backend's workers are elsewhere (`is_apart`), one more of a topology is beside the parent, if it has
+   components that belong there (`Component.on_driver`): its name says so.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from .worker_life import LifeTimings
 log = logging.getLogger("aiostorm.cluster")
 
 
-class Site(Protocol):
+class WorkerBackend(Protocol):
     """Where workers run, and how they are reached: the seams. An async context manager."""
 
     @property
     def network(self) -> Network:
-        """Made when the site was entered."""
+        """Made when the worker backend was entered."""
         ...
 
     @property
@@ -93,7 +93,7 @@ class Site(Protocol):
     ) -> None: ...
 
 
-class Reporter(Protocol):
+class WorkerListener(Protocol):
     """Who hears of one worker."""
 
     def joined(self, joined: Joined) -> None:
@@ -113,18 +113,18 @@ class Reporter(Protocol):
         ...
 
 
-class Headquarters:
+class WorkerRegistry:
     """Of one parent. `async with`: its node listens."""
 
-    def __init__(self, system: ActorSystem, site: Site) -> None:
+    def __init__(self, system: ActorSystem, backend: WorkerBackend) -> None:
         self.system = system
         self.address = ""
         self.node: Node
-        self._site = site
+        self._backend = backend
         self._stack = contextlib.AsyncExitStack()
         self._log = WorkerLog()
         self._spawner: Spawner
-        self._reporters: dict[str, Reporter] = {}
+        self._listeners: dict[str, WorkerListener] = {}
         self._children: dict[Child, None] = {}
         self._remote: dict[str, RemoteChild] = {}
         self._remote_names: list[str] = []
@@ -137,10 +137,10 @@ class Headquarters:
         """Listen."""
         register()
         async with contextlib.AsyncExitStack() as stack:
-            await stack.enter_async_context(self._site)
-            self.node = await stack.enter_async_context(Node(PARENT, self._site.network, self.system))
-            self.address = await self.node.listen(self._site.address)
-            self._spawner = self._site.spawner(self._line, self.node)
+            await stack.enter_async_context(self._backend)
+            self.node = await stack.enter_async_context(Node(PARENT, self._backend.network, self.system))
+            self.address = await self.node.listen(self._backend.address)
+            self._spawner = self._backend.spawner(self._line, self.node)
             self.node.on_peer(self._peer_started)
             self.node.on_pulse(self._pulsed)
             self.node.on_lost(self._link_failed)
@@ -167,11 +167,11 @@ class Headquarters:
         """
         names = [f"worker-{self._count + i + 1}" for i in range(here)]
         self._count += here
-        free = [name for name in self._remote_names if name not in self._reporters]
+        free = [name for name in self._remote_names if name not in self._listeners]
         if len(free) < remote:
             raise ValueError(f"{remote} workers of other machines are wanted, and {len(free)} are free")
         infos = [WorkerInfo(name) for name in names] + [WorkerInfo(name, name) for name in free[:remote]]
-        if on_driver and self._site.is_apart:
+        if on_driver and self._backend.is_apart:
             infos.append(WorkerInfo(f"{DRIVER}-{self._count}", on_driver=True))
         return infos
 
@@ -185,16 +185,16 @@ class Headquarters:
         """Is it one that a user starts?"""
         return name in self._remote_names
 
-    def enlist(self, name: str, reporter: Reporter) -> None:
+    def enlist(self, name: str, listener: WorkerListener) -> None:
         """Tell this one of that worker."""
-        self._reporters[name] = reporter
+        self._listeners[name] = listener
         if not self.is_remote(name):
             self._await_reports(name)
             self.node.link(name)
 
     def dismiss(self, name: str) -> None:
         """The worker has ended for good."""
-        self._reporters.pop(name, None)
+        self._listeners.pop(name, None)
         if not self.is_remote(name):
             self.node.lose(name, f"{name} has ended")
             self.node.withdraw(name)
@@ -211,11 +211,13 @@ class Headquarters:
             elif joined is not None:  # it has ended; if it is only cut off, it ends when it sees a parent begin anew
                 self.lost(name, self.node.incarnation(name))
             return child
-        listen = self._site.listen(name, self._addresses.get(name, ""))
+        listen = self._backend.listen(name, self._addresses.get(name, ""))
         words = ["--name", name, "--connect", self.address, "--listen", listen, "--target", target]
-        for path in filter(None, self._site.paths):
+        for path in filter(None, self._backend.paths):
             words += ["--path", path]
-        started = await self._spawner.spawn(name, ["worker", *words, *self._site.arguments], stdin=self._site.secret)
+        started = await self._spawner.spawn(
+            name, ["worker", *words, *self._backend.arguments], stdin=self._backend.secret
+        )
         self._children[started] = None
         self.system.guard(self._reap(started), name=f"end of {name}")
         return started
@@ -249,25 +251,25 @@ class Headquarters:
 
     def joined(self, worker: str, joined: Joined) -> None:
         """A worker is there."""
-        reporter = self._reporters.get(worker)
-        if reporter is not None and (not self.is_remote(worker) or self._is_awaited(worker)):
+        listener = self._listeners.get(worker)
+        if listener is not None and (not self.is_remote(worker) or self._is_awaited(worker)):
             if self.is_remote(worker):
                 child = self._remote[worker]
                 child.pid, child.life = joined.pid, self.node.incarnation(worker)
-            reporter.joined(joined)
+            listener.joined(joined)
         elif self.is_remote(worker):
             self._early[worker] = joined
             log.info("%s has joined from %s", worker, joined.node)
 
     def report(self, worker: str, told: GaveUp | Leaving) -> None:
         """A worker reports what happened to it."""
-        reporter = self._reporters.get(worker)
-        if reporter is None:
+        listener = self._listeners.get(worker)
+        if listener is None:
             return
         if isinstance(told, GaveUp):
-            reporter.gave_up(told)
+            listener.gave_up(told)
         else:
-            reporter.leaving(told)
+            listener.leaving(told)
 
     def _await_reports(self, worker: str) -> None:
         self._desks[worker] = desk = self.system.spawn(_Desk(self, worker), f"reports of {worker}")
@@ -295,14 +297,14 @@ class Headquarters:
 
     def _pulsed(self, peer: str, process: int) -> None:
         """A thread of a remote worker says that it lives, while user code holds its loop."""
-        child, reporter = self._remote.get(peer), self._reporters.get(peer)
-        if child is not None and child.pid == process and reporter is not None:
-            reporter.heard()
+        child, listener = self._remote.get(peer), self._listeners.get(peer)
+        if child is not None and child.pid == process and listener is not None:
+            listener.heard()
 
     def _line(self, line: ChildLine) -> None:
-        reporter = self._reporters.get(line.name)
-        if reporter is not None:
-            reporter.heard()
+        listener = self._listeners.get(line.name)
+        if listener is not None:
+            listener.heard()
         self._log.line(line)
 
     async def _reap(self, child: Child) -> None:
@@ -342,14 +344,14 @@ class RemoteChild:
 class _Desk(Actor):
     """What one worker reports to: offered to that worker alone, under its name."""
 
-    def __init__(self, headquarters: Headquarters, worker: str) -> None:
-        self._headquarters = headquarters
+    def __init__(self, registry: WorkerRegistry, worker: str) -> None:
+        self._registry = registry
         self._worker = worker
 
     def receive(self, message: Any) -> None:
         if isinstance(message, Joined):
-            self._headquarters.joined(self._worker, message)
+            self._registry.joined(self._worker, message)
         elif isinstance(message, GaveUp | Leaving):
-            self._headquarters.report(self._worker, message)
+            self._registry.report(self._worker, message)
         else:
             raise TypeError(f"a parent does not understand {message!r:.200}")

@@ -1,4 +1,4 @@
-"""Station: one worker's place: the process that is there now, what it was told, and what it said of itself.
+"""WorkerHandle: one worker's place: the process that is there now, what it was told, and what it said of itself.
 
     life (machine) ─ Spawn ─► child ─► Joined ─► Load ─ all loaded ─► Connect ─► Prepare ─ all prepared ─► Open
          ▲                                         looked at every LOOK_S from then on: a sign of life, and metrics
@@ -22,16 +22,15 @@ from ...actors import AskFailedError, AskTimeoutError
 from ...metrics import TaskMetrics
 from ...runtime import AiostormError, Child, SpawnError
 from ...transport import PeerLostError
-from ..body import WorkerStatus
 from ..errors import WorkerError
 from ..messages import (
-    BUILDER,
-    STEWARD,
+    CONTROL,
+    SETUP,
     Finish,
     GaveUp,
+    GetStatus,
     Joined,
     Leaving,
-    Look,
     Open,
     PeerBack,
     PeerDied,
@@ -41,10 +40,11 @@ from ..messages import (
     Trouble,
     Update,
 )
-from .chief import Chief
-from .headquarters import Headquarters
-from .troubles import trouble_error
+from ..runtimes import WorkerStatus
+from .load_errors import trouble_error
+from .worker_group import WorkerGroup
 from .worker_life import Decision, Degraded, Kill, LifeTimings, Phase, Recovered, Spawn, WorkerLife
+from .worker_registry import WorkerRegistry
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -58,15 +58,15 @@ FINISH_S: Final = 2.0
 """So long a worker has for an end at once, and more than its topology's graceful stop for one in order."""
 
 
-class Station:
+class WorkerHandle:
     """One worker of a topology."""
 
     def __init__(
-        self, name: str, tasks: tuple[int, ...], headquarters: Headquarters, chief: Chief, timings: LifeTimings
+        self, name: str, tasks: tuple[int, ...], registry: WorkerRegistry, group: WorkerGroup, timings: LifeTimings
     ) -> None:
         self.name = name
         self.tasks = tasks
-        self.life = WorkerLife(timings, awaited=headquarters.is_remote(name))
+        self.life = WorkerLife(timings, awaited=registry.is_remote(name))
         self._timings = timings
         self.pid = 0
         self.address = ""
@@ -75,9 +75,9 @@ class Station:
         self.metrics: dict[int, TaskMetrics] = {}
         self.pending: dict[str, tuple[Any, ...]] = {}
         self._base: dict[int, TaskMetrics] = {}
-        self._headquarters = headquarters
-        self._chief = chief
-        self._clock = headquarters.system.clock
+        self._registry = registry
+        self._group = group
+        self._clock = registry.system.clock
         self._child: Child | None = None
         self._joined: asyncio.Future[Joined] = asyncio.get_running_loop().create_future()
         self._poked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -86,7 +86,7 @@ class Station:
         self._hurry = asyncio.Event()  # it is to be looked at now
         self._living: asyncio.Task[None] | None = None
 
-    # -- what its chief does -----------------------------------------------------------------------------------------
+    # -- what its worker group does ------------------------------------------------------------------------------------
 
     @property
     def status(self) -> WorkerStatus:
@@ -96,17 +96,17 @@ class Station:
     @property
     def wanted(self) -> str:
         """How its spouts are to be."""
-        return self._chief.mode
+        return self._group.mode
 
     def begin(self) -> None:
         """Start it, and keep it alive from then on."""
-        self._headquarters.enlist(self.name, self)
-        self._living = self._headquarters.system.guard(self._live(), name=f"life of {self.name}")
+        self._registry.enlist(self.name, self)
+        self._living = self._registry.system.guard(self._live(), name=f"life of {self.name}")
 
     async def ask(self, actor: str, message: object, *, timeout_s: float | None = None) -> Any:
         """Ask an actor of the worker. WorkerError if it ends meanwhile, or is not there."""
         try:
-            return await self._headquarters.node.ref(self.name, actor).ask(message, timeout_s=timeout_s)
+            return await self._registry.node.ref(self.name, actor).ask(message, timeout_s=timeout_s)
         except PeerLostError as error:
             raise WorkerError(f"{self.name} has ended") from error
 
@@ -123,7 +123,7 @@ class Station:
     def peer_back(self, peer: str, address: str) -> None:
         """Tell it that another is there again."""
         if self._child is not None:
-            self._headquarters.system.guard(self._told(PeerBack(peer, address)), name=f"{self.name} is told")
+            self._registry.system.guard(self._told(PeerBack(peer, address)), name=f"{self.name} is told")
 
     async def finish(self, limit_s: float, *, at_once: bool) -> None:
         """End it; returns when it has ended."""
@@ -132,7 +132,7 @@ class Station:
         if self._child is not None and self._joined.done():
             try:
                 order = Finish(at_once, self._errors, self._stalls, self._events)
-                self._saw(await self.ask(BUILDER, order, timeout_s=limit_s))
+                self._saw(await self.ask(SETUP, order, timeout_s=limit_s))
                 self._part_with_it()
             except AiostormError as error:
                 log.warning("%s did not end in order: %s", self.name, error)
@@ -151,7 +151,7 @@ class Station:
         """End it in order, so that another process of its name is started."""
         try:
             order = Finish(False, self._errors, self._stalls, self._events)
-            self._saw(await self.ask(BUILDER, order, timeout_s=limit_s))
+            self._saw(await self.ask(SETUP, order, timeout_s=limit_s))
             self._part_with_it()
         except AiostormError as error:
             log.warning("%s did not end in order: %s", self.name, error)
@@ -163,10 +163,10 @@ class Station:
         if self._child is not None:
             self._child.kill()
 
-    # -- what headquarters tell --------------------------------------------------------------------------------------
+    # -- what worker registry tell -------------------------------------------------------------------------------------
 
     def joined(self, joined: Joined) -> None:
-        """See Reporter."""
+        """See WorkerListener."""
         if not self._joined.done():
             self.pid = joined.pid
             self._announce(self.life.joined(self._clock.monotonic()))
@@ -174,16 +174,16 @@ class Station:
             self._joined.set_result(joined)
 
     def heard(self) -> None:
-        """See Reporter."""
+        """See WorkerListener."""
         self.life.heard(self._clock.monotonic())
 
     def gave_up(self, told: GaveUp) -> None:
-        """See Reporter."""
-        self._chief.gave_up(self, told)
+        """See WorkerListener."""
+        self._group.gave_up(self, told)
 
     def leaving(self, told: Leaving) -> None:
-        """See Reporter."""
-        self._chief.leaving(self, told.within_s)
+        """See WorkerListener."""
+        self._group.leaving(self, told.within_s)
 
     # -- its life ----------------------------------------------------------------------------------------------------
 
@@ -200,19 +200,19 @@ class Station:
                     await self._wait()
                     decisions = self.life.tick(self._clock.monotonic())
         finally:
-            self._headquarters.dismiss(self.name)
+            self._registry.dismiss(self.name)
 
     async def _one_life(self) -> list[Decision]:
         """From a process's start to its end."""
-        system = self._headquarters.system
+        system = self._registry.system
         loop = asyncio.get_running_loop()
         self._joined, self._mode = loop.create_future(), ""
         try:
-            child = self._child = await self._headquarters.spawn(self.name, self._chief.target)
+            child = self._child = await self._registry.spawn(self.name, self._group.target)
         except AiostormError as error:
             log.error("%s: %s", self.name, error)
             if not isinstance(error, SpawnError):  # it can never be started
-                self._chief.failed(error)
+                self._group.failed(error)
             return self.life.exited(self._clock.monotonic(), str(error))
         self.pid = child.pid
         if self.life.phase is Phase.STOPPING:  # it was to end while it was started
@@ -240,11 +240,11 @@ class Station:
         return self._ended(ended.result(), why)
 
     def _is_gone(self) -> None:
-        life = self._headquarters.life(self.name)
+        life = self._registry.life(self.name)
         self._child = None
         self.works = False
-        self._headquarters.lost(self.name, life)
-        self._chief.died(self, life)
+        self._registry.lost(self.name, life)
+        self._group.died(self, life)
 
     def _ended(self, code: int, why: str) -> list[Decision]:
         times = [task.time for task in self.metrics.values() if task.time is not None]
@@ -271,19 +271,19 @@ class Station:
         except (WorkerError, AskTimeoutError) as error:
             log.debug("%s: %s", self.name, error)  # its end is about to be known
         except AskFailedError as error:
-            self._chief.failed(WorkerError(f"{self.name} cannot do it: {error}"))
+            self._group.failed(WorkerError(f"{self.name} cannot do it: {error}"))
         except AiostormError as error:
-            self._chief.failed(error)
+            self._group.failed(error)
 
     async def _bring_up(self) -> None:
-        chief = self._chief
-        trouble = await self.ask(BUILDER, chief.order(self))
+        group = self._group
+        trouble = await self.ask(SETUP, group.order(self))
         if isinstance(trouble, Trouble):
-            chief.failed(trouble_error(self.name, trouble, chief.code))
+            group.failed(trouble_error(self.name, trouble, group.code))
             return
         self.life.ready(self._clock.monotonic())
         self._poke()  # it is due sooner now
-        looking = self._headquarters.system.guard(self._look_on(), name=f"{self.name}: looks")
+        looking = self._registry.system.guard(self._look_on(), name=f"{self.name}: looks")
         try:
             await self._start_tasks()
             await looking
@@ -291,36 +291,36 @@ class Station:
             await cancelled(looking)
 
     async def _start_tasks(self) -> None:
-        chief = self._chief
-        await chief.reached(self, "loaded")
-        await chief.turn(self)
-        address = await self.ask(BUILDER, chief.connection(self))
+        group = self._group
+        await group.reached(self, "loaded")
+        await group.turn(self)
+        address = await self.ask(SETUP, group.connection(self))
         if isinstance(address, Trouble):
-            chief.failed(trouble_error(self.name, address, chief.code))
+            group.failed(trouble_error(self.name, address, group.code))
             return
         self.address = address
-        self._headquarters.listens(self.name, address)
-        chief.connected(self)
-        told = await self.ask(BUILDER, Prepare())
+        self._registry.listens(self.name, address)
+        group.connected(self)
+        told = await self.ask(SETUP, Prepare())
         if told is None:
-            await chief.reached(self, "prepared")
-            told = await self.ask(BUILDER, Open())
+            await group.reached(self, "prepared")
+            told = await self.ask(SETUP, Open())
         if told is not None:
-            chief.gave_up(self, told)
+            group.gave_up(self, told)
             return
         self.works = True
-        self.steer(chief.mode)
-        chief.ready(self)
+        self.steer(group.mode)
+        group.ready(self)
 
     async def _look_on(self) -> None:
         looks = 0
         while True:
             try:
                 self._hurry.clear()
-                self._mode = self._chief.mode if self.works else ""
+                self._mode = self._group.mode if self.works else ""
                 with_pending = looks % 4 == 0 or self._mode != "active"
-                look = Look(self._errors, self._stalls, self._events, pending=with_pending, mode=self._mode)
-                self._saw(await self.ask(STEWARD, look, timeout_s=10.0))
+                look = GetStatus(self._errors, self._stalls, self._events, pending=with_pending, mode=self._mode)
+                self._saw(await self.ask(CONTROL, look, timeout_s=10.0))
                 self.life.heard(self._clock.monotonic())
             except AskTimeoutError:
                 continue  # its lease decides
@@ -332,13 +332,13 @@ class Station:
                     await self._hurry.wait()
 
     async def look(self) -> None:
-        """Look at it now."""
-        look = Look(self._errors, self._stalls, self._events, pending=True)
-        self._saw(await self.ask(STEWARD, look, timeout_s=10.0))
+        """GetStatus at it now."""
+        look = GetStatus(self._errors, self._stalls, self._events, pending=True)
+        self._saw(await self.ask(CONTROL, look, timeout_s=10.0))
 
     def _part_with_it(self) -> None:
         """It ends by itself now; of another machine's we do not hear when."""
-        if self._child is not None and self._headquarters.is_remote(self.name):
+        if self._child is not None and self._registry.is_remote(self.name):
             self._child.terminate()
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ class Station:
         if seen.pending or not any(task.pending for task in seen.tasks):
             self.pending = dict(seen.pending)
         if seen.error_count > self._errors or seen.stall_count > self._stalls or seen.pressure is not None:
-            self._chief.seen(self, seen)
+            self._group.seen(self, seen)
         self._errors, self._stalls, self._events = seen.error_count, seen.stall_count, seen.event_count
 
     def _keep_counts(self) -> None:
@@ -367,7 +367,7 @@ class Station:
 
     async def _told(self, message: object) -> None:
         try:
-            await self.ask(STEWARD, message, timeout_s=30.0)
+            await self.ask(CONTROL, message, timeout_s=30.0)
         except AiostormError as error:
             log.debug("%s was not told %r: %s", self.name, message, error)
 

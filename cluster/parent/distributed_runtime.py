@@ -1,7 +1,7 @@
-"""Workforce: a topology on several workers, as one body (see body.py).
+"""DistributedRuntime: a topology on several workers, as one body (see runtimes.py).
 
-    RunningTopology ─► Workforce ─┬─ station of worker-1 ═ worker-1: a part of the tasks
-                                  └─ station of worker-2 ═ worker-2: the others
+    RunningTopology ─► DistributedRuntime ─┬─ worker handle of worker-1 ═ worker-1: a part of the tasks
+                                  └─ worker handle of worker-2 ═ worker-2: the others
 
 1. All workers have loaded before any prepares, and all bolts are prepared before any spout opens. A worker that is
    started again goes through the same steps alone; the others go on meanwhile.
@@ -30,19 +30,19 @@ from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
 from ...runtime import Stall
 from ...tasks import ErrorReport
 from ...topology import ACKER_COMPONENT, Config, Plan, Topology, make_plan
-from ..body import GaveUp as TellGaveUp
-from ..body import WorkerStatus
 from ..errors import WorkerError, WorkerTaskError
 from ..fingerprint import code_of, fingerprint
 from ..idle import QuietReport, SpreadQuiet
 from ..messages import AskQuiet, Connect, GaveUp, Load, PeerDied, PeerGone, Seen, Update
+from ..runtimes import GaveUp as TellGaveUp
+from ..runtimes import WorkerStatus
 from ..scheduler import place, tasks_on_driver
-from ..worker.duty import shape_of
+from ..worker.service import shape_of
 from .assignment import Assignment, settings_of
-from .headquarters import Headquarters
-from .questions import quiet_report, results_of, tell_all
-from .station import FINISH_S, Station
+from .worker_handle import FINISH_S, WorkerHandle
 from .worker_life import LifeTimings
+from .worker_queries import quiet_report, results_of, tell_all
+from .worker_registry import WorkerRegistry
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -55,12 +55,12 @@ REPLACE_S: Final = 60.0
 """So long the spouts rest for a worker that is replaced, at most."""
 
 
-class Workforce:
-    """The workers of one topology. A Body; the Chief of its stations."""
+class DistributedRuntime:
+    """The workers of one topology. A TopologyRuntime; the WorkerGroup of its worker handles."""
 
     def __init__(
         self,
-        headquarters: Headquarters,
+        registry: WorkerRegistry,
         name: str,
         topology: Topology,
         config: Config,
@@ -70,7 +70,7 @@ class Workforce:
         self._wanted = "inactive"
         self._resting = 0
         self._gathering = asyncio.Lock()
-        self._headquarters = headquarters
+        self._registry = registry
         self._name = name
         self._topology = topology
         self._config = config
@@ -79,12 +79,12 @@ class Workforce:
         self.code = code_of(assignment.target)
         self._plan = make_plan(topology, config)
         on_driver = bool(tasks_on_driver(topology, self._plan))
-        infos = headquarters.hire(assignment.workers, assignment.remote_workers, on_driver=on_driver)
+        infos = registry.hire(assignment.workers, assignment.remote_workers, on_driver=on_driver)
         names = [info.name for info in infos]
         self._placement = place(topology, self._plan, infos)
         tasks = {n: tuple(t for t, worker in self._placement.items() if worker == n) for n in names}
         timings = assignment.timings or LifeTimings()
-        self.stations = {n: Station(n, tasks[n], headquarters, self, timings) for n in names}
+        self.worker_handles = {n: WorkerHandle(n, tasks[n], registry, self, timings) for n in names}
         self._steps: dict[str, set[str]] = {step: set() for step in ("loaded", "connected", "prepared", "ready")}
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._telling: Counter[str] = Counter()
@@ -96,32 +96,32 @@ class Workforce:
         self._ending = False
         self._started = False
 
-    # -- Body: look --------------------------------------------------------------------------------------------------
+    # -- TopologyRuntime: look -----------------------------------------------------------------------------------------
 
     @property
     def plan(self) -> Plan:
-        """See Body."""
+        """See TopologyRuntime."""
         return self._plan
 
     @property
     def mode(self) -> str:
-        """See Chief. While a worker is replaced the spouts rest, whatever is wanted."""
+        """See WorkerGroup. While a worker is replaced the spouts rest, whatever is wanted."""
         return "inactive" if self._resting and self._wanted == "active" else self._wanted
 
     @property
     def degraded(self) -> str:
-        """See Body."""
-        return "; ".join(f"{n}: {s.life.degraded}" for n, s in self.stations.items() if s.life.degraded)
+        """See TopologyRuntime."""
+        return "; ".join(f"{n}: {s.life.degraded}" for n, s in self.worker_handles.items() if s.life.degraded)
 
     def workers(self) -> list[WorkerStatus]:
-        """See Body."""
-        return [station.status for station in self.stations.values()]
+        """See TopologyRuntime."""
+        return [worker_handle.status for worker_handle in self.worker_handles.values()]
 
     def metrics(self) -> TopologyMetrics:
-        """See Body."""
+        """See TopologyRuntime."""
         seen: dict[int, TaskMetrics] = {}
-        for station in self.stations.values():
-            seen.update(station.metrics)
+        for worker_handle in self.worker_handles.values():
+            seen.update(worker_handle.metrics)
         found = []
         for component, tasks in self._plan.tasks_of.items():
             kind = "acker" if component == ACKER_COMPONENT else self._topology.components[component].kind
@@ -131,54 +131,57 @@ class Workforce:
         return TopologyMetrics(found)
 
     def errors(self) -> list[ErrorReport]:
-        """See Body."""
+        """See TopologyRuntime."""
         return list(self._errors)
 
     def stalls(self) -> list[Stall]:
-        """See Body."""
+        """See TopologyRuntime."""
         return list(self._stalls)
 
     def pending(self) -> dict[str, list[Any]]:
-        """See Body. At most 1000 of each worker; an id that cannot be sent is shown as text."""
+        """See TopologyRuntime. At most 1000 of each worker; an id that cannot be sent is shown as text."""
         found: dict[str, list[Any]] = {spout.id: [] for spout in self._topology.spouts}
-        for station in self.stations.values():
-            for component, ids in station.pending.items():
+        for worker_handle in self.worker_handles.values():
+            for component, ids in worker_handle.pending.items():
                 found.setdefault(component, []).extend(ids)
         return found
 
     def backpressure(self) -> Backpressure:
-        """See Body. As the worker with the topology master last said; the events of all its lives."""
+        """See TopologyRuntime. As the worker with the topology master last said; the events of all its lives."""
         return replace(self._pressure, events=tuple(self._events))
 
     async def update(self, config: Config) -> None:
-        """See Body. A worker that is started later has these settings from its start."""
+        """See TopologyRuntime. A worker that is started later has these settings from its start."""
         self._config = config
-        await tell_all(list(self.stations.values()), Update(settings_of(self._config)))
+        await tell_all(list(self.worker_handles.values()), Update(settings_of(self._config)))
 
     async def results(self) -> dict[str, list[Any]]:
-        """See Body. Waits for a worker that is started again; WorkerError if one ends meanwhile."""
+        """See TopologyRuntime. Waits for a worker that is started again; WorkerError if one ends meanwhile."""
         by_task: dict[int, Any] = {}
         async with self._gathering:  # a worker keeps what it has gathered last
-            for station in self.stations.values():
-                while not station.works:
+            for worker_handle in self.worker_handles.values():
+                while not worker_handle.works:
                     if self._ending or self.degraded:
-                        raise WorkerError(f"{station.name} does not run: {self.degraded or 'the topology ends'}")
+                        raise WorkerError(f"{worker_handle.name} does not run: {self.degraded or 'the topology ends'}")
                     await self._change()
-                by_task.update(await results_of(station))
+                by_task.update(await results_of(worker_handle))
         found: dict[str, list[Any]] = {}
         for task in self._plan.tasks:
             if task.task_id in by_task:
                 found.setdefault(task.component, []).append(by_task[task.task_id])
         return found
 
-    # -- Body: steer -------------------------------------------------------------------------------------------------
+    # -- TopologyRuntime: steer ----------------------------------------------------------------------------------------
 
     async def start(self, ended: asyncio.Future[None]) -> None:
-        """See Body. WorkerError, TargetError and so on if a worker cannot load it."""
-        for station in self.stations.values():
-            station.begin()
-        while not ended.done() and self._failure is None and len(self._steps["ready"]) < len(self.stations):
-            if any(station.life.degraded and not station.life.is_missed for station in self.stations.values()):
+        """See TopologyRuntime. WorkerError, TargetError and so on if a worker cannot load it."""
+        for worker_handle in self.worker_handles.values():
+            worker_handle.begin()
+        while not ended.done() and self._failure is None and len(self._steps["ready"]) < len(self.worker_handles):
+            if any(
+                worker_handle.life.degraded and not worker_handle.life.is_missed
+                for worker_handle in self.worker_handles.values()
+            ):
                 self._failure = WorkerError(self._why_not())
                 break
             await self._change(ended)
@@ -187,11 +190,11 @@ class Workforce:
         self._started = True
 
     def set_active(self, active: bool) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         self._steer("active" if active else "inactive")
 
     def end_spouts(self) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         self._steer("ended")
 
     async def wait_quiet(
@@ -203,7 +206,7 @@ class Workforce:
         held: bool = False,
         until: Callable[[], bool] | None = None,
     ) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         while True:
             await self._wait_quiet(AskQuiet(self.mode, finished, held, quiet_s), broken, until)
             if not self._resting or self._wanted != "active":
@@ -215,7 +218,7 @@ class Workforce:
     async def _wait_quiet(
         self, question: AskQuiet, broken: Callable[[], None], until: Callable[[], bool] | None = None
     ) -> None:
-        machine = SpreadQuiet(self.stations)
+        machine = SpreadQuiet(self.worker_handles)
         pause_s = FIRST_S
         while True:
             broken()
@@ -228,34 +231,34 @@ class Workforce:
             await self._change(timeout_s=pause_s)
 
     def wake(self) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
 
     async def stop(self) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         await self._finish(self._config.graceful_stop_s + FINISH_S, at_once=False)
 
     async def kill(self) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         await self._finish(FINISH_S, at_once=True)
 
     def doom(self) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         self._ending = True
-        for station in self.stations.values():
-            station.kill()
+        for worker_handle in self.worker_handles.values():
+            worker_handle.kill()
 
-    # -- Chief -------------------------------------------------------------------------------------------------------
+    # -- WorkerGroup ---------------------------------------------------------------------------------------------------
 
     @property
     def target(self) -> str:
-        """See Chief."""
+        """See WorkerGroup."""
         return self._assignment.target
 
-    def order(self, station: Station) -> Load:
-        """See Chief."""
+    def order(self, worker_handle: WorkerHandle) -> Load:
+        """See WorkerGroup."""
         return Load(
             name=self._name,
             target=self._assignment.target,
@@ -266,93 +269,93 @@ class Workforce:
             code=fingerprint(self.code),
         )
 
-    def connection(self, station: Station) -> Connect:
-        """See Chief. Of two workers the later dials."""
-        names = list(self.stations)
-        mine = names.index(station.name)
+    def connection(self, worker_handle: WorkerHandle) -> Connect:
+        """See WorkerGroup. Of two workers the later dials."""
+        names = list(self.worker_handles)
+        mine = names.index(worker_handle.name)
         peers = {
-            peer: self.stations[peer].address if place_in_order < mine else None
+            peer: self.worker_handles[peer].address if place_in_order < mine else None
             for place_in_order, peer in enumerate(names)
-            if peer != station.name
+            if peer != worker_handle.name
         }
-        return Connect(peers, {n: s.node for n, s in self.stations.items() if s.node})
+        return Connect(peers, {n: s.node for n, s in self.worker_handles.items() if s.node})
 
-    async def reached(self, station: Station, step: str) -> None:
-        """See Chief."""
-        self._steps[step].add(station.name)
+    async def reached(self, worker_handle: WorkerHandle, step: str) -> None:
+        """See WorkerGroup."""
+        self._steps[step].add(worker_handle.name)
         self.wake()
-        while len(self._steps[step]) < len(self.stations):
+        while len(self._steps[step]) < len(self.worker_handles):
             await self._change()
 
-    async def turn(self, station: Station) -> None:
-        """See Chief. Nor does it show itself to the others before they know that the one before has ended."""
-        names = list(self.stations)
-        earlier = set(names[: names.index(station.name)])
-        while self._telling[station.name] or not earlier <= self._steps["connected"]:
+    async def turn(self, worker_handle: WorkerHandle) -> None:
+        """See WorkerGroup. Nor does it show itself to the others before they know that the one before has ended."""
+        names = list(self.worker_handles)
+        earlier = set(names[: names.index(worker_handle.name)])
+        while self._telling[worker_handle.name] or not earlier <= self._steps["connected"]:
             await self._change()
 
-    def connected(self, station: Station) -> None:
-        """See Chief."""
-        self._steps["connected"].add(station.name)
+    def connected(self, worker_handle: WorkerHandle) -> None:
+        """See WorkerGroup."""
+        self._steps["connected"].add(worker_handle.name)
         self.wake()
-        for other in self._others(station):
-            other.peer_back(station.name, station.address)
+        for other in self._others(worker_handle):
+            other.peer_back(worker_handle.name, worker_handle.address)
 
-    def ready(self, station: Station) -> None:
-        """See Chief."""
-        self._steps["ready"].add(station.name)
+    def ready(self, worker_handle: WorkerHandle) -> None:
+        """See WorkerGroup."""
+        self._steps["ready"].add(worker_handle.name)
         self.wake()
 
-    def died(self, station: Station, life: int) -> None:
-        """See Chief."""
+    def died(self, worker_handle: WorkerHandle, life: int) -> None:
+        """See WorkerGroup."""
         self.wake()
         if not self._ending:
-            self._telling[station.name] += 1
-            work = self._tell_others(station, life)
-            self._headquarters.system.guard(work, name=f"{station.name} has ended: news")
+            self._telling[worker_handle.name] += 1
+            work = self._tell_others(worker_handle, life)
+            self._registry.system.guard(work, name=f"{worker_handle.name} has ended: news")
 
-    def seen(self, station: Station, seen: Seen) -> None:
-        """See Chief."""
+    def seen(self, worker_handle: WorkerHandle, seen: Seen) -> None:
+        """See WorkerGroup."""
         self._errors.extend(seen.errors)
         self._stalls.extend(seen.stalls)
         if seen.pressure is not None:
             self._events.extend(seen.pressure.events)
             self._pressure = seen.pressure
 
-    def gave_up(self, station: Station, told: GaveUp) -> None:
-        """See Chief."""
-        error = WorkerTaskError(f"{told.error} (in {station.name})")
+    def gave_up(self, worker_handle: WorkerHandle, told: GaveUp) -> None:
+        """See WorkerGroup."""
+        error = WorkerTaskError(f"{told.error} (in {worker_handle.name})")
         error.add_note(told.traceback)
         self._tell_gave_up(told.path, error)
         self.wake()
 
     def failed(self, error: Exception) -> None:
-        """See Chief."""
+        """See WorkerGroup."""
         if self._started:
             self._tell_gave_up(f"/{self._name}/a worker", error)
         elif self._failure is None:
             self._failure = error
         self.wake()
 
-    def leaving(self, station: Station, within_s: float) -> None:
-        """See Chief."""
+    def leaving(self, worker_handle: WorkerHandle, within_s: float) -> None:
+        """See WorkerGroup."""
         if not self._ending and self.mode != "ended":
-            work = self._replace(station, within_s)
-            self._headquarters.system.guard(work, name=f"{station.name} is replaced")
+            work = self._replace(worker_handle, within_s)
+            self._registry.system.guard(work, name=f"{worker_handle.name} is replaced")
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    async def _tell_others(self, station: Station, life: int) -> None:
+    async def _tell_others(self, worker_handle: WorkerHandle, life: int) -> None:
         """First that it is gone, to all; then that what is open fails: see Exchange.peer_gone."""
         try:
-            for news in (PeerGone(station.name, life), PeerDied(station.name, life)):
-                await tell_all(self._others(station), news)
+            for news in (PeerGone(worker_handle.name, life), PeerDied(worker_handle.name, life)):
+                await tell_all(self._others(worker_handle), news)
         finally:
-            self._telling[station.name] -= 1
+            self._telling[worker_handle.name] -= 1
             self.wake()
 
-    def _others(self, station: Station) -> list[Station]:
-        return [other for other in self.stations.values() if other is not station]
+    def _others(self, worker_handle: WorkerHandle) -> list[WorkerHandle]:
+        return [other for other in self.worker_handles.values() if other is not worker_handle]
 
     def _steer(self, mode: str) -> None:
         if self._wanted != "ended":
@@ -360,8 +363,8 @@ class Workforce:
             self._apply()
 
     def _apply(self) -> None:
-        for station in self.stations.values():
-            station.steer(self.mode)
+        for worker_handle in self.worker_handles.values():
+            worker_handle.steer(self.mode)
         self.wake()
 
     async def _change(self, ended: asyncio.Future[None] | None = None, timeout_s: float | None = None) -> None:
@@ -382,11 +385,14 @@ class Workforce:
 
     async def _ask_all(self, question: AskQuiet) -> Sequence[QuietReport] | None:
         """Every worker's answer; None if one is away, or something else happens meanwhile."""
-        if not all(station.works for station in self.stations.values()):
+        if not all(worker_handle.works for worker_handle in self.worker_handles.values()):
             return None
         with self._awaited() as changed:
             async with asyncio.TaskGroup() as group:
-                asked = [group.create_task(quiet_report(station, question)) for station in self.stations.values()]
+                asked = [
+                    group.create_task(quiet_report(worker_handle, question))
+                    for worker_handle in self.worker_handles.values()
+                ]
                 left: set[asyncio.Future[Any]] = set(asked)
                 while left and not changed.done():
                     await asyncio.wait({*left, changed}, return_when=asyncio.FIRST_COMPLETED)
@@ -399,41 +405,41 @@ class Workforce:
     async def _finish(self, limit_s: float, *, at_once: bool) -> None:
         self._ending = True
         async with asyncio.TaskGroup() as group:
-            for station in self.stations.values():
-                group.create_task(station.finish(limit_s, at_once=at_once), name=f"{station.name}: end")
+            for worker_handle in self.worker_handles.values():
+                group.create_task(worker_handle.finish(limit_s, at_once=at_once), name=f"{worker_handle.name}: end")
 
-    async def _replace(self, station: Station, within_s: float) -> None:
-        log.info("%s was asked to end: the spouts of %s rest until it is replaced", station.name, self._name)
+    async def _replace(self, worker_handle: WorkerHandle, within_s: float) -> None:
+        log.info("%s was asked to end: the spouts of %s rest until it is replaced", worker_handle.name, self._name)
         self._resting += 1
         self._apply()
         try:
-            await self._replaced(station, within_s)
+            await self._replaced(worker_handle, within_s)
         finally:
             self._resting -= 1
             self._apply()
 
-    async def _replaced(self, station: Station, within_s: float) -> None:
-        if station.works:  # else it has nothing yet
+    async def _replaced(self, worker_handle: WorkerHandle, within_s: float) -> None:
+        if worker_handle.works:  # else it has nothing yet
             try:
                 async with asyncio.timeout(within_s * 0.8):
                     await self._wait_quiet(AskQuiet(self.mode, False, False, 0.0), lambda: None)
             except TimeoutError:
-                log.warning("%s: not all was processed before %s ended: it is replayed", self._name, station.name)
+                log.warning("%s: not all was processed before %s ended: it is replayed", self._name, worker_handle.name)
             else:
-                log.info("%s: all is processed, %s ends", self._name, station.name)
+                log.info("%s: all is processed, %s ends", self._name, worker_handle.name)
         try:
-            await station.replace(within_s * 0.2)
+            await worker_handle.replace(within_s * 0.2)
             async with asyncio.timeout(REPLACE_S):
-                while station.works:
+                while worker_handle.works:
                     await self._change()
-                while not station.works:
+                while not worker_handle.works:
                     await self._change()
         except TimeoutError:
-            log.warning("%s has not come back within %g s", station.name, REPLACE_S)
+            log.warning("%s has not come back within %g s", worker_handle.name, REPLACE_S)
 
     def _why_not(self) -> str:
-        last = [f"{n} said last: {' | '.join(lines)}" for n in self.stations if (lines := self._last(n))]
+        last = [f"{n} said last: {' | '.join(lines)}" for n in self.worker_handles if (lines := self._last(n))]
         return "; ".join([f"the workers cannot be started: {self.degraded}", *last])
 
     def _last(self, name: str) -> list[str]:
-        return self._headquarters.last_lines(name)[-5:]
+        return self._registry.last_lines(name)[-5:]

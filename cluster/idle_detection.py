@@ -33,7 +33,7 @@ class _Wait:
     begun_s: float
 
 
-class QuietWatch:
+class IdleDetector:
     """Waits for a running topology to become still, idle or finished. `also`: is what leads elsewhere quiet?"""
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Site: child processes of this one, reached over private sockets, or over TCP for workers of other machines.
+"""WorkerBackend: child processes of this one, reached over private sockets, or over TCP for workers of other machines.
 
 1. Without an address nothing can be reached from outside: a folder of ours alone (0700) with a socket for each process.
 2. With one (`HOST:PORT`, for workers of other machines) everything is TCP, and TLS; see docs/security.md.
-3. Credentials are new for each site without an address. With one they must be given: workers of other machines need to
-   have them, too.
+3. Credentials are new for each worker backend without an address. With one they must be given: workers of other
+   machines need to have them, too.
 4. One process more than there are workers is kept as a spare: it has imported what a worker needs, and takes the place
    of one that dies at once.
 5. Leaving it leaves nothing: no process, no socket, no folder. What a parent leaves that was killed is removed by the
@@ -22,16 +22,17 @@ from typing import Final, Self
 
 from ...runtime import ChildLine, PythonSpawner, Spawner, WarmPool
 from ...transport import Credentials, Network, Node, Security, TlsFiles, open_network
-from ..leftovers import own_name, remove, sweep
 from ..messages import PARENT, WORKER
+from ..stale_files import own_name, remove, sweep
 from .worker_life import LifeTimings
 
 LOOPBACK: Final = "127.0.0.1:0"
-_PREFIX: Final = "aiostorm-site-"
+_PREFIX: Final = "aiostorm-backend-"
 
 
-class ProcessSite:
-    """A Site. `address`: where the parent listens, for other machines; `arguments`: more for `aiostorm worker`."""
+class ProcessBackend:
+    """A WorkerBackend. `address`: where the parent listens, for other machines; `arguments`: more for `aiostorm
+    worker`."""
 
     def __init__(
         self,
@@ -55,12 +56,12 @@ class ProcessSite:
 
     @property
     def network(self) -> Network:
-        """See Site."""
+        """See WorkerBackend."""
         return self._network
 
     @property
     def address(self) -> str:
-        """See Site."""
+        """See WorkerBackend."""
         return self._address or self._private("parent")
 
     @property
@@ -70,39 +71,39 @@ class ProcessSite:
 
     @property
     def workers(self) -> int:
-        """See Site. As many as are asked for."""
+        """See WorkerBackend. As many as are asked for."""
         return 0
 
     @property
     def timings(self) -> LifeTimings | None:
-        """See Site. As usual."""
+        """See WorkerBackend. As usual."""
         return None
 
     @property
     def is_apart(self) -> bool:
-        """See Site. Its workers can do what the parent can."""
+        """See WorkerBackend. Its workers can do what the parent can."""
         return False
 
     @property
     def paths(self) -> Sequence[str]:
-        """See Site. The same as here."""
+        """See WorkerBackend. The same as here."""
         return sys.path
 
     @property
     def arguments(self) -> Sequence[str]:
-        """See Site."""
+        """See WorkerBackend."""
         security = self._security
         stdin = ("--credentials-from-stdin",) if security.credentials is not None else ()
         return (*stdin, *tls_words(security.tls, insecure=security.insecure), *self._arguments)
 
     @property
     def secret(self) -> bytes:
-        """See Site."""
+        """See WorkerBackend."""
         credentials = self._security.credentials
         return b"" if credentials is None else credentials.to_bytes()
 
     def listen(self, worker: str, before: str) -> str:
-        """See Site."""
+        """See WorkerBackend."""
         if before:
             return before
         if self._address:
@@ -110,7 +111,7 @@ class ProcessSite:
         return self._private(worker)
 
     def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
-        """See Site."""
+        """See WorkerBackend."""
         self._on_line = on_line
         return self._spawner
 
@@ -133,7 +134,7 @@ class ProcessSite:
         await self._stack.__aexit__(kind, error, traceback)
 
     def abandon(self) -> None:
-        """The process ends now, without leaving the site: remove what would stay."""
+        """The process ends now, without leaving the worker backend: remove what would stay."""
         if self._folder:
             remove(Path(self._folder))
 

@@ -1,7 +1,8 @@
-"""Body: what a running topology is made of: tasks in this process, or workers. And the first of the two.
+"""TopologyRuntime: what a running topology is made of: tasks in this process, or workers. And the first of the two.
 
-    RunningTopology (its life: start, wait, steer, end) ─► Body ─┬─ Part: tasks here (crew, quiet, stalls)
-                                                                 └─ Workforce: workers, each of which has a Part
+    RunningTopology (its life: start, wait, steer, end) ─► TopologyRuntime ─┬─ LocalRuntime: tasks here (task set,
+                                                                 quiet, stalls) └─ DistributedRuntime: workers, each of
+                                                                 which has a LocalRuntime
 
 1. A body decides nothing about the life of the topology: it starts, tells, asks and ends what it is told to.
 2. It says by `gave_up` that a task was given up. It may do so at any time, more than once.
@@ -21,10 +22,10 @@ from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetri
 from ..runtime import Stall
 from ..tasks import Activate, Deactivate, ErrorReport, GetResult, TaskActor, Wire, direct
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology
-from .crew import Crew
 from .hosting import Hosting
-from .quiet import QuietWatch
+from .idle_detection import IdleDetector
 from .stalls import StallReports
+from .task_set import TaskSet
 
 GaveUp = Callable[[str, BaseException], None]
 """(path of a task, why): it was given up."""
@@ -42,7 +43,7 @@ class WorkerStatus:
     degraded: str = ""
 
 
-class Body(Protocol):
+class TopologyRuntime(Protocol):
     """See the module."""
 
     @property
@@ -108,7 +109,7 @@ class Body(Protocol):
         held: bool = False,
         until: Callable[[], bool] | None = None,
     ) -> None:
-        """See QuietWatch."""
+        """See IdleDetector."""
         ...
 
     def wake(self) -> None:
@@ -128,7 +129,7 @@ class Body(Protocol):
         ...
 
 
-class Part:
+class LocalRuntime:
     """The tasks in this process, of a topology that is here as a whole or in part (`hosting`)."""
 
     def __init__(
@@ -143,7 +144,7 @@ class Part:
         hosting: Hosting | None = None,
     ) -> None:
         self.topology = topology
-        self.crew = Crew(
+        self.task_set = TaskSet(
             system,
             name,
             topology,
@@ -153,41 +154,45 @@ class Part:
             wire=wire,
             hosting=hosting,
         )
-        self._quiet = QuietWatch(
-            self.crew.spouts, self.crew.bolts, self.crew.ackers, system.clock.monotonic, self._exchange_is_quiet
+        self._quiet = IdleDetector(
+            self.task_set.spouts,
+            self.task_set.bolts,
+            self.task_set.ackers,
+            system.clock.monotonic,
+            self._exchange_is_quiet,
         )
-        self._stalls = StallReports(name, {c: own.stall_report_s for c, own in self.crew.configs.items()})
+        self._stalls = StallReports(name, {c: own.stall_report_s for c, own in self.task_set.configs.items()})
 
     @property
     def plan(self) -> Plan:
-        """See Body."""
-        return self.crew.plan
+        """See TopologyRuntime."""
+        return self.task_set.plan
 
     @property
     def degraded(self) -> str:
-        """See Body."""
+        """See TopologyRuntime."""
         return ""
 
     async def start(self, ended: asyncio.Future[None]) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         self._stalls.start()
-        await self.crew.start(ended)
+        await self.task_set.start(ended)
 
     async def start_bolts(self, ended: asyncio.Future[None]) -> None:
         """The first half of `start`, for a worker."""
         self._stalls.start()
-        await self.crew.start_bolts(ended)
+        await self.task_set.start_bolts(ended)
 
     async def start_spouts(self, ended: asyncio.Future[None]) -> None:
         """The second half."""
-        await self.crew.start_spouts(ended)
+        await self.task_set.start_spouts(ended)
 
     @property
     def activity(self) -> int:
         """A number that grows with whatever is done here."""
-        counts = (task.counters for task in self.crew.tasks)
+        counts = (task.counters for task in self.task_set.tasks)
         done = sum(c.emitted + c.transferred + c.executed + c.acked + c.failed + c.restarts for c in counts)
-        exchange = self.crew.exchange
+        exchange = self.task_set.exchange
         return done if exchange is None else done + sum(exchange.sent.values()) + sum(exchange.received.values())
 
     @property
@@ -196,54 +201,54 @@ class Part:
         return self._stalls.count
 
     def metrics(self) -> TopologyMetrics:
-        """See Body."""
+        """See TopologyRuntime."""
         by_component: dict[str, list[TaskMetrics]] = {c: [] for c in self.topology.components}
-        for task in self.crew.tasks:
+        for task in self.task_set.tasks:
             by_component[task.task.component].append(task.metrics())
         found = [
             ComponentMetrics(c, self.topology.components[c].kind, tuple(tasks)) for c, tasks in by_component.items()
         ]
-        if self.crew.ackers:
+        if self.task_set.ackers:
             ackers = tuple(
                 TaskMetrics.of(task_id, TaskCounters(), pending=0, fill=box.fill, capacity=box.capacity)
-                for task_id, box in zip(self.crew.acker_ids, self.crew.ackers, strict=True)
+                for task_id, box in zip(self.task_set.acker_ids, self.task_set.ackers, strict=True)
             )
             found.append(ComponentMetrics(ACKER_COMPONENT, "acker", ackers))
         return TopologyMetrics(found)
 
     def errors(self) -> list[ErrorReport]:
-        """See Body."""
-        return self.crew.errors.last
+        """See TopologyRuntime."""
+        return self.task_set.errors.last
 
     def stalls(self) -> list[Stall]:
-        """See Body."""
+        """See TopologyRuntime."""
         return self._stalls.last
 
     def pending(self) -> dict[str, list[Any]]:
-        """See Body."""
+        """See TopologyRuntime."""
         open_ids: dict[str, list[Any]] = {}
-        for spout in self.crew.spouts:
+        for spout in self.task_set.spouts:
             open_ids.setdefault(spout.task.component, []).extend(spout.open_messages())
         return open_ids
 
     def workers(self) -> list[WorkerStatus]:
-        """See Body."""
+        """See TopologyRuntime."""
         return []
 
     def backpressure(self) -> Backpressure:
-        """See Body. Of a part without the topology master: nothing is known."""
-        master = self.crew.master
+        """See TopologyRuntime. Of a part without the topology master: nothing is known."""
+        master = self.task_set.master
         return Backpressure() if master is None else master.view()
 
     async def update(self, config: Config) -> None:
-        """See Body."""
-        self.crew.update(config)
-        self._stalls.update({c: own.stall_report_s for c, own in self.crew.configs.items()})
+        """See TopologyRuntime."""
+        self.task_set.update(config)
+        self._stalls.update({c: own.stall_report_s for c, own in self.task_set.configs.items()})
 
     async def results(self) -> dict[str, list[Any]]:
-        """See Body."""
+        """See TopologyRuntime."""
         found: dict[str, list[Any]] = {}
-        for task in self.crew.tasks:
+        for task in self.task_set.tasks:
             value = await self.result_of(task)
             if value is not None:
                 found.setdefault(task.task.component, []).append(value)
@@ -252,16 +257,16 @@ class Part:
     async def result_of(self, task: TaskActor) -> Any:
         """What a task's `result()` returns."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.crew.post(task, Question(GetResult(), reply))
+        self.task_set.post(task, Question(GetResult(), reply))
         return await reply
 
     def set_active(self, active: bool) -> None:
-        """See Body."""
-        self.crew.post_to_spouts(Activate if active else Deactivate)
+        """See TopologyRuntime."""
+        self.task_set.post_to_spouts(Activate if active else Deactivate)
 
     def end_spouts(self) -> None:
-        """See Body."""
-        self.crew.post_to_spouts(lambda: Deactivate(end=True))
+        """See TopologyRuntime."""
+        self.task_set.post_to_spouts(lambda: Deactivate(end=True))
 
     async def wait_quiet(
         self,
@@ -272,7 +277,7 @@ class Part:
         held: bool = False,
         until: Callable[[], bool] | None = None,
     ) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         await self._quiet.wait(finished=finished, held=held, until=until, quiet_s=quiet_s, broken=broken)
 
     def is_quiet_now(self, *, finished: bool, held: bool, quiet_s: float) -> bool:
@@ -280,28 +285,28 @@ class Part:
         return self._quiet.is_quiet_now(finished=finished, held=held, quiet_s=quiet_s)
 
     def wake(self) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         self._quiet.wake()
 
     async def stop(self) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         try:
-            await self.crew.stop()
+            await self.task_set.stop()
         finally:
             self.doom()
 
     async def kill(self) -> None:
-        """See Body."""
+        """See TopologyRuntime."""
         try:
-            await self.crew.kill()
+            await self.task_set.kill()
         finally:
             self.doom()
 
     def doom(self) -> None:
-        """See Body."""
-        self.crew.doom()
+        """See TopologyRuntime."""
+        self.task_set.doom()
         self._stalls.stop()
 
     def _exchange_is_quiet(self) -> bool:
-        exchange = self.crew.exchange
+        exchange = self.task_set.exchange
         return exchange is None or exchange.is_quiet
