@@ -27,8 +27,8 @@ from .errors import SparkLostError, SparkUnavailableError
 from .java import ensure_java
 from .jvm_guard import JvmGuard
 from .needs import load
+from .resources import is_here
 from .session_settings import text_of, winning
-from .slot_room import is_here
 
 log = logging.getLogger("aiostorm.spark")
 

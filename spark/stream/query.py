@@ -25,7 +25,7 @@ from ..errors import SparkLostError, SparkSourceError, SparkUnavailableError
 from ..sessions import alive, brief, is_lost, use_here
 from ..types import arrow_schema, check_fields
 from .checkpoint import claim, mark_of
-from .hand import Hand
+from .foreach_batch import ForeachBatch
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -75,10 +75,10 @@ class QuerySpec:
 class StreamQuery:
     """One run."""
 
-    def __init__(self, spec: QuerySpec, get_session: Callable[[], Any], hand: Hand) -> None:
+    def __init__(self, spec: QuerySpec, get_session: Callable[[], Any], foreach_batch: ForeachBatch) -> None:
         self._spec = spec
         self._get_session = get_session
-        self._hand = hand
+        self._foreach_batch = foreach_batch
         self._lock = threading.Lock()
         self._stopped = False
         self._session: Any = None
@@ -121,7 +121,7 @@ class StreamQuery:
 
     def stop(self, why: str) -> None:
         """Stop it, whatever state it is in. Afterwards nobody waits in its callback."""
-        self._hand.shut(why)
+        self._foreach_batch.shut(why)
         with self._lock:
             self._stopped = True
             query, self._query, self._session = self._query, None, None
@@ -140,7 +140,7 @@ class StreamQuery:
         check_streaming(dataframe, spec)
         arrow_schema(dataframe.schema, f"the stream {spec.name!r}")
         claim(session, spec.checkpoint, mark_of(spec.name, dataframe))
-        writer = dataframe.writeStream.foreachBatch(self._hand).queryName(spec.title)
+        writer = dataframe.writeStream.foreachBatch(self._foreach_batch).queryName(spec.title)
         writer = writer.option("checkpointLocation", spec.checkpoint)
         if spec.output_mode is not None:
             writer = writer.outputMode(spec.output_mode)

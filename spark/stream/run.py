@@ -27,7 +27,7 @@ from ..jvm_watch import JvmWatch
 from ..sessions import brief, is_users
 from .batches import BatchState, HeldBatch, StreamBatches
 from .chunks import StreamChunks
-from .hand import Delivery, Hand
+from .foreach_batch import Delivery, ForeachBatch
 from .query import Life, Look, QuerySpec, StreamQuery
 from .session import StreamSession
 
@@ -145,7 +145,7 @@ class StreamRun:
     # -- the query ---------------------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self._query = query = StreamQuery(self._spec, self._session.get, Hand(self._loop, self._take))
+        self._query = query = StreamQuery(self._spec, self._session.get, ForeachBatch(self._loop, self._take))
         try:
             await self._watch.during(self._calls.begin(query.start))
         except AiostormError as error:

@@ -36,12 +36,12 @@ from ...runtime import Child, ChildLine, Spawner
 from ...transport import Credentials, ExposedError, Network, Node, Security
 from ..calls import SparkCalls
 from ..errors import SparkUnavailableError, SparkWorkersError
+from ..resources import is_here, resources_for
 from ..sessions import SessionSource, sessions
-from ..slot_room import is_here, room_for
-from .beside import BesideSpawner
 from .code import zip_package
+from .driver_worker import DriverWorkerSpawner
 from .jobs import SlotJobs
-from .order import ANY_HOST, SlotOrder
+from .launch_spec import ANY_HOST, LaunchSpec
 from .slot import version
 from .spawner import SlotSpawner
 
@@ -159,7 +159,7 @@ class SparkWorkers:
     def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
         """See WorkerBackend."""
         slots = SlotSpawner(self._jobs, self._calls, self._order, self._room_text, on_line, node)
-        return _Spawner(slots, BesideSpawner(self._security, node))
+        return _Spawner(slots, DriverWorkerSpawner(self._security, node))
 
     async def __aenter__(self) -> Self:
         if self._known:
@@ -207,7 +207,7 @@ class SparkWorkers:
         if not self._here:
             self._check_exposed(context.master)
         conf = context.getConf()
-        found = room_for(self._slots, context.master, context.defaultParallelism, conf.get)
+        found = resources_for(self._slots, context.master, context.defaultParallelism, conf.get)
         for warning in found.warnings:
             log.warning("%s", warning)
         if found.problems:
@@ -262,10 +262,10 @@ class SparkWorkers:
             "certs node` has made, in the same place on every machine (or insecure, if the network keeps strangers out)"
         )
 
-    def _order(self, slot: str, worker: str, words: Sequence[str]) -> SlotOrder:
+    def _order(self, slot: str, worker: str, words: Sequence[str]) -> LaunchSpec:
         credentials = self._token_file() if self._here else self._credentials
         parent = words[words.index("--connect") + 1]
-        return SlotOrder(
+        return LaunchSpec(
             slot,
             worker,
             parent,
@@ -292,7 +292,7 @@ class SparkWorkers:
 class _Spawner:
     """Of both kinds."""
 
-    def __init__(self, slots: SlotSpawner, beside: BesideSpawner) -> None:
+    def __init__(self, slots: SlotSpawner, beside: DriverWorkerSpawner) -> None:
         self._slots = slots
         self._beside = beside
 

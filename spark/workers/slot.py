@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...actors import Actor, ActorSystem, Ref
 from ...cluster import WORKER, plain_line
 from ...runtime import AiostormError, Child, ChildLine, PythonSpawner
-from .order import ANY_HOST, SlotOrder
+from .launch_spec import ANY_HOST, LaunchSpec
 
 if TYPE_CHECKING:  # they take a second to load: the worker is started first
     from ...transport import Node, Security
@@ -60,7 +60,7 @@ NO_PARENT: Final = 69
 
 def run_slot(told: Mapping[str, Any]) -> dict[str, Any]:
     """The task: from its start to its worker's end. Blocking; the event loop in it is its own."""
-    order = SlotOrder.from_dict(told)
+    order = LaunchSpec.from_dict(told)
     found = version()
     if found != order.version:
         raise RuntimeError(
@@ -93,7 +93,7 @@ def version() -> str:
 class _Slot(Actor):
     """One life."""
 
-    def __init__(self, order: SlotOrder) -> None:
+    def __init__(self, order: LaunchSpec) -> None:
         self._order = order
         self._child: Child | None = None
         self._lines: deque[tuple[str, str]] = deque(maxlen=LINES)
@@ -220,7 +220,7 @@ class _Slot(Actor):
             log.debug("%s: its end was not told: %s", self._order.slot, error)
 
 
-def _security(order: SlotOrder) -> Security:
+def _security(order: LaunchSpec) -> Security:
     """CredentialsError if the file or the directory cannot be used here."""
     from ...transport import Credentials, Security
 
@@ -232,12 +232,12 @@ def _security(order: SlotOrder) -> Security:
     return Security(found.credentials, found.tls, order.insecure)
 
 
-def _secret(order: SlotOrder) -> bytes:
+def _secret(order: LaunchSpec) -> bytes:
     """What the worker reads from its standard input."""
     return Path(order.credentials).read_bytes() if order.is_file else b""
 
 
-def _words(order: SlotOrder) -> list[str]:
+def _words(order: LaunchSpec) -> list[str]:
     """The worker's command line, with what only this machine knows."""
     host = order.host or platform.node()
     words = [f"{host}{word[1:]}" if word.startswith(f"{ANY_HOST}:") else word for word in order.words]

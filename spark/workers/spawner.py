@@ -20,8 +20,8 @@ from ...runtime import AiostormError, Child, ChildLine
 from ...transport import Node
 from ..calls import SparkCalls
 from .jobs import SlotJobs, SlotOutcome
+from .launch_spec import LaunchSpec
 from .messages import DESK, SLOT, SlotEnded, SlotKill, SlotLines, SlotReady, register
-from .order import SlotOrder
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -32,7 +32,7 @@ CANCEL_S: Final = 5.0
 
 KILLED: Final = -9
 
-MakeOrder = Callable[[str, str, Sequence[str]], SlotOrder]
+MakeOrder = Callable[[str, str, Sequence[str]], LaunchSpec]
 """(slot, worker, words of its command line) → order."""
 
 

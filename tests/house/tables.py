@@ -30,8 +30,8 @@ MACHINES: Final = (
     "spark/sinks/parquet_files.py",
     "spark/sinks/parquet_names.py",
     "spark/stream/batches.py",
-    "spark/workers/order.py",
-    "spark/slot_room.py",
+    "spark/workers/launch_spec.py",
+    "spark/resources.py",
     "spark/sinks/table_ledger.py",
     "tasks/emit/emit_buffer.py",
     "tasks/emit/detached.py",
@@ -198,7 +198,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "spark/calls.py",  # what blocks in the JVM
         "spark/workers/jobs.py",  # a job of Spark's blocks as long as a worker lives
         "spark/sessions.py",  # who shares the one session
-        "spark/stream/hand.py",  # Spark calls it in a thread of its own, which waits
+        "spark/stream/foreach_batch.py",  # Spark calls it in a thread of its own, which waits
         "spark/stream/query.py",  # starts and stops in threads, not both at once
         "spark/stream/session.py",  # the same
     ),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from aiostorm.spark.slot_room import Room, is_here, room_for
+from aiostorm.spark.resources import Resources, is_here, resources_for
 
 
-def room(slots: int, master: str, **settings: str) -> Room:
+def room(slots: int, master: str, **settings: str) -> Resources:
     given = {f"spark.{key.replace('_', '.')}": value for key, value in settings.items()}
-    return room_for(slots, master, 4, lambda key, default: given.get(key, default))
+    return resources_for(slots, master, 4, lambda key, default: given.get(key, default))
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ def test_where_executors_are(master: str, here: bool) -> None:
 
 
 def test_fewer_cores_than_slots_is_a_problem_and_none_left_a_warning() -> None:
-    assert room(3, "local[4]") == Room(4)
+    assert room(3, "local[4]") == Resources(4)
     assert "hold all 4 cores" in room(4, "local[4]").warnings[0]
     assert "5 slots need 5 cores, and local[4] has 4" in room(5, "local[4]").problems[0]
     assert "2 slots need 4 cores" in room(2, "local-cluster[3,1,512]", task_cpus="2").problems[0]
-    assert room(9, "spark://127.0.0.1:7077") == Room(0)
+    assert room(9, "spark://127.0.0.1:7077") == Resources(0)
     assert room(9, "spark://127.0.0.1:7077", cores_max="8").problems
     assert room(9, "yarn", executor_instances="4", executor_cores="2").problems
 
@@ -47,8 +47,8 @@ def test_fewer_cores_than_slots_is_a_problem_and_none_left_a_warning() -> None:
 def test_what_would_start_or_end_workers_by_itself() -> None:
     assert "set it to false" in room(1, "local[4]", speculation="true").problems[0]
     elastic = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "2"}
-    found = room_for(3, "yarn", 0, lambda key, default: elastic.get(key, default))
+    found = resources_for(3, "yarn", 0, lambda key, default: elastic.get(key, default))
     assert "raise it" in found.problems[0]
-    found = room_for(2, "yarn", 0, lambda key, default: elastic.get(key, default))
+    found = resources_for(2, "yarn", 0, lambda key, default: elastic.get(key, default))
     assert not found.problems
     assert "dynamicAllocation is on" in found.warnings[0]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm.spark.stream.hand import LOOK_S, BatchNotDoneError, Delivery, Hand
+from aiostorm.spark.stream.foreach_batch import LOOK_S, BatchNotDoneError, Delivery, ForeachBatch
 from aiostorm.spark.stream.query import reason_of
 
 pytestmark = pytest.mark.sockets  # threads
@@ -20,14 +20,14 @@ LIMIT_S = 20 * LOOK_S
 class Caller:
     """A thread that calls the hand, as py4j does."""
 
-    def __init__(self, hand: Hand, batch_id: int = 7) -> None:
+    def __init__(self, foreach_batch: ForeachBatch, batch_id: int = 7) -> None:
         self.raised: BaseException | None = None
-        self._thread = threading.Thread(target=self._call, args=(hand, batch_id))
+        self._thread = threading.Thread(target=self._call, args=(foreach_batch, batch_id))
         self._thread.start()
 
-    def _call(self, hand: Hand, batch_id: int) -> None:
+    def _call(self, foreach_batch: ForeachBatch, batch_id: int) -> None:
         try:
-            hand("a DataFrame", batch_id)
+            foreach_batch("a DataFrame", batch_id)
         except BaseException as error:
             self.raised = error
 
@@ -39,18 +39,18 @@ class Caller:
 
 
 def in_loop(use: Any) -> Any:
-    """Run `use(hand, deliveries)` in an event loop that is closed then."""
+    """Run `use(foreach_batch, deliveries)` in an event loop that is closed then."""
 
     async def main() -> Any:
         deliveries: asyncio.Queue[Delivery] = asyncio.Queue(1)
-        return await use(Hand(asyncio.get_running_loop(), deliveries.put_nowait), deliveries)
+        return await use(ForeachBatch(asyncio.get_running_loop(), deliveries.put_nowait), deliveries)
 
     return asyncio.run(main())
 
 
 def test_it_returns_when_the_batch_is_done() -> None:
-    async def use(hand: Hand, deliveries: asyncio.Queue[Delivery]) -> Caller:
-        caller = Caller(hand)
+    async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> Caller:
+        caller = Caller(foreach_batch)
         delivery = await deliveries.get()
         assert (delivery.dataframe, delivery.batch_id) == ("a DataFrame", 7)
         delivery.done()
@@ -61,8 +61,8 @@ def test_it_returns_when_the_batch_is_done() -> None:
 
 
 def test_it_raises_one_short_error_when_the_batch_failed() -> None:
-    async def use(hand: Hand, deliveries: asyncio.Queue[Delivery]) -> Caller:
-        caller = Caller(hand)
+    async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> Caller:
+        caller = Caller(foreach_batch)
         delivery = await deliveries.get()
         delivery.fail("a bolt said no")
         delivery.done()
@@ -76,29 +76,29 @@ def test_it_raises_one_short_error_when_the_batch_failed() -> None:
 
 
 def test_who_waits_and_who_comes_later_is_sent_away() -> None:
-    async def use(hand: Hand, deliveries: asyncio.Queue[Delivery]) -> list[Caller]:
-        first = Caller(hand)
+    async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> list[Caller]:
+        first = Caller(foreach_batch)
         await deliveries.get()
-        hand.shut("the topology has ended")
-        return [first, Caller(hand, 8)]
+        foreach_batch.shut("the topology has ended")
+        return [first, Caller(foreach_batch, 8)]
 
     for caller, batch_id in zip(in_loop(use), (7, 8), strict=True):
         assert str(caller.join()) == f"batch {batch_id} was not processed: the topology has ended"
 
 
 def test_it_does_not_wait_for_a_loop_that_was_closed() -> None:
-    async def use(hand: Hand, deliveries: asyncio.Queue[Delivery]) -> tuple[Hand, Caller]:
-        caller = Caller(hand)
+    async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> tuple[ForeachBatch, Caller]:
+        caller = Caller(foreach_batch)
         await deliveries.get()
-        return hand, caller  # and nobody says what became of it
+        return foreach_batch, caller  # and nobody says what became of it
 
-    hand, caller = in_loop(use)
-    for late in (caller, Caller(hand)):
+    foreach_batch, caller = in_loop(use)
+    for late in (caller, Caller(foreach_batch)):
         assert "the event loop of the topology has ended" in str(late.join())
 
 
 def test_py4j_does_not_log_what_others_tell(caplog: pytest.LogCaptureFixture) -> None:
-    in_loop(lambda hand, deliveries: asyncio.sleep(0))
+    in_loop(lambda foreach_batch, deliveries: asyncio.sleep(0))
     logger = logging.getLogger("py4j.clientserver")
     for error in (BatchNotDoneError("told"), ValueError("news")):
         try:

@@ -26,7 +26,7 @@ KILLED: Final = -9
 BROKEN: Final = 1
 
 
-class BesideSpawner:
+class DriverWorkerSpawner:
     """A Spawner of workers in this process. `node` is the parent's: its system guards them."""
 
     def __init__(self, security: Security, node: Node) -> None:
@@ -54,12 +54,12 @@ class BesideSpawner:
             CHILD_LEASE_S,
             targets=(after["--target"],),
         )
-        child = _BesideChild(name, options, self._security)
+        child = _DriverWorkerChild(name, options, self._security)
         child.task = self._node.system.guard(child.live(), name=f"{name} beside the parent")
         return child
 
 
-class _BesideChild:
+class _DriverWorkerChild:
     """A Child that is an asyncio task."""
 
     def __init__(self, name: str, options: WorkerOptions, security: Security) -> None:

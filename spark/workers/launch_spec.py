@@ -14,7 +14,7 @@ ANY_HOST: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class SlotOrder:
+class LaunchSpec:
     """What a slot is to do: be `slot`, dial `parent` (`parent_name`), start `aiostorm <words>` as `worker`.
 
     `credentials`: a file with the token (`is_file`) or a directory that `aiostorm certs` has made, there; empty: none.

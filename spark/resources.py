@@ -1,4 +1,4 @@
-"""Room: has this Spark a core for each slot, and does it leave them alone? Pure: settings in, problems out.
+"""Resources: has this Spark a core for each slot, and does it leave them alone? Pure: settings in, problems out.
 
 1. A slot holds `spark.task.cpus` cores for as long as its worker lives.
 2. A speculative copy of a task would be a worker that nobody has asked for, and its end would end the other: refused.
@@ -20,7 +20,7 @@ _LOCAL_CLUSTER = re.compile(r"local-cluster\[ *(\d+) *, *(\d+) *, *\d+ *\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Resources:
     """What there is: `problems` make it impossible, `warnings` are for people. `cores`: 0 if not known."""
 
     cores: int
@@ -37,7 +37,7 @@ def is_here(master: str) -> bool:
     return scheme == "spark" and all(host == "localhost" or _is_loopback(host) for host in hosts)
 
 
-def room_for(slots: int, master: str, local_cores: int, setting: Setting) -> Room:
+def resources_for(slots: int, master: str, local_cores: int, setting: Setting) -> Resources:
     """Look at the settings of a session. `local_cores`: what Spark says of a local master."""
     per_slot = int(setting("spark.task.cpus", "1"))
     cores = _cores(master, local_cores, setting)
@@ -65,7 +65,7 @@ def room_for(slots: int, master: str, local_cores: int, setting: Setting) -> Roo
             )
         else:
             warnings.append("spark.dynamicAllocation is on: executors come when slots wait for them, which takes long")
-    return Room(cores, tuple(problems), tuple(warnings))
+    return Resources(cores, tuple(problems), tuple(warnings))
 
 
 def _cores(master: str, local_cores: int, setting: Setting) -> int:

@@ -1,6 +1,7 @@
 """Stream hand: what Spark calls with each micro-batch, in a thread of py4j's. It returns when all is acked.
 
-    Spark's stream thread ─► py4j ─► Hand(dataframe, batch_id) ──call_soon_threadsafe──► take(delivery)   (event loop)
+    Spark's stream thread ─► py4j ─► ForeachBatch(dataframe, batch_id) ──call_soon_threadsafe──► take(delivery)
+    (event loop)
                                         │ waits                                             │
              commit ◄── returns ────────┤◄──────────── delivery.done() ◄── every tree acked ┘
      query fails    ◄── raises ─────────┘◄──────────── delivery.fail(why), shut(why)
@@ -65,7 +66,7 @@ class Delivery:
         self.dataframe = None  # the JVM need not keep it
 
 
-class Hand:
+class ForeachBatch:
     """For `foreachBatch` of one run of a query. `take` is called in the event loop with each delivery."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, take: Callable[[Delivery], None]) -> None:
