@@ -1,4 +1,4 @@
-"""One list of rooms, kept in six places: folders, links, the wheel's map, ruff, the storeys, the doors."""
+"""One list of rooms, kept in six places: folders, links, the wheel's map, ruff, the layers, the doors."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def test_ruff_reads_each_room_once():
     )
 
 
-def test_every_room_has_a_storey():
+def test_every_room_has_a_layer():
     (contract,) = [c for c in pyproject()["tool"]["importlinter"]["contracts"] if c["containers"] == [FRONT_DOOR]]
     assert contract["exhaustive"] is True
-    storeys = [re.split(r"\s*[|:]\s*", layer) for layer in contract["layers"]]
-    named = sorted(name for storey in storeys for name in storey if name != "cli")
-    assert named == list(rooms()), f"[tool.importlinter] layers must name every room, each on one storey. {HINT}"
-    assert storeys[-2:] == [["actors"], ["runtime"]], (
+    layers = [re.split(r"\s*[|:]\s*", layer) for layer in contract["layers"]]
+    named = sorted(name for layer in layers for name in layer if name != "cli")
+    assert named == list(rooms()), f"[tool.importlinter] layers must name every room, each on one layer. {HINT}"
+    assert layers[-2:] == [["actors"], ["runtime"]], (
         "runtime is the ground floor: it knows no Storm noun and imports no room"
     )
 
