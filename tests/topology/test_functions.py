@@ -72,7 +72,6 @@ class CallsGenerator:
         (str.upper, "function", False, (1, 1)),
         (str, "function", False, (0, None)),
     ],
-    ids=repr,
 )
 def test_a_bolt_knows_style_colour_and_arity(
     fn: Any, style: str, is_async: bool, arity: tuple[int, int | None]
@@ -157,7 +156,6 @@ async def forever(context: TopologyContext) -> Any:
         (functools.partial(limited, 3), False, False),
         (functools.partial(limited, limit=3), False, False),
     ],
-    ids=repr,
 )
 def test_a_spout_gets_the_context_if_it_needs_an_argument(fn: Any, is_async: bool, wants_context: bool) -> None:
     made = spout("n")(fn)

@@ -74,7 +74,7 @@ def test_the_memory_is_bounded_in_bytes_too() -> None:
 
 @pytest.mark.parametrize("kind", KEYED)
 @pytest.mark.parametrize("tasks", [1, 4])
-@pytest.mark.parametrize("value", [[1], {"a": 1}, ("a", [1]), object(), float, (1, {2})], ids=str)
+@pytest.mark.parametrize("value", [[1], {"a": 1}, ("a", [1]), object(), float, (1, {2})])
 def test_a_key_without_hash_names_component_stream_field_and_type(kind: Any, tasks: int, value: Any) -> None:
     grouping = prepare(kind(["n", "word"]), range(tasks))
     rows: list[Row] = [("a", 1), ("b", 2), (value, 3), (value, 4)]
