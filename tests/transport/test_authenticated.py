@@ -240,14 +240,14 @@ async def test_a_link_is_to_who_has_proved_to_be_of_that_name_and_role(caplog: p
             assert link.offer(b"from c?")
             await asyncio.sleep(1)
             assert not link.established
-            link.end()
+            link.abort()
         assert "it has proved to be node a, and is to be c" in caplog.text
         async with links("a", ours) as right:
             wrong = right.open("b", "b", role="parent")
             assert wrong.offer(b"to a parent")
             await asyncio.sleep(1)
             assert wrong.trouble == "it has proved to be node b, and is to be parent b"
-            wrong.end()
+            wrong.abort()
             await asyncio.sleep(1)
             assert right.open("b", "b", role="node").offer(b"from a")
             await asyncio.sleep(3)

@@ -167,7 +167,7 @@ async def test_of_two_connections_the_later_one_counts(sim_clock: SimClock) -> N
         await sim_clock.advance(1)
         # The dialler has lost its connection; the side that is dialled has not noticed.
         near, far = pair.network.open
-        near.abort()
+        near.end()
         await pair.ab.send(b"over the new one")
         await sim_clock.advance(0.2)
         assert pair.b.got == [b"over the new one"]

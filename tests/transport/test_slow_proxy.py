@@ -111,7 +111,7 @@ async def through(
             await all_here.wait()
         if cutting is not None:
             cutting.cancel()
-        link.end()
+        link.abort()
         serving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await serving
