@@ -190,7 +190,7 @@ def what_is_sent_overtakes_what_is_parked(original: Any) -> Any:
     """Order is kept per target, they say."""
 
     def send(self: Outlet, segment: Segment) -> None:
-        if self._parked:
+        if self.parked:
             self._ready.appendleft(segment)
         else:
             original(self, segment)

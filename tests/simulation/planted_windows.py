@@ -53,7 +53,7 @@ def a_watermark_goes_back() -> Iterator[None]:
 @contextlib.contextmanager
 def alarms_are_forgotten() -> Iterator[None]:
     """Time is looked at when something comes."""
-    with replaced(EventTimeTask, "settle_time", lambda self, time: (time.settle(), time.settled())):
+    with replaced(EventTimeTask, "settle_time", lambda self, time: (time.advance_watermark(), time.settled())):
         yield
 
 
@@ -122,13 +122,13 @@ def an_end_is_told_once() -> Iterator[None]:
 @contextlib.contextmanager
 def results_come_behind_the_mark() -> Iterator[None]:
     """A task tells how far it is, and then fires what ends before that."""
-    real = WindowExecutor.settle
+    real = WindowExecutor.advance_watermark
 
-    def settle(self: WindowExecutor) -> None:
+    def advance_watermark(self: WindowExecutor) -> None:
         self.pass_on(self.keeper.watermark)
         real(self)
 
-    with replaced(WindowExecutor, "settle", settle):
+    with replaced(WindowExecutor, "advance_watermark", advance_watermark):
         yield
 
 

@@ -226,13 +226,14 @@ class WorkersWorkload:
         self.overfilled = {task for _, consumer in plan.feedback for task in plan.tasks_of[consumer]}
 
     def _enlarge(self) -> None:
-        """Some rows are so large that they take their time."""
+        """Some rows are so large that they take their time: up to 150 of the smallest windows, a round trip each."""
         chance = self.world.chance.stream("large")
+        most_bytes = min(LARGEST_BYTES, 150 * SIZES_BYTES[0][0] * self.limits.window_frames)
         for source in self.sources:
             assert isinstance(source, SpreadSource)
             rows = source.shelf.rows
             for i in chance.sample(range(len(rows)), chance.randint(1, MOST_LARGE)):
-                rows[i] = ("x" * large_size(chance, LARGEST_BYTES),)
+                rows[i] = ("x" * large_size(chance, most_bytes),)
 
     # -- what programs ask -------------------------------------------------------------------------------------------
 

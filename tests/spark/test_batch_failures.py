@@ -206,7 +206,7 @@ async def test_what_turns_out_to_be_large_is_pushed_before_it_fills_the_heap(
         fetched.close()
         return fetching.most_rows
 
-    most = await off_loop(limit)
+    most = await asyncio.to_thread(limit)
     bolt = Chunks()
     with caplog.at_level(logging.INFO, "aiostorm.spark"):
         metrics = await finished(counting(SparkBatchSpout(await off_loop(make)), bolt))

@@ -90,7 +90,7 @@ async def test_what_cannot_be_is_said_before_anything_starts(spark: Any, tmp_pat
     with pytest.raises(SparkWorkersError, match=r"there is no file .*none\.py"):
         async with LocalCluster(backend=SparkWorkers(spark, py_files=[str(tmp_path / "none.py")])):
             pass
-    with pytest.raises(ValueError, match="the site has 2 workers, not 3"):
+    with pytest.raises(ValueError, match="the worker backend has 2 workers, not 3"):
         LocalCluster(workers=3, backend=SparkWorkers(spark, slots=2))
     for missing, more in (("listen=HOST:PORT", {}), ("TLS and a token", {"listen": "127.0.0.1:0"})):
         with pytest.raises(ExposedError, match=missing):

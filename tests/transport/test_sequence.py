@@ -165,6 +165,22 @@ def test_resending_slows_down_until_a_frame_that_was_sent_once_is_acked() -> Non
         assert end.due_s() - world.now_s == pytest.approx({1: 2.0, 2: 0.2}[acked])
 
 
+def test_a_heartbeat_in_the_buffer_is_no_reason_not_to_send_again() -> None:
+    """It goes out just before every fifth resend of 10 s, and the frame that was lost would be lost for good."""
+    world = linked()
+    end = world.ends[0]
+    world.offer(0)
+    sent = end.next_frame(world.now_s, resend=True)
+    assert end.next_frame(world.now_s + 0.1, resend=False) is None
+    assert end.due_s() == world.now_s + 0.2
+    assert end.next_frame(world.now_s + 0.2, resend=False) is None, "it may still be in the buffer: as long again"
+    assert end.due_s() == pytest.approx(world.now_s + 0.4)
+    assert end.next_frame(world.now_s + 0.3, resend=True) is None, "the buffer is empty: it has left"
+    end.heartbeat()
+    assert end.next_frame(world.now_s + 0.35, resend=True) is not None
+    assert end.next_frame(world.now_s + 0.41, resend=False) == sent
+
+
 def test_a_slow_network_is_waited_for() -> None:
     world = linked()
     end = world.ends[0]

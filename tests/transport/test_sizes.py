@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import pytest
 from aiostorm import register_record
 from aiostorm.topology import ColumnRows, Fields, Origin
 from aiostorm.transport import MAX_FRAME_BYTES, UnsendableError, pack_value, unpack_value
-from aiostorm.transport.codec import batches, values
+from aiostorm.transport.codec import batches, sizes, values
 from aiostorm.transport.codec.scan import MAX_ITEMS
 from aiostorm.transport.exchange.segments import MAX_ROW_BYTES, split_items
 
@@ -178,3 +179,27 @@ def test_a_way_that_is_not_made_of_frames_has_a_limit_of_its_own() -> None:
         pack_value(text, max_bytes=2_000_000)
     with pytest.raises(UnsendableError, match="which takes 1,048,576 at once"):
         pack_value(text)  # the limit holds for that one value alone
+
+
+def test_a_limit_of_one_thread_is_none_of_another() -> None:
+    text = "x" * (2 * MAX_FRAME_BYTES)
+    other_packs, packed = threading.Event(), threading.Event()
+
+    def pack() -> None:
+        before = sizes.allow_for(MAX_ITEMS, 4 * MAX_FRAME_BYTES)
+        other_packs.set()
+        packed.wait(10)
+        sizes.allow(before)
+
+    thread = threading.Thread(target=pack)
+    thread.start()
+    other_packs.wait(10)
+    try:
+        with pytest.raises(UnsendableError, match="which takes 1,048,576 at once"):
+            pack_value(text)
+        assert unpack_value(pack_value(text, max_bytes=4 * MAX_FRAME_BYTES)) == text
+    finally:
+        packed.set()
+        thread.join()
+    with pytest.raises(UnsendableError, match="which takes 1,048,576 at once"):
+        pack_value(text)

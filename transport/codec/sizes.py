@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence, Set, Sized
 from typing import Any, Final
 
@@ -27,29 +28,35 @@ _KNOWN: Final = _SMALL | _SIZED
 _UNFIT: Final = (ValueError, TypeError, NotImplementedError)
 """What Arrow raises of types that it cannot measure. They are not sent either."""
 
-_most: tuple[int, int] = (MAX_ITEMS, MAX_FRAME_BYTES)
-"""Values in a container, bytes in a value: of what is packed now. Nothing waits meanwhile."""
+
+class _Most(threading.local):
+    """Values in a container, bytes in a value: of what this thread packs now. Nothing waits meanwhile."""
+
+    items = MAX_ITEMS
+    size_bytes = MAX_FRAME_BYTES
+
+
+_most = _Most()
 
 
 def allow_for(max_items: int, max_bytes: int = MAX_FRAME_BYTES) -> tuple[int, int]:
     """What may have more values than a frame may is for pieces. What held before: give it back to `allow`."""
-    before = _most
+    before = _most.items, _most.size_bytes
     if max_items != MAX_ITEMS or max_bytes != MAX_FRAME_BYTES:
         allow((max_items, max_bytes if max_items == MAX_ITEMS else PIECEWISE_BYTES))
     return before
 
 
 def allow(most: tuple[int, int]) -> None:
-    """From now on."""
-    global _most
-    _most = most
+    """From now on, in this thread."""
+    _most.items, _most.size_bytes = most
 
 
 def check_length(container: Sized) -> None:
     """UnsendableError if it holds more than a receiver takes."""
-    if len(container) > _most[0]:
+    if len(container) > _most.items:
         raise UnsendableError(
-            f"a value of more than {_most[0]} values: send it in parts, or as a NumPy array or a RecordBatch"
+            f"a value of more than {_most.items} values: send it in parts, or as a NumPy array or a RecordBatch"
         )
 
 
@@ -66,20 +73,20 @@ def check_sizes(values: Sequence[Any], kinds: Set[type] | None = None) -> None:
     else:
         looked_at = _SIZED.union(_columnar()).intersection(kinds)
         largest = max([size_of(value) for value in values if type(value) in looked_at], default=0)
-    if largest <= _most[1]:
+    if largest <= _most.size_bytes:
         return
     sizes = list(map(size_of, values))
-    at = next(at for at, size_bytes in enumerate(sizes) if size_bytes > _most[1])
+    at = next(at for at, size_bytes in enumerate(sizes) if size_bytes > _most.size_bytes)
     raise UnsendableError(
-        f"a value of {sizes[at]:,} bytes is too large to be sent to another process, which takes {_most[1]:,} at "
-        "once; send it in parts, or where it can be read",
+        f"a value of {sizes[at]:,} bytes is too large to be sent to another process, which takes {_most.size_bytes:,} "
+        "at once; send it in parts, or where it can be read",
         offset=at,
     )
 
 
 def check_size(value: Any) -> None:
     """The same of one."""
-    if size_of(value) > _most[1]:
+    if size_of(value) > _most.size_bytes:
         check_sizes((value,))
 
 

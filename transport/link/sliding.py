@@ -75,12 +75,13 @@ class ResendTime:
 class _UnderWay:
     """A frame in the send window."""
 
-    __slots__ = ("first_s", "payload", "resent", "sent_s")
+    __slots__ = ("first_s", "has_left", "payload", "resent", "sent_s")
 
     def __init__(self, payload: bytes | Part) -> None:
         self.payload = payload
         self.sent_s: float | None = None  # None: to be sent at once
         self.first_s = 0.0  # when it was sent for the first time, on this connection
+        self.has_left = False  # this process, since it was last sent: as far as was looked
         self.resent = False
 
 
@@ -147,14 +148,13 @@ class SendWindow:
     def next(self, now_s: float, *, resend: bool = True) -> tuple[int, bytes | Part] | None:
         """The next frame to send now, with its number; None if there is none. It counts as sent.
 
-        Not to `resend` is to wait for as long again: what is under way has not left this process.
+        Not to `resend`: what was sent last has not left this process. If the frame that is overdue has not either, it
+        waits for as long again.
         """
-        if self._expired(now_s) and not resend:
-            self._frames[0].sent_s = now_s
-        elif self._expired(now_s):
-            self._resend_at_s, self._resend_wait_s = now_s, self.resend.value_s
-            self._cursor = 0
-            self.resend.expired()
+        if resend and self._frames:
+            self._frames[0].has_left = True
+        if self._expired(now_s):
+            self._send_again(now_s)
         while self._cursor < len(self._frames):
             frame = self._frames[self._cursor]
             self._cursor += 1
@@ -163,7 +163,7 @@ class SendWindow:
                     frame.first_s = now_s
                 else:
                     frame.resent = True
-                frame.sent_s = now_s
+                frame.sent_s, frame.has_left = now_s, False
                 return self._base + self._cursor - 1, frame.payload
         return None
 
@@ -218,6 +218,16 @@ class SendWindow:
         if first is None or self._cursor < len(self._frames):
             return float("-inf")
         return first + self.resend.value_s
+
+    def _send_again(self, now_s: float) -> None:
+        """It is time to, if it has left this process. (Other frames in its buffer are no reason to wait.)"""
+        first = self._frames[0]
+        if not first.has_left:
+            first.sent_s = now_s
+            return
+        self._resend_at_s, self._resend_wait_s = now_s, self.resend.value_s
+        self._cursor = 0
+        self.resend.expired()
 
     def _expired(self, now_s: float) -> bool:
         # The first frame speaks for all: once it is acked, the next one that is missing is the first.
