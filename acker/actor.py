@@ -121,7 +121,7 @@ class AckerActor(Actor):
 
     def _arm(self) -> None:
         if self.ledger.may_expire:
-            self._timer = self.after(self.ledger.stray_timeout_s / EXPIRY_STEPS, _SWEEP)
+            self._timer = self.after(self.ledger.early_timeout_s / EXPIRY_STEPS, _SWEEP)
 
     def _send(self, out: list[tuple[int, Verdict]]) -> None:
         by_owner: dict[int, list[Verdict]] = {}

@@ -48,7 +48,7 @@ class IdSource:
         raise RuntimeError(f"the random source gave {_TRIES} times {8 * BULK} zero bytes: it is broken")
 
 
-def alone(root: int, like: int = 0, ackers: int = 1) -> int:
+def single_root(root: int, like: int = 0, ackers: int = 1) -> int:
     """This root, as that of a tree of one message. It has the acker that the root `like` has, of so many."""
     root |= _ALONE
     if ackers == 1:
@@ -57,11 +57,11 @@ def alone(root: int, like: int = 0, ackers: int = 1) -> int:
     return root if root < 1 << 64 else root - ackers
 
 
-def in_company(root: int) -> int:
+def shared_root(root: int) -> int:
     """This root, as that of a tree of several messages."""
     return root & ~_ALONE or 1
 
 
-def is_alone(root: int) -> bool:
+def is_single_root(root: int) -> bool:
     """Is the tree of this root of one message?"""
     return root >= _ALONE

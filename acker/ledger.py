@@ -13,10 +13,10 @@ is zero when, and practically only when, every edge that was made is done.
                       sub-tree zero, and the tree     ACK(index)       that message is acked
                       a tuple of it fails, deadline   FAIL(index)      that message fails, and no other
 
-1. The kinds come in any order: what comes before INIT is a stray, which collects, and remembers which messages failed
-   and have left. Strays expire too, in silence, also where trees do not: an INIT may never come.
+1. The messages come in any order: what comes before INIT makes an early row, which also keeps the indices of failed and
+   detached messages. Early rows expire too, without a verdict, even if trees do not: an INIT may never come.
 2. A row ends exactly once: ACK or EXPIRED, or in silence, where its owner says that it has failed all that it had open
-   (`forget`). What comes for its root afterwards is a stray.
+   (`forget`). What comes for its root afterwards is a early.
 3. Rows are in the order of their INITs (or resets), so expiry looks only at those that are due.
 4. A row is constant size, but for messages that failed or left: those are kept, once each, since the ACK at the end
    names them. So a verdict FAIL that was lost, or is late, cannot turn a failed message into an acked one.
@@ -57,7 +57,7 @@ is zero when, and practically only when, every edge that was made is done.
    left. A sub-tree that has ended before its tree is zero, and is told of again, is open again until it is zero again
    or expires. A sub-tree is of one message, and is not split again: a DETACH of it leaves its message open for good.
 
-7. A sub-tree has the acker of its tree and ends with it: in EXPIRED, in `forget`, and with a stray that expires. Its
+7. A sub-tree has the acker of its tree and ends with it: in EXPIRED, in `forget`, and with an expired early row. Its
    clock starts with the DETACH: it bounds what is kept here. The message's own deadline, which counts from its emit, is
    Pending's. A tree that is zero has no clock: it lasts as long as its sub-trees.
 
@@ -75,8 +75,8 @@ from typing import Any, Final
 
 from ..topology import Failure
 
-STRAY_TIMEOUT_S: Final = 3600.0
-"""How long a stray waits for its INIT where trees do not expire: longer than any link is expected to be down."""
+EARLY_TIMEOUT_S: Final = 3600.0
+"""How long an early row waits for its INIT where trees do not expire: longer than any link is expected to be down."""
 
 TIMED_OUT: Final = Failure("timeout")
 
@@ -143,7 +143,7 @@ class _Messages:
         return self.open.pop(index, None) is not None
 
 
-class _Row:
+class _TreeRow:
     """INIT was seen. 64 bytes; `since_s` is the caller's float, which the rows of one message share."""
 
     __slots__ = ("owner", "since_s", "xor")
@@ -154,7 +154,7 @@ class _Row:
         self.since_s = since_s
 
 
-class _NotedRow(_Row):
+class _NotedRow(_TreeRow):
     """The row of a tree of which messages failed, or have left it."""
 
     __slots__ = ("messages",)
@@ -164,7 +164,7 @@ class _NotedRow(_Row):
         self.messages = messages
 
 
-class _SubRow(_Row):
+class _SubRow(_TreeRow):
     """The row of a sub-tree: of one message, `index`, of the tree that `messages` is of. (Its owner is that tree's.)"""
 
     __slots__ = ("index", "messages")
@@ -175,7 +175,7 @@ class _SubRow(_Row):
         self.index = index
 
 
-class _Stray:
+class _EarlyRow:
     """INIT was not seen."""
 
     __slots__ = ("messages", "since_s", "xor")
@@ -192,45 +192,45 @@ class Ledger:
     Every method appends its verdicts to `out`, a list of (owner, verdict), in the order they were reached.
     """
 
-    __slots__ = ("_complete", "_rows", "_strays", "_timeout_s", "stray_timeout_s")
+    __slots__ = ("_complete", "_early_rows", "_rows", "_timeout_s", "early_timeout_s")
 
     def __init__(self, timeout_s: float | None) -> None:
-        self._rows: dict[int, _Row] = {}
-        self._strays: dict[int, _Stray] = {}
+        self._rows: dict[int, _TreeRow] = {}
+        self._early_rows: dict[int, _EarlyRow] = {}
         self._complete: dict[int, _Messages] = {}  # the trees that are zero, and have sub-trees that are not
         self._timeout_s = timeout_s
-        self.stray_timeout_s = STRAY_TIMEOUT_S if timeout_s is None else timeout_s
+        self.early_timeout_s = EARLY_TIMEOUT_S if timeout_s is None else timeout_s
 
     def __len__(self) -> int:
-        return len(self._rows) + len(self._strays) + len(self._complete)
+        return len(self._rows) + len(self._early_rows) + len(self._complete)
 
     def __contains__(self, root: object) -> bool:
-        return root in self._rows or root in self._strays or root in self._complete
+        return root in self._rows or root in self._early_rows or root in self._complete
 
     def time_out_after(self, timeout_s: float) -> None:
         """Another timeout, for trees that are open too: they stay in order."""
-        self._timeout_s = self.stray_timeout_s = timeout_s
+        self._timeout_s = self.early_timeout_s = timeout_s
 
     @property
     def may_expire(self) -> bool:
         """Is there anything that time will end?"""
-        return bool(self._strays) or (self._timeout_s is not None and bool(self._rows))
+        return bool(self._early_rows) or (self._timeout_s is not None and bool(self._rows))
 
     def init(self, owner: int, root: int, xor: int, now_s: float, out: list[tuple[int, Verdict]]) -> None:
         """A spout task `owner` has emitted the tree of `root`, and the clock runs; `xor` is over its first edges."""
         if root in self._rows or root in self._complete:
             return  # repeated
-        stray = self._strays.pop(root, None) if self._strays else None
-        if stray is None and xor:
-            self._rows[root] = _Row(xor, owner, now_s)
+        early = self._early_rows.pop(root, None) if self._early_rows else None
+        if early is None and xor:
+            self._rows[root] = _TreeRow(xor, owner, now_s)
             return
-        row = _Row(xor, owner, now_s)
-        if stray is not None:
-            row.xor ^= stray.xor
-            if stray.messages is not None:
-                row = _NotedRow(row.xor, owner, now_s, stray.messages)
-                stray.messages.owner = owner
-                for index, failure in stray.messages.failures.items():
+        row = _TreeRow(xor, owner, now_s)
+        if early is not None:
+            row.xor ^= early.xor
+            if early.messages is not None:
+                row = _NotedRow(row.xor, owner, now_s, early.messages)
+                early.messages.owner = owner
+                for index, failure in early.messages.failures.items():
                     out.append((owner, Verdict(VerdictKind.FAIL, root, index, failure)))
         self._rows[root] = row
         if not row.xor:
@@ -243,12 +243,12 @@ class Ledger:
             row = rows.get(root)
             if row is None:
                 if root not in self._complete:
-                    self._stray(root, now_s).xor ^= xor
+                    self._early_row(root, now_s).xor ^= xor
                 continue
             row.xor ^= xor
             if not row.xor:
                 del rows[root]
-                if type(row) is _Row:
+                if type(row) is _TreeRow:
                     out.append((row.owner, Verdict(VerdictKind.ACK, root)))
                 elif isinstance(row, _NotedRow):
                     self._completed(row.owner, row.messages, out)
@@ -274,14 +274,14 @@ class Ledger:
                     messages.opens(index, sub)  # against the rules as well
                 continue
             messages.opens(index, sub)
-            stray = self._strays.pop(sub, None)
-            if stray is not None:
-                edge ^= stray.xor
+            early = self._early_rows.pop(sub, None)
+            if early is not None:
+                edge ^= early.xor
             self._rows[sub] = _SubRow(edge, now_s, messages, index)
-            if stray is not None and stray.messages is not None:
-                for failure in stray.messages.failures.values():
+            if early is not None and early.messages is not None:
+                for failure in early.messages.failures.values():
                     self._fail_message(messages, index, failure, out)
-                for others in stray.messages.open.values():
+                for others in early.messages.open.values():
                     for other in others:
                         messages.opens(index, other)
             if not edge:
@@ -296,7 +296,7 @@ class Ledger:
             self._fail_message(self._messages_of(root, now_s), index, failure, out)
 
     def reset(self, root: int, now_s: float, out: list[tuple[int, Verdict]]) -> None:
-        """Restart the clock of a tree. (That of a stray starts with its INIT anyway.)
+        """Restart the clock of a tree. (That of an early row starts with its INIT anyway.)
 
         Of a sub-tree: that of its message, which is all its sub-trees; and of the tree, if it is not complete.
         """
@@ -319,7 +319,7 @@ class Ledger:
                 self.reset(messages.root, now_s, out)
 
     def expire(self, now_s: float, out: list[tuple[int, Verdict]]) -> None:
-        """End the rows whose deadline has come; a stray ends in silence."""
+        """End the rows whose deadline has come; an early row ends in silence."""
         if self._timeout_s is not None:
             for root in _due(self._rows, now_s, self._timeout_s):
                 row = self._rows.pop(root, None)
@@ -329,11 +329,11 @@ class Ledger:
                 elif row is not None:  # (a sub-tree may just have ended with its tree)
                     out.append((row.owner, Verdict(VerdictKind.EXPIRED, root)))
                     self._drop(row)
-        for root in _due(self._strays, now_s, self.stray_timeout_s):
-            self._drop(self._strays.pop(root))
+        for root in _due(self._early_rows, now_s, self.early_timeout_s):
+            self._drop(self._early_rows.pop(root))
 
     def forget(self, owner: int) -> None:
-        """Its trees have failed without us: what comes for their roots are strays."""
+        """Its trees have failed without us: what comes for their roots are early rows."""
         for root in [root for root, row in self._rows.items() if row.owner == owner]:
             self._drop(self._rows.pop(root))
         for root in [root for root, messages in self._complete.items() if messages.owner == owner]:
@@ -342,7 +342,7 @@ class Ledger:
     def clear(self) -> None:
         """Forget everything."""
         self._rows.clear()
-        self._strays.clear()
+        self._early_rows.clear()
         self._complete.clear()
 
     def _completed(self, owner: int, messages: _Messages, out: list[tuple[int, Verdict]]) -> None:
@@ -372,22 +372,22 @@ class Ledger:
         """What is known of the messages of a tree whose row is not zero."""
         row = self._rows.get(root)
         if row is None:
-            stray = self._stray(root, now_s)
-            if stray.messages is None:
-                stray.messages = _Messages(root, None)
-            return stray.messages
+            early = self._early_row(root, now_s)
+            if early.messages is None:
+                early.messages = _Messages(root, None)
+            return early.messages
         if not isinstance(row, _NotedRow):
             row = self._rows[root] = _NotedRow(row.xor, row.owner, row.since_s, _Messages(root, row.owner))
         return row.messages
 
-    def _restart(self, root: int, row: _Row, now_s: float) -> None:
+    def _restart(self, root: int, row: _TreeRow, now_s: float) -> None:
         del self._rows[root]
         row.since_s = now_s
         self._rows[root] = row  # at the end: the order is that of the deadlines
 
-    def _drop(self, ended: _Row | _Stray) -> None:
+    def _drop(self, ended: _TreeRow | _EarlyRow) -> None:
         """A tree has ended before it was complete: its sub-trees end with it."""
-        if isinstance(ended, _NotedRow | _Stray) and ended.messages is not None:
+        if isinstance(ended, _NotedRow | _EarlyRow) and ended.messages is not None:
             self._drop_subs(ended.messages)
 
     def _drop_subs(self, messages: _Messages) -> None:
@@ -398,14 +398,14 @@ class Ledger:
                 if isinstance(row, _SubRow) and row.messages is messages:
                     del self._rows[sub]
 
-    def _stray(self, root: int, now_s: float) -> _Stray:
-        stray = self._strays.get(root)
-        if stray is None:
-            stray = self._strays[root] = _Stray(now_s)
-        return stray
+    def _early_row(self, root: int, now_s: float) -> _EarlyRow:
+        early = self._early_rows.get(root)
+        if early is None:
+            early = self._early_rows[root] = _EarlyRow(now_s)
+        return early
 
 
-def _due(table: dict[int, _Row] | dict[int, _Stray], now_s: float, timeout_s: float) -> list[int]:
+def _due(table: dict[int, _TreeRow] | dict[int, _EarlyRow], now_s: float, timeout_s: float) -> list[int]:
     due: list[int] = []
     for root, row in table.items():
         if row.since_s + timeout_s > now_s:

@@ -19,10 +19,10 @@ from collections import OrderedDict
 from typing import Any
 
 
-class Fate(enum.Enum):
+class FailureAction(enum.Enum):
     """What to do with a failed message."""
 
-    TELL_SPOUT = "tell spout"
+    NOTIFY_SPOUT = "notify spout"
     REPLAY = "replay"
     DEAD_LETTER = "dead letter"
 
@@ -40,18 +40,18 @@ class Retries:
         self._remembered = remembered
         self.suspects: OrderedDict[Any, int] = OrderedDict()
 
-    def failed(self, message_id: Any, failures: int) -> Fate:
+    def failed(self, message_id: Any, failures: int) -> FailureAction:
         """A message failed for the `failures`-th time."""
         if self._max_retries is not None:
-            return Fate.REPLAY if failures <= self._max_retries else Fate.DEAD_LETTER
+            return FailureAction.REPLAY if failures <= self._max_retries else FailureAction.DEAD_LETTER
         try:
             self.suspects[message_id] = failures
         except TypeError:  # a message id need not be hashable; then its failures are not counted
-            return Fate.TELL_SPOUT
+            return FailureAction.NOTIFY_SPOUT
         self.suspects.move_to_end(message_id)
         if len(self.suspects) > self._remembered:
             self.suspects.popitem(last=False)
-        return Fate.TELL_SPOUT
+        return FailureAction.NOTIFY_SPOUT
 
     def failures_of(self, message_id: Any) -> int:
         """How often a message that is emitted now has failed before."""

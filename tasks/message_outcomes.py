@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..acker import Emission, Fate, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
+from ..acker import Emission, FailureAction, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
 from ..topology import AckValueSpout, Failure, FailValueSpout, Spout
 from .drive import USER_ERRORS, awaited, blamed, ran_out
 from .emit.spout_collector import SpoutTaskCollector
@@ -141,10 +141,10 @@ class MessageOutcomes:
         if self._task.hook_calls is not None:
             self._task.hook_calls.call("spout_fail", settled.message_id, self._task.task.task_id, failure)
         fate = self._retries.failed(settled.message_id, failures)
-        if fate is Fate.REPLAY and settled.emission is not None:
+        if fate is FailureAction.REPLAY and settled.emission is not None:
             self._replays.append((settled.message_id, settled.emission, failures))
             return
-        if fate is Fate.DEAD_LETTER:
+        if fate is FailureAction.DEAD_LETTER:
             self._collector.dead_letter(settled, failure, failures)
         if isinstance(self._spout, FailValueSpout):
             values = settled.emission.values if settled.emission is not None else ()

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ..acker import Acks, alone
+from ..acker import Acks, single_root
 from ..actors import EMPTY, Actor, ActorEscalatedError, ActorSystem, Decision, Directive, Mailbox, Ref, RestartPolicy
 from ..tasks import BoltTask, Environment, ErrorLog, ErrorReport, TimeReader
 from ..topology import (
@@ -135,7 +135,7 @@ class BoltHarness:
         if len(values) != len(fields):
             raise ScriptError(f"{values!r:.200} has {len(values)} values; the fields are: {', '.join(fields)}")
         before = len(self.emitted)
-        root = alone(self._ids.take())  # of one message: what the bolt holds stays in its tree
+        root = single_root(self._ids.take())  # of one message: what the bolt holds stays in its tree
         origin = Origin(INPUT, 1, stream, fields)
         segment = Segment(origin, [values[0] if origin.bare else values], root, self._ids.take(), [0])
         segment.born_ms = int(self._env.clock.now() * 1000)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from ...acker import IdSource, alone, is_alone
+from ...acker import IdSource, is_single_root, single_root
 from ...topology import Lineage, Same, Segment
 
 MAX_DETACHED: Final = 8_192
@@ -70,8 +70,8 @@ def may_part(segment: Segment) -> bool:
     if not segment.open or type(segment.lineage) is Detached:
         return False
     if segment.lineage is not None:
-        return not all(map(is_alone, segment.lineage.edges))
-    return bool(segment.root) and not is_alone(segment.root)
+        return not all(map(is_single_root, segment.lineage.edges))
+    return bool(segment.root) and not is_single_root(segment.root)
 
 
 def part(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> Parted:
@@ -82,8 +82,10 @@ def part(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> Par
     before = segment.lineage.edges if segment.lineage is not None else {segment.root: segment.edge}
     pairs = _open_pairs(segment)
     one = isinstance(pairs, Same)
-    leaving = dict.fromkeys(pair for row in ([pairs.mark] if one else pairs) for pair in row if not is_alone(pair[0]))
-    subs = {pair: (alone(ids.take(), pair[0], ackers), pair[1]) for pair in leaving}
+    leaving = dict.fromkeys(
+        pair for row in ([pairs.mark] if one else pairs) for pair in row if not is_single_root(pair[0])
+    )
+    subs = {pair: (single_root(ids.take(), pair[0], ackers), pair[1]) for pair in leaving}
     edges = {sub: ids.take() for sub, _ in subs.values()}
     told = [(root, index, sub, edges[sub]) for (root, index), (sub, _) in subs.items()]
     left: dict[int, int] = {}

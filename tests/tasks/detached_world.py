@@ -25,8 +25,8 @@ from aiostorm.acker import (
     Tree,
     Verdict,
     VerdictKind,
-    alone,
-    in_company,
+    shared_root,
+    single_root,
 )
 from aiostorm.metrics import TaskCounters
 from aiostorm.tasks.emit.detached import Detached
@@ -281,7 +281,7 @@ class World:
             for acker in self.ackers:  # (a failure that is told at once, and comes late, is a stray)
                 assert not acker.ledger._rows
                 assert not acker.ledger._complete
-                assert not any(stray.xor for stray in acker.ledger._strays.values())
+                assert not any(stray.xor for stray in acker.ledger._early_rows.values())
             assert {message for message, failure in self.settled.items() if failure} == self.spoilt
         for _ in range(4):
             self.pass_time(TIMEOUT_S * 0.6)
@@ -294,7 +294,7 @@ class World:
         """A tree: each message goes to some bolts, a segment a bolt."""
         messages = range(self.emitted, self.emitted + count)
         self.emitted += count
-        root = alone(self.ids.take()) if count == 1 else in_company(self.ids.take())
+        root = single_root(self.ids.take()) if count == 1 else shared_root(self.ids.take())
         self.pending.add(root, messages, None, 0, self.now_s)
         xor = 0
         for _ in range(self.rng.choice([1, 1, 2])):

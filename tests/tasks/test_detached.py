@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiostorm.acker import Acks, IdSource, alone, in_company, is_alone
+from aiostorm.acker import Acks, IdSource, is_single_root, shared_root, single_root
 from aiostorm.actors import Mailbox
 from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.emit.detached import MAX_DETACHED, Detached, may_part, part
@@ -18,7 +18,7 @@ from aiostorm.topology import Fields, Lineage, Origin, Same, Segment
 from .detached_world import World
 
 ORIGIN = Origin("spout", 1, "default", Fields("n"))
-ALONE = alone(77)
+ALONE = single_root(77)
 
 
 def ids(seed: int = 1) -> IdSource:
@@ -46,10 +46,10 @@ def test_lost_repeated_and_late_messages_make_no_false_ack(seed: int, steps: int
 def test_a_root_says_whether_its_tree_is_of_one_message_and_has_the_acker_of_another(
     root: int, drawn: int, ackers: int
 ) -> None:
-    assert is_alone(alone(root))
-    assert not is_alone(in_company(root))
-    made = alone(drawn, root, ackers)
-    assert is_alone(made)
+    assert is_single_root(single_root(root))
+    assert not is_single_root(shared_root(root))
+    made = single_root(drawn, root, ackers)
+    assert is_single_root(made)
     assert made < 2**64
     assert made % ackers == root % ackers or ackers == 1
 
