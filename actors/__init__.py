@@ -17,7 +17,7 @@ from .errors import (
     MailboxClosedError,
 )
 from .inbox import Inbox
-from .lanes import EMPTY, Lanes, Parked
+from .lanes import EMPTY, Lanes, ParkedSender
 from .mailbox import Mailbox
 from .messages import ChildEscalated, DeadLetter, Question, Reply, Stop, Terminated
 from .policy import (
@@ -57,7 +57,7 @@ __all__ = [
     "Lanes",
     "Mailbox",
     "MailboxClosedError",
-    "Parked",
+    "ParkedSender",
     "Question",
     "Ref",
     "Reply",

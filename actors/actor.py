@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 from .errors import ActorEscalatedError
 from .lanes import EMPTY
 from .mailbox import Mailbox
-from .messages import Begun, ChildEscalated, Question, Reply, Stop
+from .messages import ChildEscalated, Question, Reply, StartedAnswer, Stop
 from .policy import RestartPolicy
 from .timers import Timer
 
@@ -141,11 +141,11 @@ class Actor:
                     if handled is not None and inspect.isawaitable(handled):
                         await handled
                 elif message is not EMPTY:
-                    await self._obey(cell, message)
+                    await self._handle_system(cell, message)
                 elif cell.stop_asked or cell.killed:  # killed, and still here: user code has swallowed the cancel
                     return
                 else:
-                    await mailbox.wait_nudge()
+                    await mailbox.wait_next()
                     if cell.raised is not None:
                         error, cell.raised = cell.raised, None
                         raise error
@@ -153,7 +153,7 @@ class Actor:
             else:
                 await asyncio.sleep(0)  # there may be more: others first
 
-    async def _obey(self, cell: Cell, message: Any) -> None:
+    async def _handle_system(self, cell: Cell, message: Any) -> None:
         """Handle what is not the user's own."""
         kind = type(message)
         if kind is Question:
@@ -166,7 +166,7 @@ class Actor:
         elif kind is Timer:
             if message.received():
                 await self._handle(message.message)
-        elif cell.concerns(message):
+        elif cell.is_current_child(message):
             await maybe_await(self.child_escalated(message.ref, message.error))
 
     async def _handle(self, message: Any) -> Any:
@@ -175,7 +175,7 @@ class Actor:
     def _answer(self, question: Question) -> Awaitable[None] | None:
         """Handle a question. What is left to await, if `receive` is async: most answers need no coroutine."""
         reply = question.reply
-        if type(question.message) is Begun:
+        if type(question.message) is StartedAnswer:
             return self._answer_later(question.message.value, reply)
         try:
             value = self.receive(question.message)
@@ -195,8 +195,8 @@ class Actor:
         except BaseException as error:
             # As if it had been received: the guardian decides, the asker hears that it failed.
             self._cell.raised = error
-            self._cell.mailbox.nudge()
-            raise self._cell.refusal(error) from error
+            self._cell.mailbox.wake()
+            raise self._cell.ask_error(error) from error
 
     async def _answer_later(self, value: Awaitable[Any], reply: Reply) -> None:
         try:
@@ -210,7 +210,7 @@ class Actor:
     def _refuse(self, reply: Reply, error: BaseException) -> None:
         # Never a cancelled reply: the asker would take it for a cancel of its own.
         if not reply.done():
-            reply.set_exception(self._cell.refusal(error))
+            reply.set_exception(self._cell.ask_error(error))
 
 
 async def maybe_await(value: Any) -> Any:

@@ -7,7 +7,7 @@
                   (backoff)  ├── STOP ──────► terminate
                              └── ESCALATE ──► the parent is told, terminate
 
-    LIVING ─► CHILDREN (they end) ─► LAST (`stopped`) ─► DEAD          kill: the whole branch at once, at any point
+    RUNNING ─► CHILDREN (they end) ─► LAST (`stopped`) ─► DEAD          kill: the whole branch at once, at any point
 
 1. A cell's asyncio task is held by the system until it has ended; it never ends with an exception nobody sees.
 2. Terminate: children first (youngest first), then `stopped`, then dead letters, then watchers hear of it, once.
@@ -32,11 +32,11 @@ from .actor import Actor, maybe_await
 from .deathwatch import DeathWatch
 from .dispatcher import Stepper, call_as
 from .errors import ActorCancelledError, AskFailedError, KillTimeoutError, MailboxClosedError
+from .factory import ActorFactory, base_name
 from .mailbox import Mailbox
-from .maker import Maker, kind_of
-from .messages import Begun, ChildEscalated, DeadLetter, Question, Stop, Terminated
+from .messages import ChildEscalated, DeadLetter, Question, StartedAnswer, Stop, Terminated
 from .policy import Decision, Directive, FailureHistory, RestartPolicy
-from .reaper import Reaper, where
+from .reaper import Reaper, suspended_at
 from .ref import Ref
 from .timers import Timer, Timers
 
@@ -47,10 +47,10 @@ log = logging.getLogger("aiostorm.actors")
 
 
 class _Phase(enum.Enum):
-    LIVING = enum.auto()
-    CHILDREN = enum.auto()
-    LAST = enum.auto()
-    DEAD = enum.auto()
+    RUNNING = enum.auto()
+    STOPPING_CHILDREN = enum.auto()
+    STOPPING = enum.auto()
+    TERMINATED = enum.auto()
 
 
 class Cell:
@@ -86,19 +86,19 @@ class Cell:
         self._actor: Actor | None = None
         self._names = 0
         self._incarnation = 0
-        self._born_in = parent._incarnation if parent is not None else 0
-        self._phase = _Phase.LIVING
+        self._parent_incarnation = parent._incarnation if parent is not None else 0
+        self._phase = _Phase.RUNNING
         self._begun = False
         self._cancelled: asyncio.CancelledError | None = None
         self._reaper: Reaper | None = None
         self._context = copy_context()
         self._task: asyncio.Task[None]
-        self._maker = Maker(self, actor)
+        self._factory = ActorFactory(self, actor)
 
     def start(self) -> None:
         """Begin to live. Apart from the making: an eager task factory runs the first step right here."""
         self._task = self.system.guard(self._run(), name=self.path, context=self._context)
-        self._task.add_done_callback(self._never_began)
+        self._task.add_done_callback(self._ended_unstarted)
 
     # -- what the actor asks for -------------------------------------------------------------------------------------
 
@@ -111,10 +111,10 @@ class Cell:
         mailbox: Mailbox | None = None,
     ) -> Ref:
         """Start a child of this cell."""
-        if self._phase is not _Phase.LIVING or self.killed:
+        if self._phase is not _Phase.RUNNING or self.killed:
             raise MailboxClosedError(f"{self.path or '/'} has stopped: it cannot have children any more")
         if name is None:
-            name = self._free_name(kind_of(actor))
+            name = self._free_name(base_name(actor))
         if "/" in name or not name:
             raise ValueError(f"an actor's name is not empty and has no '/': {name!r}")
         if name in self.children:
@@ -137,18 +137,18 @@ class Cell:
 
     def stop(self) -> None:
         """End in order."""
-        if not self.stop_asked and self._phase is not _Phase.DEAD:
+        if not self.stop_asked and self._phase is not _Phase.TERMINATED:
             self.stop_asked = True
             self.mailbox.post(Stop())
 
     def kill(self) -> None:
         """End now, with all children. A second kill also interrupts what user code does in answer to the first."""
-        if self._phase is _Phase.DEAD:
+        if self._phase is _Phase.TERMINATED:
             return
-        self._doom()
+        self._kill_branch()
         # While children end there is nothing to interrupt: they are killed too. A coroutine that is cancelled before
         # its first step would not run at all: it looks at `killed` when it begins.
-        if self._begun and self._phase in (_Phase.LIVING, _Phase.LAST):
+        if self._begun and self._phase in (_Phase.RUNNING, _Phase.STOPPING):
             self._task.cancel()
 
     def as_task(self, function: Callable[[Any], Any], argument: Any) -> Any:
@@ -160,11 +160,11 @@ class Cell:
         waits = self.mailbox.takes_steps
         return Stepper(self.system.dispatcher, self.loop, self._task, self._context, waits, step)
 
-    def concerns(self, message: ChildEscalated) -> bool:
+    def is_current_child(self, message: ChildEscalated) -> bool:
         """Is it about a child of this incarnation? The last one took its children with it."""
-        return message.ref._cell._born_in == self._incarnation
+        return message.ref._cell._parent_incarnation == self._incarnation
 
-    def refusal(self, error: BaseException) -> AiostormError:
+    def ask_error(self, error: BaseException) -> AiostormError:
         """What somebody who asked hears when `receive` ended with `error`."""
         if isinstance(error, asyncio.CancelledError) and self._is_cancelled():
             return MailboxClosedError(f"actor {self.path} was stopped while it handled the question")
@@ -182,34 +182,34 @@ class Cell:
         thrown: BaseException | None = None
         try:
             if not self.killed:
-                await self._lives()
+                await self._run_incarnations()
         except asyncio.CancelledError as cancelled:
             if not self.killed:
                 self._cancelled_outside(cancelled)
         except (KeyboardInterrupt, SystemExit) as error:
             # Goes straight through the loop: what is alive then is cancelled by whoever ran it.
             self.error = error
-            self._doom()
-            self._bury()
+            self._kill_branch()
+            self._finish()
             raise
         except BaseException as error:  # not an Exception: no policy decides about it
             if isinstance(error, GeneratorExit) and asyncio.current_task(self.loop) is not task:
                 raise  # the loop was closed under us: nothing can be awaited any more
             self.error = thrown = error
             self._escalate(error)
-            self._doom()
+            self._kill_branch()
         await self._terminate()
         if thrown is not None:
             raise thrown
         if self._cancelled is not None:
             raise self._cancelled
 
-    async def _lives(self) -> None:
+    async def _run_incarnations(self) -> None:
         """One incarnation after the other, until there is no next."""
         decision: Decision | None = Decision(Directive.RESTART)
         while decision is not None:
             try:
-                await self._live(decision)
+                await self._run_incarnation(decision)
                 return
             except asyncio.CancelledError as cancelled:
                 if self._is_cancelled():
@@ -222,9 +222,9 @@ class Cell:
             except Exception as raised:
                 decision = await self._failed(raised)
 
-    async def _live(self, decision: Decision) -> None:
+    async def _run_incarnation(self, decision: Decision) -> None:
         if self._actor is None or decision.directive is Directive.RESTART:
-            fresh = self._maker.make()
+            fresh = self._factory.make()
             self._actor = None  # `stopped` is for an actor that did start
             await maybe_await(fresh.started())
             self._actor = fresh
@@ -269,7 +269,7 @@ class Cell:
         while not self.stop_asked and (left_s := until_s - monotonic()) > 0:
             try:
                 async with asyncio.timeout(left_s):
-                    await self.mailbox.wait_nudge()  # an arrival: perhaps the stop; it stays in the mailbox
+                    await self.mailbox.wait_next()  # an arrival: perhaps the stop; it stays in the mailbox
             except TimeoutError:
                 break
         return not self.stop_asked
@@ -283,17 +283,17 @@ class Cell:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def _terminate(self) -> None:
-        if self._phase is _Phase.DEAD:
+        if self._phase is _Phase.TERMINATED:
             return  # given up earlier; it has ended after all
-        self._phase = _Phase.CHILDREN
+        self._phase = _Phase.STOPPING_CHILDREN
         try:
             self.timers.close(f"actor {self.path} has stopped")
             self.mailbox.close(f"actor {self.path} has stopped")
             await self._end_children()
-            self._phase = _Phase.LAST
+            self._phase = _Phase.STOPPING
             if self._reaper is not None:
                 self._reaper.begin()
-            await self._last_words()
+            await self._call_stopped()
         except asyncio.CancelledError as cancelled:
             if not self._is_cancelled():
                 self.system.report(self.path, cancelled, Decision(Directive.STOP))
@@ -302,7 +302,7 @@ class Cell:
         except Exception as error:
             self.system.report(self.path, error, Decision(Directive.STOP))
         finally:
-            self._bury()
+            self._finish()
 
     async def _end_children(self) -> None:
         """Youngest first; those of a killed actor are killed already."""
@@ -313,7 +313,7 @@ class Cell:
             try:
                 await asyncio.shield(child.terminated)
             except asyncio.CancelledError as cancelled:
-                if self._phase is _Phase.LIVING:
+                if self._phase is _Phase.RUNNING:
                     raise
                 if not self.killed:
                     self._cancelled_outside(cancelled)
@@ -330,22 +330,22 @@ class Cell:
                 child.kill()
             await self._end_children()
 
-    async def _last_words(self) -> None:
+    async def _call_stopped(self) -> None:
         actor = self._actor
         if actor is None:
             return
         if not self.killed:
-            await self._hear_children(actor)
+            await self._receive_escalations(actor)
         await maybe_await(actor.stopped())
 
-    async def _hear_children(self, actor: Actor) -> None:
+    async def _receive_escalations(self, actor: Actor) -> None:
         """Children may have given up while they ended: the actor's own hook decides, as ever, then the parent's."""
         heard: list[ChildEscalated] = []
-        for message in self._left_over():
+        for message in self._empty_mailbox():
             if isinstance(message, ChildEscalated):
                 heard.append(message)
             else:
-                self._lose(message)
+                self._drop(message)
         for message in heard:
             try:
                 await maybe_await(actor.child_escalated(message.ref, message.error))
@@ -355,16 +355,16 @@ class Cell:
                     self.error = error
                     self._escalate(error)
 
-    def _bury(self) -> None:
-        if self._phase is _Phase.DEAD:
+    def _finish(self) -> None:
+        if self._phase is _Phase.TERMINATED:
             return
-        self._phase = _Phase.DEAD
+        self._phase = _Phase.TERMINATED
         if self._reaper is not None:
             self._reaper.end()
         try:
-            for message in self._left_over():
-                self._lose(message)
-            self.mailbox.late = self._lose
+            for message in self._empty_mailbox():
+                self._drop(message)
+            self.mailbox.on_late = self._drop
             self.deathwatch.end(self.error)
         finally:  # others wait for this
             if self.parent is not None:
@@ -372,17 +372,17 @@ class Cell:
             self.system.cells.discard(self)
             self.terminated.set_result(None)
 
-    def _left_over(self) -> list[Any]:
+    def _empty_mailbox(self) -> list[Any]:
         self.mailbox.close(f"actor {self.path} has stopped")
         return self.mailbox.remove_all()
 
-    def _lose(self, message: Any) -> None:
+    def _drop(self, message: Any) -> None:
         """A message that will not be received: whoever asked is told, the rest are dead letters."""
         if isinstance(message, Question):
             if not message.reply.done():
                 message.reply.set_exception(MailboxClosedError(f"actor {self.path} stopped before it answered"))
             message = message.message
-            if isinstance(message, Begun):
+            if isinstance(message, StartedAnswer):
                 message.close()
                 message = message.message
         if isinstance(message, ChildEscalated) and not self.killed:
@@ -392,7 +392,7 @@ class Cell:
 
     # -- kill and cancel ---------------------------------------------------------------------------------------------
 
-    def _doom(self) -> None:
+    def _kill_branch(self) -> None:
         """From here on it only ends, and so does everything below it."""
         if self.killed:
             return
@@ -401,12 +401,12 @@ class Cell:
             if not child.killed:
                 child.kill()
         self.timers.cancel_all()
-        for message in self._left_over():
-            self._lose(message)
+        for message in self._empty_mailbox():
+            self._drop(message)
         self._reaper = Reaper(
             self.loop,
             self.system.kill_timeout_s,
-            waits=lambda: self._phase is _Phase.CHILDREN,
+            waits=lambda: self._phase is _Phase.STOPPING_CHILDREN,
             cancel=self._task.cancel,
             give_up=self._give_up,
         )
@@ -415,10 +415,10 @@ class Cell:
     def _give_up(self) -> None:
         self.error = KillTimeoutError(
             f"{self.path} was killed and does not end: it swallows CancelledError (catch it only to clean up, then "
-            f"raise it again). It hangs at {where(self._task)}"
+            f"raise it again). It hangs at {suspended_at(self._task)}"
         )
         self.system.give_up(self._task, self.error)
-        self._bury()
+        self._finish()
 
     def _is_cancelled(self) -> bool:
         """Is a CancelledError that arrives now meant for the actor, and not for something that it awaits?"""
@@ -434,13 +434,13 @@ class Cell:
             if not self.system.closing:
                 self.system.report(self.path, self.error, Decision(Directive.ESCALATE))
                 self._escalate(self.error)
-        self._doom()
+        self._kill_branch()
 
-    def _never_began(self, task: asyncio.Task[None]) -> None:
+    def _ended_unstarted(self, task: asyncio.Task[None]) -> None:
         """An asyncio task that is cancelled before its first step ends without having run at all."""
         if not self._begun:
             self._cancelled_outside(asyncio.CancelledError("before it began"))
-            self._bury()
+            self._finish()
 
     def _free_name(self, kind: str) -> str:
         while True:

@@ -24,13 +24,13 @@ class Watcher(Protocol):
 
 
 class DeathWatch:
-    """One actor's side of it: as watcher and as watched. What it hears goes to its ear."""
+    """One actor's side of it: as watcher and as watched. What it hears goes to its mailbox."""
 
-    __slots__ = ("_ear", "_ended", "_ref", "_watched", "_watchers")
+    __slots__ = ("_ended", "_mailbox", "_ref", "_watched", "_watchers")
 
-    def __init__(self, ref: Ref, ear: Watcher) -> None:
+    def __init__(self, ref: Ref, mailbox: Watcher) -> None:
         self._ref = ref
-        self._ear = ear
+        self._mailbox = mailbox
         # Sets that keep their order: one hears of an end in the order in which one asked, in every run.
         self._watchers: dict[DeathWatch, None] = {}
         self._watched: dict[DeathWatch, None] = {}
@@ -39,7 +39,7 @@ class DeathWatch:
     def watch(self, other: DeathWatch) -> None:
         """Hear of the other's end."""
         if other._ended is not None:
-            self._ear.post(other._ended)
+            self._mailbox.post(other._ended)
         elif self._ended is None:
             other._watchers[self] = None
             self._watched[other] = None
@@ -56,4 +56,4 @@ class DeathWatch:
             self.unwatch(watched)
         for watcher in list(self._watchers):
             watcher.unwatch(self)
-            watcher._ear.post(self._ended)
+            watcher._mailbox.post(self._ended)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .lanes import Parked
+from .lanes import ParkedSender
 
 
 class Inbox(Protocol):
@@ -31,7 +31,7 @@ class Inbox(Protocol):
         ...
 
     @property
-    def stands(self) -> bool:
+    def in_long_call(self) -> bool:
         """Is its reader in one call for long, or so slow: should others have what it need not have?"""
         ...
 
@@ -78,7 +78,7 @@ class Inbox(Protocol):
         """Accept a piece whatever the fill; False when closed."""
         ...
 
-    def park(self, sender: Parked) -> None:
+    def park(self, sender: ParkedSender) -> None:
         """Pull from this sender when there is room."""
         ...
 

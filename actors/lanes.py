@@ -11,7 +11,7 @@ deadlock rule).
    piece weighs more than the room above the high mark (`max_piece`). A heavier one is an error of the sender, unless it
    has looked, and all of it fits. Only `force` (edges inside a cycle) may go over.
 2. Senders are parked only while the gate is closed, so nobody overtakes one that is parked.
-3. Parked senders are served in turn, one piece each; pieces of one sender stay in order.
+3. ParkedSender senders are served in turn, one piece each; pieces of one sender stay in order.
 4. Nothing accepted is lost: it is taken, or handed out by `remove_all`. What is posted after the end goes to `late`.
 5. The reader may hold it to a `limit` below its capacity (`hold`): the marks are shares of that, and senders send
    pieces of `piece` rows then. What is in stays, and what is heavier (up to `max_piece`) fits all the same.
@@ -31,7 +31,7 @@ from typing import Any, Final, Protocol
 from .errors import MailboxClosedError
 
 
-class Parked(Protocol):
+class ParkedSender(Protocol):
     """A sender that waits for room, with its pieces still in hand."""
 
     def next_piece(self) -> tuple[Any, int] | None:
@@ -71,15 +71,15 @@ class Lanes:
         "fill",
         "gate_open",
         "high",
+        "in_long_call",
         "largest_piece",
-        "late",
         "limit",
         "low",
         "max_piece",
-        "on_stand",
+        "on_late",
+        "on_long_call",
         "piece",
         "row_s",
-        "stands",
     )
 
     def __init__(self, capacity: int, high_mark: float = 0.8, low_mark: float = 0.2) -> None:
@@ -90,21 +90,21 @@ class Lanes:
         self.capacity = capacity
         self._marks = high_mark, low_mark
         self.limit = self.high = self.low = self.piece = 0
-        self._set_limit(capacity)
+        self._apply_limit(capacity)
         self.max_piece = self.piece
         self.largest_piece = capacity - self.low  # it fits once the mailbox is down at its low mark, whatever the limit
         self.fill = 0
         self.row_s = 0.0  # seconds that the reader works for a row, as it has measured; 0: not yet
-        self.stands = False  # the reader is in one call for long: who may send to another does
-        self.on_stand: Callable[[], None] | None = None  # called when that changes: it has to be told elsewhere
+        self.in_long_call = False  # the reader is in one call for long: who may send to another does
+        self.on_long_call: Callable[[], None] | None = None  # called when that changes: it has to be told elsewhere
         self.gate_open = True
         self.closings = 0  # how often the gate has closed, since more came than goes
         self.closed = False
         self.close_reason = "the mailbox is closed"
-        self.late: Callable[[Any], None] | None = None
+        self.on_late: Callable[[Any], None] | None = None
         self._control: deque[Any] = deque()
         self._data: deque[tuple[int, Any]] = deque()
-        self._parked: deque[Parked] = deque()
+        self._parked: deque[ParkedSender] = deque()
 
     @property
     def has_control(self) -> bool:
@@ -139,7 +139,7 @@ class Lanes:
             return False
         fill = self.fill + weight
         if fill > self.high:
-            self._close_gate(fill, weight)
+            self._accept_last(fill, weight)
         self.fill = fill
         self._data.append((weight, item))
         self._arrived()
@@ -161,13 +161,13 @@ class Lanes:
 
         Once there is no reader any more, `late` is called with it.
         """
-        if self.late is not None:
-            self.late(item)
+        if self.on_late is not None:
+            self.on_late(item)
             return
         self._control.append(item)
         self._arrived()
 
-    def park(self, sender: Parked) -> None:
+    def park(self, sender: ParkedSender) -> None:
         """Wait for room: pieces are pulled from the sender when the gate opens."""
         if self.closed:
             sender.refused(MailboxClosedError(self.close_reason))
@@ -176,29 +176,29 @@ class Lanes:
             if self.gate_open:
                 self._pull()
 
-    def shut(self) -> None:
+    def close_gate(self) -> None:
         """Close the gate until the fill is at the low mark: somebody parks who has a piece that does not fit now.
 
         A piece of up to `capacity - low` fits then, and nothing overtakes it meanwhile.
         """
         self.gate_open = False
 
-    def hold(self, limit: int) -> None:
+    def set_limit(self, limit: int) -> None:
         """Let in about so many (1 to `capacity`) from now on."""
-        self._set_limit(limit)
+        self._apply_limit(limit)
         if self.gate_open:
             self.gate_open = self.fill <= self.high
         elif self.fill <= self.low:
             self._open()
 
-    def stand(self, *, stands: bool) -> None:
+    def set_in_long_call(self, value: bool, /) -> None:
         """The reader comes to be in one call for long, or has come to its end."""
-        if stands != self.stands:
-            self.stands = stands
-            if self.on_stand is not None:
-                self.on_stand()
+        if value != self.in_long_call:
+            self.in_long_call = value
+            if self.on_long_call is not None:
+                self.on_long_call()
 
-    def unpark(self, sender: Parked) -> None:
+    def unpark(self, sender: ParkedSender) -> None:
         """Stop waiting (if it still waits)."""
         with contextlib.suppress(ValueError):
             self._parked.remove(sender)
@@ -241,7 +241,7 @@ class Lanes:
         return batch
 
     def close(self, reason: str = "the mailbox is closed") -> None:
-        """Accept no more data; what was accepted stays. Parked senders are refused. The first reason is kept."""
+        """Accept no more data; what was accepted stays. ParkedSender senders are refused. The first reason is kept."""
         if not self.closed:
             self.closed = True
             self.close_reason = reason
@@ -267,14 +267,14 @@ class Lanes:
                 f"{self.capacity}): send it in smaller pieces, or give the mailbox a larger capacity"
             )
 
-    def _set_limit(self, limit: int) -> None:
+    def _apply_limit(self, limit: int) -> None:
         high_mark, low_mark = self._marks
         self.limit = limit
         self.high = min(int(limit * high_mark), limit - 1)
         self.low = min(int(limit * low_mark), self.high)
         self.piece = limit - self.high
 
-    def _close_gate(self, fill: int, weight: int) -> None:
+    def _accept_last(self, fill: int, weight: int) -> None:
         if fill > self.capacity:
             self.check_weight(weight)
         self.gate_open = False

@@ -9,7 +9,7 @@ times cheaper than `asyncio.Queue`, which makes a future for every wait on eithe
    is cancelled in the very step in which it was accepted does not learn which it was.
 3. Everything happens in the reader's event loop: another thread goes through `loop.call_soon_threadsafe`.
 4. While the reader waits in `wait_steps`, data does not wake it but makes its step ready (see dispatcher.py). A control
-   message and `nudge` wake it as ever.
+   message and `wake` wake it as ever.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class Mailbox(Lanes):
             await self._put_slowly(item, weight)
 
     async def wait(self) -> None:
-        """Wait until something is there or `nudge` is called. Only the reader may call it."""
+        """Wait until something is there or `wake` is called. Only the reader may call it."""
         if self._control or self._data:
             return
-        await self.wait_nudge()
+        await self.wait_next()
 
-    async def wait_nudge(self) -> None:
-        """Wait for the next arrival or `nudge`, whatever is there already. Only the reader may call it."""
+    async def wait_next(self) -> None:
+        """Wait for the next arrival or `wake`, whatever is there already. Only the reader may call it."""
         waiter = self._waiter = self._loop.create_future()
         try:
             await waiter
@@ -77,7 +77,7 @@ class Mailbox(Lanes):
             self._waiter = None
 
     async def wait_steps(self, stepper: Stepper, *, ready: bool) -> None:
-        """Wait for a control message or `nudge`; data makes the stepper ready. `ready`: it is already.
+        """Wait for a control message or `wake`; data makes the stepper ready. `ready`: it is already.
 
         Only the reader may call it.
         """
@@ -85,7 +85,7 @@ class Mailbox(Lanes):
         if ready:
             stepper.ready()
         try:
-            await self.wait_nudge()
+            await self.wait_next()
         finally:
             self._stepper = None
 
@@ -98,7 +98,7 @@ class Mailbox(Lanes):
         """Does the reader sleep, with nothing on its way to wake it?"""
         return self._waiter is not None and not self._waiter.done()
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Wake the reader though nothing arrived (room elsewhere, a new state)."""
         waiter = self._waiter
         if waiter is not None and not waiter.done():
@@ -110,7 +110,7 @@ class Mailbox(Lanes):
             return False
         fill = self.fill + weight
         if fill > self.high:
-            self._close_gate(fill, weight)
+            self._accept_last(fill, weight)
         self.fill = fill
         self._data.append((weight, item))
         if self._stepper is not None:
@@ -135,8 +135,8 @@ class Mailbox(Lanes):
 
     def post(self, item: Any) -> None:
         """See Lanes. (Inlined too.)"""
-        if self.late is not None:
-            self.late(item)
+        if self.on_late is not None:
+            self.on_late(item)
             return
         self._control.append(item)
         waiter = self._waiter
@@ -147,23 +147,23 @@ class Mailbox(Lanes):
         if self.closed:
             raise MailboxClosedError(self.close_reason)
         self.check_weight(weight)
-        parcel = _Parcel(item, weight, self._loop.create_future())
-        self.park(parcel)
+        parked = _ParkedMessage(item, weight, self._loop.create_future())
+        self.park(parked)
         try:
-            await parcel.accepted
+            await parked.accepted
         except asyncio.CancelledError:
             # Accepted in the tick we were cancelled: the message is in, as if the cancel had come just after.
-            self.unpark(parcel)
+            self.unpark(parked)
             raise
 
     def _arrived(self) -> None:
         if self._stepper is None:
-            self.nudge()
+            self.wake()
         else:
             self._stepper.ready()
 
 
-class _Parcel:
+class _ParkedMessage:
     """One message of a sender that waits for room."""
 
     __slots__ = ("_piece", "accepted")

@@ -58,7 +58,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedAnswer:
     """In the place of a question's message: `receive` was called with it, and what it gave back is to be awaited."""
 
     message: Any

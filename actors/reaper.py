@@ -59,7 +59,7 @@ class Reaper:
         self.begin()
 
 
-def where(task: asyncio.Task[Any]) -> str:
+def suspended_at(task: asyncio.Task[Any]) -> str:
     """The line at which an asyncio task is suspended: the innermost of somebody else's code, if there is any."""
     found: FrameType | None = None
     awaited: Any = task.get_coro()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..runtime import AiostormError
 from .errors import AskTimeoutError, MailboxClosedError
-from .messages import Begun, Question, Reply
+from .messages import Question, Reply, StartedAnswer
 
 if TYPE_CHECKING:
     from .cell import Cell
@@ -89,20 +89,20 @@ class Ref:
         """
         cell = self._cell
         mailbox = self._mailbox
-        begun: Begun | None = None
+        started: StartedAnswer | None = None
         if cell.answer is not None and mailbox.reader_waits:
             if cell.answered < AT_ONCE:
                 cell.answered += 1
                 value = cell.answer(message)
                 if type(value) in _PLAIN or not inspect.isawaitable(value):
                     return value
-                begun = Begun(message, value)
+                started = StartedAnswer(message, value)
             else:
                 cell.answered = 0
         reply: asyncio.Future[Any] = cell.loop.create_future()
-        question = Question(begun or message, reply)
+        question = Question(started or message, reply)
         parked: _ParkedQuestion | None = None
-        if begun is not None:
+        if started is not None:
             mailbox.post(question)  # before all else: nothing is received while a question is half answered
         elif not mailbox.offer(question):
             if mailbox.closed:
@@ -140,7 +140,7 @@ class Ref:
             if type(value) in _PLAIN or not inspect.isawaitable(value):
                 reply.set_result(value)
             else:
-                self._mailbox.post(Question(Begun(message, value), reply))
+                self._mailbox.post(Question(StartedAnswer(message, value), reply))
             return True
         cell.answered = 0
         return self._mailbox.offer(Question(message, reply))

@@ -28,7 +28,7 @@ from .errors import ActorEscalatedError, KillTimeoutError, MailboxClosedError
 from .mailbox import Mailbox
 from .messages import DeadLetter
 from .policy import Decision, Directive, RestartPolicy
-from .reaper import where
+from .reaper import suspended_at
 from .ref import Ref, time_out
 
 log = logging.getLogger("aiostorm.actors")
@@ -169,7 +169,7 @@ class ActorSystem:
         finally:
             root.kill()
             try:
-                await self._see_the_end(root)
+                await self._wait_for_end(root)
             finally:
                 runs_no_more(self)
 
@@ -182,9 +182,9 @@ class ActorSystem:
             names = ", ".join(sorted(cell.path for cell in self.cells if not cell.children))
             log.warning("%s: still running after %g s, killed: %s", self.name, self.stop_timeout_s, names)
 
-    async def _see_the_end(self, root: Cell) -> None:
+    async def _wait_for_end(self, root: Cell) -> None:
         """Wait for the actors, then end the other asyncio tasks. Cancels are passed on only then."""
-        cancelled = await _outlast(root.terminated)
+        cancelled = await _wait_uncancelled(root.terminated)
         if self.ask_deadlines is not None:
             self.ask_deadlines.close()
         warned: set[asyncio.Task[Any]] = set()
@@ -192,10 +192,10 @@ class ActorSystem:
             for task in left:
                 task.cancel()
             waits = self.loop.create_task(asyncio.wait(left, timeout=self.kill_timeout_s))
-            cancelled = await _outlast(waits) or cancelled
+            cancelled = await _wait_uncancelled(waits) or cancelled
             left = self._unfinished()
             for task in [task for task in left if task in warned]:
-                error = f"{task.get_name()} was cancelled and does not end: it hangs at {where(task)}"
+                error = f"{task.get_name()} was cancelled and does not end: it hangs at {suspended_at(task)}"
                 self.give_up(task, KillTimeoutError(error))
             warned.update(left)
         if cancelled is not None:
@@ -246,7 +246,7 @@ class ActorSystem:
             self.fail(task.get_name(), error)
 
 
-async def _outlast(waited: asyncio.Future[Any]) -> asyncio.CancelledError | None:
+async def _wait_uncancelled(waited: asyncio.Future[Any]) -> asyncio.CancelledError | None:
     """Wait for what has a bound of its own, though one is cancelled meanwhile; gives that cancel back."""
     cancelled: asyncio.CancelledError | None = None
     while not waited.done():

@@ -68,7 +68,7 @@ class BoltTask(FailingTask):
         portions = Portions(self.outbox, self._stopwatch, self._turn_tuples, pressure.target_s)
         self._intake = Intake(self._box, portions, config, pressure.target_s)
         self._detacher = Detacher(self, self.emitter, env.ids(), env.clock.monotonic)
-        self._long_call = LongCallWatch(self._stands, self._leave, self._box, env.clock.monotonic)
+        self._long_call = LongCallWatch(self._call_s, self._leave, self._box, env.clock.monotonic)
 
     @property
     def is_quiet(self) -> bool:
@@ -156,7 +156,7 @@ class BoltTask(FailingTask):
             if self._executor.plain and self._thread is None:
                 await self._wait_steps(ready=work and not blocked)
             elif blocked or not work:
-                await mailbox.wait_nudge()
+                await mailbox.wait_next()
             else:
                 self._waits()
                 await self._turn()
@@ -201,7 +201,7 @@ class BoltTask(FailingTask):
                 self.after_turn(time, begun_ms)
         finally:
             self._working = self._suspended = False
-            if self._box.stands:
+            if self._box.in_long_call:
                 self._long_call.ended(idle=not (self._inbox or self._box.has_data))
             self.emitter.in_hand = None
             if self.stamps is not None:
@@ -359,9 +359,9 @@ class BoltTask(FailingTask):
         """See detaching.Holding."""
         self.emitter.flush()
         if not self._working:
-            self.mailbox.nudge()  # it may be quiet now
+            self.mailbox.wake()  # it may be quiet now
 
-    def _stands(self) -> float:
+    def _call_s(self) -> float:
         return self._stopwatch() - self._begun_s if self._working and self._thread is None else 0.0
 
     def _leave(self) -> bool:
@@ -445,4 +445,4 @@ class BoltTask(FailingTask):
         self._flush_soon = None
         self.emitter.flush()
         if not self._working:
-            self.mailbox.nudge()  # it may be quiet now, or blocked
+            self.mailbox.wake()  # it may be quiet now, or blocked

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..actors import Mailbox
-from ..backpressure import Holding, Settings
+from ..backpressure import MailboxLimit, Settings
 from ..topology import Config
 from .emit.portions import Portions
 
@@ -33,7 +33,7 @@ class Intake:
         "_batches",
         "_box",
         "_held_s",
-        "_holding",
+        "_limit",
         "_most",
         "_portions",
         "_target_s",
@@ -48,26 +48,26 @@ class Intake:
         self._portions = portions
         self._target_s = target_s
         self._box = box
-        self._holding = Holding(box.capacity, target_s)
+        self._limit = MailboxLimit(box.capacity, target_s)
         self._turn_s = config.turn_max_ms / 1000
         self._most = config.turn_max_tuples
         self._held_s = 0.0  # in turns that were not looked at
         self._batches = False
         self.whole = self.executed = 0
         self.work_s = self.due_s = 0.0
-        self._hold(self._holding.limit)
+        self._hold(self._limit.limit)
 
     def update(self, settings: Settings) -> None:
         """Other settings."""
         self._target_s = settings.target_s
         self._portions.aim(settings.target_s)
-        self._hold(self._holding.aim(settings.target_s))
+        self._hold(self._limit.aim(settings.target_s))
 
     def begins(self, *, batches: bool) -> None:
         """Another instance of the component: does it take batches?"""
         self.whole = 0
         self._batches = batches
-        self._holding.batch = self._most if batches else 0
+        self._limit.batch = self._most if batches else 0
 
     def rows(self) -> int:
         """As many are to be taken for the next turn."""
@@ -86,18 +86,18 @@ class Intake:
         """Look at what the turns since the last look have done."""
         if not self.executed:
             return
-        holding = self._holding
-        limit = holding.measured(self.executed, self.work_s, self._held_s)
+        limits = self._limit
+        limit = limits.measured(self.executed, self.work_s, self._held_s)
         self._held_s = self.work_s = 0.0
         self.executed = 0
-        self._box.row_s = holding.row_s
+        self._box.row_s = limits.row_s
         self._hold(limit)
 
     def sent(self, rows: int) -> None:
         """What a turn made is on its way; it is a task's so many rows."""
         self.whole = 0
         if self._portions.sent(rows):
-            self._hold(self._holding.blocks())
+            self._hold(self._limit.blocks())
 
     def freed(self) -> None:
         """There is room again for what waited."""
@@ -106,12 +106,12 @@ class Intake:
     def look(self) -> None:
         """A look each check interval: who waits for room for so long, and knows of no end, takes in no more."""
         if self._target_s and self._portions.held_s > self._target_s:
-            self._hold(self._holding.stuck())
+            self._hold(self._limit.stuck())
 
     def _hold(self, limit: int) -> None:
         self.whole = 0
         if limit != self._box.limit:
-            self._box.hold(limit)
+            self._box.set_limit(limit)
         self._is_due()
 
     def _is_due(self) -> None:

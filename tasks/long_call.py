@@ -1,7 +1,7 @@
 """LongCallWatch: a task is in one call for long: what waits behind it leaves its trees, so that no other message waits.
 
     a turn begins that may wait ─► STANDS_S later: is it still in the same slice? ─► its rows leave (detaching.py)
-                                    (SLOW_S a row, and it is known: HELD_S later) ─► its mailbox says so: `stands`
+                                    (SLOW_S a row, and it is known: HELD_S later) ─► its mailbox says so: `in_long_call`
 
 1. A task whose user code never waits has no timer; one that waits has one at a time, whatever its turns.
 2. A slow task would hold up the trees of its rows for STANDS_S each time: of one that is known to be slow, rows leave
@@ -70,13 +70,13 @@ class LongCallWatch:
 
     def look(self) -> None:
         """The backpressure monitor looks: see 3."""
-        if self._box.stands:
+        if self._box.in_long_call:
             self.begins()
 
     def ended(self, *, idle: bool) -> None:
         """The turn has ended after all. `idle`: there is nothing to do."""
         if idle or not (self._stood or self._box.row_s >= SLOW_S):
-            self._box.stand(stands=False)
+            self._box.set_in_long_call(False)
         self._stood = False
 
     def stop(self) -> None:
@@ -106,7 +106,7 @@ class LongCallWatch:
         if spent_s >= SLOW_S:
             self._slow_until_s = self._monotonic() + min(10 * spent_s, MEMORY_S)
         self._stood = True
-        self._box.stand(stands=True)
+        self._box.set_in_long_call(True)
         if spent_s - self._left_s < STILL_S:
             self._arm(min(max(HELD_S, spent_s - after_s), STANDS_S))
 

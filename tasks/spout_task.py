@@ -219,7 +219,7 @@ class SpoutTask(TaskActor):
                     self._wakeup.wake()
                 self.env.on_idle()
                 if not mailbox.has_control and self._emit_loop_error is None:
-                    await mailbox.wait_nudge()
+                    await mailbox.wait_next()
         finally:
             self._send()
             await self._silence()
@@ -280,7 +280,7 @@ class SpoutTask(TaskActor):
             if isinstance(error, GeneratorExit) and asyncio.current_task(self.system.loop) is not self._emit_loop:
                 raise  # the loop was closed under us
             self._emit_loop_error = error
-            self.mailbox.nudge()
+            self.mailbox.wake()
 
     def _send(self) -> None:
         """What was emitted so far goes out; its deadlines are watched from now on."""
@@ -344,7 +344,7 @@ class SpoutTask(TaskActor):
         self._take_over()
         self._send()
         if self._collector.settled_at_once and not self._outcomes.hears_acks:
-            self.mailbox.nudge()  # the thread need not be asked to count them
+            self.mailbox.wake()  # the thread need not be asked to count them
 
     def _take_over(self) -> None:
         if self._threaded is not None:
@@ -357,7 +357,7 @@ class SpoutTask(TaskActor):
             self.env.on_idle()
         self._send()
         if self._collector.settled_at_once:
-            self.mailbox.nudge()  # the control loop will tell it
+            self.mailbox.wake()  # the control loop will tell it
 
     async def _rest(self) -> bool | None:
         """Ask again after a while, and again, as long as nothing comes. Has it emitted? None: a turn is due."""
@@ -385,7 +385,7 @@ class SpoutTask(TaskActor):
         self._polling.soon()  # and it is not quiet before it was asked
         self._wakeup.wake()
         if not self.hearing:
-            self.mailbox.nudge()
+            self.mailbox.wake()
 
     async def _silence(self) -> None:
         """End the emit loop."""
@@ -443,4 +443,4 @@ class SpoutTask(TaskActor):
     def _on_room(self) -> None:
         self.portions.freed()
         self._wakeup.wake()
-        self.mailbox.nudge()
+        self.mailbox.wake()

@@ -96,11 +96,11 @@ class SteppingTask(TaskActor):
                 pass
             except BaseException as error:
                 self._raised = error
-                box.nudge()
+                box.wake()
                 return
             else:
                 self._open_turn, self._waited = turn, waited
-                box.nudge()
+                box.wake()
                 return
             finally:
                 self._in_step = False
@@ -109,7 +109,7 @@ class SteppingTask(TaskActor):
         if self._inbox or box.fill or (time is not None and time.firing):
             self._stepper.ready()
         elif self._stopping:
-            box.nudge()
+            box.wake()
         elif not worked:  # else a turn says so at the end of the round, when it has told the ackers
             self.env.on_idle()
 
@@ -117,4 +117,4 @@ class SteppingTask(TaskActor):
         if self._box.takes_steps() and not self.emitter.dirty:  # dirty: lost segments, which no turn need come to send
             self._stepper.ready()
         else:
-            self._box.nudge()
+            self._box.wake()

@@ -319,7 +319,7 @@ class TaskActor(Actor):
 
     def _on_room(self) -> None:
         """Nothing waits any more; or something was lost, and the rest may wait still."""
-        self.mailbox.nudge()
+        self.mailbox.wake()
 
     def _lost(self, segment: Segment, error: MailboxClosedError) -> None:
         """A target ended before it took the segment: the messages in it fail, at once if anybody still listens."""

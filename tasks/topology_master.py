@@ -66,7 +66,7 @@ class TopologyMaster(Actor):
         clock = self._env.clock
         told = self._coordinator.event_count
         if type(message) is Readings:
-            self._post(self._coordinator.heard(message, clock.monotonic(), clock.now()))
+            self._post(self._coordinator.on_readings(message, clock.monotonic(), clock.now()))
         elif message is _TICK:
             self._timer = None
             self._post(self._coordinator.tick(clock.monotonic(), clock.now()))

@@ -228,10 +228,10 @@ class Outlets(dict[int, Outlet]):
         outlet = self.get(target)
         if outlet is None:
             inbox = self._mailbox_of(target)
-            stands, room = inbox.stands, _room(inbox)
+            in_long_call, room = inbox.in_long_call, _room(inbox)
         else:
-            stands, room = outlet.inbox.stands, outlet.room
-        if stands:
+            in_long_call, room = outlet.inbox.in_long_call, outlet.room
+        if in_long_call:
             self.passed_over = True
             return 0
         return room

@@ -195,7 +195,7 @@ async def test_what_a_task_wants_in_its_mailbox_bounds_what_is_on_its_way_to_it(
     run_all(a, b)
     assert sender.inbox.limit == box.limit == box.capacity
     for limit in (16, 100, box.capacity, 32):
-        box.hold(limit)
+        box.set_limit(limit)
         while not sender.parked:
             sender.send(1)
             run_all(a, b)

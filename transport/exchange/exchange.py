@@ -105,7 +105,7 @@ class Exchange:
                 _, quota = split_capacity(capacities[task_id], len(peers))
                 peer_channel.receive_buffers[task_id] = ReceiveBuffer(task_id, mailbox, quota, peer_channel.accepted)
         for task_id, mailbox in mailboxes.items():
-            mailbox.on_stand = partial(self._stands, task_id)
+            mailbox.on_long_call = partial(self._long_call_changed, task_id)
         router.handle(PayloadKind.SEGMENTS, self._segments)
         router.handle(PayloadKind.CREDIT, self._credit)
         router.handle(PayloadKind.TASK, self._messages)
@@ -161,7 +161,7 @@ class Exchange:
         for peer_channel in self._peer_channels.values():
             peer_channel.close()
 
-    def _stands(self, task_id: int) -> None:
+    def _long_call_changed(self, task_id: int) -> None:
         for peer_channel in self._peer_channels.values():
             peer_channel.tell(task_id)
 

@@ -1,4 +1,4 @@
-"""Maker: what an actor is spawned from: an instance, or what makes a new one at each start (a class, a factory)."""
+"""ActorFactory: makes the instances of one actor, from an instance, a class or a factory function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .cell import Cell
 
 
-class Maker:
+class ActorFactory:
     """Makes the incarnations of one cell. An instance lives in one cell at a time: its state is nobody else's."""
 
     __slots__ = ("_cell", "_factory", "_instance")
@@ -47,7 +47,7 @@ class Maker:
         actor._cell = self._cell
 
 
-def kind_of(actor: Actor | Callable[[], Actor]) -> str:
+def base_name(actor: Actor | Callable[[], Actor]) -> str:
     """A word for what is spawned, for its name: that of its class or factory, in lower case."""
     named = type(actor) if isinstance(actor, Actor) else actor
     return str(getattr(named, "__name__", type(named).__name__)).strip("<>").lower()
