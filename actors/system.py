@@ -19,7 +19,7 @@ from contextvars import Context
 from types import TracebackType
 from typing import Any, Self
 
-from ..runtime import Clock, LoopClock, Rng, SystemRng, runs, runs_no_more
+from ..runtime import Clock, LoopClock, Rng, SystemRng, add_system, remove_system
 from .actor import Actor
 from .cell import Cell
 from .deadlines import Deadlines
@@ -118,7 +118,7 @@ class ActorSystem:
         if self._root is not None:
             raise RuntimeError("the actor system was started already")
         self._loop = asyncio.get_running_loop()
-        runs(self)
+        add_system(self)
         self.dispatcher = Dispatcher(self._loop, self.clock.stopwatch)
         if self.ask_timeout_s is not None:
             self.ask_deadlines = Deadlines(self._loop, self.ask_timeout_s, time_out)
@@ -171,7 +171,7 @@ class ActorSystem:
             try:
                 await self._wait_for_end(root)
             finally:
-                runs_no_more(self)
+                remove_system(self)
 
     async def _drain(self, root: Cell) -> None:
         root.stop()

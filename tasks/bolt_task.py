@@ -242,7 +242,7 @@ class BoltTask(FailingTask):
                 self._held.add((segment,))
             emitter.in_hand = (segment,)
             if self.stamps is not None:
-                self.stamps.enter(segment.born_ms)
+                self.stamps.enter(segment.ingested_ms)
             # Moved on before the rows are executed: after a failure the next instance goes on behind them.
             if stop < length:
                 self._start = stop
@@ -294,7 +294,7 @@ class BoltTask(FailingTask):
             self._held.add(segments)
         self.emitter.in_hand = segments
         if self.stamps is not None:
-            self.stamps.enter(min((s.born_ms for s in segments if s.born_ms is not None), default=None))
+            self.stamps.enter(min((s.ingested_ms for s in segments if s.ingested_ms is not None), default=None))
         begun_s = self._begun_s = self.env.clock.stopwatch()
         self._running = sum(len(segment.items) for segment in segments)
         try:

@@ -183,14 +183,14 @@ class Environment:
 
     def _hearers(self, component: str) -> Iterator[int]:
         time, feedback = self.plan.time, self.plan.feedback
-        if component not in time.marks:
+        if component not in time.sends_time:
             return
         streams = [StreamId(component, name) for name in self.topology.components[component].outputs]
         consumers = [
             subscription.consumer
             for source in streams
             for subscription in self.topology.consumers_of(source)
-            if (source, subscription.consumer) not in feedback and time.hears(subscription.consumer)
+            if (source, subscription.consumer) not in feedback and time.receives_time(subscription.consumer)
         ]
         for consumer in dict.fromkeys(consumers):
             yield from self.plan.tasks_of[consumer]
@@ -198,7 +198,7 @@ class Environment:
     def _time_inputs(self, component: str) -> dict[int, bool]:
         time, feedback = self.plan.time, self.plan.feedback
         return {
-            task: subscription.source.component in time.tells
+            task: subscription.source.component in time.sends_watermarks
             for subscription in self.topology.components[component].inputs
             if (subscription.source, component) not in feedback
             for task in self.plan.tasks_of[subscription.source.component]

@@ -138,7 +138,7 @@ class BoltHarness:
         root = single_root(self._ids.take())  # of one message: what the bolt holds stays in its tree
         origin = Origin(INPUT, 1, stream, fields)
         segment = Segment(origin, [values[0] if origin.bare else values], root, self._ids.take(), [0])
-        segment.born_ms = int(self._env.clock.now() * 1000)
+        segment.ingested_ms = int(self._env.clock.now() * 1000)
         self._open[root] = (values, segment)
         self._guardian.check()
         await self._task.mailbox.put(segment)

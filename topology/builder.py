@@ -22,8 +22,8 @@ from .errors import TopologyError
 from .groupings.base import AllGrouping, CustomGrouping, DirectGrouping, GlobalGrouping, Grouping
 from .groupings.keyed import FieldsGrouping, PartialKeyGrouping
 from .groupings.shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
-from .keeping import cannot_keep
 from .resources import Managed, WorkerContext, check_resources
+from .retention import retention_problems
 from .streams import StreamId
 from .topology import Kind, Subscription, Summary, Topology
 from .tuples import DEFAULT_STREAM
@@ -163,7 +163,7 @@ class TopologyBuilder:
         if problems or more:
             raise TopologyError(problems + more)
         topology = Topology(components, name, summary, config, resources)
-        problems = cannot_keep(topology, config)
+        problems = retention_problems(topology, config)
         if problems:
             raise TopologyError(problems)
         return topology

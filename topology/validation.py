@@ -19,7 +19,7 @@ from .errors import ConfigError, TopologyError
 from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout
 from .groupings.base import Grouping
-from .keeping import lossy_windows
+from .retention import lossy_windows
 from .streams import DEAD_LETTER_FIELDS, NAME, NAME_RULE, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing
 from .topology import ComponentSpec, Kind, Subscription

@@ -110,7 +110,7 @@ class SparkStreamSpout(Spout):
     @property
     def time_role(self) -> TimeRole:
         """See Component."""
-        return TimeRole(tells=self.watermarks, resumes=self._resumes)
+        return TimeRole(emits_watermarks=self.watermarks, resumes=self._resumes)
 
     async def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
         """See Spout."""

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from ...acker import IdSource, is_single_root, single_root
-from ...topology import Lineage, Same, Segment
+from ...topology import Lineage, RepeatedMark, Segment
 
 MAX_DETACHED: Final = 8_192
 """A task tells its acker in one message of so many at most: 256 kB."""
@@ -54,7 +54,7 @@ class Detached(Lineage):
     def forget(self, offset: int) -> None:
         """A settled row has no messages any more. (Not where rows of a batch that is on its way share the marks.)"""
         pairs: Any = self.pairs
-        if not isinstance(pairs, Same):
+        if not isinstance(pairs, RepeatedMark):
             pairs[offset] = ()
 
 
@@ -81,7 +81,7 @@ def part(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> Par
         segment.done = bytearray(b"\1" * executed + bytes(segment.open))
     before = segment.lineage.edges if segment.lineage is not None else {segment.root: segment.edge}
     pairs = _open_pairs(segment)
-    one = isinstance(pairs, Same)
+    one = isinstance(pairs, RepeatedMark)
     leaving = dict.fromkeys(
         pair for row in ([pairs.mark] if one else pairs) for pair in row if not is_single_root(pair[0])
     )
@@ -90,7 +90,7 @@ def part(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> Par
     told = [(root, index, sub, edges[sub]) for (root, index), (sub, _) in subs.items()]
     left: dict[int, int] = {}
     if one:
-        pairs = Same(tuple([subs.get(pair, pair) for pair in pairs.mark]), len(pairs))
+        pairs = RepeatedMark(tuple([subs.get(pair, pair) for pair in pairs.mark]), len(pairs))
         left = dict.fromkeys([root for root, _ in pairs.mark], segment.open)
     else:
         for offset, row in enumerate(pairs):
@@ -111,8 +111,8 @@ def _open_pairs(segment: Segment) -> Any:
     """The messages of each row that is open: for a batch of columns one mark, else a list."""
     lineage = segment.lineage
     marks: Any = segment.indices if lineage is None else lineage.pairs
-    if isinstance(marks, Same):
-        return Same(((segment.root, marks.mark),), len(marks)) if lineage is None else marks
+    if isinstance(marks, RepeatedMark):
+        return RepeatedMark(((segment.root, marks.mark),), len(marks)) if lineage is None else marks
     pairs: list[tuple[tuple[int, int], ...]] = [()] * len(segment.items)
     is_done = segment.done
     for offset in range(len(pairs)):

@@ -16,9 +16,9 @@ from ...topology import (
     KeyedGrouping,
     LocalOrShuffleGrouping,
     Origin,
+    RepeatedMark,
     Rest,
     Row,
-    Same,
     Share,
     ShuffleGrouping,
     Spreading,
@@ -64,9 +64,9 @@ class Route:
             self.place = grouping.place
 
     def split_columns(self, rows: Any, marks: Any) -> list[Share]:
-        """The same for a batch of columns (ColumnRows), whose rows have one mark (Same)."""
+        """The same for a batch of columns (ColumnRows), whose rows have one mark (RepeatedMark)."""
         shares = split_columns(self.grouping, rows)
-        return [(to, share, None if marks is None else Same(marks.mark, len(share))) for to, share in shares]
+        return [(to, share, None if marks is None else RepeatedMark(marks.mark, len(share))) for to, share in shares]
 
 
 class Direct:
@@ -139,7 +139,7 @@ class EmitBuffer:
         """A batch of columns, and the mark of all its rows. An empty one is nothing to send."""
         emit_buffer = cls(root)
         if len(rows):
-            emit_buffer.others[stream, target] = (rows, Same(mark, len(rows)))
+            emit_buffer.others[stream, target] = (rows, RepeatedMark(mark, len(rows)))
         return emit_buffer
 
     def part(self, start: int, stop: int) -> EmitBuffer:

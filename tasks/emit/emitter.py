@@ -34,8 +34,8 @@ from ...topology import (
     EmitError,
     Lineage,
     Origin,
+    RepeatedMark,
     Row,
-    Same,
     Segment,
     Share,
     column_rows,
@@ -190,7 +190,7 @@ class Emitter(AckBatch):
         counters, origin = self.counters, stream.origin
         counters.emitted += len(items)
         if self.on_emit is not None:
-            for item in items.shown() if isinstance(items, ColumnRows) else items:
+            for item in items.readable() if isinstance(items, ColumnRows) else items:
                 self.on_emit(stream.row(item), origin.stream)
         if root == UNTRACKED:
             marks = None
@@ -221,7 +221,7 @@ class Emitter(AckBatch):
             self._send(outlet, origin, rows, marks, root)
             return
         for piece in pieces:
-            some = None if marks is None else Same(marks.mark, piece.num_rows)
+            some = None if marks is None else RepeatedMark(marks.mark, piece.num_rows)
             self._send(outlet, origin, ColumnRows(piece, rows.bare), some, root)
 
     def _split_by_row(
@@ -282,7 +282,7 @@ class Emitter(AckBatch):
     ) -> None:
         """To another worker. A row that cannot be sent fails its message; the others go their way."""
         columns = type(items) is ColumnRows
-        if marks is not None and type(marks) is not Same:
+        if marks is not None and type(marks) is not RepeatedMark:
             marks = list(marks)  # they may be dealt only when somebody asks, and are asked for here more than once
         count, start = len(items), 0
         stop = most = count if columns else min(count, outlet.piece)
@@ -327,7 +327,7 @@ class Emitter(AckBatch):
 
     def _anchors(self, marks: Sequence[Any]) -> Iterable[int]:
         """The roots of rows with several anchors. Rows of one batch share their pairs, and so do its segments."""
-        if not isinstance(marks, Same):
+        if not isinstance(marks, RepeatedMark):
             return dict.fromkeys(
                 anchor for pairs in {id(pairs): pairs for pairs in marks}.values() for anchor, _ in pairs
             )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...topology import ColumnRows, Origin, Same, Segment, deal_columns, has_identity, pieces_of
+from ...topology import ColumnRows, Origin, RepeatedMark, Segment, deal_columns, has_identity, pieces_of
 from ...transport import WHOLE_BYTES, UnsendableError
 from ..drive import USER_ERRORS, blamed
 from .emit_buffer import OutStream, Route
@@ -74,7 +74,7 @@ class Spreader:
         while todo:
             part = todo.pop()
             marks = marks_of(part)
-            if marks is not None and type(marks) is not Same:
+            if marks is not None and type(marks) is not RepeatedMark:
                 marks = list(marks)  # they may be dealt only when somebody asks, and are asked for more than once
             try:
                 parts = pack(part.origin, part.items, marks)
@@ -112,7 +112,7 @@ class Spreader:
             if not route.whole:
                 self._send_by_key(route, group, origin, part, marks, root)
                 continue
-            part_marks = None if marks is None else Same(marks.mark, len(part))
+            part_marks = None if marks is None else RepeatedMark(marks.mark, len(part))
             target = route.place(route.room)
             if target is None and route.outlets.passed_over:
                 target = route.place(route.outlets.any_room)
@@ -130,11 +130,11 @@ class Spreader:
             emitter.refuse(blamed(error), (rows.batch,), origin.stream, marks and marks[0], root)
             return
         for to, share in shares:
-            share_marks = None if marks is None else Same(marks.mark, len(share))
+            share_marks = None if marks is None else RepeatedMark(marks.mark, len(share))
             self._send_now(route.outlets[to], origin, share, share_marks, root)
         if rest is not None:
             emitter.counters.transferred += len(rest)
-            rest_marks = None if marks is None else Same(marks.mark, len(rest))
+            rest_marks = None if marks is None else RepeatedMark(marks.mark, len(rest))
             group.wait_columns(emitter.segment(origin, rest.rows, rest_marks, root), rest)
 
     def _send_now(

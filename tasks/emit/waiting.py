@@ -237,7 +237,7 @@ def cut_off(
 ) -> Segment:
     """A piece of a segment, which keeps the edge of the rest; the last piece has what is left of it."""
     piece = Segment(whole.origin, items)
-    piece.born_ms = whole.born_ms
+    piece.ingested_ms = whole.ingested_ms
     if marks is None:
         return piece
     if whole.lineage is not None:

@@ -226,7 +226,7 @@ def follow(
 ) -> Following | None:
     """What a task follows for those behind it; None: nothing."""
     flow, topology = env.plan.time, env.topology
-    if task.component in flow.tells or task.component not in flow.marks:
+    if task.component in flow.sends_watermarks or task.component not in flow.sends_time:
         return None
     clocks: dict[str, StreamClock] = {}
     readers: dict[OutStream, list[TimeReader]] = {}
@@ -240,7 +240,7 @@ def follow(
                 continue
             if name not in clocks:
                 config = component_config(env.config, topology.components[name].config)
-                clocks[name] = row_time.clock(config, exact=name in flow.marks)
+                clocks[name] = row_time.clock(config, exact=name in flow.sends_time)
             known = readers.setdefault(stream, [])
             reader = next((reader for reader in known if reader.clock is clocks[name]), None)
             if reader is None:

@@ -67,7 +67,7 @@ class BufferedExecutor(Executor, WindowDriver):
         """See Executor."""
         machine, collector = self.machine, self._collector
         begun_s = 0.0 if self._hooks is None else self._hooks.begin()
-        at_ms = segment.born_ms if self._born else self.wall_ms() if self.by_clock else None
+        at_ms = segment.ingested_ms if self._born else self.wall_ms() if self.by_clock else None
         rows = self._reader.read(segment, start, stop, at_ms)
         for offset, error in rows.failed:
             collector.fail(segment.tuple_at(offset), error)

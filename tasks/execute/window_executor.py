@@ -131,7 +131,7 @@ class WindowExecutor(Executor, WindowDriver):
     def run(self, segment: Segment, start: int, stop: int) -> int:
         """See Executor."""
         begun_s = 0.0 if self._hooks is None else self._hooks.begin()
-        at_ms = segment.born_ms if self._born else self.wall_ms() if self.by_clock else None
+        at_ms = segment.ingested_ms if self._born else self.wall_ms() if self.by_clock else None
         rows = self._reader.read(segment, start, stop, at_ms)
         places, failed = rows.places, rows.failed
         if isinstance(self.machine, CountWindows):

@@ -31,7 +31,7 @@ def make_keeper(
 ) -> TimeKeeper | None:
     """Of one task, for as long as it lives; None: time is nothing to it."""
     name, is_windowed = task.component, isinstance(component, WindowBolt)
-    if not (is_windowed or env.plan.time.hears(name)):
+    if not (is_windowed or env.plan.time.receives_time(name)):
         return None
     settings = TimeSettings.of(component if is_windowed else _PLAIN, config)
     if not is_windowed or component.by_count:
@@ -83,6 +83,6 @@ def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper) -
         keeper=keeper,
         tell=watermarks.tell if watermarks.hearers else None,
         # Who tells watermarks of its own passes on only the end.
-        tells=task.component in env.plan.time.tells and not watermarks.declared,
+        tells=task.component in env.plan.time.sends_watermarks and not watermarks.declared,
         sent=tools.emitter.sent,
     )

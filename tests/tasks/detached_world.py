@@ -33,7 +33,7 @@ from aiostorm.tasks.emit.detached import Detached
 from aiostorm.tasks.emit.emit_buffer import MANY, UNTRACKED
 from aiostorm.tasks.emit.emitter import Emitter
 from aiostorm.tasks.emit.lineage import lineage_of, settle
-from aiostorm.topology import Fields, Origin, Same, Segment, Tuple
+from aiostorm.topology import Fields, Origin, RepeatedMark, Segment, Tuple
 
 ORIGIN = Origin("spout", 1, "default", Fields("messages"))
 TIMEOUT_S = 10.0
@@ -118,7 +118,7 @@ class Bolt:
             return
         messages = tuple(dict.fromkeys(message for tup in anchors for message in tup[0]))
         count = self.world.rng.choice([1, 1, 2])
-        marks: Any = Same(mark, count) if self.world.rng.random() < 0.3 else [mark] * count
+        marks: Any = RepeatedMark(mark, count) if self.world.rng.random() < 0.3 else [mark] * count
         self.world.open_rows.update(messages * count)
         self.unsealed.append((root, marks, [messages] * count))
 

@@ -26,7 +26,7 @@ from aiostorm.topology import (
     NoneGrouping,
     Origin,
     PartialKeyGrouping,
-    Same,
+    RepeatedMark,
     Segment,
     ShuffleGrouping,
     StreamId,
@@ -293,7 +293,7 @@ class GroupMachine(RuleBasedStateMachine):
 def numbers_of(segment: Segment) -> list[int]:
     """The rows, told by their marks; those of columns share one."""
     marks: Any = segment.indices if segment.lineage is None else [pairs[0][1] for pairs in segment.lineage.pairs]
-    if isinstance(marks_of(segment), Same):
+    if isinstance(marks_of(segment), RepeatedMark):
         assert len(set(marks)) == 1
         return [number for _, number in segment.items]
     return list(marks)
