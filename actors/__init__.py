@@ -1,8 +1,8 @@
-"""The kernel: actors with bounded mailboxes. It knows no Storm noun. It stands on runtime.
+"""The kernel: actors with bounded mailboxes. It knows nothing of Storm, and uses only the package runtime.
 
-system ─ guardian of all ─┬─ cell: mailbox, restarts, timers, watchers ── actor (user code)
-                          └─ cell …                 ▲
-                                    ref.tell / ask ─┘
+system ─ root guardian ─┬─ cell: mailbox, restarts, timers, watchers ── actor (user code)
+                        └─ cell …                 ▲
+                                  ref.tell / ask ─┘
 """
 
 from .actor import Actor, maybe_await

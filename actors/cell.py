@@ -1,21 +1,23 @@
-"""Cell: what surrounds one actor: mailbox, children, watchers, timers, restarts. The guardian's hands.
+"""Cell: everything around one actor: its mailbox, children, watchers, timers and restarts.
 
     run ─► incarnate ─► actor.run ──returns──► terminate
                ▲             │ raises
                │        FailureHistory.failed
                └─ RESTART ───┼── RESUME: run again, same instance
                   (backoff)  ├── STOP ──────► terminate
-                             └── ESCALATE ──► the parent is told, terminate
+                             └── ESCALATE ──► notify the parent, terminate
 
-    RUNNING ─► CHILDREN (they end) ─► LAST (`stopped`) ─► DEAD          kill: the whole branch at once, at any point
+    RUNNING ─► STOPPING_CHILDREN ─► STOPPING (`stopped`) ─► TERMINATED      kill: the whole branch, at any point
 
-1. A cell's asyncio task is held by the system until it has ended; it never ends with an exception nobody sees.
-2. Terminate: children first (youngest first), then `stopped`, then dead letters, then watchers hear of it, once.
-3. `terminated` is done within a bound after `kill`, whatever user code does: cancelled, cancelled again after
-   `kill_timeout_s`, given up after as much again. That is a failure of the system, which names the line it hangs at.
-4. An end that nobody asked for is a failure: user code that raises CancelledError though nobody cancelled it is decided
-   about by the policy; a cancel from outside (a loop that shuts down) ends the branch, escalates, and is passed on.
-5. An actor that has been told to stop does not wait for a backoff: what it had not got to becomes dead letters.
+1. The system keeps a reference to the cell's asyncio task until the task has ended, and reports its exception.
+2. Terminate: first the children (youngest first), then `stopped`, then dead letters, then each watcher is notified
+   once.
+3. After `kill`, `terminated` is done within a bound, whatever user code does: the task is cancelled, cancelled again
+   after `kill_timeout_s`, and abandoned after the same time again. The system then fails and names the line where it
+   hangs.
+4. An unexpected end is a failure. If user code raises CancelledError without a cancellation, the policy decides. A
+   cancel from outside (an event loop that shuts down) ends the branch, escalates, and is raised again.
+5. An actor that was asked to stop does not wait for a backoff: its remaining messages become dead letters.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class _Phase(enum.Enum):
 
 
 class Cell:
-    """One actor's surroundings. Internal: others see `Ref`, the actor sees `Actor`."""
+    """The surroundings of one actor. Internal: other code uses `Ref`, and the actor itself uses `Actor`."""
 
     def __init__(
         self,
@@ -78,9 +80,9 @@ class Cell:
         self.error: BaseException | None = None
         self.killed = False
         self.stop_asked = False
-        self.answer: Callable[[Any], Any] | None = None  # while its actor may answer at once, see Ref.ask
-        self.answered = 0  # so often in a row
-        self.raised: BaseException | None = None  # by an answer at once; its asyncio task raises it
+        self.answer: Callable[[Any], Any] | None = None  # set while the actor may answer at once, see Ref.ask
+        self.answered = 0  # answers at once in a row
+        self.raised: BaseException | None = None  # by an answer at once; the actor's asyncio task raises it again
         self.ref = Ref(self)
         self.deathwatch = DeathWatch(self.ref, mailbox)
         self._actor: Actor | None = None
@@ -96,11 +98,11 @@ class Cell:
         self._factory = ActorFactory(self, actor)
 
     def start(self) -> None:
-        """Begin to live. Apart from the making: an eager task factory runs the first step right here."""
+        """Start the asyncio task. Not done in `__init__`: an eager task factory runs the first step right here."""
         self._task = self.system.guard(self._run(), name=self.path, context=self._context)
         self._task.add_done_callback(self._ended_unstarted)
 
-    # -- what the actor asks for -------------------------------------------------------------------------------------
+    # -- called by the actor -----------------------------------------------------------------------------------------
 
     def spawn(
         self,
@@ -112,14 +114,14 @@ class Cell:
     ) -> Ref:
         """Start a child of this cell."""
         if self._phase is not _Phase.RUNNING or self.killed:
-            raise MailboxClosedError(f"{self.path or '/'} has stopped: it cannot have children any more")
+            raise MailboxClosedError(f"{self.path or '/'} has stopped: it cannot start children")
         if name is None:
             name = self._free_name(base_name(actor))
         if "/" in name or not name:
-            raise ValueError(f"an actor's name is not empty and has no '/': {name!r}")
+            raise ValueError(f"an actor's name must not be empty or contain '/': {name!r}")
         if name in self.children:
             raise ValueError(
-                f"{self.path or '/'} already has a child named {name!r} (a name is free once it has ended)"
+                f"{self.path or '/'} already has a child named {name!r} (a name is free after its actor has ended)"
             )
         system = self.system
         child = Cell(
@@ -136,43 +138,43 @@ class Cell:
         return child.ref
 
     def stop(self) -> None:
-        """End in order."""
+        """Stop after the accepted messages."""
         if not self.stop_asked and self._phase is not _Phase.TERMINATED:
             self.stop_asked = True
             self.mailbox.post(Stop())
 
     def kill(self) -> None:
-        """End now, with all children. A second kill also interrupts what user code does in answer to the first."""
+        """End now, with all children. A second kill also interrupts the clean-up that the first one started."""
         if self._phase is _Phase.TERMINATED:
             return
         self._kill_branch()
-        # While children end there is nothing to interrupt: they are killed too. A coroutine that is cancelled before
-        # its first step would not run at all: it looks at `killed` when it begins.
+        # While children stop there is nothing to interrupt: they are killed too. A coroutine that is cancelled before
+        # its first step would not run at all, so `_run` checks `killed` when it starts.
         if self._begun and self._phase in (_Phase.RUNNING, _Phase.STOPPING):
             self._task.cancel()
 
     def as_task(self, function: Callable[[Any], Any], argument: Any) -> Any:
-        """Call a function in the step of another asyncio task, as the actor's own, in its context."""
+        """Call a function within the step of another asyncio task, but as this actor's task and in its context."""
         return call_as(self.loop, self._task, self._context, function, argument)
 
     def stepper(self, step: Callable[[], None]) -> Stepper:
-        """For `Mailbox.wait_steps`: the actor's asyncio task is the one that waits there."""
+        """For `Mailbox.wait_steps`, in which the actor's asyncio task waits."""
         waits = self.mailbox.takes_steps
         return Stepper(self.system.dispatcher, self.loop, self._task, self._context, waits, step)
 
     def is_current_child(self, message: ChildEscalated) -> bool:
-        """Is it about a child of this incarnation? The last one took its children with it."""
+        """Is the message about a child of this incarnation? Children of an earlier incarnation have ended."""
         return message.ref._cell._parent_incarnation == self._incarnation
 
     def ask_error(self, error: BaseException) -> AiostormError:
-        """What somebody who asked hears when `receive` ended with `error`."""
+        """The error that the caller of `ask` gets if `receive` ended with `error`."""
         if isinstance(error, asyncio.CancelledError) and self._is_cancelled():
             return MailboxClosedError(f"actor {self.path} was stopped while it handled the question")
-        failed = AskFailedError(f"{self.path} failed on the question: {error!r}")
+        failed = AskFailedError(f"{self.path} failed to answer the question: {error!r}")
         failed.__cause__ = error
         return failed
 
-    # -- life --------------------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         task = asyncio.current_task()
@@ -187,14 +189,14 @@ class Cell:
             if not self.killed:
                 self._cancelled_outside(cancelled)
         except (KeyboardInterrupt, SystemExit) as error:
-            # Goes straight through the loop: what is alive then is cancelled by whoever ran it.
+            # These errors go straight through the event loop: asyncio.run cancels what still runs.
             self.error = error
             self._kill_branch()
             self._finish()
             raise
-        except BaseException as error:  # not an Exception: no policy decides about it
+        except BaseException as error:  # not an Exception: the policy does not decide about it
             if isinstance(error, GeneratorExit) and asyncio.current_task(self.loop) is not task:
-                raise  # the loop was closed under us: nothing can be awaited any more
+                raise  # the event loop was closed: nothing can be awaited any more
             self.error = thrown = error
             self._escalate(error)
             self._kill_branch()
@@ -205,7 +207,7 @@ class Cell:
             raise self._cancelled
 
     async def _run_incarnations(self) -> None:
-        """One incarnation after the other, until there is no next."""
+        """Run one incarnation after another until the policy starts no more."""
         decision: Decision | None = Decision(Directive.RESTART)
         while decision is not None:
             try:
@@ -215,7 +217,7 @@ class Cell:
                 if self._is_cancelled():
                     raise
                 error = ActorCancelledError(
-                    f"{self.path}: something it awaited was cancelled, though the actor was not"
+                    f"{self.path}: something that it awaited was cancelled, but the actor itself was not"
                 )
                 error.__cause__ = cancelled
                 decision = await self._failed(error)
@@ -225,15 +227,15 @@ class Cell:
     async def _run_incarnation(self, decision: Decision) -> None:
         if self._actor is None or decision.directive is Directive.RESTART:
             fresh = self._factory.make()
-            self._actor = None  # `stopped` is for an actor that did start
+            self._actor = None  # `stopped` is only called on an actor that has started
             await maybe_await(fresh.started())
             self._actor = fresh
-        if not self.killed:  # `started` may have swallowed the cancel
+        if not self.killed:  # `started` may have swallowed the cancellation
             await self._actor.run()
 
     async def _failed(self, error: Exception) -> Decision | None:
-        """What is decided about a failure, and done; None if there is no next incarnation (or next message)."""
-        if self.killed:  # raised in answer to the kill
+        """Decide about a failure and carry it out. None if there is no next incarnation (or next message)."""
+        if self.killed:  # raised while it was being killed
             self.error = error
             self.system.report(self.path, error, Decision(Directive.STOP))
             return None
@@ -245,7 +247,7 @@ class Cell:
         self.system.report(self.path, error, decision)
         match decision.directive:
             case Directive.RESUME:
-                await asyncio.sleep(0)  # others get the loop, though every message fails
+                await asyncio.sleep(0)  # let other tasks run even if every message fails
                 return decision
             case Directive.RESTART:
                 self.timers.cancel_all()
@@ -260,7 +262,7 @@ class Cell:
         return None
 
     async def _back_off(self, delay_s: float) -> bool:
-        """Wait before a restart. False if it is to stop: then there is no restart after a wait."""
+        """Wait before a restart. False if the actor was asked to stop meanwhile: then it is not restarted."""
         await asyncio.sleep(0)
         if delay_s <= 0:
             return True
@@ -269,7 +271,7 @@ class Cell:
         while not self.stop_asked and (left_s := until_s - monotonic()) > 0:
             try:
                 async with asyncio.timeout(left_s):
-                    await self.mailbox.wait_next()  # an arrival: perhaps the stop; it stays in the mailbox
+                    await self.mailbox.wait_next()  # may be the stop message; it stays in the mailbox
             except TimeoutError:
                 break
         return not self.stop_asked
@@ -280,11 +282,11 @@ class Cell:
         else:
             self.parent.mailbox.post(ChildEscalated(self.ref, error))
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- ending ------------------------------------------------------------------------------------------------------
 
     async def _terminate(self) -> None:
         if self._phase is _Phase.TERMINATED:
-            return  # given up earlier; it has ended after all
+            return  # it was abandoned earlier, but has ended after all
         self._phase = _Phase.STOPPING_CHILDREN
         try:
             self.timers.close(f"actor {self.path} has stopped")
@@ -305,7 +307,7 @@ class Cell:
             self._finish()
 
     async def _end_children(self) -> None:
-        """Youngest first; those of a killed actor are killed already."""
+        """Youngest first. The children of a killed actor are already killed."""
         while self.children:
             child = next(reversed(self.children.values()))
             if not self.killed:
@@ -319,13 +321,13 @@ class Cell:
                     self._cancelled_outside(cancelled)
 
     async def _end_children_soon(self) -> None:
-        """Before a restart. With a bound: the mailbox is open, nobody reads it, and a child may wait for room in it."""
+        """Before a restart. With a bound: nothing reads the open mailbox, and a child may wait for it."""
         limit_s = self.system.stop_timeout_s
         try:
             async with asyncio.timeout(limit_s):
                 await self._end_children()
         except TimeoutError:
-            log.warning("%s restarts: its children did not stop in %g s and are killed", self.path, limit_s)
+            log.warning("%s restarts: its children did not stop within %g s and are killed", self.path, limit_s)
             for child in list(self.children.values()):
                 child.kill()
             await self._end_children()
@@ -339,14 +341,14 @@ class Cell:
         await maybe_await(actor.stopped())
 
     async def _receive_escalations(self, actor: Actor) -> None:
-        """Children may have given up while they ended: the actor's own hook decides, as ever, then the parent's."""
-        heard: list[ChildEscalated] = []
+        """Children may have failed while they stopped: the actor's own hook decides, then the parent's, as always."""
+        escalated: list[ChildEscalated] = []
         for message in self._empty_mailbox():
             if isinstance(message, ChildEscalated):
-                heard.append(message)
+                escalated.append(message)
             else:
                 self._drop(message)
-        for message in heard:
+        for message in escalated:
             try:
                 await maybe_await(actor.child_escalated(message.ref, message.error))
             except Exception as error:
@@ -366,7 +368,7 @@ class Cell:
                 self._drop(message)
             self.mailbox.on_late = self._drop
             self.deathwatch.end(self.error)
-        finally:  # others wait for this
+        finally:  # other code waits for this
             if self.parent is not None:
                 self.parent.children.pop(self.path.rpartition("/")[2], None)
             self.system.cells.discard(self)
@@ -377,7 +379,7 @@ class Cell:
         return self.mailbox.remove_all()
 
     def _drop(self, message: Any) -> None:
-        """A message that will not be received: whoever asked is told, the rest are dead letters."""
+        """Handle a message that will not be received: an asking caller gets an error, the rest are dead letters."""
         if isinstance(message, Question):
             if not message.reply.done():
                 message.reply.set_exception(MailboxClosedError(f"actor {self.path} stopped before it answered"))
@@ -388,12 +390,12 @@ class Cell:
         if isinstance(message, ChildEscalated) and not self.killed:
             self.system.fail(message.ref.path, message.error)
         elif not isinstance(message, Stop | Terminated | Timer | ChildEscalated):
-            self.system.dead_letters.add(DeadLetter(self.path, message, "the actor ended before it got to it"))
+            self.system.dead_letters.add(DeadLetter(self.path, message, "the actor ended before it processed it"))
 
     # -- kill and cancel ---------------------------------------------------------------------------------------------
 
     def _kill_branch(self) -> None:
-        """From here on it only ends, and so does everything below it."""
+        """Kill this actor and everything below it; from now on they only end."""
         if self.killed:
             return
         self.killed = True
@@ -414,22 +416,22 @@ class Cell:
 
     def _give_up(self) -> None:
         self.error = KillTimeoutError(
-            f"{self.path} was killed and does not end: it swallows CancelledError (catch it only to clean up, then "
+            f"{self.path} was killed but does not end: it swallows CancelledError (catch it only to clean up, then "
             f"raise it again). It hangs at {suspended_at(self._task)}"
         )
         self.system.give_up(self._task, self.error)
         self._finish()
 
     def _is_cancelled(self) -> bool:
-        """Is a CancelledError that arrives now meant for the actor, and not for something that it awaits?"""
+        """Was the actor itself cancelled? Otherwise a CancelledError comes from something that it awaits."""
         return self.killed or self._task.cancelling() > 0
 
     def _cancelled_outside(self, cancelled: asyncio.CancelledError) -> None:
-        """Somebody who is not its guardian cancelled it: it ends as if killed, and the cancel is passed on."""
+        """Code outside of the actor system cancelled the task: end as if killed, and raise the cancellation again."""
         if self._cancelled is None:
             self._cancelled = cancelled
         if self.error is None:
-            self.error = ActorCancelledError(f"{self.path or '/'} was cancelled, and not by its guardian")
+            self.error = ActorCancelledError(f"{self.path or '/'} was cancelled by code outside of the actor system")
             self.error.__cause__ = cancelled
             if not self.system.closing:
                 self.system.report(self.path, self.error, Decision(Directive.ESCALATE))
@@ -437,9 +439,9 @@ class Cell:
         self._kill_branch()
 
     def _ended_unstarted(self, task: asyncio.Task[None]) -> None:
-        """An asyncio task that is cancelled before its first step ends without having run at all."""
+        """An asyncio task that is cancelled before its first step ends without having run."""
         if not self._begun:
-            self._cancelled_outside(asyncio.CancelledError("before it began"))
+            self._cancelled_outside(asyncio.CancelledError("cancelled before its first step"))
             self._finish()
 
     def _free_name(self, kind: str) -> str:
