@@ -1,4 +1,4 @@
-"""Which tuple trees are complete: XOR ledger, edge ids, pending messages, retries, the acker actor."""
+"""Tracks which tuple trees are complete: XOR ledger, edge ids, pending messages, retries, and the acker actor."""
 
 from .actor import EXPIRY_STEPS, AckerActor, Acks, Forget, Init, Verdicts
 from .ids import IdSource, is_single_root, shared_root, single_root

@@ -1,13 +1,13 @@
-"""Retries: what becomes of a message that failed, as a pure machine.
+"""Retries: what to do with a failed message, as a pure machine.
 
-    failed ──► max_retries unset:      the spout's own `fail` hears of it (Storm), and may emit it again
-           ──► failures <= max_retries: replayed by the framework, in a tree of its own
-           ──► more failures:           the dead-letter stream, then the spout's `fail`
+    failed ──► max_retries not set:      call the spout's own `fail` (as Storm), which may emit the message again
+           ──► failures <= max_retries:  the framework replays it, in a tree of its own
+           ──► more failures:            the dead-letter stream, then the spout's `fail`
 
-1. A message that has failed is emitted again in a tree of its own, whoever emits it: a poisonous one ends up alone and
-   takes nobody with it.
-2. The failures of at most `remembered` messages are counted when the spout replays by itself: the oldest is forgotten
-   first, and then counts from one again.
+1. A failed message is emitted again in a tree of its own, by the framework or by the spout: a message that always fails
+   ends up alone, and no other message fails with it.
+2. If the spout itself replays, failures are counted for at most `remembered` messages: the oldest one is forgotten
+   first, and its count then starts at one again.
 
 Storm leaves all of this to the spout (depart).
 """
@@ -30,7 +30,7 @@ class FailureAction(enum.Enum):
 class Retries:
     """The failures of one spout task's messages.
 
-    `suspects`: message id → failures, of those that the spout may replay.
+    `suspects`: message id → failures, for the messages that the spout may replay.
     """
 
     __slots__ = ("_max_retries", "_remembered", "suspects")
@@ -46,7 +46,7 @@ class Retries:
             return FailureAction.REPLAY if failures <= self._max_retries else FailureAction.DEAD_LETTER
         try:
             self.suspects[message_id] = failures
-        except TypeError:  # a message id need not be hashable; then its failures are not counted
+        except TypeError:  # a message id need not be hashable; its failures are not counted then
             return FailureAction.NOTIFY_SPOUT
         self.suspects.move_to_end(message_id)
         if len(self.suspects) > self._remembered:
