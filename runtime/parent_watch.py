@@ -61,7 +61,7 @@ class ParentWatch:
 
     def release(self) -> None:
         """Let go. A child that still runs dies."""
-        self.given()
+        self.close_child_end()
         if self._write_fd >= 0:
             os.close(self._write_fd)
             self._write_fd = -1
