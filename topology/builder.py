@@ -40,9 +40,12 @@ class _Declarer:
         self._declaration = declaration
 
     def set_config(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> Self:
-        """Settings of this component only, by Storm's key or field name; the later call wins."""
+        """Settings of this component only, by Storm's key or field name; the later call wins.
+
+        `settings` may also have keys of your own, which `context.config.get` reads; keywords are settings of aiostorm.
+        """
         self._declaration.config.update(settings or {})
-        self._declaration.config.update(more)
+        self._declaration.take_keywords(more)
         return self
 
 
@@ -169,7 +172,8 @@ class TopologyBuilder:
         return topology
 
     def _declare(self, id: str, kind: Kind, template: Any, parallelism: int, config: dict[str, Any]) -> Declaration:  # noqa: A002
-        declaration = Declaration(id, kind, template, parallelism, config=dict(config))
+        declaration = Declaration(id, kind, template, parallelism)
+        declaration.take_keywords(config)
         self._declarations.append(declaration)
         return declaration
 
