@@ -25,7 +25,7 @@ from aiostorm.topology import Config
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md")))
 RUN_ELSEWHERE = (
-    # Their programs are tried by other tests, or are parts of programs (tests/house compiles them and tries their imports).
+    # Their programs are tried by other tests, or are parts of programs, which tests/house compiles.
     "docs/cluster.md",
     "docs/explanation/",
     "docs/how-to/",

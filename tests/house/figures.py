@@ -1,4 +1,4 @@
-"""Figures about the code: `python -m tests.house.figures`, or with folders: `python -m tests.house.figures path/to/trio`.
+"""Figures about the code: `python -m tests.house.figures`; of another package: `python -m tests.house.figures FOLDER`.
 
 How each is counted, so that other projects can be measured in the same way:
 
