@@ -45,7 +45,7 @@ class BackpressureMonitor(Actor):
         self._master = master
         self._spouts = spouts
         self._bolts = bolts
-        self._life = int.from_bytes(env.rng.token_bytes(8), "big") >> 1
+        self._incarnation = int.from_bytes(env.rng.token_bytes(8), "big") >> 1
         self._moved = self._last = -1
         self._last_s = 0.0
         self._timer: Timer | None = None
@@ -55,11 +55,11 @@ class BackpressureMonitor(Actor):
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
-        self._env.wake = self._woken
+        self._env.wake = self._wake
         self._env.sampling = not self._settings.enable
         self._switch_spouts()
-        if self._settings.enable and not self._is_calm:
-            self._woken()
+        if self._settings.enable and not self._is_idle:
+            self._wake()
 
     def update(self, settings: Settings) -> None:
         """Other settings, at once. Switched off, no spout of this process waits any more."""
@@ -88,9 +88,9 @@ class BackpressureMonitor(Actor):
         for spout in self._spouts:
             spout.portions.aim(self._settings.target_s)
             spout.pace.switch(self._settings.enable, self._env.clock.monotonic())
-            spout.free()
+            spout.wake()
 
-    def _woken(self) -> None:
+    def _wake(self) -> None:
         self._env.sampling = True
         self.mailbox.post(_WAKE)
 
@@ -100,14 +100,14 @@ class BackpressureMonitor(Actor):
         now_s = self._env.clock.monotonic()
         moves = self._moves(now_s)
         if now_s - self._last_s >= max(STILL_S, self._settings.lease_s):
-            self._let_go(now_s)
+            self._release_all(now_s)
         bolts = tuple(bolt.sample(now_s) for bolt in self._bolts if bolt.ready.done())
         for spout in self._spouts:
             if spout.pace.expire(now_s):
                 log.warning("%s waits no more: the topology master has said nothing for long", spout.name)
-                spout.free()
+                spout.wake()
         self._report(now_s, bolts)
-        if not (moves or any(bolt.sampler.high for bolt in self._bolts)) and self._is_calm:
+        if not (moves or any(bolt.sampler.high for bolt in self._bolts)) and self._is_idle:
             for bolt in self._bolts:
                 bolt.sampler.forget()
             self._moved = -1
@@ -119,9 +119,9 @@ class BackpressureMonitor(Actor):
         env = self._env
         if not env.reaches(self._master) or not (self._bolts or self._spouts):
             return  # it will be told the next time
-        told = Readings(self._life, now_s, bolts, tuple(spout.reading() for spout in self._spouts))
-        somebody = (*self._bolts, *self._spouts)[0].task.task_id
-        env.mailbox_of(somebody, self._master).post(told)
+        readings = Readings(self._incarnation, now_s, bolts, tuple(spout.reading() for spout in self._spouts))
+        sender = (*self._bolts, *self._spouts)[0].task.task_id
+        env.mailbox_of(sender, self._master).post(readings)
 
     def _moves(self, now_s: float) -> bool:
         """Has anything moved since the tick before?"""
@@ -132,15 +132,15 @@ class BackpressureMonitor(Actor):
         before, self._moved = self._moved, moved
         return moved != before
 
-    def _let_go(self, now_s: float) -> None:
+    def _release_all(self, now_s: float) -> None:
         for bolt in self._bolts:
             bolt.sampler.forget()
         for spout in self._spouts:
             spout.pace.release(now_s)
-            spout.free()
+            spout.wake()
 
     @property
-    def _is_calm(self) -> bool:
+    def _is_idle(self) -> bool:
         """Is nobody paced, nothing flagged?"""
         paced = any(spout.pace.wait_us or spout.pace.has_order for spout in self._spouts)
         return not (paced or any(bolt.sampler.flagged for bolt in self._bolts))

@@ -32,16 +32,16 @@ from ..topology import (
 )
 from ..windows import WindowBolt, WindowedBolt
 from .detaching import Detacher
-from .drive import USER_ERRORS, blamed, is_cancelled
+from .drive import USER_ERRORS, is_cancelled, user_error
 from .emit.collectors import BoltTaskCollector, TaskCollector, WindowCollector
 from .emit.detached import Detached
 from .emit.portions import Portions
 from .environment import Environment
-from .event_time.time_messages import AskTime
+from .event_time.time_messages import WatermarkRequest
 from .execute.choice import Rewire, Tools, choose_executor
 from .execute.executors import BatchExecutor, Executor, RowFailedError, without_waiting
 from .failing import FailingTask
-from .intake import Intake
+from .input_limits import InputLimits
 from .long_call import LongCallWatch
 
 
@@ -66,20 +66,20 @@ class BoltTask(FailingTask):
         pressure = Settings.of(env.config)
         self.sampler = Sampler(pressure)
         portions = Portions(self.outbox, self._stopwatch, self._turn_tuples, pressure.target_s)
-        self._intake = Intake(self._box, portions, config, pressure.target_s)
+        self._limits = InputLimits(self._box, portions, config, pressure.target_s)
         self._detacher = Detacher(self, self.emitter, env.ids(), env.clock.monotonic)
-        self._long_call = LongCallWatch(self._call_s, self._leave, self._box, env.clock.monotonic)
+        self._long_call = LongCallWatch(self._running_s, self._detach_waiting, self._box, env.clock.monotonic)
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """See TaskActor."""
         box, busy = self._box, self._working or self._raised is not None or self.fires
         return not (busy or self._inbox or self.outbox.blocked or box.has_data or box.has_control or self.emitter.dirty)
 
     def sample(self, now_s: float) -> BoltReading:
         """Look at its mailbox, for the topology master. What it has taken and not executed is still to be done."""
-        self._intake.look()
-        self._long_call.look()
+        self._limits.check()
+        self._long_call.check()
         box, sampler, counters = self._box, self.sampler, self.counters
         in_hand = sum(len(segment.items) for segment in self._inbox) - self._start
         # What is executed now counts as far as it is likely to be done: a batch may take longer than an interval.
@@ -106,12 +106,12 @@ class BoltTask(FailingTask):
     def update(self, settings: Settings) -> None:
         """Other settings about pressure."""
         self.sampler.update(settings)
-        self._intake.update(settings)
+        self._limits.update(settings)
 
     async def started(self) -> None:
         """Make, prepare and wire a component: the first, or the next after a failure."""
         self._close_collectors()
-        self._held.rest()  # the timer of the instance before has ended with it
+        self._held.stop_watching()  # the timer of the instance before has ended with it
         if len(self._held):  # what failed was no call of the instance's, or this was done by then
             self._fail_held(RuntimeError("it began anew"), self._inbox[0] if self._start else None, self._start)
         component = await self.make_component()
@@ -132,7 +132,7 @@ class BoltTask(FailingTask):
             self._executor = choose_executor(component, tools, collector, self._collectors, self.task.task_id)
             self.pass_time_on(component, tools)
         self._batches = self._executor if isinstance(self._executor, BatchExecutor) else None
-        self._intake.begins(batches=self._batches is not None)
+        self._limits.use_batches(batches=self._batches is not None)
         self.begin_ticks()
         if self._time is not None:  # an instance's alarm ends with it
             self.settle_time(self._time)
@@ -172,15 +172,15 @@ class BoltTask(FailingTask):
             self._close_collectors()
             for segment in self._inbox:
                 self.dead_letter(segment)
-            self.say_what_ends()
+            self.report_dropped()
 
     # -- a turn ------------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> None:
-        inbox, time, intake = self._inbox, self._time, self._intake
+        inbox, time, limits = self._inbox, self._time, self._limits
         begun_ms = 0 if time is None else time.now_ms()
         if not inbox and (time is None or not time.firing):
-            inbox.extend(self._box.take_batch(intake.whole or intake.rows()))
+            inbox.extend(self._box.take_batch(limits.whole or limits.rows()))
         if not self.env.sampling:  # the spouts may be in other processes
             self.env.wake()
         self._working, self._begun_s = True, self._stopwatch()
@@ -193,16 +193,16 @@ class BoltTask(FailingTask):
                 await self._run_batch(self._batches)
             else:
                 await self._run_slices(self._executor)
-            intake.executed += counters.executed - executed
-            intake.work_s += counters.execute_s - execute_s
-            if intake.work_s >= intake.due_s:
-                intake.measure()
+            limits.executed += counters.executed - executed
+            limits.work_s += counters.execute_s - execute_s
+            if limits.work_s >= limits.due_s:
+                limits.measure()
             if time is not None:
                 self.after_turn(time, begun_ms)
         finally:
             self._working = self._suspended = False
-            if self._box.in_long_call:
-                self._long_call.ended(idle=not (self._inbox or self._box.has_data))
+            if self._box.stands:
+                self._long_call.turn_ended(idle=not (self._inbox or self._box.has_data))
             self.emitter.in_hand = None
             if self.stamps is not None:
                 self.stamps.enter(None)
@@ -212,8 +212,8 @@ class BoltTask(FailingTask):
             elif self._thread is None or not is_cancelled():  # killed: its thread may still be emitting
                 self._detach_if_idle()
                 self.emitter.flush()
-            if self.outbox.blocked or not intake.whole:
-                intake.sent(counters.executed - executed)
+            if self.outbox.blocked or not limits.whole:
+                limits.turn_sent(counters.executed - executed)
 
     def _post(self) -> None:
         if self._detacher.waiting:
@@ -232,7 +232,7 @@ class BoltTask(FailingTask):
             segment = inbox[0]
             if time is not None and segment.origin.stream == WATERMARK_STREAM:
                 inbox.popleft()
-                self.hear(time, segment)
+                self.on_watermarks(time, segment)
                 if time.firing:
                     return
                 continue
@@ -286,7 +286,7 @@ class BoltTask(FailingTask):
             segments = list(self._inbox)
             self._inbox.clear()
         else:
-            segments = self.up_to_mark(self._time)
+            segments = self.up_to_watermark(self._time)
             if not segments:
                 return
         self._start = 0
@@ -332,7 +332,7 @@ class BoltTask(FailingTask):
         counters.executed += count
         if executor.hold_open:
             if self._held.executed(segment):
-                self.emitter.hold(segment)
+                self.emitter.withhold(segment)
                 if not (self._inbox and self._inbox[0] is segment):  # to its end
                     self._detacher.executed(segment)
             return
@@ -342,7 +342,7 @@ class BoltTask(FailingTask):
             return
         segment.open -= count
         if segment.open:
-            self.emitter.hold(segment)
+            self.emitter.withhold(segment)
         else:
             self.emitter.done(segment)
 
@@ -351,33 +351,33 @@ class BoltTask(FailingTask):
             self.emitter.seal_emit_buffers()  # children of what is held: their edges are told with its own
             self._detacher.all()
 
-    def detaches(self) -> bool:
-        """See detaching.Holding."""
+    def may_detach_now(self) -> bool:
+        """See detaching.DetachingTask."""
         return not self._working or (self._suspended and self._thread is None)
 
-    def tell_detached(self) -> None:
-        """See detaching.Holding."""
+    def send_detached(self) -> None:
+        """See detaching.DetachingTask."""
         self.emitter.flush()
         if not self._working:
             self.mailbox.wake()  # it may be quiet now
 
-    def _call_s(self) -> float:
+    def _running_s(self) -> float:
         return self._stopwatch() - self._begun_s if self._working and self._thread is None else 0.0
 
-    def _leave(self) -> bool:
+    def _detach_waiting(self) -> bool:
         return self._detacher.unfinished(self._executor, self._start, self._inbox, self._box.waiting())
 
     def _waits(self) -> None:
-        self._long_call.begins()
+        self._long_call.turn_began()
 
     def _interrupted(self, segments: list[Segment]) -> None:
         """Killed in the middle of them: they were not executed to their end, so they are dead letters too."""
         waiting = {id(segment) for segment in self._inbox}
         self._inbox.extendleft(segment for segment in reversed(segments) if id(segment) not in waiting)
 
-    def _on_room(self) -> None:
-        self._intake.freed()
-        super()._on_room()
+    def _on_unblock(self) -> None:
+        self._limits.unblocked()
+        super()._on_unblock()
 
     # -- control -----------------------------------------------------------------------------------------------------
 
@@ -386,7 +386,7 @@ class BoltTask(FailingTask):
         if kind is Timer:
             if not message.received():
                 return
-            if not self.rang(message.message):
+            if not self.on_timer(message.message):
                 await self._tick()
         elif kind is Stop:
             self._stopping = True
@@ -397,8 +397,8 @@ class BoltTask(FailingTask):
             self.sampler.clear()
         elif kind is Rewire:
             message.work()
-        elif kind is AskTime:
-            self.watermarks.again(message.who)
+        elif kind is WatermarkRequest:
+            self.watermarks.resend(message.task)
         else:
             raise TypeError(f"a bolt task does not understand {message!r}")
 
@@ -413,7 +413,7 @@ class BoltTask(FailingTask):
             else:
                 await self._executor.tick(segment)
         except USER_ERRORS as raised:
-            error = blamed(raised)
+            error = user_error(raised)
             cause = error.__cause__ if isinstance(error, RowFailedError) and error.__cause__ is not None else error
             self.report("a tick", cause)
             # A turn may have been cut short: what the instance has not seen yet, it does not hold.
@@ -421,7 +421,7 @@ class BoltTask(FailingTask):
             raise cause from None
         finally:
             self._working = False
-            self._long_call.ended(idle=not (self._inbox or self._box.has_data))
+            self._long_call.turn_ended(idle=not (self._inbox or self._box.has_data))
             self.emitter.flush()
 
     # -- collectors --------------------------------------------------------------------------------------------------

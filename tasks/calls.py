@@ -15,13 +15,13 @@ CALLS_PER_LOOK: Final = 16
 """Calls of `next_tuple` between two looks at the clock, if they were short so far."""
 
 
-class Caller(Protocol):
+class CallingTask(Protocol):
     """The spout task."""
 
     active: bool
     outbox: Outbox
 
-    def room(self) -> int:
+    def messages_left(self) -> int:
         """How many more messages may be open."""
         ...
 
@@ -48,7 +48,7 @@ class Calls:
 
     def __init__(
         self,
-        task: Caller,
+        task: CallingTask,
         spout: Spout,
         collector: SpoutTaskCollector,
         stopwatch: Callable[[], float],
@@ -80,7 +80,7 @@ class Calls:
                         return
                 else:
                     await finish(result, self._suspends)
-                if task.room() <= 0:  # while it was suspended, what it had emitted was sent and may be settled
+                if task.messages_left() <= 0:  # while it was suspended, what it had emitted was sent and may be settled
                     return
             before, now = now, collector.emitted
             if now == before:

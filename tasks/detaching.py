@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 from ..acker import IdSource
 from ..topology import Segment
-from .emit.detached import may_part
+from .emit.detached import can_detach
 from .emit.emitter import Emitter
 from .execute.executors import Executor
 
@@ -29,14 +29,14 @@ HELD_S: Final = 0.02
 """A row that has been executed is in its tree no longer than that."""
 
 
-class Holding(Protocol):
+class DetachingTask(Protocol):
     """The bolt task."""
 
-    def detaches(self) -> bool:
+    def may_detach_now(self) -> bool:
         """May its ack batch be touched now? Not while its thread works."""
         ...
 
-    def tell_detached(self) -> None:
+    def send_detached(self) -> None:
         """Send what there is to tell the ackers."""
         ...
 
@@ -44,7 +44,7 @@ class Holding(Protocol):
 class Detacher:
     """Of one bolt task. `waiting`: the segments that are to be detached, with when."""
 
-    def __init__(self, task: Holding, emitter: Emitter, ids: IdSource, monotonic: Callable[[], float]) -> None:
+    def __init__(self, task: DetachingTask, emitter: Emitter, ids: IdSource, monotonic: Callable[[], float]) -> None:
         self._task = task
         self._emitter = emitter
         self._ids = ids
@@ -54,14 +54,14 @@ class Detacher:
 
     def executed(self, segment: Segment) -> None:
         """All rows of it have been, and some of them are held."""
-        if may_part(segment):
+        if can_detach(segment):
             self.waiting.append((self._monotonic() + HELD_S, segment))
             if self._timer is None:
                 self._arm(HELD_S)
 
     def all(self) -> None:
         """The task has nothing else to do. What this comes to is told with what the turn has to tell."""
-        self._part(float("inf"))
+        self._detach_due(float("inf"))
         if not self.waiting:
             self.stop()
 
@@ -73,19 +73,19 @@ class Detacher:
         """
         emitter, ids = self._emitter, self._ids
         emitter.seal_emit_buffers()  # what was made of rows in hand is told with their edges
-        hand, reached, parted = emitter.in_hand or (), executor.reached(), False
+        hand, reached, found = emitter.in_hand or (), executor.reached(), False
         for segment in hand:
             if reached is not None:
-                parted |= emitter.detach(segment, ids, 0 if executor.hold_open else reached)
+                found |= emitter.detach(segment, ids, 0 if executor.hold_open else reached)
         for segment in inbox:
             if segment not in hand:
-                parted |= emitter.detach(segment, ids, 0 if executor.hold_open else start)
+                found |= emitter.detach(segment, ids, 0 if executor.hold_open else start)
             start = 0
         for segment in box:
-            parted |= emitter.detach(segment, ids)
+            found |= emitter.detach(segment, ids)
         emitter.flush()
-        executor.look_again()
-        return parted
+        executor.refresh()
+        return found
 
     def stop(self) -> None:
         """The task ends."""
@@ -93,30 +93,30 @@ class Detacher:
             self._timer.cancel()
             self._timer = None
 
-    def _part(self, until_s: float) -> bool:
+    def _detach_due(self, until_s: float) -> bool:
         """Detach what is due by then. Was there anything?"""
-        waiting, parted = self.waiting, False
+        waiting, found = self.waiting, False
         stay: list[Segment] = []
         while waiting and waiting[0][0] <= until_s:
             segment = waiting.popleft()[1]
-            if may_part(segment):
+            if can_detach(segment):
                 if self._emitter.detach(segment, self._ids):
-                    parted = True
+                    found = True
                 else:
                     stay.append(segment)  # too much for one message: with the next
         if stay:
             waiting.extend((self._monotonic() + HELD_S, segment) for segment in stay)
-        return parted
+        return found
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        if not self._task.detaches():
+        if not self._task.may_detach_now():
             self._arm(HELD_S)
             return
-        if self._part(self._monotonic()):
-            self._task.tell_detached()
+        if self._detach_due(self._monotonic()):
+            self._task.send_detached()
         if self.waiting:
             self._arm(max(0.0, self.waiting[0][0] - self._monotonic()))
 
     def _arm(self, delay_s: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)

@@ -18,7 +18,7 @@ from ..runtime import AiostormError
 from .exits import UserExitError, is_of_program
 
 USER_ERRORS: Final = BaseException
-"""What a call of user code is caught with, and `blamed` looks at: it can raise CancelledError and SystemExit too."""
+"""What a call of user code is caught with, and `user_error` decides on. CancelledError and SystemExit are possible too."""
 
 
 class AwaitCancelledError(AiostormError):
@@ -104,7 +104,7 @@ def check_cancel(cancelled: asyncio.CancelledError) -> None:
         raise AwaitCancelledError("what it awaited was cancelled, and not by the framework") from cancelled
 
 
-def blamed(error: BaseException) -> Exception:
+def user_error(error: BaseException) -> Exception:
     """What user code raised, as an Exception. Raised again if it is not for us: a cancel of this task, a signal's."""
     if isinstance(error, Exception):
         return error
@@ -119,7 +119,7 @@ def blamed(error: BaseException) -> Exception:
     return found
 
 
-def ran_out() -> RuntimeError:
+def stop_iteration_error() -> RuntimeError:
     """What a call raised that ended a loop over `map`: a StopIteration (`next(lines)`) looks like its end there."""
     return RuntimeError("it raised StopIteration: an iterator that it asked has no more")
 

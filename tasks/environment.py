@@ -73,8 +73,8 @@ class Environment:
     rng: Rng
     errors: ErrorLog
     mailboxes: Mapping[int, Mailbox]
-    far: Mapping[int, Inbox] = field(default_factory=dict)
-    near: frozenset[int] | None = None
+    remote: Mapping[int, Inbox] = field(default_factory=dict)
+    same_machine: frozenset[int] | None = None
     acker_ids: Sequence[int] = ()
     wire: Wire = direct
     on_idle: Callable[[], None] = field(default=_nothing)
@@ -116,13 +116,13 @@ class Environment:
             origin = Origin(spec.id, task.task_id, name, declared.fields)
             subscriptions = self.topology.consumers_of(source)
             if declared.direct:
-                streams[name] = OutStream(origin, (), Direct(self._takers(source), outbox))
+                streams[name] = OutStream(origin, (), Direct(self._direct_receivers(source), outbox))
                 continue
             routes = []
             for subscription in subscriptions:
                 targets = self.plan.tasks_of[subscription.consumer]
                 never_waits = (source, subscription.consumer) in self.plan.feedback
-                local, same_node = self._where(subscription.consumer)
+                local, same_node = self._local_targets(subscription.consumer)
                 context = GroupingContext(
                     component=spec.id,
                     task_id=task.task_id,
@@ -145,21 +145,21 @@ class Environment:
             streams[name] = OutStream(origin, routes)
         return streams
 
-    def hearers(self, component: str) -> Sequence[int]:
+    def watermark_receivers(self, component: str) -> Sequence[int]:
         """The tasks that hear how far time is at those of a component: by the outlets of its rows."""
-        return self._shared("hearers", component, lambda: tuple(self._hearers(component)))
+        return self._shared("watermark receivers", component, lambda: tuple(self._watermark_receivers(component)))
 
     def time_inputs(self, component: str) -> Mapping[int, bool]:
         """Input task → does it tell watermarks? Without those that close a cycle."""
         return self._shared("time inputs", component, lambda: self._time_inputs(component))
 
-    def _where(self, consumer: str) -> tuple[frozenset[int], frozenset[int]]:
+    def _local_targets(self, consumer: str) -> tuple[frozenset[int], frozenset[int]]:
         """The tasks of a consumer that are in this process, and on this machine."""
-        return self._shared("where", consumer, lambda: self._find_where(consumer))
+        return self._shared("local targets", consumer, lambda: self._find_local_targets(consumer))
 
-    def _takers(self, source: StreamId) -> Mapping[int, bool]:
+    def _direct_receivers(self, source: StreamId) -> Mapping[int, bool]:
         """See Direct."""
-        return self._shared("takers", source, lambda: self._find_takers(source))
+        return self._shared("direct receivers", source, lambda: self._find_direct_receivers(source))
 
     def _shared(self, what: str, of: Any, find: Callable[[], T]) -> T:
         """One of it for all tasks of this process: what is as long as a list of tasks is not made for each task."""
@@ -169,19 +169,19 @@ class Environment:
             found = self.memory[key] = find()
         return found
 
-    def _find_where(self, consumer: str) -> tuple[frozenset[int], frozenset[int]]:
+    def _find_local_targets(self, consumer: str) -> tuple[frozenset[int], frozenset[int]]:
         targets = self.plan.tasks_of[consumer]
-        here = frozenset(target for target in targets if target not in self.far)
-        return here, frozenset(targets if self.near is None else self.near.intersection(targets))
+        here = frozenset(target for target in targets if target not in self.remote)
+        return here, frozenset(targets if self.same_machine is None else self.same_machine.intersection(targets))
 
-    def _find_takers(self, source: StreamId) -> dict[int, bool]:
+    def _find_direct_receivers(self, source: StreamId) -> dict[int, bool]:
         return {
             target: (source, subscription.consumer) in self.plan.feedback
             for subscription in self.topology.consumers_of(source)
             for target in self.plan.tasks_of[subscription.consumer]
         }
 
-    def _hearers(self, component: str) -> Iterator[int]:
+    def _watermark_receivers(self, component: str) -> Iterator[int]:
         time, feedback = self.plan.time, self.plan.feedback
         if component not in time.sends_time:
             return
@@ -206,18 +206,18 @@ class Environment:
 
     def mailbox_of(self, source: int, target: int) -> Inbox:
         """What a task sees of another one's mailbox."""
-        far = self.far.get(target)
-        return far if far is not None else self.wire(source, target, self.mailboxes[target])
+        remote = self.remote.get(target)
+        return remote if remote is not None else self.wire(source, target, self.mailboxes[target])
 
     def is_high(self, target: int) -> bool:
         """Is a task's mailbox past its high mark (or, elsewhere, does it take nothing now)?"""
-        far = self.far.get(target)
-        return far.is_high if far is not None else self.mailboxes[target].is_high
+        remote = self.remote.get(target)
+        return remote.is_high if remote is not None else self.mailboxes[target].is_high
 
     def row_s(self, target: int) -> float:
         """How many seconds a task works for a row, lately; 0.0: it has measured nothing yet."""
-        far = self.far.get(target)
-        return far.row_s if far is not None else self.mailboxes[target].row_s
+        remote = self.remote.get(target)
+        return remote.row_s if remote is not None else self.mailboxes[target].row_s
 
 
 def _prepared(subscription: Subscription, context: GroupingContext, targets: Sequence[int]) -> Grouping:

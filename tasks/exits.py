@@ -43,14 +43,14 @@ class Exits:
         self._window_s = window_s
         self._allowed = min(allowed, 1)
         self._gave_up = gave_up
-        self._seen_s: list[float] = []
+        self._raised_s: list[float] = []
 
     def add(self, path: str, error: BaseException, now_s: float) -> None:
         """An error of user code was reported; others than UserExitError are not counted."""
         if not isinstance(error, UserExitError):
             return
-        self._seen_s = [seen_s for seen_s in self._seen_s if seen_s > now_s - self._window_s] + [now_s]
-        if len(self._seen_s) > self._allowed:
+        self._raised_s = [raised_s for raised_s in self._raised_s if raised_s > now_s - self._window_s] + [now_s]
+        if len(self._raised_s) > self._allowed:
             self._gave_up(path, error)
 
 

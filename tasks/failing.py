@@ -42,7 +42,7 @@ HELD: Final = object()
 HELD_S: Final = 3600.0
 """Where there are no message timeouts: a tuple that is open for longer is named."""
 
-LOOKS: Final = 4
+CHECKS: Final = 4
 """In that time, or in a message timeout; but not more than one a second."""
 
 NAMED_EACH_S: Final = 60.0
@@ -51,7 +51,7 @@ MOST_UNCHANGED: Final = 100
 """Looks at which nothing has come: then it rests until something does."""
 
 
-class NotAckedError(AiostormError):
+class TuplesNotAckedError(AiostormError):
     """Tuples that a bolt has been given and has neither acked nor failed. Their messages have timed out, if any do."""
 
     def __init__(self, rows: int, oldest_s: float, most_s: float) -> None:
@@ -70,23 +70,23 @@ class FailingTask(EventTimeTask):
         self._held = InFlight(self._watch_held)
         self.set_limits(config)
         self._ticks: Timer | None = None
-        self._looks_unchanged = 0
+        self._checks_unchanged = 0
         self._named_s: float | None = None
         self._executor: Executor
         self._tick_origin = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, TICK_FIELDS)
 
-    def rang(self, message: object) -> bool:
+    def on_timer(self, message: object) -> bool:
         """A timer; False if it is not one of those here."""
         if message is ALARM:
-            self.alarm_rings()
+            self.on_alarm()
         elif message is HELD:
-            self.look_at_held()
+            self.check_held()
         return message is ALARM or message is HELD
 
     def set_limits(self, config: Config) -> None:
         """How long a tuple may be held before it is named."""
         self._most_held_s = config.message_timeout_s if config.enable_message_timeouts else HELD_S
-        self._look_s = max(1.0, self._most_held_s / LOOKS)
+        self._check_s = max(1.0, self._most_held_s / CHECKS)
 
     def begin_ticks(self) -> None:
         """From now on; or none, if that is what its configuration says."""
@@ -95,21 +95,21 @@ class FailingTask(EventTimeTask):
         seconds = self.config.tick_tuple_freq_s
         self._ticks = None if seconds is None else self.every(seconds, TICK_STREAM)
 
-    def look_at_held(self) -> None:
+    def check_held(self) -> None:
         """Rows that are open for longer than the message timeout are reported, once a minute: they are forgotten."""
-        rows, looks, news = self._held.look(LOOKS)
+        rows, looks, news = self._held.check(CHECKS)
         now_s = self.env.clock.monotonic()
         if rows and (self._named_s is None or now_s - self._named_s >= NAMED_EACH_S):
             self._named_s = now_s
-            self.report("execute", NotAckedError(rows, looks * self._look_s, self._most_held_s))
-        self._looks_unchanged = 0 if news else self._looks_unchanged + 1
-        if self._held.watched and self._looks_unchanged < MOST_UNCHANGED:
+            self.report("execute", TuplesNotAckedError(rows, looks * self._check_s, self._most_held_s))
+        self._checks_unchanged = 0 if news else self._checks_unchanged + 1
+        if self._held.watched and self._checks_unchanged < MOST_UNCHANGED:
             self._watch_held()
         elif self._held.watched:
-            self._held.rest()
+            self._held.stop_watching()
 
     def _watch_held(self) -> None:
-        self.after(self._look_s, HELD)
+        self.after(self._check_s, HELD)
 
     def _fail_row(self, segment: Segment, offset: int, error: BaseException | str | None) -> None:
         """A row failed: its messages fail at their spouts."""
@@ -163,11 +163,11 @@ class FailingTask(EventTimeTask):
     def _fail_held(self, error: BaseException, keep: Segment | None = None, below: int = 0) -> None:
         """The instance is gone, and with it every tuple that it held: fail them now rather than by timeout."""
         failure = f"held by an instance that failed: {describe(error)}"
-        for segment in self._held.take():  # only open ones: an edge that is done once more would be undone
+        for segment in self._held.take_open():  # only open ones: an edge that is done once more would be undone
             for offset in range(below if segment is keep else len(segment.items)):
                 if settle(segment, offset):
                     self._fail_row(segment, offset, failure)
                     self.emitter.settled(segment, offset)
         if keep is not None:
             self._held.add((keep,))
-            self.emitter.hold(keep)
+            self.emitter.withhold(keep)

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from ..topology import Config, ConfigError, Failure, Row, Segment, TaskHook, TopologyContext, Tuple
-from .drive import USER_ERRORS, blamed
+from .drive import USER_ERRORS, user_error
 
 log = logging.getLogger("aiostorm.debug")
 
@@ -40,7 +40,7 @@ class HookCalls:
             try:
                 getattr(hook, name)(*arguments)
             except USER_ERRORS as error:
-                self._report(blamed(error))
+                self._report(user_error(error))
 
     def emitted(self, row: Row, stream: str) -> None:
         """A row was emitted."""
@@ -78,31 +78,31 @@ class DebugHook(TaskHook):
 
     def prepare(self, context: TopologyContext) -> None:
         """Whose lines these are."""
-        self._who = f"{context.topology}: {context.component}[{context.task_id}]"
+        self._label = f"{context.topology}: {context.component}[{context.task_id}]"
 
     def emit(self, values: Row, stream: str, task_id: int) -> None:
         """See TaskHook."""
-        log.info("%s emits %.500s on %r", self._who, values, stream)
+        log.info("%s emits %.500s on %r", self._label, values, stream)
 
     def spout_ack(self, message_id: Any, task_id: int, complete_latency_s: float) -> None:
         """See TaskHook."""
-        log.info("%s hears ack of %.500r after %.3f s", self._who, message_id, complete_latency_s)
+        log.info("%s hears ack of %.500r after %.3f s", self._label, message_id, complete_latency_s)
 
     def spout_fail(self, message_id: Any, task_id: int, failure: Failure) -> None:
         """See TaskHook."""
-        log.info("%s hears fail of %.500r: %s", self._who, message_id, failure)
+        log.info("%s hears fail of %.500r: %s", self._label, message_id, failure)
 
     def bolt_execute(self, tup: Tuple, task_id: int, execute_latency_s: float) -> None:
         """See TaskHook."""
-        log.info("%s executes %s", self._who, tup)
+        log.info("%s executes %s", self._label, tup)
 
     def bolt_ack(self, tup: Tuple, task_id: int) -> None:
         """See TaskHook."""
-        log.info("%s acks %s", self._who, tup)
+        log.info("%s acks %s", self._label, tup)
 
     def bolt_fail(self, tup: Tuple, task_id: int) -> None:
         """See TaskHook."""
-        log.info("%s fails %s", self._who, tup)
+        log.info("%s fails %s", self._label, tup)
 
 
 def load_hooks(config: Config) -> list[type[TaskHook]]:

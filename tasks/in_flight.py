@@ -20,7 +20,7 @@ class InFlight:
         self._sweep = _FIRST_SWEEP  # so many, and those that are done by now are taken out
         self._watch = watch
         self._watched = False
-        self._looks = 0
+        self._checks = 0
         self._adds = 0
 
     def __len__(self) -> int:
@@ -28,7 +28,7 @@ class InFlight:
 
     def add(self, segments: Iterable[Segment]) -> None:
         """They are given."""
-        self._segments.update(dict.fromkeys(segments, self._looks))
+        self._segments.update(dict.fromkeys(segments, self._checks))
         self._adds += 1
         if not self._watched:
             self._watched = True
@@ -44,23 +44,23 @@ class InFlight:
             self._sweep = max(_FIRST_SWEEP, 2 * len(self._segments))
         return waited_for
 
-    def look(self, looks: int) -> tuple[int, int, bool]:
+    def check(self, looks: int) -> tuple[int, int, bool]:
         """Tracked rows that are open and were so `looks` looks ago; how many looks ago the oldest of them came; news?
 
         Called at even distances. When nothing is held any more, `watch` is called for the next.
         """
-        self._looks += 1
+        self._checks += 1
         old = [
             (held, came)
             for held, came in self._segments.items()
-            if held.open and held.tracked and came < self._looks - looks
+            if held.open and held.tracked and came < self._checks - looks
         ]
         news, self._adds = self._adds > 0, 0
         if not any(held.open for held in self._segments):
             self._watched = False
-        return sum(held.open for held, _ in old), self._looks - old[0][1] if old else 0, news
+        return sum(held.open for held, _ in old), self._checks - old[0][1] if old else 0, news
 
-    def rest(self) -> None:
+    def stop_watching(self) -> None:
         """Nobody looks any more, until something comes."""
         self._watched = False
 
@@ -69,7 +69,7 @@ class InFlight:
         """Is there anything to look at?"""
         return self._watched
 
-    def take(self) -> list[Segment]:
+    def take_open(self) -> list[Segment]:
         """All that are open; from now on none is held."""
         taken, self._segments = [held for held in self._segments if held.open], {}
         return taken

@@ -25,19 +25,19 @@ class IntervalTimer:
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def join(self, waiter: asyncio.Future[None]) -> None:
+    def add(self, waiter: asyncio.Future[None]) -> None:
         """At the next interval timer it is done."""
         self._waiting[waiter] = None
         if self._timer is None:
-            self._timer = waiter.get_loop().call_later(self._interval_s, self._strike)
+            self._timer = waiter.get_loop().call_later(self._interval_s, self._fire)
 
-    def leave(self, waiter: asyncio.Future[None]) -> None:
+    def remove(self, waiter: asyncio.Future[None]) -> None:
         """It waits no more. Without effect if its interval timer has come."""
         if self._waiting.pop(waiter, self) is None and not self._waiting and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _strike(self) -> None:
+    def _fire(self) -> None:
         waiting, self._waiting = self._waiting, {}
         self._timer = None
         for waiter in waiting:

@@ -1,13 +1,13 @@
 """LongCallWatch: a task is in one call for long: what waits behind it leaves its trees, so that no other message waits.
 
-    a turn begins that may wait ─► STANDS_S later: is it still in the same slice? ─► its rows leave (detaching.py)
-                                    (SLOW_S a row, and it is known: HELD_S later) ─► its mailbox says so: `in_long_call`
+    a turn begins that may wait ─► LONG_CALL_S later: is it still in the same slice? ─► its rows leave (detaching.py)
+                                    (SLOW_S a row, and it is known: HELD_S later) ─► its mailbox says so: `stands`
 
 1. A task whose user code never waits has no timer; one that waits has one at a time, whatever its turns.
-2. A slow task would hold up the trees of its rows for STANDS_S each time: of one that is known to be slow, rows leave
-   as soon as rows that are held do.
+2. A slow task would delay the trees of its rows by LONG_CALL_S each time. Where a task is known to be slow, its rows leave
+   after HELD_S.
 3. What comes meanwhile leaves at the next look. Looks become rarer while the same call goes on, down to one each
-   STANDS_S; when nothing has come for STILL_S, the backpressure monitor looks (a deadlock has no timer).
+   LONG_CALL_S; when nothing has come for STILL_S, the backpressure monitor looks (a deadlock has no timer).
 4. A shuffle passes over a task that stands, as long as others have room (emit/spreading.py), in other workers as soon
    as they have heard of it (with the credit, see transport/exchange/credit.py): so what it holds of
    `max_spout_pending` is what it had when it came to stand. A slow one is passed over until it has run out of work. By
@@ -23,7 +23,7 @@ from typing import Final
 from ..actors import Mailbox
 from .detaching import HELD_S
 
-STANDS_S: Final = 1.0
+LONG_CALL_S: Final = 1.0
 """In one slice. To leave a tree costs about what a tuple costs in Storm: so seldom, it is nothing."""
 
 SLOW_S: Final = 0.25
@@ -48,36 +48,36 @@ class LongCallWatch:
     """
 
     def __init__(
-        self, spent_s: Callable[[], float], leave: Callable[[], bool], box: Mailbox, monotonic: Callable[[], float]
+        self, spent_s: Callable[[], float], detach: Callable[[], bool], box: Mailbox, monotonic: Callable[[], float]
     ) -> None:
         self._spent_s = spent_s
-        self._leave = leave
+        self._detach = detach
         self._box = box
         self._monotonic = monotonic
         self._timer: asyncio.TimerHandle | None = None
-        self._rings_s = 0.0
-        self._stood = False  # in the call that goes on
+        self._due_s = 0.0
+        self._is_long = False  # in the call that goes on
         self._slow_until_s = 0.0
         self._left_s = 0.0  # when rows left last, after the beginning of the call
 
-    def begins(self) -> None:
+    def turn_began(self) -> None:
         """A turn begins that may wait, or has come to wait."""
         if self._timer is None:
             self._arm(self._after_s)
-        elif self._is_slow and self._rings_s > self._monotonic() + HELD_S:
+        elif self._is_slow and self._due_s > self._monotonic() + HELD_S:
             self.stop()
             self._arm(HELD_S)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """The backpressure monitor looks: see 3."""
-        if self._box.in_long_call:
-            self.begins()
+        if self._box.stands:
+            self.turn_began()
 
-    def ended(self, *, idle: bool) -> None:
+    def turn_ended(self, *, idle: bool) -> None:
         """The turn has ended after all. `idle`: there is nothing to do."""
-        if idle or not (self._stood or self._box.row_s >= SLOW_S):
-            self._box.set_in_long_call(False)
-        self._stood = False
+        if idle or not (self._is_long or self._box.row_s >= SLOW_S):
+            self._box.stand(stands=False)
+        self._is_long = False
 
     def stop(self) -> None:
         """The task ends."""
@@ -91,9 +91,9 @@ class LongCallWatch:
 
     @property
     def _after_s(self) -> float:
-        return HELD_S if self._is_slow else STANDS_S
+        return HELD_S if self._is_slow else LONG_CALL_S
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         spent_s, after_s = self._spent_s(), self._after_s
         if not spent_s:
@@ -101,15 +101,15 @@ class LongCallWatch:
         if spent_s < after_s - TICK_S:
             self._arm(after_s - spent_s)
             return
-        if self._leave() or not self._stood:
+        if self._detach() or not self._is_long:
             self._left_s = spent_s
         if spent_s >= SLOW_S:
             self._slow_until_s = self._monotonic() + min(10 * spent_s, MEMORY_S)
-        self._stood = True
-        self._box.set_in_long_call(True)
+        self._is_long = True
+        self._box.stand(stands=True)
         if spent_s - self._left_s < STILL_S:
-            self._arm(min(max(HELD_S, spent_s - after_s), STANDS_S))
+            self._arm(min(max(HELD_S, spent_s - after_s), LONG_CALL_S))
 
     def _arm(self, delay_s: float) -> None:
-        self._rings_s = self._monotonic() + delay_s
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+        self._due_s = self._monotonic() + delay_s
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..acker import Emission, FailureAction, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
 from ..topology import AckValueSpout, Failure, FailValueSpout, Spout
-from .drive import USER_ERRORS, awaited, blamed, ran_out
+from .drive import USER_ERRORS, awaited, stop_iteration_error, user_error
 from .emit.spout_collector import SpoutTaskCollector
 from .task import TaskActor
 
@@ -40,7 +40,7 @@ class MessageOutcomes:
         self._pending = pending
         self._retries = retries
         self._replays = replays
-        self.hears_acks = type(spout).ack not in (Spout.ack, AckValueSpout.ack)
+        self.handles_acks = type(spout).ack not in (Spout.ack, AckValueSpout.ack)
 
     async def on_verdict(self, verdict: Verdict) -> None:
         """Hear a verdict."""
@@ -99,32 +99,32 @@ class MessageOutcomes:
                 self._retries.settled(message_id)
                 if self._task.hook_calls is not None:
                     self._task.hook_calls.call("spout_ack", message_id, self._task.task.task_id, latency_s)
-        if not self.hears_acks:
+        if not self.handles_acks:
             return
         if self._task.blocks or isinstance(self._spout, AckValueSpout):
             for settled in tree.settled():
                 arguments: tuple[Any, ...] = (settled.message_id,)
                 if isinstance(self._spout, AckValueSpout):
                     arguments += (settled.emission.values if settled.emission is not None else (),)
-                await self._task.tell("ack", self._spout.ack, *arguments)
+                await self._task.notify("ack", self._spout.ack, *arguments)
             return
-        await self._tell_acks(tree.open_ids())
+        await self._notify_acks(tree.open_ids())
 
-    async def _tell_acks(self, ids: Sequence[Any]) -> None:
+    async def _notify_acks(self, ids: Sequence[Any]) -> None:
         acks = map(self._spout.ack, ids)  # called from C; a call that raises ends the loop, and it begins again
-        told = 0
-        while told < len(ids):
+        notified = 0
+        while notified < len(ids):
             raised: Exception
             try:
                 for result in acks:
-                    told += 1
+                    notified += 1
                     if result is not None:
                         await self._finish_ack(result)
-                raised = ran_out()
+                raised = stop_iteration_error()
             except USER_ERRORS as error:
-                raised = blamed(error)
-            if told < len(ids):
-                told += 1
+                raised = user_error(error)
+            if notified < len(ids):
+                notified += 1
                 self._task.report("ack", raised)
             del raised  # its traceback holds this frame
 
@@ -132,7 +132,7 @@ class MessageOutcomes:
         try:
             await awaited(result)
         except USER_ERRORS as error:
-            self._task.report("ack", blamed(error))
+            self._task.report("ack", user_error(error))
 
     async def _failed(self, settled: Settled) -> None:
         self._task.counters.failed += 1
@@ -148,6 +148,6 @@ class MessageOutcomes:
             self._collector.dead_letter(settled, failure, failures)
         if isinstance(self._spout, FailValueSpout):
             values = settled.emission.values if settled.emission is not None else ()
-            await self._task.tell("fail", self._spout.fail, settled.message_id, values, failure)
+            await self._task.notify("fail", self._spout.fail, settled.message_id, values, failure)
         else:
-            await self._task.tell("fail", self._spout.fail, settled.message_id, failure)
+            await self._task.notify("fail", self._spout.fail, settled.message_id, failure)

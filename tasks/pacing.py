@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..backpressure import SpoutPace
 from ..runtime import Clock
-from .wakeup import Wakeup
+from .wakeup import SpoutWakeup
 
 
-async def wait_for_pace(pace: SpoutPace, wakeup: Wakeup, clock: Clock) -> bool:
+async def wait_for_pace(pace: SpoutPace, wakeup: SpoutWakeup, clock: Clock) -> bool:
     """Wait until the next tuple may go, or the wakeup rings: an order may have come. False if it may go now.
 
     What was waited counts: a pace that holds nobody back is no pace.

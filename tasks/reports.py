@@ -47,7 +47,7 @@ class ErrorReport:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _LoggedKind:
     logged_s: float
     left_out: int = field(default=0)
 
@@ -59,7 +59,7 @@ class ErrorLog:
         self.count = 0
         self._topology = topology
         self._last: deque[ErrorReport] = deque(maxlen=kept)
-        self._seen: dict[tuple[str, type[BaseException], int], _Seen] = {}
+        self._kinds: dict[tuple[str, type[BaseException], int], _LoggedKind] = {}
 
     @property
     def last(self) -> list[ErrorReport]:
@@ -102,20 +102,20 @@ class ErrorLog:
         while line is not None and line.tb_next is not None:
             line = line.tb_next
         kind = (report.component, type(error), line.tb_lineno if line is not None else 0)
-        seen = self._seen.get(kind)
-        if seen is None:
-            if len(self._seen) >= 1000:  # a bound: exception types are user code's
-                self._seen.clear()
-            self._seen[kind] = _Seen(now_s)
+        logged = self._kinds.get(kind)
+        if logged is None:
+            if len(self._kinds) >= 1000:  # a bound: exception types are user code's
+                self._kinds.clear()
+            self._kinds[kind] = _LoggedKind(now_s)
             lines = [str(report), _clipped(own_frames(error), MAX_TRACEBACK), hint]
             if log.isEnabledFor(logging.DEBUG):
                 lines = [str(report), report.traceback.rstrip()]
             log.error("%s", "\n".join(line for line in lines if line))
-        elif now_s - seen.logged_s >= REPEAT_S:
-            log.error("%s%s", report, f" (and {seen.left_out:,} more like it)" if seen.left_out else "")
-            seen.logged_s, seen.left_out = now_s, 0
+        elif now_s - logged.logged_s >= REPEAT_S:
+            log.error("%s%s", report, f" (and {logged.left_out:,} more like it)" if logged.left_out else "")
+            logged.logged_s, logged.left_out = now_s, 0
         else:
-            seen.left_out += 1
+            logged.left_out += 1
 
 
 def describe(error: BaseException | str) -> str:

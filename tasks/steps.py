@@ -85,7 +85,7 @@ class SteppingTask(TaskActor):
         """A turn, called by the dispatcher. Mostly it comes to its end without having to wait."""
         box, time = self._box, self._time
         if self.outbox.blocked:
-            return  # `_on_room` makes it ready again
+            return  # `_on_unblock` makes it ready again
         worked = bool(self._inbox or box.fill or (time is not None and time.firing))
         if worked:
             turn = self._turn()
@@ -113,7 +113,7 @@ class SteppingTask(TaskActor):
         elif not worked:  # else a turn says so at the end of the round, when it has told the ackers
             self.env.on_idle()
 
-    def _on_room(self) -> None:
+    def _on_unblock(self) -> None:
         if self._box.takes_steps() and not self.emitter.dirty:  # dirty: lost segments, which no turn need come to send
             self._stepper.ready()
         else:

@@ -143,10 +143,12 @@ class BoltHarness:
         self._guardian.check()
         await self._task.mailbox.put(segment)
         if self._clock is not None:  # the test stands for the spout, which follows the time of what it emits
-            self._readers[stream].together(segment.items)
-            mark_ms = self._clock.take_due(int(self._env.clock.monotonic() * 1000))
-            if mark_ms is not None:
-                await self._task.mailbox.put(Segment(Origin(INPUT, 1, WATERMARK_STREAM, WATERMARK_FIELDS), [mark_ms]))
+            self._readers[stream].observe_unordered(segment.items)
+            watermark_ms = self._clock.take_due(int(self._env.clock.monotonic() * 1000))
+            if watermark_ms is not None:
+                await self._task.mailbox.put(
+                    Segment(Origin(INPUT, 1, WATERMARK_STREAM, WATERMARK_FIELDS), [watermark_ms])
+                )
         await self._changes.until(self._is_done, timeout_s, self._describe)
         self._guardian.check()
         return self.emitted[before:]
@@ -160,7 +162,7 @@ class BoltHarness:
         self._guardian.check()
 
     def _is_done(self) -> bool:
-        return self._task.is_quiet or self._guardian.error is not None
+        return self._task.is_idle or self._guardian.error is not None
 
     def _describe(self) -> str:
         return (

@@ -44,16 +44,16 @@ class TaskCollector:
     async def drain(self) -> None:
         """Send what was emitted so far and wait until it has found room."""
         self._emitter.flush()
-        await self._outbox.room()
+        await self._outbox.unblocked()
 
     def emit_watermark(self, timestamp: Any) -> None:
         """Say that no tuple before `timestamp` comes any more: windows behind this component go by it."""
         self.check_open()
         self._emitter.watermarks.check()
-        self._before_mark()
-        self._emitter.watermarks.tell(to_ms(timestamp))
+        self._before_watermark()
+        self._emitter.watermarks.send(to_ms(timestamp))
 
-    def _before_mark(self) -> None:
+    def _before_watermark(self) -> None:
         """What was emitted before goes out before."""
 
     def report_error(self, error: BaseException) -> None:
@@ -108,7 +108,7 @@ class BasicTaskCollector(TaskCollector):
         if self._emit_buffer is not None:
             self._enter(self._emitter.emit_buffer(self._emit_buffer.root))
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """The segment has left its trees while user code was suspended: what it emits now goes by its new marks."""
         segment = self._segment
         if segment is not None:
@@ -160,7 +160,7 @@ class BasicTaskCollector(TaskCollector):
     async def drain(self) -> None:
         """Send what was emitted so far and wait until it has found room."""
         self.suspend()
-        await self._outbox.room()
+        await self._outbox.unblocked()
 
     def _enter(self, emit_buffer: EmitBuffer) -> None:
         self._emit_buffer = emit_buffer
@@ -323,7 +323,7 @@ class BasicBatchCollector(TaskCollector):
         self._lineage = None
         self._given, self._emitted = given, 0
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Segments of it have left their trees while user code was suspended."""
         self._lineage = None
 

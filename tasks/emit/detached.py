@@ -24,7 +24,7 @@ from ...topology import Lineage, RepeatedMark, Segment
 MAX_DETACHED: Final = 8_192
 """A task tells its acker in one message of so many at most: 256 kB."""
 
-Told = tuple[int, int, int, int]
+SubTree = tuple[int, int, int, int]
 """(root, index, root of the sub-tree, its edge)."""
 
 
@@ -58,14 +58,14 @@ class Detached(Lineage):
             pairs[offset] = ()
 
 
-class Parted(NamedTuple):
+class DetachResult(NamedTuple):
     """What has become of a segment: edges that are done, and what is told beside them."""
 
     done: dict[int, int]
-    told: list[Told]
+    sub_trees: list[SubTree]
 
 
-def may_part(segment: Segment) -> bool:
+def can_detach(segment: Segment) -> bool:
     """Has it open rows that can leave their trees?"""
     if not segment.open or type(segment.lineage) is Detached:
         return False
@@ -74,8 +74,8 @@ def may_part(segment: Segment) -> bool:
     return bool(segment.root) and not is_single_root(segment.root)
 
 
-def part(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> Parted:
-    """Detach the open rows of a segment (see may_part). So many of its first rows are done, if they are counted so."""
+def detach_rows(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> DetachResult:
+    """Detach the open rows of a segment (see can_detach). `executed`: how many of the first rows are done."""
     if executed:
         segment.open = len(segment.items) - executed
         segment.done = bytearray(b"\1" * executed + bytes(segment.open))
@@ -87,7 +87,7 @@ def part(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> Par
     )
     subs = {pair: (single_root(ids.take(), pair[0], ackers), pair[1]) for pair in leaving}
     edges = {sub: ids.take() for sub, _ in subs.values()}
-    told = [(root, index, sub, edges[sub]) for (root, index), (sub, _) in subs.items()]
+    sub_trees = [(root, index, sub, edges[sub]) for (root, index), (sub, _) in subs.items()]
     left: dict[int, int] = {}
     if one:
         pairs = RepeatedMark(tuple([subs.get(pair, pair) for pair in pairs.mark]), len(pairs))
@@ -104,7 +104,7 @@ def part(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> Par
     edges |= {root: edge for root, edge in before.items() if root in left}  # of one message: they stay
     segment.root, segment.edge, segment.indices = 0, 0, None
     segment.lineage = Detached(edges, pairs, left)
-    return Parted({root: edge for root, edge in before.items() if root not in left}, told)
+    return DetachResult({root: edge for root, edge in before.items() if root not in left}, sub_trees)
 
 
 def _open_pairs(segment: Segment) -> Any:

@@ -43,7 +43,7 @@ from ...topology import (
     pieces_of,
 )
 from ...transport import WHOLE_BYTES, UnsendableError
-from ..drive import USER_ERRORS, blamed
+from ..drive import USER_ERRORS, user_error
 from .ack_batch import AckBatch
 from .emit_buffer import MANY, UNTRACKED, EmitBuffer, OutStream, Route
 from .outbox import Outlet
@@ -144,7 +144,7 @@ class Emitter(AckBatch):
         """
         if self.in_hand is not None:
             for segment in self.in_hand:
-                self.hold(segment)
+                self.withhold(segment)
         if self._emit_buffers or self.following is not None:
             self.seal_emit_buffers()
         self.post()
@@ -157,7 +157,7 @@ class Emitter(AckBatch):
             for emit_buffer in emit_buffers:
                 self.seal(emit_buffer)
         if self.following is not None:
-            self.following.tell()
+            self.following.send_due()
 
     def sent(self) -> int:
         """How many rows were emitted so far; all of them have been sent."""
@@ -209,7 +209,7 @@ class Emitter(AckBatch):
             try:
                 shares = (route.split_columns if columns else route.split)(items, marks)
             except USER_ERRORS as error:
-                shares = self._split_by_row(route, stream, items, marks, root, blamed(error))
+                shares = self._split_by_row(route, stream, items, marks, root, user_error(error))
             outlets = route.outlets
             for to, share, share_marks in shares:
                 send(outlets[to], origin, share, share_marks, root)
@@ -243,7 +243,7 @@ class Emitter(AckBatch):
                 shares += route.split([item], None if marks is None else [marks[i]])
             except USER_ERRORS as refusal:
                 mark = None if marks is None else marks[i]
-                self.refuse(blamed(refusal), stream.row(item), stream.origin.stream, mark, root)
+                self.refuse(user_error(refusal), stream.row(item), stream.origin.stream, mark, root)
         return shares
 
     def refuse(self, error: Exception, row: Row, stream: str, mark: Any, root: int) -> None:
@@ -374,10 +374,10 @@ class Emitter(AckBatch):
                 raise EmitError(f"stream {stream!r} of {self.name} is direct: use emit_direct(task, values)")
         elif out.direct is None:
             raise EmitError(f"stream {stream!r} of {self.name} is not direct: declare it with direct(...) or use emit")
-        elif direct_to not in out.direct.takers:
-            known = ", ".join(map(str, sorted(out.direct.takers))) or "none"
+        elif direct_to not in out.direct.receivers:
+            known = ", ".join(map(str, sorted(out.direct.receivers))) or "none"
             raise EmitError(
-                f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (takers: {known})"
+                f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (receivers: {known})"
             )
 
     def declared(self, stream: str) -> OutStream:

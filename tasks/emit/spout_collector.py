@@ -184,7 +184,7 @@ class SpoutTaskCollector(TaskCollector):
     async def drain(self) -> None:
         """Send what was emitted so far and wait until it has found room."""
         self.flush()
-        await self._outbox.room()
+        await self._outbox.unblocked()
 
     def replay(self, message_id: Any, emission: Emission, failures: int) -> None:
         """Emit a message again, in a tree of its own."""
@@ -210,7 +210,7 @@ class SpoutTaskCollector(TaskCollector):
         items.append(out.item(row))
         marks.append(None)
 
-    def _before_mark(self) -> None:
+    def _before_watermark(self) -> None:
         self.flush()
 
     def flush(self) -> None:

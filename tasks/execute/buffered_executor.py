@@ -14,7 +14,7 @@ from typing import Any
 
 from ...topology import DEFAULT_STREAM, Segment, Tuple
 from ...windows import END_MS, BufferedCounts, BufferedWindowBolt, TimeSettings, WindowRows, all_ms
-from ..drive import USER_ERRORS, blamed, finish
+from ..drive import USER_ERRORS, finish, user_error
 from ..emit.collectors import BoltTaskCollector
 from ..event_time.driver import TimeTools, WindowDriver
 from .choice import Tools
@@ -82,7 +82,7 @@ class BufferedExecutor(Executor, WindowDriver):
             try:
                 self._late.take(segment, tup.offset, rows.timestamps[at])
             except USER_ERRORS as raised:
-                collector.fail(tup, blamed(raised))
+                collector.fail(tup, user_error(raised))
             else:
                 collector.ack(tup)
         if isinstance(machine, BufferedCounts):
@@ -154,7 +154,7 @@ class BufferedExecutor(Executor, WindowDriver):
             for row in rows_of(returned, self._arity, f"{type(self.bolt).__name__}.execute"):
                 self._collector.emit(row, anchors)
         except USER_ERRORS as raised:
-            error = blamed(raised)
+            error = user_error(raised)
             error.add_note(f"in window {window.window} of key {window.key!r:.100}")
             self._collector.report_error(error)
             for tup in window.rows:

@@ -34,7 +34,7 @@ from ...windows import (
     to_datetime,
     to_ms,
 )
-from ..drive import USER_ERRORS, blamed
+from ..drive import USER_ERRORS, user_error
 from ..emit.emit_buffer import UNTRACKED
 from ..emit.emitter import Emitter
 from ..emit.lineage import emit_buffer_of
@@ -147,7 +147,7 @@ class WindowExecutor(Executor, WindowDriver):
             try:
                 self._late.take(segment, places[at], rows.timestamps[at])
             except USER_ERRORS as raised:
-                failed.append((places[at], blamed(raised)))
+                failed.append((places[at], user_error(raised)))
         for offset, error in failed:
             self._fail(segment, offset, error)
         if not (self._counts or self.by_clock):
@@ -297,7 +297,7 @@ class WindowExecutor(Executor, WindowDriver):
                 rows = rows_of(returned, self._arity, f"{type(self.bolt).__name__}.purge")
                 items += [self._emitter.row(row, DEFAULT_STREAM)[1] for row in rows]
         except USER_ERRORS as error:
-            self._lost(fired, blamed(error))
+            self._lost(fired, user_error(error))
 
     def _lost(self, fired: Fired, error: BaseException) -> None:
         lost = "which is lost" if fired.window.final else "of which an early result is lost"

@@ -71,7 +71,7 @@ def pass_through_driver(
     tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper | None
 ) -> EventTimeDriver | None:
     """Of a bolt without windows."""
-    if keeper is None or not tools.emitter.watermarks.hearers:
+    if keeper is None or not tools.emitter.watermarks.receivers:
         return None
     return PassThroughDriver(_tools(tools, env, task, keeper))
 
@@ -81,8 +81,8 @@ def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper) -
     return TimeTools(
         clock=env.clock,
         keeper=keeper,
-        tell=watermarks.tell if watermarks.hearers else None,
+        send=watermarks.send if watermarks.receivers else None,
         # Who tells watermarks of its own passes on only the end.
-        tells=task.component in env.plan.time.sends_watermarks and not watermarks.declared,
+        sends_all=task.component in env.plan.time.tells and not watermarks.declared,
         sent=tools.emitter.sent,
     )

@@ -88,7 +88,7 @@ class Bolt:
 
     def take(self, segment: Segment) -> None:
         """Execute all rows; they are held until something becomes of them."""
-        self.emitter.hold(segment)
+        self.emitter.withhold(segment)
         self.executed.append(segment)
         self.held += [segment.tuple_at(offset) for offset in range(len(segment.items))]
 
@@ -208,7 +208,7 @@ class Basic(Bolt):
             return
         segment.open -= stop - start
         if segment.open:
-            self.emitter.hold(segment)
+            self.emitter.withhold(segment)
         else:
             self.emitter.done(segment)
 
@@ -216,7 +216,7 @@ class Basic(Bolt):
         """One row."""
         rng = self.world.rng
         if rng.random() < 0.2:
-            self.emitter.hold(segment)
+            self.emitter.withhold(segment)
             self.post()
             if rng.random() < 0.5:
                 self.emitter.detach(segment, self.ids, offset)

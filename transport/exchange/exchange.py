@@ -123,9 +123,9 @@ class Exchange:
         return worker is None or self._peer_channels[worker].is_open
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Does nothing wait here, in either direction?"""
-        return all(peer_channel.is_quiet for peer_channel in self._peer_channels.values())
+        return all(peer_channel.is_idle for peer_channel in self._peer_channels.values())
 
     @property
     def sent(self) -> dict[str, int]:

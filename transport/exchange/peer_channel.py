@@ -139,7 +139,7 @@ class PeerChannel:
         return self._open
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Does nothing wait here?"""
         return (
             not self._messages

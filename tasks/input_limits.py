@@ -1,11 +1,11 @@
-"""Intake: how much a bolt task lets in: into its mailbox, and into its hand in one turn.
+"""InputLimits: how much a bolt task lets in: into its mailbox, and into its hand in one turn.
 
     a turn: rows, work ─────┐                                          ┌─► the limit of its mailbox (senders see it)
     it was held up before ──┴─► holding (seconds a row), portions ─────┴─► the rows of the next turn
 
 1. What is in a task's hand waits as what is in its mailbox does: so a turn takes as many rows as belong to its time.
    Who takes batches takes as large ones as there are.
-2. It is measured once a turn; of a task that is fast, once in LOOK_S of its work. Between two looks the task adds
+2. It is measured once a turn; of a task that is fast, once in MEASURE_S of its work. Between two looks the task adds
    up what its turns do, and nothing is called here.
 """
 
@@ -18,11 +18,11 @@ from ..backpressure import MailboxLimit, Settings
 from ..topology import Config
 from .emit.portions import Portions
 
-LOOK_S: Final = 0.01
+MEASURE_S: Final = 0.01
 """Of work: so long a task that has its whole mailbox need not be looked at."""
 
 
-class Intake:
+class InputLimits:
     """Of one task.
 
     `whole`: the next turn may be of so many rows, and nothing has to be worked out for it; else 0, and `rows` says how
@@ -55,15 +55,15 @@ class Intake:
         self._batches = False
         self.whole = self.executed = 0
         self.work_s = self.due_s = 0.0
-        self._hold(self._limit.limit)
+        self._set_limit(self._holding.limit)
 
     def update(self, settings: Settings) -> None:
         """Other settings."""
         self._target_s = settings.target_s
         self._portions.aim(settings.target_s)
-        self._hold(self._limit.aim(settings.target_s))
+        self._set_limit(self._holding.aim(settings.target_s))
 
-    def begins(self, *, batches: bool) -> None:
+    def use_batches(self, *, batches: bool) -> None:
         """Another instance of the component: does it take batches?"""
         self.whole = 0
         self._batches = batches
@@ -74,7 +74,7 @@ class Intake:
         rows, held_s = self._portions.next()
         if held_s:
             self._held_s += held_s
-            self._is_due()
+            self._set_due()
         if self._batches or not self._target_s:
             rows = self._most
         elif self._box.row_s * rows > self._turn_s:
@@ -90,31 +90,31 @@ class Intake:
         limit = limits.measured(self.executed, self.work_s, self._held_s)
         self._held_s = self.work_s = 0.0
         self.executed = 0
-        self._box.row_s = limits.row_s
-        self._hold(limit)
+        self._box.row_s = holding.row_s
+        self._set_limit(limit)
 
-    def sent(self, rows: int) -> None:
+    def turn_sent(self, rows: int) -> None:
         """What a turn made is on its way; it is a task's so many rows."""
         self.whole = 0
         if self._portions.sent(rows):
-            self._hold(self._limit.blocks())
+            self._set_limit(self._holding.blocks())
 
-    def freed(self) -> None:
+    def unblocked(self) -> None:
         """There is room again for what waited."""
-        self._portions.freed()
+        self._portions.unblocked()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """A look each check interval: who waits for room for so long, and knows of no end, takes in no more."""
         if self._target_s and self._portions.held_s > self._target_s:
-            self._hold(self._limit.stuck())
+            self._set_limit(self._holding.stuck())
 
-    def _hold(self, limit: int) -> None:
+    def _set_limit(self, limit: int) -> None:
         self.whole = 0
         if limit != self._box.limit:
-            self._box.set_limit(limit)
-        self._is_due()
+            self._box.hold(limit)
+        self._set_due()
 
-    def _is_due(self) -> None:
-        """A look at each turn; of a task that is fast and has its whole mailbox, at LOOK_S of its work."""
+    def _set_due(self) -> None:
+        """A look at each turn; of a task that is fast and has its whole mailbox, at MEASURE_S of its work."""
         box = self._box
-        self.due_s = LOOK_S if self._held_s < LOOK_S and box.limit == box.capacity else 0.0
+        self.due_s = MEASURE_S if self._held_s < MEASURE_S and box.limit == box.capacity else 0.0
