@@ -1,4 +1,4 @@
-"""Spouts and bolts as actors: collectors, outboxes, the tasks themselves."""
+"""Spouts and bolts as actors: collectors, outboxes and the tasks themselves."""
 
 from .backpressure_monitor import BackpressureMonitor
 from .bolt_task import BoltTask

@@ -1,14 +1,14 @@
-"""Bolt task: takes batches from its mailbox, executes them, sends on what came of them.
+"""Bolt task: takes batches from its mailbox, executes them, and sends on what was emitted.
 
-    control first ─► blocked? wait for room ─► a turn: take a batch ─► executor ─► flush ─► let others run
-                                                   └ none: quiet, wait
+    control first ─► blocked? wait ─► a turn: take a batch ─► executor ─► flush ─► let others run
+                                          └ none: idle, wait
 
-1. A turn ends with the batch, or when it has used `topology.turn.max.ms`: what is left is first in the next turn.
+1. A turn ends with the batch, or after `topology.turn.max.ms`: the rest of the batch comes first in the next turn.
 2. Nothing is taken while the outbox is blocked: that is how a full mailbox downstream reaches the spout, hop by hop.
-   Control messages are served all the same.
+   Control messages are handled all the same.
 3. A segment's edge is done when its last row is: executed (basic, function) or acked or failed (rich).
-4. When a rich bolt raises, its tuple fails, the tuples that the instance still held fail, and the guardian decides; the
-   rest of the batch is executed by the next instance.
+4. When a rich bolt raises, its tuple fails, and so do the tuples that the instance still held; the guardian decides
+   about a restart; the next instance executes the rest of the batch.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class BoltTask(FailingTask):
         self._stopwatch = env.clock.stopwatch
         self._turn_s = config.turn_max_ms / 1000
         self._turn_tuples = config.turn_max_tuples
-        self._slice = 1  # rows between two looks at the clock; follows the time a row takes
+        self._slice = 1  # rows between two readings of the clock; follows the time a row takes
         self._batches: BatchExecutor | None
         self._collectors: list[TaskCollector] = []
         self._working = False
         self._dry = False
-        self._closings = 0  # of its mailbox's gate, until the last look
-        self._begun_s = 0.0  # what is executed now was begun then,
-        self._running = 0  # and is so many tuples
+        self._closings = 0  # of its mailbox's gate, until the last sample
+        self._begun_s = 0.0  # when the current rows were begun,
+        self._running = 0  # and how many they are
         self._suspended = False
         self._flush_soon: asyncio.Handle | None = None
         pressure = Settings.of(env.config)
@@ -72,17 +72,16 @@ class BoltTask(FailingTask):
 
     @property
     def is_idle(self) -> bool:
-        """See TaskActor."""
         box, busy = self._box, self._working or self._raised is not None or self.fires
         return not (busy or self._inbox or self.outbox.blocked or box.has_data or box.has_control or self.emitter.dirty)
 
     def sample(self, now_s: float) -> BoltReading:
-        """Look at its mailbox, for the topology master. What it has taken and not executed is still to be done."""
+        """Sample the mailbox for the topology master. Rows that were taken and not executed count as still in it."""
         self._limits.check()
         self._long_call.check()
         box, sampler, counters = self._box, self.sampler, self.counters
         in_hand = sum(len(segment.items) for segment in self._inbox) - self._start
-        # What is executed now counts as far as it is likely to be done: a batch may take longer than an interval.
+        # Of the current rows, those that are probably done count as executed: a batch may take longer than an interval.
         spent_s = self._stopwatch() - self._begun_s if self._working else 0.0
         running = self._running if self._working else 0
         done = int(min(running, spent_s * counters.executed / counters.execute_s)) if counters.execute_s else 0
@@ -104,16 +103,17 @@ class BoltTask(FailingTask):
         return BoltReading(self.task.task_id, seen.fill, seen.capacity, seen.executed, *judged, *since)
 
     def update(self, settings: Settings) -> None:
-        """Other settings about pressure."""
+        """Apply other backpressure settings."""
         self.sampler.update(settings)
         self._limits.update(settings)
 
     async def started(self) -> None:
         """Make, prepare and wire a component: the first, or the next after a failure."""
         self._close_collectors()
-        self._held.stop_watching()  # the timer of the instance before has ended with it
-        if len(self._held):  # what failed was no call of the instance's, or this was done by then
-            self._fail_held(RuntimeError("it began anew"), self._inbox[0] if self._start else None, self._start)
+        self._held.stop_watching()  # the timer of the instance before ended with that instance
+        if len(self._held):  # else they failed with the call that raised
+            error = RuntimeError("the bolt was restarted")
+            self._fail_held(error, self._inbox[0] if self._start else None, self._start)
         component = await self.make_component()
         context, report = self.context(), partial(self.report, "report_error")
         fails = (self._fail_row, self._fail_segment)
@@ -134,7 +134,7 @@ class BoltTask(FailingTask):
         self._batches = self._executor if isinstance(self._executor, BatchExecutor) else None
         self._limits.use_batches(batches=self._batches is not None)
         self.begin_ticks()
-        if self._time is not None:  # an instance's alarm ends with it
+        if self._time is not None:  # an instance's alarm ends with the instance
             self.settle_time(self._time)
         self.is_ready()
 
@@ -145,7 +145,7 @@ class BoltTask(FailingTask):
         while True:
             while (message := mailbox.take_control()) is not EMPTY:
                 await self._control(message)
-            if self.emitter.dirty:  # from user code that ran outside of a turn, or lost segments
+            if self.emitter.dirty:  # emitted or acked outside of a turn, or segments were lost
                 self.emitter.flush()
             blocked, work = self.outbox.blocked, bool(self._inbox or self.fires or mailbox.has_data)
             if self._stopping and not (blocked or work):
@@ -168,7 +168,7 @@ class BoltTask(FailingTask):
         self._long_call.stop()
         try:
             await self.end_component("cleanup")
-        finally:  # also if the cleanup hangs and is cut short
+        finally:  # also if the cleanup hangs and is cancelled
             self._close_collectors()
             for segment in self._inbox:
                 self.dead_letter(segment)
@@ -181,7 +181,7 @@ class BoltTask(FailingTask):
         begun_ms = 0 if time is None else time.now_ms()
         if not inbox and (time is None or not time.firing):
             inbox.extend(self._box.take_batch(limits.whole or limits.rows()))
-        if not self.env.sampling:  # the spouts may be in other processes
+        if not self.env.sampling:  # in workers without spouts nothing else wakes the monitor
             self.env.wake()
         self._working, self._begun_s = True, self._stopwatch()
         counters = self.counters
@@ -206,10 +206,10 @@ class BoltTask(FailingTask):
             self.emitter.in_hand = None
             if self.stamps is not None:
                 self.stamps.enter(None)
-            if self._in_step:  # the data first; the ackers hear of it when it is through
+            if self._in_step:  # the data first; the ackers are informed at the end of the round
                 self.emitter.seal_emit_buffers()
                 self._after_round(self._post)
-            elif self._thread is None or not is_cancelled():  # killed: its thread may still be emitting
+            elif self._thread is None or not is_cancelled():  # killed: the thread may still be emitting
                 self._detach_if_idle()
                 self.emitter.flush()
             if self.outbox.blocked or not limits.whole:
@@ -222,11 +222,11 @@ class BoltTask(FailingTask):
         time = self._time
         if self._raised is None and not (self._inbox or self._box.fill or (time is not None and time.firing)):
             self._dry = True
-            self.env.on_idle()  # not before: what was to be posted kept it from being quiet
+            self.env.on_idle()  # only now: before the post the task was not idle
 
     async def _run_slices(self, executor: Executor) -> None:
         stopwatch, inbox, limit_s, emitter = self._stopwatch, self._inbox, self._turn_s, self.emitter
-        begun_s = last_s = self._begun_s  # of the turn, a moment ago
+        begun_s = last_s = self._begun_s  # start of the turn, start of the slice
         time = self._time
         while inbox:
             segment = inbox[0]
@@ -242,8 +242,8 @@ class BoltTask(FailingTask):
                 self._held.add((segment,))
             emitter.in_hand = (segment,)
             if self.stamps is not None:
-                self.stamps.enter(segment.ingested_ms)
-            # Moved on before the rows are executed: after a failure the next instance goes on behind them.
+                self.stamps.enter(segment.born_ms)
+            # Advance before the rows are executed: after a failure the next instance continues behind them.
             if stop < length:
                 self._start = stop
             else:
@@ -272,7 +272,7 @@ class BoltTask(FailingTask):
             now_s = stopwatch()
             used_s = now_s - last_s
             self.counters.execute_s += used_s
-            # So many rows that a slice takes about half of a turn: a slow bolt gives the loop back after few.
+            # Choose a slice that takes about half of a turn: a slow bolt returns to the loop after a few rows.
             if used_s * 2 > limit_s:
                 self._slice = max(1, int((stop - start) * limit_s / (2 * used_s)))
             elif stop - start == self._slice:
@@ -333,7 +333,7 @@ class BoltTask(FailingTask):
         if executor.hold_open:
             if self._held.executed(segment):
                 self.emitter.withhold(segment)
-                if not (self._inbox and self._inbox[0] is segment):  # to its end
+                if not (self._inbox and self._inbox[0] is segment):  # to the end of the segment
                     self._detacher.executed(segment)
             return
         counters.acked += count - failed
@@ -348,18 +348,16 @@ class BoltTask(FailingTask):
 
     def _detach_if_idle(self) -> None:
         if self._detacher.waiting and not (self._inbox or self.fires or self._box.has_data):
-            self.emitter.seal_emit_buffers()  # children of what is held: their edges are told with its own
+            self.emitter.seal_emit_buffers()  # children of held rows: all edges go in one message
             self._detacher.all()
 
     def may_detach_now(self) -> bool:
-        """See detaching.DetachingTask."""
         return not self._working or (self._suspended and self._thread is None)
 
     def send_detached(self) -> None:
-        """See detaching.DetachingTask."""
         self.emitter.flush()
         if not self._working:
-            self.mailbox.wake()  # it may be quiet now
+            self.mailbox.nudge()  # the task may be idle now
 
     def _running_s(self) -> float:
         return self._stopwatch() - self._begun_s if self._working and self._thread is None else 0.0
@@ -371,7 +369,7 @@ class BoltTask(FailingTask):
         self._long_call.turn_began()
 
     def _interrupted(self, segments: list[Segment]) -> None:
-        """Killed in the middle of them: they were not executed to their end, so they are dead letters too."""
+        """The task was killed in the middle of these segments: they become dead letters."""
         waiting = {id(segment) for segment in self._inbox}
         self._inbox.extendleft(segment for segment in reversed(segments) if id(segment) not in waiting)
 
@@ -404,7 +402,7 @@ class BoltTask(FailingTask):
 
     async def _tick(self) -> None:
         segment = Segment(self._tick_origin, [self.config.tick_tuple_freq_s])
-        segment.open, segment.done = 0, bytearray(b"\1")  # acking it does nothing: it is nobody's, and is not counted
+        segment.open, segment.done = 0, bytearray(b"\1")  # in no tree: acking it does nothing
         self._working, self._begun_s = True, self._stopwatch()
         self._waits()
         try:
@@ -416,7 +414,7 @@ class BoltTask(FailingTask):
             error = user_error(raised)
             cause = error.__cause__ if isinstance(error, RowFailedError) and error.__cause__ is not None else error
             self.report("a tick", cause)
-            # A turn may have been cut short: what the instance has not seen yet, it does not hold.
+            # A turn may have been interrupted: rows that the instance has not received are kept for the next one.
             self._fail_held(cause, keep=self._inbox[0] if self._start else None, below=self._start)
             raise cause from None
         finally:
@@ -427,22 +425,22 @@ class BoltTask(FailingTask):
     # -- collectors --------------------------------------------------------------------------------------------------
 
     def _close_collectors(self) -> None:
-        """The instance is gone: what it still emits, from asyncio tasks of its own, is an error."""
+        """The instance was replaced: an emit from an asyncio task that it left behind is an error."""
         for collector in self._collectors:
             collector.closed = True
 
     def _suspend(self) -> None:
-        """User code suspends in the middle of a turn: what it has emitted and acked is sent now."""
+        """User code suspends in the middle of a turn: send what it has emitted and acked so far."""
         self._suspended = True
         self.emitter.flush()
 
     def _wake(self) -> None:
-        """A rich bolt emitted, acked or failed. Outside of a turn (its own asyncio tasks) nobody else would flush."""
-        if (not self._working or self._suspended) and self._flush_soon is None and not self.blocks:  # (a thread)
+        """A rich bolt emitted, acked or failed. Outside of a turn, nothing else would flush."""
+        if (not self._working or self._suspended) and self._flush_soon is None and not self.blocks:
             self._flush_soon = asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_soon = None
         self.emitter.flush()
         if not self._working:
-            self.mailbox.wake()  # it may be quiet now, or blocked
+            self.mailbox.nudge()  # the task may be idle or blocked now

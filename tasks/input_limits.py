@@ -1,11 +1,11 @@
-"""InputLimits: how much a bolt task lets in: into its mailbox, and into its hand in one turn.
+"""InputLimits: how many rows a bolt task accepts: in its mailbox, and for one turn.
 
     a turn: rows, work ─────┐                                          ┌─► the limit of its mailbox (senders see it)
     it was held up before ──┴─► holding (seconds a row), portions ─────┴─► the rows of the next turn
 
-1. What is in a task's hand waits as what is in its mailbox does: so a turn takes as many rows as belong to its time.
-   Who takes batches takes as large ones as there are.
-2. It is measured once a turn; of a task that is fast, once in MEASURE_S of its work. Between two looks the task adds
+1. Rows in a turn wait as rows in the mailbox do, so a turn takes as many rows as fit into its time. A bolt that takes
+   batches gets the largest that there are.
+2. A slow task is measured once a turn, a fast one once in MEASURE_S of its work. Between two measurements the task adds
    up what its turns do, and nothing is called here.
 """
 
@@ -19,14 +19,15 @@ from ..topology import Config
 from .emit.portions import Portions
 
 MEASURE_S: Final = 0.01
-"""Of work: so long a task that has its whole mailbox need not be looked at."""
+"""Seconds of work between two measurements of a task that may use its whole mailbox."""
 
 
 class InputLimits:
-    """Of one task.
+    """The limits of one task.
 
-    `whole`: the next turn may be of so many rows, and nothing has to be worked out for it; else 0, and `rows` says how
-    many. `executed` and `work_s` are what the turns since the last look have done; the look is due at `due_s` of work.
+    `whole`: the number of rows for the next turn if nothing has to be computed; else 0, and `rows` computes it.
+    `executed` and `work_s` are sums over the turns since the last measurement; the next is due at `due_s` seconds of
+    work.
     """
 
     __slots__ = (
@@ -51,26 +52,26 @@ class InputLimits:
         self._limit = MailboxLimit(box.capacity, target_s)
         self._turn_s = config.turn_max_ms / 1000
         self._most = config.turn_max_tuples
-        self._held_s = 0.0  # in turns that were not looked at
+        self._held_s = 0.0  # in turns that were not measured
         self._batches = False
         self.whole = self.executed = 0
         self.work_s = self.due_s = 0.0
         self._set_limit(self._holding.limit)
 
     def update(self, settings: Settings) -> None:
-        """Other settings."""
+        """Apply other settings."""
         self._target_s = settings.target_s
         self._portions.aim(settings.target_s)
         self._set_limit(self._holding.aim(settings.target_s))
 
     def use_batches(self, *, batches: bool) -> None:
-        """Another instance of the component: does it take batches?"""
+        """A new instance of the component: does it take batches?"""
         self.whole = 0
         self._batches = batches
         self._limit.batch = self._most if batches else 0
 
     def rows(self) -> int:
-        """As many are to be taken for the next turn."""
+        """The number of rows for the next turn."""
         rows, held_s = self._portions.next()
         if held_s:
             self._held_s += held_s
@@ -83,7 +84,7 @@ class InputLimits:
         return rows
 
     def measure(self) -> None:
-        """Look at what the turns since the last look have done."""
+        """Take in the turns since the last measurement."""
         if not self.executed:
             return
         limits = self._limit
@@ -94,17 +95,17 @@ class InputLimits:
         self._set_limit(limit)
 
     def turn_sent(self, rows: int) -> None:
-        """What a turn made is on its way; it is a task's so many rows."""
+        """The output of a turn was sent; `rows`: how many rows the task executed for it."""
         self.whole = 0
         if self._portions.sent(rows):
             self._set_limit(self._holding.blocks())
 
     def unblocked(self) -> None:
-        """There is room again for what waited."""
+        """The outbox is no longer blocked."""
         self._portions.unblocked()
 
     def check(self) -> None:
-        """A look each check interval: who waits for room for so long, and knows of no end, takes in no more."""
+        """At each check interval: a task that has been blocked for longer than the target accepts no more rows."""
         if self._target_s and self._portions.held_s > self._target_s:
             self._set_limit(self._holding.stuck())
 
@@ -115,6 +116,6 @@ class InputLimits:
         self._set_due()
 
     def _set_due(self) -> None:
-        """A look at each turn; of a task that is fast and has its whole mailbox, at MEASURE_S of its work."""
+        """Measure at each turn; a fast task with its whole mailbox, after MEASURE_S of its work."""
         box = self._box
         self.due_s = MEASURE_S if self._held_s < MEASURE_S and box.limit == box.capacity else 0.0

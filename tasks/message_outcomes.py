@@ -1,11 +1,11 @@
-"""MessageOutcomes: what becomes of a spout task's messages: acked, failed, replayed, given up; and who is told.
+"""MessageOutcomes: what becomes of a spout task's messages: acked, failed, replayed or given up; the spout is notified.
 
     verdict ─► pending ─► acked  ─► spout.ack
                        └► failed ─► retries ─► replay, in a tree of its own
                                             ├► spout.fail
                                             └► the dead-letter stream, then spout.fail
 
-An error in what the spout is told is reported and changes nothing: the message is settled.
+An error in the spout's `ack` or `fail` is reported and changes nothing: the message is settled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .task import TaskActor
 
 
 class MessageOutcomes:
-    """Hears verdicts for one spout task. Messages to emit again go into `replays`: (id, emission, failures)."""
+    """Handles verdicts for one spout task. `replays`: messages to emit again: (id, emission, failures)."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class MessageOutcomes:
         self.handles_acks = type(spout).ack not in (Spout.ack, AckValueSpout.ack)
 
     async def on_verdict(self, verdict: Verdict) -> None:
-        """Hear a verdict."""
+        """Handle a verdict."""
         pending = self._pending
         if verdict.kind is VerdictKind.ACK:
             if verdict.index >= 0:
@@ -51,7 +51,7 @@ class MessageOutcomes:
                 if tree is not None:
                     await self._acked(tree)
                 return
-            if verdict.failure:  # what failed is named once more: the verdict on it may not have come
+            if verdict.failure:  # failures are repeated here: their own verdict may be lost
                 for index, failure in verdict.failure.items():
                     await self._fail(verdict.root, index, failure)
             tree = pending.acked(verdict.root, verdict.left)
@@ -70,27 +70,27 @@ class MessageOutcomes:
             await self._failed(failed)
 
     async def settle_at_once(self) -> None:
-        """Messages that nobody tracks are acked as soon as the call that emitted them is over."""
+        """Messages that are not tracked are acked as soon as the call that emitted them has returned."""
         while self._collector.settled_at_once:
             trees, self._collector.settled_at_once = self._collector.settled_at_once, []
             for tree in trees:
                 await self._acked(tree)
 
     async def expire(self, keys: Sequence[Key]) -> None:
-        """Every open message of these trees fails."""
+        """Fail every open message of these trees."""
         for key in keys:
             for settled in self._pending.expired(key, Failure("timeout")):
                 await self._failed(settled)
 
     async def fail_all(self, failure: Failure) -> None:
-        """Every open message fails."""
+        """Fail every open message."""
         self._collector.void()
         for key in self._pending.all():
             for settled in self._pending.expired(key, failure):
                 await self._failed(settled)
 
     async def _acked(self, tree: Tree) -> None:
-        """Every open message of a tree is acked. The common case is one plain call per message."""
+        """Ack every open message of a tree. The common case is one plain call per message."""
         latency_s = self._task.env.clock.monotonic() - tree.emitted_s
         self._task.counters.acked += tree.open
         self._task.counters.complete_s += latency_s * tree.open
@@ -111,7 +111,7 @@ class MessageOutcomes:
         await self._notify_acks(tree.open_ids())
 
     async def _notify_acks(self, ids: Sequence[Any]) -> None:
-        acks = map(self._spout.ack, ids)  # called from C; a call that raises ends the loop, and it begins again
+        acks = map(self._spout.ack, ids)  # called from C; a call that raises ends the loop, which is then continued
         notified = 0
         while notified < len(ids):
             raised: Exception

@@ -38,7 +38,7 @@ class Guard(Protocol):
         ...
 
 
-class Resources:
+class WorkerResources:
     """Those of one topology in this worker, whose name is `worker`; tasks find them in `env.resources`."""
 
     def __init__(

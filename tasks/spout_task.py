@@ -82,12 +82,10 @@ class SpoutTask(TaskActor):
 
     @property
     def pending(self) -> int:
-        """See TaskActor."""
         return self._pending.count
 
     @property
     def pending_trees(self) -> int:
-        """See TaskActor."""
         return len(self._pending)
 
     @property
@@ -97,7 +95,6 @@ class SpoutTask(TaskActor):
 
     @property
     def is_idle(self) -> bool:
-        """See TaskActor. Messages may be pending: whether that counts is the asker's business."""
         return self._nothing_in_hand and (self._polling.idle or not self.active or self.finished or self._ended)
 
     @property

@@ -37,7 +37,6 @@ class ThreadedTurns:
         self.collector = collector
 
     async def turn(self, most: int) -> None:
-        """See calls.Turns."""
         task, collector = self._task, self.collector
         next_tuple, stopwatch = self._spout.next_tuple, task.env.clock.stopwatch
         until_s = stopwatch() + self._turn_s

@@ -46,7 +46,6 @@ class EventTimeTask(SteppingTask):
         self._has_dropped = False
 
     def time_metrics(self) -> TimeMetrics | None:
-        """See TaskActor."""
         if self._time is None:
             return None
         found = self._time.metrics()

@@ -12,8 +12,8 @@
    were they told apart, the loss of one frame and of the segment that it tells of would make a false ACK. It costs no
    time: the tree cannot be complete before.
 3. A segment whose rows are held, or wait behind a call that does not end, is detached (detached.py): its edge is done,
-   and what was withheld is sent, with the sub-trees of its rows, in one message. After that, rule 2 applies to the roots
-   of the sub-trees.
+   and what was withheld is sent, with the sub-trees of its rows, in one message. After that, rule 2 applies to the
+   roots of the sub-trees.
 """
 
 from __future__ import annotations

@@ -110,7 +110,6 @@ class Outlet:
         self._park()
 
     def wait_for(self, waiting: Waiting) -> None:
-        """See waiting.Receiver."""
         if self.inbox.closed:
             waiting.refused(self.target, MailboxClosedError("the target task has ended"))
         else:

@@ -41,22 +41,18 @@ class StampingEmitter(Emitter):
                 self._emit_buffers.append(EmitBuffer(_NONE))  # what comes now is not put to what came before
 
     def emit_buffer(self, root: int) -> EmitBuffer:
-        """See Emitter."""
         return self._stamped(super().emit_buffer(root))
 
     def add(self, root: int, stream: OutStream, items: list[Any], marks: Sequence[Any] | None) -> None:
-        """See Emitter."""
         super().add(root, stream, items, marks)
         self._stamped(self._emit_buffers[-1])
 
     def put_columns(self, root: int, stream: OutStream, target: int | None, rows: Any, mark: Any) -> None:
-        """See Emitter."""
         super().put_columns(root, stream, target, rows, mark)
         for emit_buffer in self._emit_buffers[-2:]:
             self._stamped(emit_buffer)
 
     def seal(self, emit_buffer: EmitBuffer) -> None:
-        """See Emitter."""
         self._sealing_ms = self._born.pop(id(emit_buffer), None)
         super().seal(emit_buffer)
         self._sealing_ms = None
@@ -67,7 +63,6 @@ class StampingEmitter(Emitter):
         return emit_buffer
 
     def segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
-        """See Emitter."""
         segment = super().segment(origin, items, marks, root)
         segment.ingested_ms = self.wall_ms() if self._sealing_ms is None else self._sealing_ms
         return segment

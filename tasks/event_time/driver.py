@@ -93,7 +93,6 @@ class EventTimeDriver(ABC):
         raise NotImplementedError(f"{type(self).__name__} has nothing to fire")
 
     def alarm_ms(self) -> int | None:
-        """See `settled`."""
         at_ms = self.keeper.next_ms
         return None if at_ms is None else max(1, at_ms - self.now_ms())
 
@@ -152,7 +151,6 @@ class PassThroughDriver(EventTimeDriver):
     """Of a bolt without windows by time: it passes on the least of what it hears."""
 
     def advance_watermark(self) -> None:
-        """See EventTimeDriver."""
         self.look()
         self.pass_on(self.keeper.watermark)
 

@@ -133,7 +133,6 @@ class TimedSplit:
         self._reader = reader
 
     def __call__(self, items: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """See Grouping.split."""
         times = self._reader.times_of(items)
         pairs = list(zip(times, repeat(None) if marks is None else marks, strict=False))
         return [

@@ -36,7 +36,6 @@ class ArrowExecutor(BatchExecutor):
         return failed
 
     async def tick(self, segment: Segment) -> None:
-        """See the module."""
         if self._on_tick is not None:
             await super().tick(segment)
 

@@ -64,7 +64,6 @@ class BufferedExecutor(Executor, WindowDriver):
     # -- rows --------------------------------------------------------------------------------------------------------
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
-        """See Executor."""
         machine, collector = self.machine, self._collector
         begun_s = 0.0 if self._hooks is None else self._hooks.begin()
         at_ms = segment.ingested_ms if self._born else self.wall_ms() if self.by_clock else None
@@ -104,7 +103,6 @@ class BufferedExecutor(Executor, WindowDriver):
     # -- time --------------------------------------------------------------------------------------------------------
 
     def advance_watermark(self) -> None:
-        """See EventTimeDriver."""
         machine = self.machine
         self.look()
         if self.firing:  # first what is due: it ends at or before what is told
@@ -127,7 +125,6 @@ class BufferedExecutor(Executor, WindowDriver):
             self.all_have_fired(machine.watermark)
 
     async def fire(self, most: int) -> None:
-        """See EventTimeDriver."""
         if not isinstance(self.machine, BufferedCounts) and self.machine.work():
             return  # many keys are put in order first, some of them a turn
         rows = 0
@@ -142,7 +139,6 @@ class BufferedExecutor(Executor, WindowDriver):
         self.unsettle()
 
     def alarm_ms(self) -> int | None:
-        """See EventTimeDriver."""
         return self.wait_for(None if isinstance(self.machine, BufferedCounts) else self.machine.next_fire_ms)
 
     async def _execute(self, window: WindowRows) -> None:

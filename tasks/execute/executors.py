@@ -83,7 +83,6 @@ class BasicExecutor(Executor):
         self.plain = not inspect.iscoroutinefunction(execute)
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
-        """See Executor."""
         collector = self._collector
         collector.enter(segment)
         try:
@@ -106,11 +105,9 @@ class BasicExecutor(Executor):
             collector.leave()
 
     def reached(self) -> int | None:
-        """See Executor."""
         return self._collector.offset
 
     def refresh(self) -> None:
-        """See Executor."""
         self._collector.refresh()
 
     async def _run_with_hooks(self, hooks: HookCalls, segment: Segment, start: int, stop: int) -> int:
@@ -131,7 +128,6 @@ class BasicExecutor(Executor):
         return failed
 
     async def tick(self, segment: Segment) -> None:
-        """See Executor."""
         if self._on_tick is None:
             await self.run(segment, 0, 1)
             return
@@ -157,7 +153,6 @@ class RichExecutor(Executor):
         self._on_tick: Callable[[], Any] | None = getattr(bolt, "on_tick", None)
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
-        """See Executor; raises RowFailedError."""
         execute, hooks = self._execute, self._hooks
         for offset in range(start, stop):
             tup = segment.tuple_at(offset)
@@ -173,11 +168,9 @@ class RichExecutor(Executor):
         return 0
 
     def reached(self) -> int | None:
-        """See Executor. Anchors are looked up at each emit."""
         return 0
 
     async def tick(self, segment: Segment) -> None:
-        """See Executor; raises what the bolt raises."""
         if self._on_tick is None:
             await self.run(segment, 0, 1)
         else:
@@ -224,16 +217,13 @@ class BatchExecutor(Executor):
         return 0
 
     def reached(self) -> int | None:
-        """See Executor: the batch is executed as a whole."""
         return 0
 
     def refresh(self) -> None:
-        """See Executor."""
         if self._basic is not None:
             self._basic.refresh()
 
     async def tick(self, segment: Segment) -> None:
-        """See Executor."""
         if self._on_tick is None:
             await self.run_batch([segment])
         else:

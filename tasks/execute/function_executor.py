@@ -45,7 +45,6 @@ class FunctionExecutor(Executor):
         self.plain = not bolt.is_async
 
     def run(self, segment: Segment, start: int, stop: int) -> int | Awaitable[int]:
-        """See Executor. (Of a plain function it is `_run_function` or `_run_sink`.)"""
         marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
         if marks is None:
             marks = repeat(None, stop)
@@ -187,7 +186,6 @@ class FunctionExecutor(Executor):
         return failed
 
     def reached(self) -> int | None:
-        """See Executor. A generator waits for room only, and goes on with the mark that it has."""
         return None if self.plain else self._at
 
     async def tick(self, segment: Segment) -> None:

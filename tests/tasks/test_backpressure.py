@@ -43,12 +43,12 @@ async def test_a_slow_bolt_fills_its_mailbox_and_never_more(
     watch = Watch()
 
     async def slow(tup: Any, collector: Any) -> None:
-        watch.check()
+        watch.look()
         await asyncio.sleep(0.001)
-        watch.check()
+        watch.look()
 
     def three(tup: Any, collector: Any) -> None:
-        watch.check()
+        watch.look()
         for n in range(3):
             collector.emit((n,))
 
@@ -102,7 +102,7 @@ async def test_drain_bounds_one_huge_execute(local_cluster: LocalCluster, capaci
             collector.emit((n,)) if kind == "basic" else collector.emit((n,), tup)
             buffered[0] = max(buffered[0], n + 1 - running.metrics()["sink"].executed)
             await collector.drain()
-            watch.check()
+            watch.look()
         if kind != "basic":
             collector.ack(tup)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aiostorm.acker import Acks, IdSource, is_single_root, shared_root, single_root
 from aiostorm.actors import Mailbox
 from aiostorm.tasks.emit.ack_batch import AckBatch
-from aiostorm.tasks.emit.detached import MAX_DETACHED, Detached, can_detach
+from aiostorm.tasks.emit.detached import MAX_DETACHED, Detached, can_detach, detach_rows
 from aiostorm.tasks.emit.lineage import lineage_of, settle
 from aiostorm.topology import Fields, Lineage, Origin, RepeatedMark, Segment
 
