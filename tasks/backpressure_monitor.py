@@ -142,5 +142,5 @@ class BackpressureMonitor(Actor):
     @property
     def _is_idle(self) -> bool:
         """Is no spout paced, and no bolt flagged?"""
-        paced = any(spout.pace.wait_us or spout.pace.is_led for spout in self._spouts)
+        paced = any(spout.pace.wait_us or spout.pace.has_order for spout in self._spouts)
         return not (paced or any(bolt.sampler.flagged for bolt in self._bolts))

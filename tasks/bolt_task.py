@@ -201,7 +201,7 @@ class BoltTask(FailingTask):
                 self.after_turn(time, begun_ms)
         finally:
             self._working = self._suspended = False
-            if self._box.stands:
+            if self._box.in_long_call:
                 self._long_call.turn_ended(idle=not (self._inbox or self._box.has_data))
             self.emitter.in_hand = None
             if self.stamps is not None:
@@ -242,7 +242,7 @@ class BoltTask(FailingTask):
                 self._held.add((segment,))
             emitter.in_hand = (segment,)
             if self.stamps is not None:
-                self.stamps.enter(segment.born_ms)
+                self.stamps.enter(segment.ingested_ms)
             # Advance before the rows are executed: after a failure the next instance continues behind them.
             if stop < length:
                 self._start = stop
@@ -357,7 +357,7 @@ class BoltTask(FailingTask):
     def send_detached(self) -> None:
         self.emitter.flush()
         if not self._working:
-            self.mailbox.nudge()  # the task may be idle now
+            self.mailbox.wake()  # the task may be idle now
 
     def _running_s(self) -> float:
         return self._stopwatch() - self._begun_s if self._working and self._thread is None else 0.0
@@ -443,4 +443,4 @@ class BoltTask(FailingTask):
         self._flush_soon = None
         self.emitter.flush()
         if not self._working:
-            self.mailbox.nudge()  # the task may be idle or blocked now
+            self.mailbox.wake()  # the task may be idle or blocked now

@@ -56,13 +56,13 @@ class InputLimits:
         self._batches = False
         self.whole = self.executed = 0
         self.work_s = self.due_s = 0.0
-        self._set_limit(self._holding.limit)
+        self._set_limit(self._limit.limit)
 
     def update(self, settings: Settings) -> None:
         """Apply other settings."""
         self._target_s = settings.target_s
         self._portions.aim(settings.target_s)
-        self._set_limit(self._holding.aim(settings.target_s))
+        self._set_limit(self._limit.aim(settings.target_s))
 
     def use_batches(self, *, batches: bool) -> None:
         """A new instance of the component: does it take batches?"""
@@ -91,14 +91,14 @@ class InputLimits:
         limit = limits.measured(self.executed, self.work_s, self._held_s)
         self._held_s = self.work_s = 0.0
         self.executed = 0
-        self._box.row_s = holding.row_s
+        self._box.row_s = limits.row_s
         self._set_limit(limit)
 
     def turn_sent(self, rows: int) -> None:
         """The output of a turn was sent; `rows`: how many rows the task executed for it."""
         self.whole = 0
         if self._portions.sent(rows):
-            self._set_limit(self._holding.blocks())
+            self._set_limit(self._limit.blocks())
 
     def unblocked(self) -> None:
         """The outbox is no longer blocked."""
@@ -107,12 +107,12 @@ class InputLimits:
     def check(self) -> None:
         """At each check interval: a task that has been blocked for longer than the target accepts no more rows."""
         if self._target_s and self._portions.held_s > self._target_s:
-            self._set_limit(self._holding.stuck())
+            self._set_limit(self._limit.stuck())
 
     def _set_limit(self, limit: int) -> None:
         self.whole = 0
         if limit != self._box.limit:
-            self._box.hold(limit)
+            self._box.set_limit(limit)
         self._set_due()
 
     def _set_due(self) -> None:

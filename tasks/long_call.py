@@ -1,14 +1,14 @@
 """LongCallWatch: when a task spends long in one call, the rows behind it leave their trees, so no other message waits.
 
     a turn begins that may wait ─► LONG_CALL_S later: still in the same slice? ─► its rows leave (detaching.py)
-                                    (if a row is known to take SLOW_S: HELD_S later) ─► its mailbox says so: `stands`
+                                    (if a row is known to take SLOW_S: HELD_S later) ─► mailbox: `in_long_call`
 
 1. A task whose user code never waits has no timer; a task that waits has one at a time, for all its turns.
 2. A slow task would delay the trees of its rows by LONG_CALL_S each time. If a task is known to be slow, its rows leave
    as soon as held rows do.
 3. Rows that arrive during the call leave at the next check. Checks become rarer while the call goes on, down to one
    each LONG_CALL_S; when nothing has come for STILL_S, only the backpressure monitor checks (a deadlock has no timer).
-4. A shuffle passes over a task that stands, as long as others have capacity (emit/spreading.py); other workers do so
+4. A shuffle passes over a task in a long call, as long as others have capacity (emit/spreading.py); other workers do so
    once they have received it (with the credit, see transport/exchange/credit.py). So the task's share of
    `max_spout_pending` is what it had when the call began. A slow task is passed over until it has run out of work. With
    a fields grouping, rows have no other target and go on to wait in its mailbox.
@@ -70,13 +70,13 @@ class LongCallWatch:
 
     def check(self) -> None:
         """Called by the backpressure monitor, see 3."""
-        if self._box.stands:
+        if self._box.in_long_call:
             self.turn_began()
 
     def turn_ended(self, *, idle: bool) -> None:
         """The turn has ended. `idle`: the task has nothing to do."""
         if idle or not (self._is_long or self._box.row_s >= SLOW_S):
-            self._box.stand(stands=False)
+            self._box.set_in_long_call(False)
         self._is_long = False
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ class LongCallWatch:
         if spent_s >= SLOW_S:
             self._slow_until_s = self._monotonic() + min(10 * spent_s, MEMORY_S)
         self._is_long = True
-        self._box.stand(stands=True)
+        self._box.set_in_long_call(True)
         if spent_s - self._left_s < STILL_S:
             self._arm(min(max(HELD_S, spent_s - after_s), LONG_CALL_S))
 

@@ -341,7 +341,7 @@ class SpoutTask(TaskActor):
         self._transfer()
         self._send()
         if self._collector.settled_at_once and not self._outcomes.handles_acks:
-            self.mailbox.nudge()  # the thread need not be asked to count them
+            self.mailbox.wake()  # the thread need not be asked to count them
 
     def _transfer(self) -> None:
         if self._threaded is not None:
@@ -382,7 +382,7 @@ class SpoutTask(TaskActor):
         self._polling.soon()  # and it is not quiet before it was asked
         self._wakeup.wake()
         if not self.on_control:
-            self.mailbox.nudge()
+            self.mailbox.wake()
 
     async def _stop_emit_loop(self) -> None:
         """End the emit loop."""

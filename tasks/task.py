@@ -99,7 +99,7 @@ class TaskActor(Actor):
             Origin(task.component, task.task_id, WATERMARK_STREAM, WATERMARK_FIELDS),
             self.outbox.outlets,
             env.watermark_receivers(task.component),
-            declared=spec.time.tells,
+            declared=spec.time.emits_watermarks,
         )
         self.emitter.following = follow(env, task, self.emitter.streams.values(), self.watermarks)
         self.hooks: list[TaskHook] = []

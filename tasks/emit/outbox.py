@@ -227,10 +227,10 @@ class Outlets(dict[int, Outlet]):
         outlet = self.get(target)
         if outlet is None:
             inbox = self._mailbox_of(target)
-            stands, free_rows = inbox.stands, _free_rows(inbox)
+            in_long_call, free_rows = inbox.in_long_call, _free_rows(inbox)
         else:
-            stands, free_rows = outlet.inbox.stands, outlet.free_rows
-        if stands:
+            in_long_call, free_rows = outlet.inbox.in_long_call, outlet.free_rows
+        if in_long_call:
             self.passed_over = True
             return 0
         return free_rows

@@ -112,7 +112,7 @@ class Spreader:
             if not route.whole:
                 self._send_by_key(route, group, origin, part, marks, root)
                 continue
-            part_marks = None if marks is None else Same(marks.mark, len(part))
+            part_marks = None if marks is None else RepeatedMark(marks.mark, len(part))
             target = route.place(route.free_rows)
             if target is None and route.outlets.passed_over:
                 target = route.place(route.outlets.free_rows_of_any)

@@ -83,6 +83,6 @@ def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper) -
         keeper=keeper,
         send=watermarks.send if watermarks.receivers else None,
         # Who tells watermarks of its own passes on only the end.
-        sends_all=task.component in env.plan.time.tells and not watermarks.declared,
+        sends_all=task.component in env.plan.time.sends_watermarks and not watermarks.declared,
         sent=tools.emitter.sent,
     )

@@ -85,7 +85,7 @@ def test_a_tree_of_one_message_is_never_split() -> None:
 
 
 def test_a_batch_of_columns_is_one_message() -> None:
-    segment = Segment(ORIGIN, [1, 2, 3], root=7, edge=100, indices=Same(5, 3))
+    segment = Segment(ORIGIN, [1, 2, 3], root=7, edge=100, indices=RepeatedMark(5, 3))
     detached = detach_rows(segment, ids(), 1)
     [(root, index, sub, edge)] = detached.sub_trees
     assert (root, index) == (7, 5)
