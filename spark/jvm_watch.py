@@ -14,16 +14,16 @@ import logging
 from typing import Any, Final, TypeVar
 
 from ..runtime import LoopClock
-from .calls import SparkCalls, heard
+from .calls import SparkCalls, log_error
 from .errors import SparkLostError
-from .needs import load
+from .needs import require
 from .sessions import sessions
 
 log = logging.getLogger("aiostorm.spark")
 
 T = TypeVar("T")
 
-LOOK_S: Final = 10.0
+PING_S: Final = 10.0
 ANSWER_S: Final = 40.0
 END_S: Final = 5.0
 """How long those who wait for a JVM that was killed may take to hear of it."""
@@ -35,25 +35,25 @@ class JvmWatch:
     def __init__(self, name: str) -> None:
         self._name = name
         self._calls = SparkCalls(1, name=f"{name}-watch")
-        self._asked: asyncio.Future[None] | None = None
+        self._pending: asyncio.Future[None] | None = None
         self._since_s = 0.0
         self._answered = False  # set in the thread: the loop may have been held up
 
-    def hung(self, now_s: float) -> bool:
+    def is_hung(self, now_s: float) -> bool:
         """Has the JVM not answered for too long? Called often; never waits."""
-        asked = self._asked
-        if asked is None or asked.done():
-            if asked is None or now_s - self._since_s >= LOOK_S:
+        pending = self._pending
+        if pending is None or pending.done():
+            if pending is None or now_s - self._since_s >= PING_S:
                 self._since_s = now_s
                 self._answered = False
-                self._asked = self._calls.begin(self._ask)
-                self._asked.add_done_callback(heard)
+                self._pending = self._calls.begin(self._ping)
+                self._pending.add_done_callback(log_error)
             return False
         return not self._answered and now_s - self._since_s >= ANSWER_S
 
     def end_jvm(self) -> SparkLostError:
         """It hangs: kill it, if it is ours. The error to raise: final if it is not."""
-        self._asked = None
+        self._pending = None
         killed = sessions.kill()
         what = "it is killed" if killed else "the session was given, so it is not ours to kill"
         error = SparkLostError(f"{self._name}: Spark's JVM has not answered for {ANSWER_S:g} s: {what}")
@@ -66,13 +66,13 @@ class JvmWatch:
         clock = LoopClock()
         try:
             while not work.done():
-                await asyncio.wait((work,), timeout=min(1.0, LOOK_S))
-                if not work.done() and self.hung(clock.monotonic()):
+                await asyncio.wait((work,), timeout=min(1.0, PING_S))
+                if not work.done() and self.is_hung(clock.monotonic()):
                     error = self.end_jvm()
                     await asyncio.wait((work,), timeout=END_S)
                     raise error
         except BaseException:
-            work.add_done_callback(heard)
+            work.add_done_callback(log_error)
             raise
         return work.result()
 
@@ -80,9 +80,9 @@ class JvmWatch:
         """No more."""
         self._calls.close()
 
-    def _ask(self) -> None:
+    def _ping(self) -> None:
         try:
-            gateway: Any = load("pyspark").SparkContext._gateway
+            gateway: Any = require("pyspark").SparkContext._gateway
             if gateway is not None:
                 gateway.jvm.java.lang.System.nanoTime()
         finally:

@@ -20,7 +20,7 @@ PYSPARK_VERSIONS: Final = ((3, 5), (4, 4))
 INSTALL_SPARK: Final = 'pip install "aiostorm[spark]"'
 
 
-def load(module: str) -> Any:
+def require(module: str) -> Any:
     """A module of PySpark's, pyarrow's, …; SparkUnavailableError if it is not there, or not of a version we know."""
     top = module.partition(".")[0]
     try:
@@ -36,7 +36,7 @@ def load(module: str) -> Any:
 
 def version() -> tuple[int, int]:
     """Of the PySpark that is installed."""
-    return _numbers(load("pyspark").__version__)
+    return _numbers(require("pyspark").__version__)
 
 
 def _check(found: str) -> None:

@@ -20,7 +20,7 @@ _LOCAL_CLUSTER = re.compile(r"local-cluster\[ *(\d+) *, *(\d+) *, *\d+ *\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
+class SlotResources:
     """What there is: `problems` make it impossible, `warnings` are for people. `cores`: 0 if not known."""
 
     cores: int
@@ -28,7 +28,7 @@ class Resources:
     warnings: tuple[str, ...] = ()
 
 
-def is_here(master: str) -> bool:
+def is_local(master: str) -> bool:
     """Do all executors of this master run on this machine?"""
     if _LOCAL.fullmatch(master) or _LOCAL_CLUSTER.fullmatch(master):
         return True
@@ -37,7 +37,7 @@ def is_here(master: str) -> bool:
     return scheme == "spark" and all(host == "localhost" or _is_loopback(host) for host in hosts)
 
 
-def resources_for(slots: int, master: str, local_cores: int, setting: Setting) -> Resources:
+def resources_for(slots: int, master: str, local_cores: int, setting: Setting) -> SlotResources:
     """Look at the settings of a session. `local_cores`: what Spark says of a local master."""
     per_slot = int(setting("spark.task.cpus", "1"))
     cores = _cores(master, local_cores, setting)
@@ -65,7 +65,7 @@ def resources_for(slots: int, master: str, local_cores: int, setting: Setting) -
             )
         else:
             warnings.append("spark.dynamicAllocation is on: executors come when slots wait for them, which takes long")
-    return Resources(cores, tuple(problems), tuple(warnings))
+    return SlotResources(cores, tuple(problems), tuple(warnings))
 
 
 def _cores(master: str, local_cores: int, setting: Setting) -> int:

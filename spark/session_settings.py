@@ -22,7 +22,7 @@ _WHILE_IT_RUNS: Final = "spark.sql."
 """Settings that begin so can change, most of them: a session says at once which cannot."""
 
 
-def winning() -> dict[str, str]:
+def overriding_settings() -> dict[str, str]:
     """Settings that win in this process. SparkUnavailableError if the variable is no JSON object of texts."""
     text = os.environ.get(VARIABLE)
     if not text:
@@ -36,13 +36,13 @@ def winning() -> dict[str, str]:
     return found
 
 
-def let_win(settings: Mapping[str, str]) -> None:
+def override_settings(settings: Mapping[str, str]) -> None:
     """From now on, in this process and those that it starts."""
     if settings:
-        os.environ[VARIABLE] = json.dumps({**winning(), **settings})
+        os.environ[VARIABLE] = json.dumps({**overriding_settings(), **settings})
 
 
-def agreed(asked: Iterable[tuple[str, Any]], wins: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+def merged_settings(asked: Iterable[tuple[str, Any]], wins: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """One set of settings for (component, its session=), and in words what was overruled. SparkUnavailableError."""
     found: dict[str, tuple[str, str]] = {}
     overruled = []

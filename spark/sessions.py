@@ -26,9 +26,9 @@ from typing import Any, Final
 from .errors import SparkLostError, SparkUnavailableError
 from .java import ensure_java
 from .jvm_guard import JvmGuard
-from .needs import load
-from .resources import is_here
-from .session_settings import text_of, winning
+from .needs import require
+from .resources import is_local
+from .session_settings import overriding_settings, text_of
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -74,16 +74,16 @@ def make_session(
     """
     if threading.current_thread() is threading.main_thread():
         # There PySpark would replace the handler of Ctrl-C: it is made in another, and is this one's all the same.
-        return _made_elsewhere(conf, master, app_name)
-    sql = load("pyspark.sql")
+        return _make_in_thread(conf, master, app_name)
+    sql = require("pyspark.sql")
     ensure_java()
     given = {key: text_of(value) for key, value in (conf or {}).items()}
     where = master or given.get("spark.master") or "local[*]"
-    if is_here(where):
+    if is_local(where):
         # Executors of this machine run this Python, with what is installed in it, and not whatever `python3` is.
         os.environ.setdefault("PYSPARK_PYTHON", given.get("spark.pyspark.python", sys.executable))
     ours = {"spark.driver.maxResultSize": _share(given.get("spark.driver.memory", "1g"))}
-    settings = {**_ALWAYS, **ours, **(_LOCAL if is_here(where) else {}), "spark.app.name": app_name, **given}
+    settings = {**_ALWAYS, **ours, **(_LOCAL if is_local(where) else {}), "spark.app.name": app_name, **given}
     builder = sql.SparkSession.builder.master(where)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -95,11 +95,11 @@ def make_session(
     except Exception as error:
         why = brief(error)  # it is asked of the JVM
         if before is None:  # a session that was there before us is not ours to end
-            forget_dead()
+            discard_jvm()
         raise SparkUnavailableError(f"Spark does not start on {where}: {why}") from error
 
 
-def _made_elsewhere(conf: Mapping[str, Any] | None, master: str | None, app_name: str) -> Any:
+def _make_in_thread(conf: Mapping[str, Any] | None, master: str | None, app_name: str) -> Any:
     outcome: list[Any] = []
 
     def make() -> None:
@@ -113,7 +113,7 @@ def _made_elsewhere(conf: Mapping[str, Any] | None, master: str | None, app_name
     thread.join()
     if len(outcome) > 1:
         raise outcome[1]
-    use_here(outcome[0])
+    activate_session(outcome[0])
     return outcome[0]
 
 
@@ -127,7 +127,7 @@ def _share(memory: str) -> str:
 
 
 @dataclass(slots=True)
-class _Shared:
+class _SharedSession:
     """The session of this process, and who has it."""
 
     session: Any = None
@@ -163,22 +163,22 @@ class Sessions:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._shared = _Shared()
+        self._shared = _SharedSession()
 
     def lease(self, source: SessionSource = None) -> SessionLease:
-        """See SessionLease. Does not block."""
+        """Does not block."""
         return SessionLease(self, source)
 
     def acquire(self, source: SessionSource, *, again: bool) -> Any:
         """The session; one that has ended is replaced. `again`: by somebody who has it already."""
-        wins = winning()
+        wins = overriding_settings()
         if wins and not callable(source):
             source = {**(source or {}), **wins}
         with self._lock:
             shared = self._shared
             if shared.session is not None and not alive(shared.session):
                 log.warning("the Spark session has ended: a new one is made")
-                forget_dead()
+                discard_jvm()
                 shared.session = None
             if shared.session is None:
                 active = _active()
@@ -199,11 +199,11 @@ class Sessions:
 
     def _make(self, source: SessionSource) -> None:
         shared = self._shared
-        gateway = load("pyspark").SparkContext
+        gateway = require("pyspark").SparkContext
         before = gateway._gateway
         shared.making = before is None
         try:
-            shared.session = _made(source)
+            shared.session = _create(source)
         finally:
             shared.making = False
             process = getattr(gateway._gateway, "proc", None)
@@ -218,7 +218,7 @@ class Sessions:
 
     def kill(self) -> bool:
         """End the JVM of a session that does not answer, if it is ours: what waits for it fails. Does not block."""
-        gateway = load("pyspark").SparkContext._gateway
+        gateway = require("pyspark").SparkContext._gateway
         process = getattr(gateway, "proc", None)
         if not (self._shared.ours or self._shared.making) or process is None:
             return False
@@ -253,27 +253,27 @@ def alive(session: Any) -> bool:
 
 def stop_session(session: Any) -> None:
     """Stop a session and its JVM, whatever state they are in. Blocking, at most some seconds."""
-    with _quiet():
+    with _logging_errors():
         session.stop()
-    forget_dead()
+    discard_jvm()
 
 
-def forget_dead() -> None:
+def discard_jvm() -> None:
     """End what is left of this process' JVM, and let PySpark forget it: the next session starts afresh."""
-    core = load("pyspark").SparkContext
-    session = load("pyspark.sql").SparkSession
+    core = require("pyspark").SparkContext
+    session = require("pyspark.sql").SparkSession
     with core._lock:
         context, gateway = core._active_spark_context, core._gateway
         core._active_spark_context = core._gateway = core._jvm = None
     session._instantiatedSession = session._activeSession = None
     if context is not None:
-        with _quiet():
+        with _logging_errors():
             context._jsc = None
             context.stop()  # what stands in this process: the server of accumulators
     if gateway is None:
         return
     process = getattr(gateway, "proc", None)
-    with _quiet():
+    with _logging_errors():
         gateway.shutdown()
     if process is not None:
         with contextlib.suppress(OSError):
@@ -294,7 +294,7 @@ def is_lost(error: BaseException, session: Any) -> bool:
     return not alive(session)
 
 
-def is_users(error: BaseException, told: str = "") -> bool:
+def is_user_error(error: BaseException, told: str = "") -> bool:
     """Is it about what was asked for, or about the rows or the user's code, so that trying again would not help?"""
     names = {kind.__name__ for kind in type(error).__mro__}
     return bool(names & _USERS) or _USERS_STATE.search(f"{told}\n{error}") is not None
@@ -305,7 +305,7 @@ def brief(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     text = ""
     if java is not None:
-        with _quiet():
+        with _logging_errors():
             text = str(java.toString())
     lines = [line.strip() for line in _without_frames(text or str(error) or type(error).__name__)]
     kept = [
@@ -327,7 +327,7 @@ def _without_frames(text: str) -> list[str]:
     return [*lines[: begins[0]], lines[begins[0]].removesuffix(_TRACEBACK), *lines[end : end + 1], *where[-1:]]
 
 
-def use_here(session: Any) -> None:
+def activate_session(session: Any) -> None:
     """Make it this thread's session: without that data sources are not found."""
     if not hasattr(session, "_jsparkSession"):  # Spark Connect: a session belongs to no thread
         return
@@ -336,12 +336,12 @@ def use_here(session: Any) -> None:
 
 def _active() -> Any:
     """A session that somebody else has made in this process."""
-    sql = load("pyspark.sql").SparkSession
+    sql = require("pyspark.sql").SparkSession
     session = sql._instantiatedSession
     return session if session is not None and alive(session) else None
 
 
-def _made(source: SessionSource) -> Any:
+def _create(source: SessionSource) -> Any:
     if callable(source):
         session = source()
         if not hasattr(session, "sparkContext"):
@@ -374,7 +374,7 @@ def _has(key: str, there: str | None, asked: str) -> bool:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _logging_errors() -> Iterator[None]:
     """What is left behind by a JVM that may be dead: its complaints are for those who look for them."""
     import warnings
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ..cluster import TargetError
-from ..spark import SparkWorkers, agreed, let_win
+from ..spark import SparkWorkers, merged_settings, override_settings
 from ..topology import Topology
-from .run import WorkerPlan
+from .run import Spread
 
 log = logging.getLogger("aiostorm.cli")
 
 
-def spark_worker_plan(
+def spark_spread_of(
     target: str,
     arguments: tuple[str, ...],
     master: str,
@@ -28,14 +28,14 @@ def spark_worker_plan(
     *,
     ship: bool,
     **security: Any,
-) -> WorkerPlan:
+) -> Spread:
     """What `aiostorm run` is to do with executors. TargetError, CredentialsError."""
     if any(security[key] for key in ("token_file", "tls_cert", "tls_key", "tls_ca")):
         raise TargetError("--spark takes --credentials DIR, in the same place on every machine, not single files")
     files = list(py_files)
     where, colon, attribute = target.partition(".py:")
     file = Path(f"{where}.py" if colon else target)
-    if not SparkWorkers.is_here(master) and file.suffix == ".py":
+    if not SparkWorkers.is_local(master) and file.suffix == ".py":
         files.append(str(file))  # other machines do not have it where it is here
         target = f"{file.stem}:{attribute}" if colon else file.stem
     backend = SparkWorkers(
@@ -48,7 +48,7 @@ def spark_worker_plan(
         ship=ship,
         arguments=("--loop", loop, "--log-level", log_level),
     )
-    return WorkerPlan(target, arguments, slots, 0, backend, _print_nothing, backend.abandon)
+    return Spread(target, arguments, slots, 0, backend, _say_nothing, backend.abandon)
 
 
 def spark_settings_of(topology: Topology, master: str, conf: Sequence[str]) -> dict[str, str]:
@@ -62,10 +62,10 @@ def spark_settings_of(topology: Topology, master: str, conf: Sequence[str]) -> d
             raise TargetError(f"--spark {master} and --spark-conf spark.master={wins['spark.master']}: leave one out")
         wins["spark.master"] = master
     sources = ((spec.id, getattr(spec.template, "spark_session", None)) for spec in topology.components.values())
-    settings, overruled = agreed(sources, wins)
+    settings, overruled = merged_settings(sources, wins)
     for text in overruled:
         log.info("%s", text)
-    let_win(wins)
+    override_settings(wins)
     return {**settings, **wins}
 
 
@@ -76,5 +76,5 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _print_nothing(address: str, names: Sequence[str]) -> None:
+def _say_nothing(address: str, names: Sequence[str]) -> None:
     """Nobody is started by hand."""

@@ -1,8 +1,9 @@
 """A DataFrame as a stream of Arrow chunks, each a message that is acked, replayed and remembered.
 
 spout.py is what users declare, options.py how it reads; run.py is what an open spout does. source.py opens what is
-read, data.py says which data that is. openers.py and feed.py bring partitions (loads.py, load_order.py), fetched by
-the driver (fetching.py) or pushed by executors (pushing.py runs there, push_server.py here), as chunks (chunking.py).
+read, data_identity.py says which data that is. openers.py and feed.py bring partitions (readers.py, read_order.py),
+fetched by the driver (fetching.py) or pushed by executors (pushing.py runs there, push_server.py here), as chunks
+(chunking.py).
 partitions.py (pure, on runs.py) knows what is done; progress.py keeps it; samples.py checks that a restart sees the
 same data.
 """
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .chunking import Chunker
-    from .fetching import Fetched, Fetching, TooLargeError, cancel, kept, planned
+    from .fetching import Fetched, Fetching, TooLargeError, cancel, checkpointed, planned
     from .group_size import GroupSize
-    from .loads import End, FetchedLoad, Piece, piece_of
+    from .readers import End, FetchedReader, Piece, piece_of
     from .source import takes_session
     from .spout import SparkBatchSpout
 
@@ -24,14 +25,14 @@ __all__ = [
     "Chunker",
     "End",
     "Fetched",
-    "FetchedLoad",
+    "FetchedReader",
     "Fetching",
     "GroupSize",
     "Piece",
     "SparkBatchSpout",
     "TooLargeError",
     "cancel",
-    "kept",
+    "checkpointed",
     "piece_of",
     "planned",
     "takes_session",
@@ -39,9 +40,9 @@ __all__ = [
 
 _LATER = {
     "chunking": "Chunker",
-    "fetching": "Fetched Fetching TooLargeError cancel kept planned",
+    "fetching": "Fetched Fetching TooLargeError cancel checkpointed planned",
     "group_size": "GroupSize",
-    "loads": "End FetchedLoad Piece piece_of",
+    "readers": "End FetchedReader Piece piece_of",
     "source": "takes_session",
     "spout": "SparkBatchSpout",
 }

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 from ..calls import SparkCalls
 from ..errors import SparkJobError
 from ..sessions import brief, is_lost
-from .load_order import LoadOrder
-from .loads import End, Load, Piece
 from .partitions import Partitions
+from .read_order import ReadOrder
+from .readers import End, PartitionReader, Piece
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -39,15 +39,15 @@ class Opener(Protocol):
         """What runs in a thread all the while, if anything does."""
         ...
 
-    def next(self) -> Callable[[], Load] | None:
+    def next(self) -> Callable[[], PartitionReader] | None:
         """What opens the next load, in a thread; None: there is none now. In the loop."""
         ...
 
-    def came(self, load: Load) -> bool:
+    def opened(self, reader: PartitionReader) -> bool:
         """A load is open: is it to be read? In the loop."""
         ...
 
-    def ended(self, load: Load) -> None:
+    def ended(self, reader: PartitionReader) -> None:
         """A load was read to its end. In the loop."""
         ...
 
@@ -83,9 +83,9 @@ class Feed:
         self._max_pending = max_pending
         self._changed = changed
         self._main: asyncio.Future[None] | None = None
-        self._opening: dict[asyncio.Future[Load], int] = {}
-        self._loads = LoadOrder[Load](in_order=in_order)
-        self._reading: dict[asyncio.Future[tuple[list[Piece | End], bool]], tuple[Load, int]] = {}
+        self._opening: dict[asyncio.Future[PartitionReader], int] = {}
+        self._readers = ReadOrder[PartitionReader](in_order=in_order)
+        self._reading: dict[asyncio.Future[tuple[list[Piece | End], bool]], tuple[PartitionReader, int]] = {}
         self._closed = False
 
     @property
@@ -98,30 +98,30 @@ class Feed:
         main = self._opener.main()
         if main is not None:
             self._main = self._calls.begin(main)
-            self._main.add_done_callback(self._main_ended)
+            self._main.add_done_callback(self._on_main_ended)
         self.pump()
 
     def pump(self) -> None:
         """Begin what can be begun: called whenever something has changed."""
         if self._closed or self.error is not None:
             return
-        while self._loads.under_way < self._ahead:
+        while self._readers.in_progress < self._ahead:
             begin = self._opener.next()
             if begin is None:
                 break
             opening = self._calls.begin(self._open, begin)
-            self._opening[opening] = self._loads.begin()
-            opening.add_done_callback(self._opened)
-        busy = {id(load) for load, _ in self._reading.values()}
-        for load in self._loads.readable(self._opener.readers):
+            self._opening[opening] = self._readers.begin()
+            opening.add_done_callback(self._on_opened)
+        busy = {id(reader) for reader, _ in self._reading.values()}
+        for reader in self._readers.readable(self._opener.readers):
             room = self._max_pending - self._machine.open - sum(most for _, most in self._reading.values())
             if room <= 0:
                 return
-            if id(load) not in busy:
+            if id(reader) not in busy:
                 most = min(room, READ_AT_ONCE)
-                reading = self._calls.begin(load.read, most)
-                self._reading[reading] = (load, most)
-                reading.add_done_callback(self._read)
+                reading = self._calls.begin(reader.read, most)
+                self._reading[reading] = (reader, most)
+                reading.add_done_callback(self._on_read)
 
     def stop(self) -> None:
         """Nothing comes any more. Does not block: reads that wait end soon."""
@@ -132,8 +132,8 @@ class Feed:
         try:
             self._opener.cancel()
         finally:
-            for load in [*self._loads.here, *(load for load, _ in self._reading.values())]:
-                load.close()
+            for reader in [*self._readers.open_readers, *(reader for reader, _ in self._reading.values())]:
+                reader.close()
 
     async def ended(self) -> None:
         """Return when no thread works for it any more."""
@@ -143,14 +143,14 @@ class Feed:
         if waited:
             await asyncio.wait(waited)
 
-    def _open(self, begin: Callable[[], Load]) -> Load:
+    def _open(self, begin: Callable[[], PartitionReader]) -> PartitionReader:
         if self._closed:  # no new job behind those that were cancelled
             raise EOFError("the feed is closed")
         return begin()
 
     # -- callbacks ---------------------------------------------------------------------------------------------------
 
-    def _main_ended(self, main: asyncio.Future[None]) -> None:
+    def _on_main_ended(self, main: asyncio.Future[None]) -> None:
         error = None if main.cancelled() else main.exception()
         if error is None and not self._closed and self.error is None:
             for partition in self._opener.confirmed():
@@ -159,45 +159,45 @@ class Feed:
         if self._machine.is_read:
             return  # whatever it was, all is here
         if error is not None:
-            self._failed(error)
+            self._on_error(error)
         else:
-            self._failed(SparkJobError("Spark's job has ended, but not all of its partitions came"))
+            self._on_error(SparkJobError("Spark's job has ended, but not all of its partitions came"))
 
-    def _opened(self, opening: asyncio.Future[Load]) -> None:
+    def _on_opened(self, opening: asyncio.Future[PartitionReader]) -> None:
         ticket = self._opening.pop(opening)
         error = None if opening.cancelled() else opening.exception()
         if error is not None or opening.cancelled():
-            self._loads.gone(ticket)
+            self._readers.failed(ticket)
             if error is not None and not (isinstance(error, EOFError) and self._machine.is_read):
-                self._failed(error)
+                self._on_error(error)
         else:
-            load = opening.result()
-            if self._closed or self.error is not None or not self._opener.came(load):
-                self._loads.gone(ticket)
-                load.close()
+            reader = opening.result()
+            if self._closed or self.error is not None or not self._opener.opened(reader):
+                self._readers.failed(ticket)
+                reader.close()
             else:
-                self._loads.came(ticket, load)
+                self._readers.opened(ticket, reader)
         self.pump()
 
-    def _read(self, reading: asyncio.Future[tuple[list[Piece | End], bool]]) -> None:
-        load, _ = self._reading.pop(reading)
+    def _on_read(self, reading: asyncio.Future[tuple[list[Piece | End], bool]]) -> None:
+        reader, _ = self._reading.pop(reading)
         error = None if reading.cancelled() else reading.exception()
         if error is not None:
-            self._failed(error)
+            self._on_error(error)
         elif not (self._closed or reading.cancelled() or self.error is not None):
             items, more = reading.result()
             try:
-                self._take(items)
+                self._accept(items)
             except Exception as wrong:  # a partition came out different
-                self._failed(wrong)
+                self._on_error(wrong)
             if not more:
-                self._loads.ended(load)
-                self._opener.ended(load)
+                self._readers.ended(reader)
+                self._opener.ended(reader)
             if items:
                 self._changed()
         self.pump()
 
-    def _take(self, items: list[Piece | End]) -> None:
+    def _accept(self, items: list[Piece | End]) -> None:
         machine = self._machine
         for item in items:
             if isinstance(item, End):
@@ -205,7 +205,7 @@ class Feed:
             elif machine.chunk(item.partition, item.number, item.digest, item.rows):
                 self.ready.append(item)
 
-    def _failed(self, error: BaseException) -> None:
+    def _on_error(self, error: BaseException) -> None:
         """The first error is told; those that follow from it are not."""
         if self._closed or self.error is not None:
             log.debug("after the end: %r", error)
@@ -214,7 +214,7 @@ class Feed:
         self._changed()
 
 
-def closed(feed: Feed, session: Any, title: str) -> None:
+def close_quietly(feed: Feed, session: Any, title: str) -> None:
     """Close one that has failed. What goes wrong is logged: with a JVM that has died nothing is left to be closed."""
     try:
         feed.close()
@@ -229,7 +229,7 @@ class FetchOpener:
     readers = 1
 
     def __init__(
-        self, machine: Partitions, begin: Callable[[list[int]], Load], size: Any, cancel: Callable[[], None]
+        self, machine: Partitions, begin: Callable[[list[int]], PartitionReader], size: Any, cancel: Callable[[], None]
     ) -> None:
         self._machine = machine
         self._begin = begin
@@ -240,12 +240,12 @@ class FetchOpener:
         """See Opener."""
         return None
 
-    def next(self) -> Callable[[], Load] | None:
+    def next(self) -> Callable[[], PartitionReader] | None:
         """See Opener."""
-        group = self._machine.take(self._size.partitions)
+        group = self._machine.claim_next(self._size.partitions)
         return (lambda: self._begin(group)) if group else None
 
-    def came(self, load: Load) -> bool:
+    def opened(self, reader: PartitionReader) -> bool:
         """See Opener."""
         return True
 
@@ -253,9 +253,9 @@ class FetchOpener:
         """See Opener."""
         return ()
 
-    def ended(self, load: Any) -> None:
+    def ended(self, reader: Any) -> None:
         """See Opener."""
-        self._size.came(len(load.partitions), load.size_bytes)
+        self._size.record(len(reader.partitions), reader.size_bytes)
 
     def cancel(self) -> None:
         """See Opener."""

@@ -24,7 +24,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..needs import load, version
+from ..needs import require, version
 
 HEAP_SHARE: Final = 20
 """A partition of more than this part of the heap is pushed: in the JVM it stands three times while it is fetched."""
@@ -41,7 +41,7 @@ UNKNOWN_BYTES: Final = 1 << 60
 _LENGTH: Final = struct.Struct(">i")
 
 
-class GoneError(Exception):
+class UnsupportedSparkError(Exception):
     """This Spark does not have what is used here: another version, or Spark Connect."""
 
 
@@ -55,11 +55,11 @@ class TooLargeError(Exception):
 
 
 def planned(frame: Any, settings: Mapping[str, Any]) -> Any:
-    """The same DataFrame, to be planned with other settings. GoneError over Spark Connect."""
+    """The same DataFrame, to be planned with other settings. UnsupportedSparkError over Spark Connect."""
     session = frame.sparkSession
     java = getattr(session, "_jsparkSession", None)
     if java is None:
-        raise GoneError("Spark Connect has no session in a JVM of this process")
+        raise UnsupportedSparkError("Spark Connect has no session in a JVM of this process")
     try:
         clone = java.cloneSession()
         for key, value in settings.items():
@@ -67,9 +67,9 @@ def planned(frame: Any, settings: Mapping[str, Any]) -> Any:
         sql, analyzed = session._jvm.org.apache.spark.sql, frame._jdf.queryExecution().analyzed()
         dataset = sql.classic.Dataset if version() >= (4, 0) else sql.Dataset
         return type(frame)(dataset.ofRows(clone, analyzed), type(session)(session.sparkContext, clone))
-    except (load("py4j.protocol").Py4JError, AttributeError, TypeError) as error:
+    except (require("py4j.protocol").Py4JError, AttributeError, TypeError) as error:
         if _is_missing(error):
-            raise GoneError(f"this Spark has no sessions that can be cloned: {error!s:.200}") from error
+            raise UnsupportedSparkError(f"this Spark has no sessions that can be cloned: {error!s:.200}") from error
         raise
 
 
@@ -86,9 +86,9 @@ class Fetching:
             self._rdd = frame._jdf.toArrowBatchRdd().toJavaRDD()
             self._limited = _between(frame, 0, self.most_rows + 1).toJavaRDD()
             self.partitions: int = self._rdd.getNumPartitions()
-        except (load("py4j.protocol").Py4JError, AttributeError, TypeError) as error:
+        except (require("py4j.protocol").Py4JError, AttributeError, TypeError) as error:
             if _is_missing(error):
-                raise GoneError(f"this Spark has no toArrowBatchRdd: {error!s:.200}") from error
+                raise UnsupportedSparkError(f"this Spark has no toArrowBatchRdd: {error!s:.200}") from error
             raise
         self._estimate = _bytes_read(frame)
 
@@ -101,7 +101,7 @@ class Fetching:
         """Call a function, as for `mapInArrow`, with these partitions alone, numbered as they are for `fetch`."""
         if not partitions:
             return []
-        rdd = load("pyspark").RDD(self._rdd, self._context, _whole_or_not_at_all())
+        rdd = require("pyspark").RDD(self._rdd, self._context, _whole_or_not_at_all())
         called = rdd.mapPartitions(_on_batches(function, schema.serialize().to_pybytes()))
         found: list[dict[str, Any]] = self._context.runJob(called, list, list(partitions))
         return found
@@ -147,7 +147,7 @@ class Fetching:
             batches = jvm.scala.collection.JavaConverters.asScalaIteratorConverter(whole.iterator()).asScala()
         server = jvm.org.apache.spark.api.python.PythonRDD.serveIterator(batches, "aiostorm serves partitions")
         # Connected at once: the JVM waits for 15 s.
-        connect = load("pyspark.util" if version() >= (4, 0) else "pyspark.java_gateway").local_connect_and_auth
+        connect = require("pyspark.util" if version() >= (4, 0) else "pyspark.java_gateway").local_connect_and_auth
         return Fetched(sizes, connect(server[0], server[1]), most)
 
 
@@ -191,13 +191,13 @@ class Fetched:
         return data
 
 
-def kept(frame: Any) -> Any:
+def checkpointed(frame: Any) -> Any:
     """The same rows in the same partitions, computed once and kept on the disks of executors.
 
     What is lost there with an executor is not computed again, since it might come out in another order: a job fails.
     """
     if version() >= (4, 0):
-        return frame.localCheckpoint(storageLevel=load("pyspark").StorageLevel.DISK_ONLY)
+        return frame.localCheckpoint(storageLevel=require("pyspark").StorageLevel.DISK_ONLY)
     return frame.localCheckpoint()
 
 
@@ -224,7 +224,7 @@ def _whole_or_not_at_all() -> Any:
 
     PySpark's own do not: if what stands before fails, they end as if all had come, and the partition counted as read.
     """
-    serializers = load("pyspark.serializers")
+    serializers = require("pyspark.serializers")
 
     base: Any = serializers.NoOpSerializer
 

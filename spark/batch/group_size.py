@@ -22,7 +22,7 @@ class GroupSize:
         self.partitions = 1
         """So many, next."""
 
-    def came(self, partitions: int, size_bytes: int) -> None:
+    def record(self, partitions: int, size_bytes: int) -> None:
         """A group has come: the next is of about GROUP_BYTES, and grows by steps."""
         each = max(1, size_bytes // max(1, partitions))
         fits = max(1, GROUP_BYTES // each)

@@ -16,14 +16,14 @@ from typing import Final
 from ...runtime import SystemRng
 from ...transport import TlsFiles
 from ..errors import SparkJobError, SparkLostError, SparkSourceError
-from ..sessions import brief, is_lost, is_users, use_here
+from ..sessions import activate_session, brief, is_lost, is_user_error
 from .feed import FetchOpener, Opener
 from .fetching import TooLargeError, cancel
 from .group_size import GroupSize
-from .loads import FetchedLoad, Load
 from .partitions import Partitions, ReplayError
 from .push_server import PushOpener, PushServer
-from .source import Opened, Way
+from .readers import FetchedReader, PartitionReader
+from .source import OpenedSource, Way
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -31,12 +31,12 @@ _CUT_OFF: Final = re.compile(
     "pushed partition closed|was cut off|from another attempt|Connection(?:Refused|Reset)Error|BrokenPipe"
 )
 
-WHY_S: Final = 5.0
+REASON_WAIT_S: Final = 5.0
 """How long after a connection broke the job may take to say why."""
 
 
 @dataclass
-class Openers:
+class OpenerFactory:
     """Of one task. `title`: what chunks are called; `group`: of Spark's jobs; `pushes`: executors send partitions."""
 
     title: str
@@ -49,7 +49,7 @@ class Openers:
     pushes: bool = False
     _server: PushServer | None = None
 
-    def make(self, opened: Opened, machine: Partitions) -> Opener:
+    def make(self, opened: OpenedSource, machine: Partitions) -> Opener:
         """The way in. SparkSourceError if it is not to be had."""
         if opened.fetching is None and self.way == "fetch":
             raise SparkSourceError(f'{self.title}: {opened.missing}; use way="auto" or "push"')
@@ -59,19 +59,19 @@ class Openers:
         if self.pushes or opened.fetching is None:
             return self._push(opened, machine)
 
-        def begin(partitions: list[int]) -> Load:
-            use_here(opened.session)
+        def begin(partitions: list[int]) -> PartitionReader:
+            activate_session(opened.session)
             assert opened.fetching is not None  # noqa: S101 - for the type checker
             fetched = opened.fetching.fetch(partitions, self.group, bounded=self.way == "auto")
-            return FetchedLoad(partitions, fetched, opened.schema, opened.chunk_rows)
+            return FetchedReader(partitions, fetched, opened.schema, opened.chunk_rows)
 
         return FetchOpener(machine, begin, self.size, lambda: cancel(opened.session, self.group))
 
-    def _push(self, opened: Opened, machine: Partitions) -> Opener:
+    def _push(self, opened: OpenedSource, machine: Partitions) -> Opener:
         self._server = server = PushServer(self.push_host or "127.0.0.1", self.push_tls, SystemRng().token_bytes)
 
         def job(server: PushServer) -> None:
-            use_here(opened.session)
+            activate_session(opened.session)
             opened.session.sparkContext.setJobGroup(self.group, f"{self.title}: push", False)
             function = server.function(opened.schema, opened.chunk_rows)
             if opened.fetching is not None:
@@ -89,7 +89,7 @@ class Openers:
             certain=opened.fetching is not None,
         )
 
-    def told(self, error: Exception, opened: Opened, *, can_reopen: bool) -> Exception:
+    def explain(self, error: Exception, opened: OpenedSource, *, can_reopen: bool) -> Exception:
         """What has happened, in words. Blocks: it asks Spark."""
         if isinstance(error, ReplayError):
             return SparkSourceError(
@@ -99,7 +99,7 @@ class Openers:
         if isinstance(error, TooLargeError | SparkSourceError):
             return error
         if self.pushes and _is_cut_off(error):  # an executor has gone, or the job says why
-            job = None if self._server is None else self._server.failure(WHY_S)
+            job = None if self._server is None else self._server.failure(REASON_WAIT_S)
             if not isinstance(job, Exception) or _is_cut_off(job):
                 return SparkJobError(f"{self.title}: a partition was cut off ({brief(error)})")
             error = job
@@ -110,12 +110,12 @@ class Openers:
                     "makes the DataFrame (with fields=), then it is made again in a new session"
                 )
             return SparkLostError(f"{self.title}: Spark was lost ({brief(error)}); it is started again")
-        told = brief(error)
-        if "OutOfMemoryError" in f"{told} {error}" and not self.pushes:
+        message = brief(error)
+        if "OutOfMemoryError" in f"{message} {error}" and not self.pushes:
             return TooLargeError([0], "the memory of Spark's JVM (spark.driver.memory)")
-        if is_users(error, told):  # so it would be each time
-            return SparkSourceError(f"{self.title}: {told}")
-        return SparkJobError(f"{self.title}: {told}")
+        if is_user_error(error, message):  # so it would be each time
+            return SparkSourceError(f"{self.title}: {message}")
+        return SparkJobError(f"{self.title}: {message}")
 
 
 def _is_cut_off(error: BaseException) -> bool:

@@ -42,7 +42,7 @@ class ReplayError(Exception):
         super().__init__(f"partition {partition} came out different: {where} is not what it was")
 
 
-class Chunk(NamedTuple):
+class OpenChunk(NamedTuple):
     """What is known of a chunk that was emitted: its digest (64 bits) and its rows."""
 
     digest: int
@@ -50,7 +50,7 @@ class Chunk(NamedTuple):
 
 
 @dataclass(slots=True)
-class Begun:
+class PartitionState:
     """A partition that is neither untouched nor finished.
 
     `first`: the digest of its first chunk. `length`: how many chunks it has. Both: once that is known in this run.
@@ -59,7 +59,7 @@ class Begun:
     acked: Runs = field(default_factory=Runs)
     sum: int = 0
     rows: int = 0
-    open: dict[int, Chunk] = field(default_factory=dict)
+    open: dict[int, OpenChunk] = field(default_factory=dict)
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
     given_up: set[int] = field(default_factory=set)
     first: int = 0
@@ -92,12 +92,12 @@ class Begun:
         return self.length is not None and len(self.acked) + len(self.given_up) == self.length
 
 
-class _Reading:
+class _ReplayCheck:
     """A partition that is read: what must come out as it was."""
 
     __slots__ = ("_acked", "_checked", "_known", "_last", "_sum", "_wanted", "known", "next")
 
-    def __init__(self, begun: Begun) -> None:
+    def __init__(self, begun: PartitionState) -> None:
         self.next = 0
         self._acked = begun.acked.copy()
         self._wanted = begun.sum
@@ -122,12 +122,12 @@ class _Reading:
             raise ReplayError(partition, chunks, self.known)
 
 
-class Known(NamedTuple):
+class SavedProgress(NamedTuple):
     """What tasks have kept. `rows` and `samples` (by partition): of what is finished."""
 
     finished: Runs
     rows: int
-    begun: dict[int, Begun]
+    begun: dict[int, PartitionState]
     samples: dict[int, int]
 
 
@@ -135,7 +135,13 @@ class Partitions:
     """The share of one task. `known`: what all tasks have kept of earlier runs; `own`: what this one has."""
 
     def __init__(
-        self, total: int, *, index: int = 0, tasks: int = 1, known: Known | None = None, own: Known | None = None
+        self,
+        total: int,
+        *,
+        index: int = 0,
+        tasks: int = 1,
+        known: SavedProgress | None = None,
+        own: SavedProgress | None = None,
     ) -> None:
         if total < 0 or not 0 <= index < tasks:
             raise ValueError(f"{total} partitions, task {index} of {tasks}")
@@ -145,11 +151,11 @@ class Partitions:
         self._begun = {p: b for p, b in known.begun.items() if p in mine}
         self._unread = {p for p in mine if p not in known.finished}
         self._unsettled = len(self._unread)
-        self._reading: dict[int, _Reading] = {}
-        self._taken: set[int] = set()
+        self._reading: dict[int, _ReplayCheck] = {}
+        self._claimed: set[int] = set()
         self._ready: list[int] = []  # the next one is the last
         self._suspects: set[int] = set()  # known, and not compared yet
-        self.lost()
+        self.source_lost()
         self.done = self.total - len(self._unread)
         self.rows = sum(b.rows for b in self._begun.values())
         """Rows acked of these partitions, as far as they were not finished before."""
@@ -160,25 +166,25 @@ class Partitions:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def take(self, most: int) -> list[int]:
+    def claim_next(self, most: int) -> list[int]:
         """Up to so many partitions to be read next, lowest first; they are not given again until `lost`."""
         taken: list[int] = []
         while self._ready and len(taken) < most and (self._ready[-1] in self._suspects or not self._suspects):
             taken.append(self._ready.pop())
-        self._taken.update(taken)
+        self._claimed.update(taken)
         return taken
 
     def claim(self, partition: int) -> bool:
         """Take this one. False if it is not of this task, is done, or was taken."""
-        if partition not in self._unread or partition in self._taken:
+        if partition not in self._unread or partition in self._claimed:
             return False
         self._ready.remove(partition)
-        self._taken.add(partition)
+        self._claimed.add(partition)
         return True
 
-    def is_taken(self, partition: int) -> bool:
+    def is_claimed(self, partition: int) -> bool:
         """Is it being read?"""
-        return partition in self._taken
+        return partition in self._claimed
 
     def acked_of(self, partition: int) -> str:
         """The chunks of it that are acked, as runs."""
@@ -208,7 +214,7 @@ class Partitions:
             self._suspects.discard(partition)
         if number in begun.acked or number in begun.open or number in begun.given_up:
             return False
-        begun.open[number] = Chunk(digest, rows)
+        begun.open[number] = OpenChunk(digest, rows)
         return True
 
     def end(self, partition: int) -> None:
@@ -218,15 +224,15 @@ class Partitions:
         reading.ended(partition, reading.next)
         self._suspects.discard(partition)
         begun.length = reading.next
-        self._taken.discard(partition)
+        self._claimed.discard(partition)
         self._unread.discard(partition)
         self._settle(partition, begun)
 
-    def lost(self) -> None:
+    def source_lost(self) -> None:
         """The source died: what was not read to its end is to be taken again. What is open stays open."""
         self._suspects = {p for p, b in self._begun.items() if p in self._unread and (b.acked or b.open or b.recent)}
         self._ready = sorted(self._unread, key=lambda p: (p not in self._suspects, p), reverse=True)
-        self._taken.clear()
+        self._claimed.clear()
         self._reading.clear()
 
     # -- what became of chunks ---------------------------------------------------------------------------------------
@@ -260,7 +266,7 @@ class Partitions:
         return not self._unread
 
     @property
-    def is_over(self) -> bool:
+    def is_settled(self) -> bool:
         """Is every chunk acked or given up?"""
         return not self._unsettled
 
@@ -277,15 +283,15 @@ class Partitions:
         sampled = {str(p): f"{digest:016x}" for p, digest in self._samples.items()} if samples else {}
         return {"finished": str(self._finished), "rows": self._finished_rows, "begun": begun, "samples": sampled}
 
-    def _begin(self, partition: int) -> Begun:
-        if partition not in self._taken:
+    def _begin(self, partition: int) -> PartitionState:
+        if partition not in self._claimed:
             raise ValueError(f"partition {partition} was not taken")
-        begun = self._begun.setdefault(partition, Begun())
+        begun = self._begun.setdefault(partition, PartitionState())
         if partition not in self._reading:
-            self._reading[partition] = _Reading(begun)
+            self._reading[partition] = _ReplayCheck(begun)
         return begun
 
-    def _settle(self, partition: int, begun: Begun) -> None:
+    def _settle(self, partition: int, begun: PartitionState) -> None:
         if partition in self._unread or not begun.is_settled:
             return
         self._unsettled -= 1
@@ -300,10 +306,10 @@ class Partitions:
 # -- states ------------------------------------------------------------------------------------------------------------
 
 
-def merged(states: Iterable[Mapping[str, Any]]) -> Known:
+def merged(states: Iterable[Mapping[str, Any]]) -> SavedProgress:
     """What anybody has finished is; of what was begun, who got further is right. ValueError, KeyError if unreadable."""
     finished, rows = Runs(), 0
-    begun: dict[int, Begun] = {}
+    begun: dict[int, PartitionState] = {}
     samples: dict[int, int] = {}
     for state in states:
         for begin, end in Runs.parsed(state["finished"]).pairs():
@@ -314,10 +320,10 @@ def merged(states: Iterable[Mapping[str, Any]]) -> Known:
             found, partition = _read(shown), int(text)
             if partition not in begun or len(found.acked) > len(begun[partition].acked):
                 begun[partition] = found
-    return Known(finished, rows, {p: b for p, b in begun.items() if p not in finished}, samples)
+    return SavedProgress(finished, rows, {p: b for p, b in begun.items() if p not in finished}, samples)
 
 
-def _shown(begun: Begun) -> dict[str, Any]:
+def _shown(begun: PartitionState) -> dict[str, Any]:
     return {
         "acked": str(begun.acked),
         "sum": f"{begun.sum:016x}",
@@ -327,8 +333,8 @@ def _shown(begun: Begun) -> dict[str, Any]:
     }
 
 
-def _read(shown: Mapping[str, Any]) -> Begun:
-    begun = Begun(Runs.parsed(shown["acked"]), int(shown["sum"], 16), _count(shown["rows"]))
+def _read(shown: Mapping[str, Any]) -> PartitionState:
+    begun = PartitionState(Runs.parsed(shown["acked"]), int(shown["sum"], 16), _count(shown["rows"]))
     # What was open when it was kept has come out, but nobody knows what became of it: compared, and emitted again.
     known = [*shown["recent"].items(), *shown["open"].items()]
     begun.recent = deque(((int(number), int(digest, 16)) for number, digest in known), maxlen=max(RECENT, len(known)))

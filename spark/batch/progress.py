@@ -19,7 +19,7 @@ from typing import Any, Final
 from ...runtime import DirectoryStore, StoreError
 from ..calls import SparkCalls
 from ..errors import SparkSourceError
-from .partitions import Known, merged
+from .partitions import SavedProgress, merged
 
 _BLOB: Final = "progress"
 _VERSION: Final = 2
@@ -39,7 +39,7 @@ class BatchProgress:
         self.saved_at = ""
         """When the runs before this one have kept something for the last time; empty if there was none."""
 
-    async def open(self) -> tuple[Known, Known]:
+    async def open(self) -> tuple[SavedProgress, SavedProgress]:
         """What all tasks have kept, and what this one has. SparkSourceError if it is of another source, or in use."""
         try:
             own = await self._store.read(_BLOB)  # takes the lock
@@ -86,7 +86,7 @@ class BatchProgress:
                 )
         return found
 
-    def _joined(self, states: list[Mapping[str, Any]]) -> Known:
+    def _joined(self, states: list[Mapping[str, Any]]) -> SavedProgress:
         try:
             return merged(states)
         except (ValueError, KeyError, TypeError, AttributeError) as error:

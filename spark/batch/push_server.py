@@ -1,6 +1,6 @@
 """Push server: where executors bring partitions to, for one task of a batch spout; see pushing.py for the protocol.
 
-    job: mapInArrow(pusher).collect() ─► executors ─ ─ ─► accept ─► PushedLoad.read ─► feed
+    job: mapInArrow(pusher).collect() ─► executors ─ ─ ─► accept ─► PushedReader.read ─► feed
                                          wait here          `ahead` at a time; the others wait in the backlog
 
 1. Who does not know the token is dropped before anything else is read; it is made anew for each server.
@@ -24,8 +24,7 @@ from typing import Any, Final
 
 from ...transport import TlsFiles
 from ..errors import SparkSourceError
-from ..needs import load
-from .loads import End, Load, Piece
+from ..needs import require
 from .partitions import Partitions
 from .pushing import (
     ANSWER,
@@ -42,6 +41,7 @@ from .pushing import (
     pusher,
     received,
 )
+from .readers import End, PartitionReader, Piece
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -123,7 +123,7 @@ class PushServer:
         return secured, partition
 
 
-class PushedLoad:
+class PushedReader:
     """A partition that an executor sends. `answer` is set before the first read."""
 
     def __init__(self, sock: Any, partition: int, schema: Any) -> None:
@@ -132,7 +132,7 @@ class PushedLoad:
         self.answer: tuple[int, str] | None = (NOT_WANTED, "")
         self._sock = sock
         self._schema = schema
-        self._arrow = load("pyarrow")
+        self._arrow = require("pyarrow")
 
     def read(self, most: int) -> tuple[list[Piece | End], bool]:
         """See Load."""
@@ -168,7 +168,7 @@ class PushedLoad:
         return Piece(self.partition, number, digest, batch.num_rows, batch)
 
 
-class UncertainLoad(PushedLoad):
+class UnconfirmedReader(PushedReader):
     """One whose end is only certain when the job has ended well: `over` is told of it."""
 
     def __init__(self, sock: Any, partition: int, schema: Any, over: Callable[[int], None]) -> None:
@@ -215,23 +215,23 @@ class PushOpener:
         """See Opener."""
         return self._run
 
-    def next(self) -> Callable[[], Load] | None:
+    def next(self) -> Callable[[], PartitionReader] | None:
         """See Opener."""
         return None if self._server.is_closed else self._accepted
 
-    def came(self, load: Any) -> bool:
+    def opened(self, reader: Any) -> bool:
         """See Opener. Another task's partition, or one that is done, is refused."""
-        if self._machine.claim(load.partition):
-            load.answer = (WANTED, self._machine.acked_of(load.partition))
+        if self._machine.claim(reader.partition):
+            reader.answer = (WANTED, self._machine.acked_of(reader.partition))
         else:
-            load.answer = (BUSY if self._machine.is_taken(load.partition) else NOT_WANTED, "")
+            reader.answer = (BUSY if self._machine.is_claimed(reader.partition) else NOT_WANTED, "")
         return True
 
     def confirmed(self) -> Sequence[int]:
         """See Opener."""
         return self._over
 
-    def ended(self, load: Load) -> None:
+    def ended(self, reader: PartitionReader) -> None:
         """See Opener. Others may still come, to hear that they are not wanted."""
 
     def cancel(self) -> None:
@@ -248,16 +248,16 @@ class PushOpener:
         finally:
             self._server.close()  # nobody comes any more
 
-    def _accepted(self) -> Load:
+    def _accepted(self) -> PartitionReader:
         sock, partition = self._server.accept()
         if self._certain:
-            return PushedLoad(sock, partition, self._schema)
-        return UncertainLoad(sock, partition, self._schema, self._over.append)
+            return PushedReader(sock, partition, self._schema)
+        return UnconfirmedReader(sock, partition, self._schema, self._over.append)
 
 
 def by_value() -> None:
     """What runs in executors travels there as it is: aiostorm need not be installed where they run."""
-    cloudpickle = load("pyspark.cloudpickle")
+    cloudpickle = require("pyspark.cloudpickle")
     from .. import digests
     from . import chunking, pushing
 

@@ -19,20 +19,20 @@ from typing import Any, Final
 
 from ...runtime import LoopClock
 from ...topology import Progress, SpoutCollector, TopologyContext
-from ..calls import SparkCalls, heard
+from ..calls import SparkCalls, log_error
 from ..errors import SparkLostError, SparkSourceError
 from ..jvm_watch import JvmWatch
-from ..sessions import brief, use_here
-from .feed import Feed, closed
+from ..sessions import activate_session, brief
+from .feed import Feed, close_quietly
 from .fetching import TooLargeError
 from .group_size import GroupSize
-from .loads import Piece
-from .openers import Openers
+from .openers import OpenerFactory
 from .options import BatchOptions
-from .partitions import Known, Partitions, merged
+from .partitions import Partitions, SavedProgress, merged
 from .progress import BatchProgress
+from .readers import Piece
 from .samples import compare_samples
-from .source import BatchSource, Opened
+from .source import BatchSource, OpenedSource
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -59,9 +59,9 @@ class BatchRun:
         self._group = f"aiostorm {context.topology} {context.component}[{context.task_id}]"
         self._calls = SparkCalls(2 * options.ahead + 4, name=f"spark-{context.component}[{context.task_id}]")
         self._watch = JvmWatch(self._calls.name)
-        self._kept: BatchProgress | None = None
+        self._progress_store: BatchProgress | None = None
         self._feed: Feed | None = None
-        self._opened: Opened | None = None
+        self._opened: OpenedSource | None = None
         self._error: Exception | None = None
         self._recovering: asyncio.Future[Any] | None = None
         self._failures = 0
@@ -77,17 +77,17 @@ class BatchRun:
             known = own = merged(())
             folder = self._options.progress
             if folder is not None:
-                self._kept = BatchProgress(folder, self._index, self._header(opened), self._calls)
-                known, own = await self._kept.open()
+                self._progress_store = BatchProgress(folder, self._index, self._header(opened), self._calls)
+                known, own = await self._progress_store.open()
             self._known_rows = known.rows if self._index == 0 else 0
             self._begin(opened, known, own)
-            await self._go_on(opened, known)
+            await self._resume(opened, known)
         except BaseException:
             await self._end()
             raise
 
-    def _new_openers(self) -> Openers:
-        return Openers(
+    def _new_openers(self) -> OpenerFactory:
+        return OpenerFactory(
             self._title,
             self._group,
             self._options.way,
@@ -98,36 +98,35 @@ class BatchRun:
             pushes=self._options.way == "push",
         )
 
-    def _begin(self, opened: Opened, known: Known, own: Known) -> None:
+    def _begin(self, opened: OpenedSource, known: SavedProgress, own: SavedProgress) -> None:
         self._machine = Partitions(opened.partitions, index=self._index, tasks=self._tasks, known=known, own=own)
         self._metadata = dict(opened.schema.metadata or {})
         self._before = self._machine.done
         self._note = ""
 
-    async def _go_on(self, opened: Opened, known: Known) -> None:
+    async def _resume(self, opened: OpenedSource, known: SavedProgress) -> None:
         """Compare what an earlier run has finished, say how far it was, and begin to read."""
         machine = self._machine
-        if self._kept is not None and self._before:
+        if self._progress_store is not None and self._before:
             samples = {p: digest for p, digest in known.samples.items() if p % self._tasks == self._index}
             await self._watch.during(self._calls.begin(self._compare, opened, samples))
-            if machine.is_over:
-                self._note = (
-                    f"done by an earlier run ({self._kept.saved_at}); remove {self._options.progress} to run again"
-                )
-            told = f"all were {self._note}" if self._note else "they are not run again"
+            if machine.is_settled:
+                saved_at = self._progress_store.saved_at
+                self._note = f"done by an earlier run ({saved_at}); remove {self._options.progress} to run again"
+            state = f"all were {self._note}" if self._note else "they are not run again"
             level = logging.WARNING if self._note else logging.INFO
-            log.log(level, "%s: %d of %d partitions: %s", self._group, self._before, machine.total, told)
+            log.log(level, "%s: %d of %d partitions: %s", self._group, self._before, machine.total, state)
         self._feed = self._new_feed(opened)
         self._feed.begin()
 
-    def _compare(self, opened: Opened, samples: Mapping[int, int]) -> None:
+    def _compare(self, opened: OpenedSource, samples: Mapping[int, int]) -> None:
         """Are finished partitions what they were? Only asked of data that nothing else tells apart. Blocks."""
-        if samples and not opened.data.known:
-            use_here(opened.session)
+        if samples and not opened.data.is_known:
+            activate_session(opened.session)
             opened.session.sparkContext.setJobGroup(self._group, f"{self._title}: samples", False)
             compare_samples(opened, samples, self._title)
 
-    def _header(self, opened: Opened) -> dict[str, Any]:
+    def _header(self, opened: OpenedSource) -> dict[str, Any]:
         return {
             "source": self._source.identity,
             "name": self._title,
@@ -147,17 +146,17 @@ class BatchRun:
         self._closing = True
         try:
             await self._end_feed()
-            if self._kept is not None and self._feed is not None:
-                await self._kept.save(self._state())
+            if self._progress_store is not None and self._feed is not None:
+                await self._progress_store.save(self._state())
         finally:  # also if it is interrupted: threads do what they were asked before they end
             if self._feed is not None:
-                self._calls.begin(self._feed.close).add_done_callback(heard)
+                self._calls.begin(self._feed.close).add_done_callback(log_error)
             closing = self._calls.begin(self._source.close if self._opened is not None else bool)
-            closing.add_done_callback(heard)
+            closing.add_done_callback(log_error)
             self._calls.close()
             self._watch.close()
-            if self._kept is not None:
-                await self._kept.close()
+            if self._progress_store is not None:
+                await self._progress_store.close()
             await self._bounded(asyncio.shield(closing))
 
     async def _end_feed(self) -> None:
@@ -199,16 +198,16 @@ class BatchRun:
         feed = self._feed
         if feed is None:
             return None
-        if not self._machine.is_read and self._watch.hung(self._clock.monotonic()):
+        if not self._machine.is_read and self._watch.is_hung(self._clock.monotonic()):
             error = self._watch.end_jvm()  # what waits for it fails, and it is made again
             if error.final:
                 self._error = error
                 raise error
         if feed.ready:
             self._emit(feed.ready.popleft())
-        elif self._machine.is_over:
+        elif self._machine.is_settled:
             return self._finish()
-        if self._dirty and self._kept is not None and self._clock.monotonic() - self._saved_s >= SAVE_S:
+        if self._dirty and self._progress_store is not None and self._clock.monotonic() - self._saved_s >= SAVE_S:
             return self._save()
         return None
 
@@ -222,31 +221,31 @@ class BatchRun:
     def acked(self, partition: int, number: int) -> None:
         """A chunk is done."""
         self._machine.acked(partition, number)
-        self._moved()
+        self._on_progress()
 
     def failed(self, partition: int, number: int) -> None:
         """A chunk failed more often than `topology.max.retries` allows: this run goes on without it."""
         self._machine.given_up(partition, number)
-        self._moved()
+        self._on_progress()
 
-    def _moved(self) -> None:
+    def _on_progress(self) -> None:
         self._dirty = True
         if self._feed is not None:
             self._feed.pump()
-        if self._machine.is_over:
+        if self._machine.is_settled:
             self._collector.wake()
 
     async def _save(self) -> None:
-        assert self._kept is not None  # noqa: S101 - for the type checker
+        assert self._progress_store is not None  # noqa: S101 - for the type checker
         self._dirty, self._saved_s = False, self._clock.monotonic()
-        await self._kept.save(self._state())
+        await self._progress_store.save(self._state())
 
     def _state(self) -> Mapping[str, Any]:
         opened = self._opened
-        return self._machine.state(samples=opened is None or not opened.data.known)
+        return self._machine.state(samples=opened is None or not opened.data.is_known)
 
     async def _finish(self) -> None:
-        if self._kept is not None:
+        if self._progress_store is not None:
             await self._save()
         self._collector.finish()
 
@@ -260,7 +259,7 @@ class BatchRun:
 
     # -- Spark fails -------------------------------------------------------------------------------------------------
 
-    def _new_feed(self, opened: Opened) -> Feed:
+    def _new_feed(self, opened: OpenedSource) -> Feed:
         feed = Feed(
             self._machine,
             self._openers.make(opened, self._machine),
@@ -280,19 +279,19 @@ class BatchRun:
             opened = self._opened
             assert opened is not None  # noqa: S101 - there is a feed
             error = feed.error
-            self._recovering = self._calls.begin(self._told, error, opened)
-            self._recovering.add_done_callback(self._judged)
+            self._recovering = self._calls.begin(self._explain, error, opened)
+            self._recovering.add_done_callback(self._on_explained)
         self._collector.wake()
 
-    def _told(self, error: Exception, opened: Opened) -> Exception:
-        return self._openers.told(error, opened, can_reopen=self._source.can_reopen)
+    def _explain(self, error: Exception, opened: OpenedSource) -> Exception:
+        return self._openers.explain(error, opened, can_reopen=self._source.can_reopen)
 
-    def _judged(self, told: asyncio.Future[Exception]) -> None:
+    def _on_explained(self, explained: asyncio.Future[Exception]) -> None:
         self._recovering = None
-        if self._closing or told.cancelled():
+        if self._closing or explained.cancelled():
             return
-        failure = told.exception()
-        error: Exception = told.result() if failure is None else RuntimeError(repr(failure))
+        failure = explained.exception()
+        error: Exception = explained.result() if failure is None else RuntimeError(repr(failure))
         self._openers.size.too_large()
         if isinstance(error, TooLargeError):
             if error.partitions > 1:
@@ -321,8 +320,8 @@ class BatchRun:
         feed, opened = self._feed, self._opened
         assert feed is not None and opened is not None  # noqa: S101, PT018 - there was a feed that failed
 
-        def again() -> Opened:
-            closed(feed, opened.session, self._group)
+        def again() -> OpenedSource:
+            close_quietly(feed, opened.session, self._group)
             if not lost:
                 return opened
             anew = self._source.open(opened)
@@ -330,9 +329,9 @@ class BatchRun:
             return anew
 
         self._recovering = self._calls.begin(again)
-        self._recovering.add_done_callback(self._recovered)
+        self._recovering.add_done_callback(self._on_recovered)
 
-    def _recovered(self, again: asyncio.Future[Opened]) -> None:
+    def _on_recovered(self, again: asyncio.Future[OpenedSource]) -> None:
         self._recovering = None
         if self._closing or again.cancelled():
             return
@@ -357,7 +356,7 @@ class BatchRun:
             self._collector.wake()
             return
         self._opened = opened
-        self._machine.lost()
+        self._machine.source_lost()
         self._feed = self._new_feed(opened)
         self._feed.begin()
         self._collector.wake()

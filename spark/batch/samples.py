@@ -2,8 +2,8 @@
 
     samples (partition → digest of its first chunk) ─► a job: mapInArrow(sampler) ─► the same, or an error
 
-For data of which nothing else tells whether it is the same as in the run before (data.py). Spark computes no more
-of a partition than its first chunk needs; behind a shuffle or a sort that is all of what stands before. It blocks.
+For data of which nothing else tells whether it is the same as in the run before (data_identity.py). Spark computes no
+more of a partition than its first chunk needs; behind a shuffle or a sort that is all of what stands before. It blocks.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ..errors import SparkSourceError
 from .push_server import by_value
 from .pushing import sampler
 from .runs import Runs
-from .source import Opened
+from .source import OpenedSource
 
 
-def compare_samples(opened: Opened, samples: Mapping[int, int], title: str) -> None:
+def compare_samples(opened: OpenedSource, samples: Mapping[int, int], title: str) -> None:
     """SparkSourceError if a partition begins otherwise than it did; what Spark raises."""
     wanted = Runs()
     for partition in samples:

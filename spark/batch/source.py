@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from ..errors import SparkJobError, SparkLostError, SparkSourceError
-from ..needs import load
-from ..sessions import SessionLease, SessionSource, alive, brief, sessions, use_here
+from ..needs import require
+from ..sessions import SessionLease, SessionSource, activate_session, alive, brief, sessions
 from ..types import arrow_schema, check_fields, row_bytes, rows_that_fit
-from .data import Data, data_of
-from .fetching import Fetching, GoneError, planned
+from .data_identity import DataIdentity, identify_data
+from .fetching import Fetching, UnsupportedSparkError, planned
 
 _USERS: Final = "SQLSTATE: 42"  # the SQL standard's class of what is written wrong, or names what is not there
 _SETTINGS: Final = {
@@ -33,7 +33,7 @@ Way = Literal["auto", "fetch", "push"]
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenedSource:
     """A source that can be read. `fetching`: None where only the push way is left; then `missing` says why.
 
     `data`: what it reads, as far as that is known.
@@ -45,7 +45,7 @@ class Opened:
     partitions: int
     fetching: Fetching | None
     missing: str = ""
-    data: Data = field(default_factory=Data)
+    data: DataIdentity = field(default_factory=DataIdentity)
     chunk_rows: int = 10_000
     users: int = 0
 
@@ -65,7 +65,7 @@ class BatchSource:
     chunk_rows: int | None = None
     adaptive: bool = False
     _lock: Any = field(default_factory=threading.Lock, init=False, repr=False)
-    _opened: Opened | None = field(default=None, init=False, repr=False)
+    _opened: OpenedSource | None = field(default=None, init=False, repr=False)
     _lease: SessionLease | None = field(default=None, init=False, repr=False)
 
     def __deepcopy__(self, memo: object) -> BatchSource:
@@ -99,7 +99,7 @@ class BatchSource:
             return f"sql: {self.sql}"
         return "a DataFrame" if self.path is None else f"{self.format}: {self.path}"
 
-    def open(self, dead: Opened | None = None) -> Opened:
+    def open(self, dead: OpenedSource | None = None) -> OpenedSource:
         """Open it, or share what others have opened; anew if that is `dead`. To be closed as often as it was opened."""
         with self._lock:
             users = 0 if self._opened is None else self._opened.users
@@ -120,7 +120,7 @@ class BatchSource:
                 if lease is not None:
                     lease.release()
 
-    def _open(self) -> Opened:
+    def _open(self) -> OpenedSource:
         try:
             return self._made()
         except BaseException:
@@ -129,9 +129,9 @@ class BatchSource:
                 self._lease = None
             raise
 
-    def _made(self) -> Opened:
-        load("numpy")  # with pyarrow, for what is emitted: loaded here, it does not hold up the loop
-        load("pyarrow")
+    def _made(self) -> OpenedSource:
+        require("numpy")  # with pyarrow, for what is emitted: loaded here, it does not hold up the loop
+        require("pyarrow")
         frame, session = self._frame()
         columns = list(frame.columns)
         if self.fields is not None:
@@ -139,7 +139,7 @@ class BatchSource:
         schema = arrow_schema(frame.schema, str(self))
         try:
             return self._planned(frame, session, schema)
-        except GoneError as error:
+        except UnsupportedSparkError as error:
             raise SparkSourceError(
                 f"{self} cannot be read: {error}. SparkBatchSpout needs a session with its JVM in this process (not "
                 "Spark Connect)"
@@ -147,7 +147,7 @@ class BatchSource:
         except Exception as error:
             raise self._explained(error, session) from error
 
-    def _planned(self, frame: Any, session: Any, schema: Any) -> Opened:
+    def _planned(self, frame: Any, session: Any, schema: Any) -> OpenedSource:
         rows = self.chunk_rows or rows_that_fit(schema)
         settings = {
             **_SETTINGS,
@@ -158,16 +158,16 @@ class BatchSource:
         data = self._data(own, session)
         try:
             fetching = Fetching(own, row_bytes(schema))
-        except GoneError as error:
-            return Opened(session, own, schema, own.rdd.getNumPartitions(), None, str(error), data, rows)
-        return Opened(session, own, schema, fetching.partitions, fetching, "", data, rows)
+        except UnsupportedSparkError as error:
+            return OpenedSource(session, own, schema, own.rdd.getNumPartitions(), None, str(error), data, rows)
+        return OpenedSource(session, own, schema, fetching.partitions, fetching, "", data, rows)
 
-    def _data(self, own: Any, session: Any) -> Data:
-        use_here(own.sparkSession)  # its settings: how much of a plan is shown
+    def _data(self, own: Any, session: Any) -> DataIdentity:
+        activate_session(own.sparkSession)  # its settings: how much of a plan is shown
         try:
-            return data_of(own)
+            return identify_data(own)
         finally:
-            use_here(session)
+            activate_session(session)
 
     def _frame(self) -> tuple[Any, Any]:
         if self.frame is not None:
@@ -177,12 +177,12 @@ class BatchSource:
                     "the session of this DataFrame has been stopped: give a function that makes the DataFrame (with "
                     "fields=), then it is made again in a new session"
                 )
-            use_here(session)
+            activate_session(session)
             return self.frame, session
         if self._lease is None:
             self._lease = sessions.lease(self.session)
         session = self._lease.get()
-        use_here(session)
+        activate_session(session)
         try:
             frame = self._read(session)
         except Exception as error:
@@ -206,7 +206,7 @@ class BatchSource:
         """What the user can mend as such; what a restart may mend as it is."""
         if isinstance(error, SparkSourceError):
             return error
-        errors = load("pyspark.errors")
+        errors = require("pyspark.errors")
         if isinstance(error, errors.AnalysisException | errors.IllegalArgumentException):
             return SparkSourceError(f"{self} cannot be read: {brief(error)}")
         if self.frame is None and not alive(session):

@@ -19,15 +19,15 @@ from typing import Any, Final
 from ...runtime import SystemRng
 from ..digests import digest_of
 from ..errors import SparkSourceError
-from ..needs import load
+from ..needs import require
 from .chunks import batch_of, cut, empty_of
-from .client import Caller, ChunkReader, ChunkWriter, Where
-from .format import FORMAT, Reading, Writing, reading, writing
+from .client import ChunkReader, ChunkWriter, ServerClient, ServerLocation
+from .format import FORMAT, ReadOptions, WriteOptions, reading, writing
 from .schemas import cast, chosen
-from .wire import ROLE_EGRESS, ROLE_INGRESS, Kept, Offer
+from .wire import ROLE_EGRESS, ROLE_INGRESS, LogState, Offer
 
-api: Any = load("pyspark.sql.datasource")
-streaming: Any = load("pyspark.sql.streaming.datasource")
+api: Any = require("pyspark.sql.datasource")
+streaming: Any = require("pyspark.sql.streaming.datasource")
 
 CONSUMER: Final = "spark"
 _BATCH_ID: Final = "streaming.sql.batchId"
@@ -45,8 +45,8 @@ class AiostormDataSource(api.DataSource):  # type: ignore[misc]
     def schema(self) -> Any:
         """What the topology's output holds; for reading."""
         options = reading(self.options, ROLE_EGRESS, CONSUMER)
-        with Caller(options.where, 0) as caller:
-            shape = caller.shape()
+        with ServerClient(options.where, 0) as client:
+            shape = client.shape()
         if not shape:
             raise SparkSourceError(
                 "nothing has come out of the topology yet, so its columns are not known: give .schema(...) here, or "
@@ -83,18 +83,18 @@ class Written(api.WriterCommitMessage):  # type: ignore[misc]
         self.rows = rows
 
 
-class _Writer:
+class _WriterBase:
     """What both writers share."""
 
-    def __init__(self, schema: Any, overwrite: bool, options: Writing) -> None:
+    def __init__(self, schema: Any, overwrite: bool, options: WriteOptions) -> None:
         if overwrite:
             raise SparkSourceError(
                 'what a topology has processed cannot be overwritten: .mode("append"), or outputMode'
             )
         self._options = options
         self._shape = empty_of(arrow_schema(schema))
-        with Caller(options.where, 0, self._shape) as caller:
-            caller.tasks()  # somebody is there, and takes these columns
+        with ServerClient(options.where, 0, self._shape) as client:
+            client.tasks()  # somebody is there, and takes these columns
 
     def _write(self, batches: Iterator[Any], name: str, stream: str, number: int, partition: int) -> Written:
         rows = 0
@@ -110,30 +110,30 @@ class _Writer:
                         rows += part.num_rows
                         at += 1
 
-        with Caller(self._options.where, partition, self._shape) as caller:
-            chunks = ChunkWriter(caller, self._options.ahead).write(offers())
+        with ServerClient(self._options.where, partition, self._shape) as client:
+            chunks = ChunkWriter(client, self._options.ahead).write(offers())
         return Written(stream, chunks, rows)
 
 
-class BatchWriter(_Writer, api.DataSourceArrowWriter):  # type: ignore[misc]
+class BatchWriter(_WriterBase, api.DataSourceArrowWriter):  # type: ignore[misc]
     """`df.write`."""
 
-    def __init__(self, schema: Any, overwrite: bool, options: Writing) -> None:
+    def __init__(self, schema: Any, overwrite: bool, options: WriteOptions) -> None:
         super().__init__(schema, overwrite, options)
         self._name = options.name or f"write-{SystemRng().token_bytes(12).hex()}"
 
     def write(self, iterator: Iterator[Any]) -> Written:
         """In an executor: all rows of a partition."""
-        context = load("pyspark").TaskContext.get()
+        context = require("pyspark").TaskContext.get()
         return self._write(iterator, self._name, "", -1, context.partitionId())
 
 
-class StreamWriter(_Writer, api.DataSourceStreamArrowWriter):  # type: ignore[misc]
+class StreamWriter(_WriterBase, api.DataSourceStreamArrowWriter):  # type: ignore[misc]
     """`df.writeStream`."""
 
     def write(self, iterator: Iterator[Any]) -> Written:
         """In an executor: all rows of a partition of a batch."""
-        context = load("pyspark").TaskContext.get()
+        context = require("pyspark").TaskContext.get()
         number, query = context.getLocalProperty(_BATCH_ID), context.getLocalProperty(_QUERY_ID)
         if number is None or query is None:
             raise SparkSourceError("this version of Spark does not tell its tasks which batch of which query it is")
@@ -144,8 +144,8 @@ class StreamWriter(_Writer, api.DataSourceStreamArrowWriter):  # type: ignore[mi
         streams = {message.stream for message in messages if message is not None and message.chunks}
         for stream in streams:
             for index in range(task_count(self._options.where)):
-                with Caller(self._options.where, index) as caller:
-                    ChunkWriter(caller).commit(stream, batchId)
+                with ServerClient(self._options.where, index) as client:
+                    ChunkWriter(client).commit(stream, batchId)
 
     def abort(self, messages: list[Written | None], batchId: int) -> None:  # noqa: N803 - PySpark's name
         """What was processed stays so: the batch comes again, under the same identities."""
@@ -154,7 +154,7 @@ class StreamWriter(_Writer, api.DataSourceStreamArrowWriter):  # type: ignore[mi
 # -- out ---------------------------------------------------------------------------------------------------------------
 
 
-class Range(api.InputPartition):  # type: ignore[misc]
+class ChunkRange(api.InputPartition):  # type: ignore[misc]
     """Chunks of one task."""
 
     def __init__(self, task: int, log: str, begin: int, end: int) -> None:
@@ -164,45 +164,45 @@ class Range(api.InputPartition):  # type: ignore[misc]
         self.end = end
 
 
-class _Reader:
+class _ReaderBase:
     """What both readers share."""
 
-    def __init__(self, schema: Any, options: Reading) -> None:
+    def __init__(self, schema: Any, options: ReadOptions) -> None:
         self._schema = schema
         self._options = options
 
     def read(self, partition: Any) -> Iterator[Any]:
         """In an executor: those chunks, as Spark wants its Arrow."""
-        if not isinstance(partition, Range):  # PySpark's own, for a read of nothing
+        if not isinstance(partition, ChunkRange):  # PySpark's own, for a read of nothing
             return
         wanted = arrow_schema(self._schema)
-        with Caller(self._options.where, partition.task) as caller:
-            reader = ChunkReader(caller, self._options.consumer)
+        with ServerClient(self._options.where, partition.task) as client:
+            reader = ChunkReader(client, self._options.consumer)
             for data in reader.fetch(partition.log, partition.begin, partition.end):
                 batch = cast(chosen(batch_of(data), self._options.fields), wanted)
                 yield batch.from_arrays(batch.columns, schema=wanted)
 
 
-class BatchReader(_Reader, api.DataSourceReader):  # type: ignore[misc]
+class BatchReader(_ReaderBase, api.DataSourceReader):  # type: ignore[misc]
     """`spark.read`: what is there now. It commits nothing."""
 
-    def partitions(self) -> list[Range]:
+    def partitions(self) -> list[ChunkRange]:
         """In the driver: what is there, task by task."""
         found = []
         for index in range(task_count(self._options.where)):
-            with Caller(self._options.where, index) as caller:
-                kept = ChunkReader(caller, "").look()
-            if kept.first < kept.end:
-                found.append(Range(index, kept.log, kept.first, kept.end))
+            with ServerClient(self._options.where, index) as client:
+                state = ChunkReader(client, "").query()
+            if state.first < state.end:
+                found.append(ChunkRange(index, state.log, state.first, state.end))
         return found
 
 
-class StreamReader(_Reader, api.DataSourceStreamReader, streaming.SupportsTriggerAvailableNow):  # type: ignore[misc]
+class StreamReader(_ReaderBase, api.DataSourceStreamReader, streaming.SupportsTriggerAvailableNow):  # type: ignore[misc]
     """`spark.readStream`. An offset is, by task, a log and a number of chunks."""
 
-    def __init__(self, schema: Any, options: Reading) -> None:
+    def __init__(self, schema: Any, options: ReadOptions) -> None:
         super().__init__(schema, options)
-        self._callers: dict[str, Caller] = {}
+        self._clients: dict[str, ServerClient] = {}
         self._target: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
@@ -213,15 +213,15 @@ class StreamReader(_Reader, api.DataSourceStreamReader, streaming.SupportsTrigge
         """What is there behind `start`; and all before `start` may go (see the module)."""
         tasks = self._tasks()
         max_rows, max_bytes = getattr(limit, "max_rows", 0), getattr(limit, "max_bytes", 0)
-        end, anything = dict(start), False
+        end, has_new = dict(start), False
         for task in tasks:
-            kept = self._look(task, start, -(-max_rows // len(tasks)), -(-max_bytes // len(tasks)))
-            upto = kept.upto
-            if self._target is not None and self._target.get(task, {"log": ""})["log"] == kept.log:
-                upto = max(kept.committed, min(upto, self._target[task]["chunk"]))
-            anything = anything or upto > kept.committed
-            end[task] = {"log": kept.log, "chunk": upto}
-        return end if anything else start
+            state = self._query(task, start, -(-max_rows // len(tasks)), -(-max_bytes // len(tasks)))
+            upto = state.upto
+            if self._target is not None and self._target.get(task, {"log": ""})["log"] == state.log:
+                upto = max(state.committed, min(upto, self._target[task]["chunk"]))
+            has_new = has_new or upto > state.committed
+            end[task] = {"log": state.log, "chunk": upto}
+        return end if has_new else start
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - PySpark's name
         """What the options say."""
@@ -233,17 +233,17 @@ class StreamReader(_Reader, api.DataSourceStreamReader, streaming.SupportsTrigge
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - PySpark's name
         """What is there now, and no more."""
-        looks = {task: self._look(task, {}, 0, 0) for task in self._tasks()}
-        self._target = {task: {"log": kept.log, "chunk": kept.end} for task, kept in looks.items()}
+        states = {task: self._query(task, {}, 0, 0) for task in self._tasks()}
+        self._target = {task: {"log": state.log, "chunk": state.end} for task, state in states.items()}
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Range]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ChunkRange]:
         """In the driver: what to read, task by task."""
         found = []
         for task, upto in end.items():
             begin = start.get(task)
-            first = begin["chunk"] if begin is not None else self._look(task, {}, 0, 0).committed
+            first = begin["chunk"] if begin is not None else self._query(task, {}, 0, 0).committed
             if first < upto["chunk"]:
-                found.append(Range(int(task), upto["log"], first, upto["chunk"]))
+                found.append(ChunkRange(int(task), upto["log"], first, upto["chunk"]))
         return found
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -254,31 +254,31 @@ class StreamReader(_Reader, api.DataSourceStreamReader, streaming.SupportsTrigge
     def stop(self) -> None:
         """The query has ended."""
         with ExitStack() as stack:
-            for caller in self._callers.values():
-                stack.callback(caller.close)
-        self._callers = {}
+            for client in self._clients.values():
+                stack.callback(client.close)
+        self._clients = {}
 
     def _tasks(self) -> list[str]:
-        return [str(index) for index in range(self._caller("0").tasks())]
+        return [str(index) for index in range(self._client("0").tasks())]
 
-    def _look(self, task: str, start: dict[str, Any], max_rows: int, max_bytes: int) -> Kept:
+    def _query(self, task: str, start: dict[str, Any], max_rows: int, max_bytes: int) -> LogState:
         begin = start.get(task)
         log, at = ("", -1) if begin is None else (begin["log"], begin["chunk"])
-        return self._reader(task).look(log, at, done=begin is not None, max_rows=max_rows, max_bytes=max_bytes)
+        return self._reader(task).query(log, at, done=begin is not None, max_rows=max_rows, max_bytes=max_bytes)
 
     def _reader(self, task: str) -> ChunkReader:
-        return ChunkReader(self._caller(task), self._options.consumer)
+        return ChunkReader(self._client(task), self._options.consumer)
 
-    def _caller(self, task: str) -> Caller:
-        if task not in self._callers:
-            self._callers[task] = Caller(self._options.where, int(task))
-        return self._callers[task]
+    def _client(self, task: str) -> ServerClient:
+        if task not in self._clients:
+            self._clients[task] = ServerClient(self._options.where, int(task))
+        return self._clients[task]
 
 
-def task_count(where: Where) -> int:
+def task_count(where: ServerLocation) -> int:
     """Of the component."""
-    with Caller(where, 0) as caller:
-        return caller.tasks()
+    with ServerClient(where, 0) as client:
+        return client.tasks()
 
 
 # -- Spark's types -----------------------------------------------------------------------------------------------------
@@ -286,8 +286,8 @@ def task_count(where: Where) -> int:
 
 def arrow_schema(schema: Any) -> Any:
     """Spark's schema as the Arrow that it speaks with Python. SparkSourceError for a type that has none."""
-    types = load("pyspark.sql.pandas.types")
-    errors = load("pyspark.errors")
+    types = require("pyspark.sql.pandas.types")
+    errors = require("pyspark.errors")
     try:
         return types.to_arrow_schema(schema, timezone="UTC").remove_metadata()
     except errors.PySparkException as error:
@@ -296,8 +296,8 @@ def arrow_schema(schema: Any) -> Any:
 
 def spark_schema(schema: Any) -> Any:
     """An Arrow schema as Spark's."""
-    types = load("pyspark.sql.pandas.types")
-    errors = load("pyspark.errors")
+    types = require("pyspark.sql.pandas.types")
+    errors = require("pyspark.errors")
     try:
         return types.from_arrow_schema(schema)
     except errors.PySparkException as error:

@@ -12,7 +12,7 @@ from typing import Any
 from ...topology import is_batch
 from ...transport import ProtocolError, UnreadableError, UnsendableError, batch_bytes, pack_value, unpack_value
 from ..errors import SparkSourceError
-from ..needs import load
+from ..needs import require
 from .wire import MAX_CHUNK_BYTES
 
 
@@ -60,6 +60,6 @@ def batch_of(data: bytes) -> Any:
 
 def empty_of(schema: Any) -> bytes:
     """A schema for the wire: an empty batch of it."""
-    arrow = load("pyarrow")
+    arrow = require("pyarrow")
     columns = [arrow.nulls(0, field.type) for field in schema]  # `array` would load pandas, which takes long
     return bytes_of(arrow.RecordBatch.from_arrays(columns, schema=schema.remove_metadata()))

@@ -35,7 +35,7 @@ _MAX_WAIT_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ServerLocation:
     """What Spark's options say of the topology's side. Plain: it travels to executors."""
 
     role: str
@@ -59,16 +59,16 @@ class Where:
         return found
 
 
-class Caller:
+class ServerClient:
     """A connection with one task, made again when it is lost. `index`: which of the tasks, modulo their number."""
 
-    def __init__(self, where: Where, index: int, shape: bytes = b"") -> None:
+    def __init__(self, where: ServerLocation, index: int, shape: bytes = b"") -> None:
         self._where = where
         self._index = index
         self._shape = shape
-        self._who = f"spark-{os.getpid()}-{SystemRng().token_bytes(8).hex()}"
+        self._name = f"spark-{os.getpid()}-{SystemRng().token_bytes(8).hex()}"
         self._connection: BlockingConnection | None = None
-        self.welcome: wire.Welcome
+        self.welcome: wire.ServerWelcome
 
     def __enter__(self) -> Self:
         return self
@@ -76,7 +76,7 @@ class Caller:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def patiently(self, work: Callable[[BlockingConnection], M]) -> M:
+    def with_retries(self, work: Callable[[BlockingConnection], M]) -> M:
         """Do it on a connection; again on another one while it is lost. SparkLostError when patience ends."""
         until_s = time.monotonic() + self._where.patience_s
         wait_s = _WAIT_S
@@ -101,15 +101,15 @@ class Caller:
 
     def tasks(self) -> int:
         """How many tasks there are. Waits until they can be asked."""
-        self.patiently(self._greeted)
+        self.with_retries(self._welcomed)
         return self.welcome.tasks
 
     def shape(self) -> bytes:
         """An empty batch of what it gives, packed; nothing if that is not known yet."""
-        self.patiently(self._greeted)
+        self.with_retries(self._welcomed)
         return self.welcome.shape
 
-    def _greeted(self, connection: BlockingConnection) -> wire.Welcome:
+    def _welcomed(self, connection: BlockingConnection) -> wire.ServerWelcome:
         return self.welcome
 
     def connected(self) -> BlockingConnection:
@@ -118,17 +118,17 @@ class Caller:
             return self._connection
         tasks = self._where.tasks()
         endpoint = tasks[self._index % len(tasks)]
-        security = endpoints_.security_there(self._where.endpoints, self._where.credentials)
+        security = endpoints_.client_security(self._where.endpoints, self._where.credentials)
         connection = dial_blocking(
             endpoint.address,
             security,
-            Identity(self._who, wire.ROLE_SPARK),
+            Identity(self._name, wire.ROLE_SPARK),
             roles=(self._where.role,),
             silence_s=wire.SILENCE_S,
         )
         try:
-            connection.send(wire.pack(wire.Hello(wire.WIRE_VERSION, self._who, self._shape)))
-            welcome = heard(connection, wire.Welcome)
+            connection.send(wire.pack(wire.ClientHello(wire.WIRE_VERSION, self._name, self._shape)))
+            welcome = receive_message(connection, wire.ServerWelcome)
             if welcome.version != wire.WIRE_VERSION:
                 raise SparkSourceError(f"the topology speaks version {welcome.version}, this {wire.WIRE_VERSION}")
             if welcome.tasks != len(tasks):
@@ -149,7 +149,7 @@ class Caller:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenOffer:
     offer: wire.Offer
     data: bytes
 
@@ -157,10 +157,10 @@ class _Open:
 class ChunkWriter:
     """Pushes chunks into one spout task, and waits until they are processed."""
 
-    def __init__(self, caller: Caller, ahead: int = AHEAD) -> None:
-        self._caller = caller
+    def __init__(self, client: ServerClient, ahead: int = AHEAD) -> None:
+        self._client = client
         self._ahead = ahead
-        self._open: OrderedDict[int, _Open] = OrderedDict()
+        self._open: OrderedDict[int, _OpenOffer] = OrderedDict()
         self._offered_on: BlockingConnection | None = None
         self._offered: set[int] = set()
         self._seq = 0
@@ -174,8 +174,8 @@ class ChunkWriter:
             while len(self._open) >= self._ahead:
                 self._pump(None)
             self._seq += 1
-            made = wire.Offer(self._seq, offer.stream, offer.batch, offer.chunk, offer.digest, len(data))
-            self._open[self._seq] = _Open(made, data)
+            numbered = wire.Offer(self._seq, offer.stream, offer.batch, offer.chunk, offer.digest, len(data))
+            self._open[self._seq] = _OpenOffer(numbered, data)
             self._pump(0)
         while self._open:
             self._pump(None)
@@ -184,22 +184,22 @@ class ChunkWriter:
     def commit(self, stream: str, batch: int) -> None:
         """Say that a batch is whole."""
 
-        def say(connection: BlockingConnection) -> wire.Done:
+        def request(connection: BlockingConnection) -> wire.Done:
             connection.send(wire.pack(wire.Commit(stream, batch)))
-            return heard(connection, wire.Done)
+            return receive_message(connection, wire.Done)
 
-        self._caller.patiently(say)
+        self._client.with_retries(request)
 
     def _pump(self, timeout_s: float | None) -> None:
         """Offer what is not offered, and hear what there is: at least one message, unless that takes too long."""
-        self._caller.patiently(lambda connection: self._hear(connection, timeout_s))
+        self._client.with_retries(lambda connection: self._exchange(connection, timeout_s))
 
-    def _hear(self, connection: BlockingConnection, timeout_s: float | None) -> wire.Alive:
+    def _exchange(self, connection: BlockingConnection, timeout_s: float | None) -> wire.Alive:
         self._offer(connection)
         try:
             while True:
                 message = wire.unpack(connection.receive(timeout_s))
-                settled = self._heard(connection, message)
+                settled = self._on_message(connection, message)
                 if timeout_s is None and settled:
                     timeout_s = 0
         except TimeoutError:
@@ -213,7 +213,7 @@ class ChunkWriter:
                 self._offered.add(seq)
                 connection.send(wire.pack(one.offer))
 
-    def _heard(self, connection: BlockingConnection, message: wire.Message) -> bool:
+    def _on_message(self, connection: BlockingConnection, message: wire.Message) -> bool:
         if isinstance(message, wire.Send) and message.seq in self._open:
             for part in wire.parts_of(self._open[message.seq].data):
                 connection.send(wire.DATA, part)
@@ -223,7 +223,7 @@ class ChunkWriter:
             return self._open.pop(message.seq, None) is not None
         if isinstance(message, wire.Failed):
             raise SparkSourceError(message.error)
-        if isinstance(message, wire.Refused):
+        if isinstance(message, wire.Rejected):
             raise SparkSourceError(message.reason)
         if isinstance(message, wire.Alive):
             return False
@@ -233,40 +233,40 @@ class ChunkWriter:
 class ChunkReader:
     """Reads what one bolt task has kept."""
 
-    def __init__(self, caller: Caller, consumer: str) -> None:
-        self._caller = caller
+    def __init__(self, client: ServerClient, consumer: str) -> None:
+        self._client = client
         self._consumer = consumer
 
-    def look(
+    def query(
         self, log: str = "", begin: int = -1, *, done: bool = False, max_rows: int = 0, max_bytes: int = 0
-    ) -> wire.Kept:
+    ) -> wire.LogState:
         """What is there. SparkSourceError if what begins there is there no more, or is of another log."""
-        asked = wire.pack(wire.Look(self._consumer, log, begin, done, max_rows, max_bytes))
+        asked = wire.pack(wire.LogQuery(self._consumer, log, begin, done, max_rows, max_bytes))
 
-        def ask(connection: BlockingConnection) -> wire.Kept:
+        def ask(connection: BlockingConnection) -> wire.LogState:
             connection.send(asked)
-            return heard(connection, wire.Kept)
+            return receive_message(connection, wire.LogState)
 
-        return self._caller.patiently(ask)
+        return self._client.with_retries(ask)
 
     def trim(self, log: str, end: int) -> None:
         """Say that all before `end` has been processed."""
 
-        def say(connection: BlockingConnection) -> wire.Done:
+        def request(connection: BlockingConnection) -> wire.Done:
             connection.send(wire.pack(wire.Trim(self._consumer, log, end)))
-            return heard(connection, wire.Done)
+            return receive_message(connection, wire.Done)
 
-        self._caller.patiently(say)
+        self._client.with_retries(request)
 
     def fetch(self, log: str, begin: int, end: int) -> Iterator[bytes]:
         """The chunks from `begin` to before `end`. What was given is not asked for again when the line is lost."""
-        fetching = _Fetching(log, begin, end)
+        fetching = _FetchState(log, begin, end)
         while fetching.at < end:
-            self._caller.patiently(fetching.next)
+            self._client.with_retries(fetching.next)
             yield fetching.taken()
 
 
-class _Fetching:
+class _FetchState:
     """Where a fetch is."""
 
     def __init__(self, log: str, begin: int, end: int) -> None:
@@ -276,15 +276,15 @@ class _Fetching:
         self._data = b""
         self._asked_on: BlockingConnection | None = None
 
-    def next(self, connection: BlockingConnection) -> wire.Chunk:
+    def next(self, connection: BlockingConnection) -> wire.ChunkHeader:
         """Have the next chunk."""
         if connection is not self._asked_on:
-            connection.send(wire.pack(wire.Fetch(self._log, self.at, self._end)))
+            connection.send(wire.pack(wire.FetchChunks(self._log, self.at, self._end)))
             self._asked_on = connection
-        chunk = heard(connection, wire.Chunk)
+        chunk = receive_message(connection, wire.ChunkHeader)
         if chunk.at != self.at:
             raise ProtocolError(f"chunk {chunk.at} came, and {self.at} was to come")
-        assembly = wire.Assembly(chunk.size)
+        assembly = wire.ChunkAssembly(chunk.size)
         while (data := assembly.add(connection.receive())) is None:
             pass
         self._data = data
@@ -297,13 +297,13 @@ class _Fetching:
         return data
 
 
-def heard(connection: BlockingConnection, kind: type[M]) -> M:
+def receive_message(connection: BlockingConnection, kind: type[M]) -> M:
     """The next message that is no Alive. SparkSourceError if it is a refusal, ConnectionLostError after a silence."""
     while True:
         message = wire.unpack(connection.receive())
         if isinstance(message, kind):
             return message
-        if isinstance(message, wire.Refused):
+        if isinstance(message, wire.Rejected):
             raise SparkSourceError(message.reason)
         if not isinstance(message, wire.Alive):
             raise ProtocolError(f"a {type(message).__name__} came, and a {kind.__name__} was to come")

@@ -27,9 +27,9 @@ from ..errors import SparkSourceError
 from ..sinks.parquet_files import identity_of
 from . import schemas, wire
 from .chunks import batch_of, cut, empty_of
-from .egress_log import EgressLog, Size
-from .egress_store import ChunkStore, DirectoryLog, MemoryStore
-from .server import DataServer, Line, Place
+from .egress_log import ChunkInfo, EgressLog
+from .egress_store import ChunkStore, DirectoryChunkStore, MemoryChunkStore
+from .server import ClientConnection, DataServer, ServerSettings
 
 CONSUMER: Final = "spark"
 
@@ -67,7 +67,7 @@ class SparkEgressBolt(BasicBolt):
                 "who may read here? Give endpoints=FOLDER (a token is made there) or credentials=FILE"
             )
         self._schema = schema
-        self._place = Place(listen, endpoints, credentials)
+        self._settings = ServerSettings(listen, endpoints, credentials)
         self._directory = None if directory is None else os.fspath(directory)
         self._keep = keep_rows, keep_bytes
         self._forgets = when_full == "forget"
@@ -83,9 +83,9 @@ class SparkEgressBolt(BasicBolt):
         self._task, self._tasks = context.task_index, context.parallelism
         self._freed = asyncio.Event()
         self._trimming = asyncio.Lock()
-        store: ChunkStore = MemoryStore()
+        store: ChunkStore = MemoryChunkStore()
         if self._directory is not None:
-            store = DirectoryLog(os.path.join(self._directory, f"{self._component}-{self._task}"))
+            store = DirectoryChunkStore(os.path.join(self._directory, f"{self._component}-{self._task}"))
         self._store = store
         found = await store.open()
         max_rows, max_bytes = self._keep
@@ -102,26 +102,28 @@ class SparkEgressBolt(BasicBolt):
         if self._schema is not None:
             self._shape = empty_of(self._schema)
         elif found.sizes:
-            self._learn(batch_of(await store.read(found.first)).schema)
-        self._server = DataServer(self._place, wire.ROLE_EGRESS, self._component, self._task, self._tasks, self._serve)
+            self._set_schema(batch_of(await store.read(found.first)).schema)
+        self._server = DataServer(
+            self._settings, wire.ROLE_EGRESS, self._component, self._task, self._tasks, self._serve
+        )
         await self._server.open()
 
     async def execute_arrow(self, batch: Any, collector: Any) -> None:
         """Keep it, when there is room."""
         if self._schema is None:
-            self._learn(batch.schema)
+            self._set_schema(batch.schema)
         fitted = schemas.cast(batch, self._schema)
         name = _name_of(batch, fitted)
         for at, (part, data) in enumerate(cut(fitted)):
             if name is not None and self._log.has(f"{name}/{at}"):
                 continue
-            size = Size(part.num_rows, len(data), "" if name is None else f"{name}/{at}")
+            size = ChunkInfo(part.num_rows, len(data), "" if name is None else f"{name}/{at}")
             while not self._log.has_room(size):
                 self._freed.clear()
                 await self._freed.wait()
             if size.name and self._log.has(size.name):  # it came twice, and has found room meanwhile
                 continue
-            await self._kept.add(self._log.end, size, data)
+            await self._open_store.add(self._log.end, size, data)
             self._log.add(size)
             if self._forgets:
                 await self._trim()
@@ -135,36 +137,36 @@ class SparkEgressBolt(BasicBolt):
 
     # -- a reader's line ---------------------------------------------------------------------------------------------
 
-    async def _serve(self, line: Line, hello: wire.Hello) -> None:
-        line.send(wire.Welcome(wire.WIRE_VERSION, self._component, self._task, self._tasks, self._shape))
+    async def _serve(self, client: ClientConnection, hello: wire.ClientHello) -> None:
+        client.send(wire.ServerWelcome(wire.WIRE_VERSION, self._component, self._task, self._tasks, self._shape))
         while True:
-            message = await line.message()
-            if isinstance(message, wire.Look):
-                line.send(await self._look(message))
-            elif isinstance(message, wire.Fetch):
-                self._check("", message.log, message.begin, message.end)
+            message = await client.message()
+            if isinstance(message, wire.LogQuery):
+                client.send(await self._query(message))
+            elif isinstance(message, wire.FetchChunks):
+                self._check_offsets("", message.log, message.begin, message.end)
                 for at in range(message.begin, message.end):
                     data = await self._read(at)
-                    await line.send_chunk(wire.Chunk(at, len(data)), data)
+                    await client.send_chunk(wire.ChunkHeader(at, len(data)), data)
             elif isinstance(message, wire.Trim):
-                self._check(message.consumer, message.log, max(message.end, self._log.first))
+                self._check_offsets(message.consumer, message.log, max(message.end, self._log.first))
                 await self._committed(message.consumer, message.end)
-                line.send(wire.Done(0))
+                client.send(wire.Done(0))
             else:
                 raise ProtocolError(f"a {type(message).__name__} came from a reader")
 
-    async def _look(self, look: wire.Look) -> wire.Kept:
+    async def _query(self, query: wire.LogQuery) -> wire.LogState:
         log = self._log
-        begin = look.begin if look.begin >= 0 else max(log.first, log.committed.get(look.consumer, log.first))
-        self._check(look.consumer, look.log, begin)
-        if look.done:
-            await self._committed(look.consumer, begin)
-        upto = log.upto(begin, look.max_rows, look.max_bytes)
-        return wire.Kept(log.log, log.first, begin, upto, log.end)
+        begin = query.begin if query.begin >= 0 else max(log.first, log.committed.get(query.consumer, log.first))
+        self._check_offsets(query.consumer, query.log, begin)
+        if query.done:
+            await self._committed(query.consumer, begin)
+        upto = log.upto(begin, query.max_rows, query.max_bytes)
+        return wire.LogState(log.log, log.first, begin, upto, log.end)
 
     async def _read(self, at: int) -> bytes:
         try:
-            return await self._kept.read(at)
+            return await self._open_store.read(at)
         except KeyError as error:
             raise SparkSourceError(self._log.problem("", "", at) or f"chunk {at} is not there") from error
 
@@ -175,19 +177,19 @@ class SparkEgressBolt(BasicBolt):
 
     async def _trim(self) -> None:
         async with self._trimming:
-            await self._kept.trim(self._log.first, dict(self._log.committed))
+            await self._open_store.trim(self._log.first, dict(self._log.committed))
 
-    def _check(self, consumer: str, log: str, begin: int, end: int | None = None) -> None:
+    def _check_offsets(self, consumer: str, log: str, begin: int, end: int | None = None) -> None:
         wrong = self._log.problem(consumer, log, begin, end)
         if wrong is not None:
             raise SparkSourceError(f"{self._component}: {wrong}")
 
-    def _learn(self, schema: Any) -> None:
+    def _set_schema(self, schema: Any) -> None:
         self._schema = schema.remove_metadata()
         self._shape = empty_of(self._schema)
 
     @property
-    def _kept(self) -> ChunkStore:
+    def _open_store(self) -> ChunkStore:
         assert self._store is not None  # noqa: S101 - it is prepared
         return self._store
 

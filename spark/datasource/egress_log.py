@@ -26,7 +26,7 @@ REMEMBERED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class ChunkInfo:
     """Of a chunk."""
 
     rows: int
@@ -47,14 +47,14 @@ class EgressLog:
         max_bytes: int,
         forgets: bool = False,
         first: int = 0,
-        sizes: Sequence[Size] = (),
+        sizes: Sequence[ChunkInfo] = (),
         committed: Mapping[str, int] | None = None,
     ) -> None:
         self.log = log
         self.first = first
         self.rows = 0
         self.size_bytes = 0
-        self._sizes: deque[Size] = deque()
+        self._sizes: deque[ChunkInfo] = deque()
         self._names: OrderedDict[str, None] = OrderedDict()
         self._max_rows = max_rows
         self._max_bytes = max_bytes
@@ -73,17 +73,17 @@ class EgressLog:
         """Is a chunk of this name kept, or was it one of the last REMEMBERED?"""
         return name in self._names
 
-    def has_room(self, size: Size) -> bool:
+    def has_room(self, size: ChunkInfo) -> bool:
         """May a chunk be added now?"""
         if self._forgets or not self._sizes:
             return True
         return self.rows + size.rows <= self._max_rows and self.size_bytes + size.size_bytes <= self._max_bytes
 
-    def add(self, size: Size) -> int:
+    def add(self, size: ChunkInfo) -> int:
         """A chunk is kept from now on: its offset. What it drives out is before `first`."""
         at = self.end
         self._add(size)
-        while len(self._sizes) > 1 and self._forgets and self._is_over():
+        while len(self._sizes) > 1 and self._forgets and self._exceeds_limits():
             self._drop()
         return at
 
@@ -128,10 +128,10 @@ class EgressLog:
 
     # -- how ---------------------------------------------------------------------------------------------------------
 
-    def _is_over(self) -> bool:
+    def _exceeds_limits(self) -> bool:
         return self.rows > self._max_rows or self.size_bytes > self._max_bytes
 
-    def _add(self, size: Size) -> None:
+    def _add(self, size: ChunkInfo) -> None:
         self._sizes.append(size)
         self.rows += size.rows
         self.size_bytes += size.size_bytes

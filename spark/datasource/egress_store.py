@@ -22,7 +22,7 @@ from typing import Final, Protocol
 
 from ...runtime import DirectoryStore, SystemRng
 from ..errors import SparkSourceError
-from .egress_log import Size
+from .egress_log import ChunkInfo
 
 SEGMENT_BYTES: Final = 8 * 1024 * 1024
 RECENT_BYTES: Final = 8 * 1024 * 1024
@@ -34,10 +34,10 @@ _VERSION: Final = 2
 _MAX_BLOB_BYTES: Final = 64 * 1024 * 1024
 
 
-class Found:
+class StoredLog:
     """What a store had when it was opened."""
 
-    def __init__(self, log: str, first: int, sizes: list[Size], committed: dict[str, int]) -> None:
+    def __init__(self, log: str, first: int, sizes: list[ChunkInfo], committed: dict[str, int]) -> None:
         self.log = log
         self.first = first
         self.sizes = sizes
@@ -47,11 +47,11 @@ class Found:
 class ChunkStore(Protocol):
     """Keeps the data of chunks, by offset."""
 
-    async def open(self) -> Found:
+    async def open(self) -> StoredLog:
         """What is there."""
         ...
 
-    async def add(self, at: int, size: Size, data: bytes) -> None:
+    async def add(self, at: int, size: ChunkInfo, data: bytes) -> None:
         """Keep a chunk, the next one."""
         ...
 
@@ -68,18 +68,18 @@ class ChunkStore(Protocol):
         ...
 
 
-class MemoryStore:
+class MemoryChunkStore:
     """In memory: gone with the process."""
 
     def __init__(self) -> None:
         self._first = 0
         self._chunks: deque[bytes] = deque()
 
-    async def open(self) -> Found:
+    async def open(self) -> StoredLog:
         """A new log."""
-        return Found(_new_id(), 0, [], {})
+        return StoredLog(_new_id(), 0, [], {})
 
-    async def add(self, at: int, size: Size, data: bytes) -> None:
+    async def add(self, at: int, size: ChunkInfo, data: bytes) -> None:
         """See ChunkStore."""
         self._chunks.append(data)
 
@@ -99,7 +99,7 @@ class MemoryStore:
         """See ChunkStore."""
 
 
-class DirectoryLog:
+class DirectoryChunkStore:
     """In a directory of its own."""
 
     def __init__(self, path: str) -> None:
@@ -111,32 +111,32 @@ class DirectoryLog:
         self._last_bytes = 0
         self._recent: OrderedDict[int, bytes] = OrderedDict()
         self._recent_bytes = 0
-        self._held: tuple[int, bytes] = (-1, b"")
-        self._noted: dict[str, int] = {}
+        self._last_read: tuple[int, bytes] = (-1, b"")
+        self._written_commits: dict[str, int] = {}
 
-    async def open(self) -> Found:
+    async def open(self) -> StoredLog:
         """What is there. SparkSourceError if it is damaged, StoreError if another has it."""
         meta = await self._store.read(_META)
         committed: dict[str, int] = {}
         first = 0
         if meta is None:
             self._log = _new_id()
-            await self._note(0, {})
+            await self._write_meta(0, {})
         else:
             self._log, first, committed = self._read_meta(meta)
-            self._noted = committed
+            self._written_commits = committed
         names = await self._store.names(_LOG)
-        sizes: list[Size] = []
+        sizes: list[ChunkInfo] = []
         for name in names:
-            sizes += await self._load(int(name.removeprefix(_LOG)), last=name == names[-1])
+            sizes += await self._read_records(int(name.removeprefix(_LOG)), last=name == names[-1])
         begins = next(iter(self._places), first)
         if first > begins:
             sizes = sizes[first - begins :]
             for at in [at for at in self._places if at < first]:
                 del self._places[at]
-        return Found(self._log, max(first, begins), sizes, committed)
+        return StoredLog(self._log, max(first, begins), sizes, committed)
 
-    async def add(self, at: int, size: Size, data: bytes) -> None:
+    async def add(self, at: int, size: ChunkInfo, data: bytes) -> None:
         """See ChunkStore."""
         if not self._files or self._last_bytes >= SEGMENT_BYTES:
             self._files.append(at)
@@ -158,12 +158,12 @@ class DirectoryLog:
         if recent is not None:
             return recent
         file, position, size = self._places[at]
-        if self._held[0] != file or len(self._held[1]) < position + size:
+        if self._last_read[0] != file or len(self._last_read[1]) < position + size:
             found = await self._store.read(_name(file))
             if found is None:
                 raise KeyError(at)
-            self._held = file, found
-        return self._held[1][position : position + size]
+            self._last_read = file, found
+        return self._last_read[1][position : position + size]
 
     async def trim(self, first: int, committed: dict[str, int]) -> None:
         """See ChunkStore."""
@@ -171,8 +171,8 @@ class DirectoryLog:
             at, _ = self._places.popitem(last=False)
             self._recent_bytes -= len(self._recent.pop(at, b""))
         empty = len(self._files) > 1 and self._files[1] <= first
-        if empty or committed != self._noted:
-            await self._note(first, committed)
+        if empty or committed != self._written_commits:
+            await self._write_meta(first, committed)
         while len(self._files) > 1 and self._files[1] <= first:
             await self._store.remove(_name(self._files.pop(0)))
 
@@ -182,24 +182,24 @@ class DirectoryLog:
 
     # -- how ---------------------------------------------------------------------------------------------------------
 
-    async def _note(self, first: int, committed: dict[str, int]) -> None:
-        self._noted = dict(committed)
-        said = {"version": _VERSION, "log": self._log, "first": first, "committed": committed}
-        await self._store.write(_META, json.dumps(said).encode())
+    async def _write_meta(self, first: int, committed: dict[str, int]) -> None:
+        self._written_commits = dict(committed)
+        meta = {"version": _VERSION, "log": self._log, "first": first, "committed": committed}
+        await self._store.write(_META, json.dumps(meta).encode())
         await self._store.sync()
 
     def _read_meta(self, data: bytes) -> tuple[str, int, dict[str, int]]:
         try:
-            said = json.loads(data)
-            if said["version"] != _VERSION:
-                raise ValueError(f"version {said['version']}, and this is {_VERSION}")
-            return str(said["log"]), int(said["first"]), {str(k): int(v) for k, v in said["committed"].items()}
+            meta = json.loads(data)
+            if meta["version"] != _VERSION:
+                raise ValueError(f"version {meta['version']}, and this is {_VERSION}")
+            return str(meta["log"]), int(meta["first"]), {str(k): int(v) for k, v in meta["committed"].items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SparkSourceError(
                 f"{self._path} holds no log of this bolt: {error}. Give it another directory"
             ) from error
 
-    async def _load(self, file: int, *, last: bool) -> list[Size]:
+    async def _read_records(self, file: int, *, last: bool) -> list[ChunkInfo]:
         """Enter the records of a file."""
         data = await self._store.read(_name(file)) or b""
         at, position, sizes = file, 0, []
@@ -211,7 +211,7 @@ class DirectoryLog:
             if number != at or begin + size > len(data) or zlib.crc32(memoryview(data)[begin : begin + size]) != crc:
                 break
             self._places[at] = file, begin, size
-            sizes.append(Size(rows, size, name.rstrip(b"\0").decode()))
+            sizes.append(ChunkInfo(rows, size, name.rstrip(b"\0").decode()))
             at, position = at + 1, begin + size
         if position < len(data):
             if not last:

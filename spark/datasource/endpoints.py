@@ -39,7 +39,7 @@ class Endpoint:
     address: str
 
 
-def own_security(endpoints: str | None, credentials: str | None) -> Security:
+def server_security(endpoints: str | None, credentials: str | None) -> Security:
     """Of who listens: what was given, else the folder's token, which is made. SparkSourceError says what is missing."""
     if credentials is not None:
         return given_security(credentials)
@@ -48,10 +48,10 @@ def own_security(endpoints: str | None, credentials: str | None) -> Security:
             "who may write or read here? Give endpoints=FOLDER (a token is made in it), or credentials=FILE"
         )
     make_folder(endpoints, secret=True)
-    place = os.path.join(endpoints, TOKEN)
-    if not os.path.exists(place):
-        _put(place, Credentials("spark", new_token()).to_bytes(), replace=False)
-    return Security(Credentials.from_file(place))
+    path = os.path.join(endpoints, TOKEN)
+    if not os.path.exists(path):
+        _put(path, Credentials("spark", new_token()).to_bytes(), replace=False)
+    return Security(Credentials.from_file(path))
 
 
 def given_security(credentials: str) -> Security:
@@ -61,7 +61,7 @@ def given_security(credentials: str) -> Security:
     return Security(Credentials.from_file(credentials))
 
 
-def security_there(endpoints: str | None, credentials: str | None) -> Security:
+def client_security(endpoints: str | None, credentials: str | None) -> Security:
     """Of who dials, in an executor: what was given, else the environment's token, else the folder's."""
     if credentials is not None:
         return given_security(credentials)
@@ -90,17 +90,17 @@ def make_folder(path: str, *, secret: bool) -> None:
 def announce(path: str, endpoint: Endpoint) -> str:
     """Write down where a task listens. The file's name, to be removed."""
     make_folder(path, secret=False)
-    said = {"address": endpoint.address, "task": endpoint.task, "tasks": endpoint.tasks, "pid": os.getpid()}
-    place = os.path.join(path, f"{endpoint.component}-{endpoint.task}{_ENTRY}")
-    _put(place, json.dumps(said | {"component": endpoint.component}).encode(), replace=True)
-    return place
+    entry = {"address": endpoint.address, "task": endpoint.task, "tasks": endpoint.tasks, "pid": os.getpid()}
+    entry_path = os.path.join(path, f"{endpoint.component}-{endpoint.task}{_ENTRY}")
+    _put(entry_path, json.dumps(entry | {"component": endpoint.component}).encode(), replace=True)
+    return entry_path
 
 
-def withdraw(place: str) -> None:
+def withdraw(path: str) -> None:
     """It listens no more; unless another life of the task has written there."""
     with contextlib.suppress(OSError, ValueError, SparkSourceError):
-        if _entry(place).get("pid") == os.getpid():
-            os.unlink(place)
+        if _entry(path).get("pid") == os.getpid():
+            os.unlink(path)
 
 
 def find(path: str, component: str | None = None) -> list[Endpoint]:
@@ -112,8 +112,8 @@ def find(path: str, component: str | None = None) -> list[Endpoint]:
     found = []
     for name in names[:_MAX_TASKS]:
         with contextlib.suppress(FileNotFoundError):  # it ends as we look
-            said = _entry(os.path.join(path, name))
-            found.append(Endpoint(said["component"], said["task"], said["tasks"], said["address"]))
+            entry = _entry(os.path.join(path, name))
+            found.append(Endpoint(entry["component"], entry["task"], entry["tasks"], entry["address"]))
     components = sorted({one.component for one in found})
     if component is None and len(components) > 1:
         raise SparkSourceError(f"endpoints={path} is of {', '.join(components)}: say which, option component")
@@ -121,33 +121,33 @@ def find(path: str, component: str | None = None) -> list[Endpoint]:
     return sorted((one for one in found if one.component == wanted), key=lambda one: one.task)
 
 
-def _entry(place: str) -> Mapping[str, Any]:
-    with open(place, "rb") as file:
+def _entry(path: str) -> Mapping[str, Any]:
+    with open(path, "rb") as file:
         data = file.read(_MAX_ENTRY_BYTES + 1)
     try:
-        said = json.loads(data)
+        entry = json.loads(data)
         kinds = {"component": str, "task": int, "tasks": int, "address": str}
-        if not all(type(said[name]) is kind for name, kind in kinds.items()):
+        if not all(type(entry[name]) is kind for name, kind in kinds.items()):
             raise ValueError("other fields than it should have")
-        parse_address(said["address"])
+        parse_address(entry["address"])
     except (ValueError, KeyError, TypeError, OSError) as error:
-        raise SparkSourceError(f"{place} is no address of a task: {error}") from error
-    found: Mapping[str, Any] = said
+        raise SparkSourceError(f"{path} is no address of a task: {error}") from error
+    found: Mapping[str, Any] = entry
     return found
 
 
-def _put(place: str, data: bytes, *, replace: bool) -> None:
+def _put(path: str, data: bytes, *, replace: bool) -> None:
     """A file of that content, 0600, whole or not at all. With `replace` false one that is there stays."""
-    new = f"{place}.{SystemRng().token_bytes(8).hex()}{_NEW}"
+    new = f"{path}.{SystemRng().token_bytes(8).hex()}{_NEW}"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         with open(fd, "wb") as file:
             file.write(data)
         if replace:
-            os.replace(new, place)
+            os.replace(new, path)
         else:
             with contextlib.suppress(FileExistsError):
-                os.link(new, place)
+                os.link(new, path)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import SparkSourceError, SparkUnavailableError
-from ..needs import load, version
-from .client import AHEAD, PATIENCE_S, Where
+from ..needs import require, version
+from .client import AHEAD, PATIENCE_S, ServerLocation
 from .schemas import names_of
 
 FORMAT: Final = "aiostorm"
@@ -40,97 +40,97 @@ def register(spark: Any) -> None:
     """
     if version() < (4, 0):
         raise SparkUnavailableError('format("aiostorm") needs PySpark 4.0 or newer: 3.5 has no data sources in Python')
-    load("pyarrow")
-    load("pandas")
+    require("pyarrow")
+    require("pandas")
     from . import api as datasource_api
 
     try:
         spark.dataSource.register(datasource_api.AiostormDataSource)
-    except load("pyspark.errors").PySparkException as error:
+    except require("pyspark.errors").PySparkException as error:
         # Spark has found it by itself (pyspark_aiostorm.py), and what it has found cannot be replaced.
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class WriteOptions:
     """The options of a write. `chunk_rows`: 0: as Spark's Arrow batches are."""
 
-    where: Where
+    where: ServerLocation
     name: str
     chunk_rows: int
     ahead: int
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadOptions:
     """The options of a read. `fields`: the columns that are wanted; none: all."""
 
-    where: Where
+    where: ServerLocation
     consumer: str
     max_rows: int
     max_bytes: int
     fields: tuple[str, ...] = ()
 
 
-def writing(options: Mapping[str, str], role: str) -> Writing:
+def writing(options: Mapping[str, str], role: str) -> WriteOptions:
     """The options of a write. SparkSourceError names what is wrong, and what there is."""
-    said = _known(options, _WRITING)
-    name = said.get("name", "")
+    given = _known(options, _WRITING)
+    name = given.get("name", "")
     if "/" in name or len(name) > 200:
         raise SparkSourceError(f"option name={name[:80]!r}: up to 200 characters, and no /")
-    return Writing(
-        _where(said, role),
+    return WriteOptions(
+        _where(given, role),
         name,
-        _number(said, "chunkrows", 0, 0, 10_000_000),
-        _number(said, "ahead", AHEAD, 1, MAX_AHEAD),
+        _number(given, "chunkrows", 0, 0, 10_000_000),
+        _number(given, "ahead", AHEAD, 1, MAX_AHEAD),
     )
 
 
-def reading(options: Mapping[str, str], role: str, consumer: str) -> Reading:
+def reading(options: Mapping[str, str], role: str, consumer: str) -> ReadOptions:
     """The options of a read. SparkSourceError names what is wrong, and what there is."""
-    said = _known(options, _READING)
-    return Reading(
-        _where(said, role),
-        said.get("consumer", consumer),
-        _number(said, "maxrowspertrigger", 0, 0, 1 << 53),
-        _number(said, "maxbytespertrigger", 0, 0, 1 << 53),
-        names_of(said.get("fields", "")),
+    given = _known(options, _READING)
+    return ReadOptions(
+        _where(given, role),
+        given.get("consumer", consumer),
+        _number(given, "maxrowspertrigger", 0, 0, 1 << 53),
+        _number(given, "maxbytespertrigger", 0, 0, 1 << 53),
+        names_of(given.get("fields", "")),
     )
 
 
 def _known(options: Mapping[str, str], further: tuple[str, ...]) -> dict[str, str]:
-    said = {key.lower(): value for key, value in options.items()}
-    unknown = [key for key in said if key not in (*_SHARED, *further, *_SPARKS_OWN)]
+    given = {key.lower(): value for key, value in options.items()}
+    unknown = [key for key in given if key not in (*_SHARED, *further, *_SPARKS_OWN)]
     if unknown:
         raise SparkSourceError(f"no option {', '.join(unknown)}; there are {', '.join((*_SHARED, *further))}")
-    return said
+    return given
 
 
-def _where(said: Mapping[str, str], role: str) -> Where:
-    endpoints = said.get("endpoints") or said.get("path") or None
-    addresses = tuple(part.strip() for part in said.get("address", "").split(",") if part.strip())
+def _where(given: Mapping[str, str], role: str) -> ServerLocation:
+    endpoints = given.get("endpoints") or given.get("path") or None
+    addresses = tuple(part.strip() for part in given.get("address", "").split(",") if part.strip())
     if not endpoints and not addresses:
         raise SparkSourceError(
             "where is the topology? Give option endpoints (the folder that its spout or bolt was given), or address "
             "(host:port or unix:/path of each of its tasks, in their order, with commas) and credentials"
         )
-    return Where(
+    return ServerLocation(
         role,
         endpoints,
         addresses,
-        said.get("credentials") or None,
-        said.get("component") or None,
-        _given(said, "patience", float, PATIENCE_S, 0, 86_400),
+        given.get("credentials") or None,
+        given.get("component") or None,
+        _parsed(given, "patience", float, PATIENCE_S, 0, 86_400),
     )
 
 
-def _number(said: Mapping[str, str], key: str, default: int, least: int, most: int) -> int:
-    return int(_given(said, key, int, default, least, most))
+def _number(given: Mapping[str, str], key: str, default: int, least: int, most: int) -> int:
+    return int(_parsed(given, key, int, default, least, most))
 
 
-def _given(said: Mapping[str, str], key: str, kind: Callable[[str], Any], default: Any, least: int, most: int) -> Any:
-    text = said.get(key)
+def _parsed(given: Mapping[str, str], key: str, kind: Callable[[str], Any], default: Any, least: int, most: int) -> Any:
+    text = given.get(key)
     if text is None:
         return default
     try:

@@ -25,8 +25,8 @@ from ..digests import digest_of
 from ..errors import SparkSourceError
 from . import schemas, wire
 from .chunks import batch_of
-from .ingress_ledger import Asked, IngressLedger, Step, What
-from .server import DataServer, Line, Place
+from .ingress_ledger import ActionKind, ChunkOffer, IngressLedger, LedgerAction
+from .server import ClientConnection, DataServer, ServerSettings
 
 _IN_THREAD_BYTES: Final = 128 * 1024
 """A chunk of this size takes about a millisecond to be read and checked: larger ones, in a thread."""
@@ -61,7 +61,7 @@ class SparkIngressSpout(Spout):
         self._names = schemas.names_of(fields)
         self._schema = schemas.schema_of(fields)
         self.outputs = Fields(*self._names)  # type: ignore[misc]
-        self._place = Place(listen, endpoints, credentials)
+        self._settings = ServerSettings(listen, endpoints, credentials)
         if max_bytes < 1 or retries < 0:
             raise SparkSourceError(f"max_bytes is 1 at least, retries 0: not {max_bytes} and {retries}")
         if endpoints is None and credentials is None:
@@ -70,14 +70,14 @@ class SparkIngressSpout(Spout):
             )
         self._resumes = "" if lossy_windows else "acknowledged writes"
         self._ledger = IngressLedger(max_bytes=max_bytes, retries=retries)
-        self._flying: dict[str, Any] = {}
+        self._batches: dict[str, Any] = {}
         self._ready: deque[str] = deque()
         self._server: DataServer | None = None
 
     @property
     def time_role(self) -> TimeRole:
         """See Component."""
-        return TimeRole(emits_watermarks=self.watermarks, resumes=self._resumes)
+        return TimeRole(tells=self.watermarks, resumes=self._resumes)
 
     @property
     def address(self) -> str:
@@ -91,7 +91,7 @@ class SparkIngressSpout(Spout):
         self._tasks = context.parallelism
         self._component = context.component
         self._server = DataServer(
-            self._place, wire.ROLE_INGRESS, context.component, self._task, self._tasks, self._serve
+            self._settings, wire.ROLE_INGRESS, context.component, self._task, self._tasks, self._serve
         )
         await self._server.open()
 
@@ -99,12 +99,12 @@ class SparkIngressSpout(Spout):
         """Emit the next chunk that has come."""
         if self._ready:
             chunk = self._ready.popleft()
-            self._collector.emit_arrow(self._flying[chunk], message_id=chunk)
+            self._collector.emit_arrow(self._batches[chunk], message_id=chunk)
 
     def ack(self, message_id: Any) -> None:
         """Tell the writers."""
-        self._flying.pop(message_id, None)
-        self._take(self._ledger.acked(message_id))
+        self._batches.pop(message_id, None)
+        self._apply(self._ledger.acked(message_id))
 
     def fail(self, message_id: Any, failure: Failure) -> None:
         """Again, or tell the writers."""
@@ -112,10 +112,10 @@ class SparkIngressSpout(Spout):
         why = failure.error or (
             "not processed within message_timeout_s" if failure.reason == "timeout" else "it failed"
         )
-        steps = self._ledger.failed(message_id, f"the topology fails chunk {message_id}{where}: {why}")
-        if not self._ledger.knows(message_id):
-            self._flying.pop(message_id, None)
-        self._take(steps)
+        actions = self._ledger.failed(message_id, f"the topology fails chunk {message_id}{where}: {why}")
+        if not self._ledger.is_open(message_id):
+            self._batches.pop(message_id, None)
+        self._apply(actions)
 
     async def close(self) -> None:
         """Listen no more. Writers dial again, for their patience."""
@@ -124,45 +124,45 @@ class SparkIngressSpout(Spout):
 
     # -- a writer's line ---------------------------------------------------------------------------------------------
 
-    async def _serve(self, line: Line, hello: wire.Hello) -> None:
+    async def _serve(self, client: ClientConnection, hello: wire.ClientHello) -> None:
         if hello.shape:
             wrong = schemas.problem(self._names, self._schema, batch_of(hello.shape).schema)
             if wrong is not None:
                 raise SparkSourceError(f"{self._component}: {wrong}")
-        line.send(wire.Welcome(wire.WIRE_VERSION, self._component, self._task, self._tasks, b""))
-        writer = _Writer(line)
+        client.send(wire.ServerWelcome(wire.WIRE_VERSION, self._component, self._task, self._tasks, b""))
+        writer = _Writer(client)
         try:
             while True:
-                frame = await line.receive()
+                frame = await client.receive()
                 if frame[:1] == wire.DATA:
                     await self._data(writer, frame)
                     continue
                 message = wire.unpack(frame)
                 if isinstance(message, wire.Offer):
-                    writer.offered(message)
-                    asked = Asked(message.stream, message.batch, message.chunk, message.digest, message.size)
-                    self._take(self._ledger.offer(writer, message.seq, asked))
+                    writer.add_offer(message)
+                    offer = ChunkOffer(message.stream, message.batch, message.chunk, message.digest, message.size)
+                    self._apply(self._ledger.offer(writer, message.seq, offer))
                 elif isinstance(message, wire.Commit):
                     self._ledger.committed(message.stream, message.batch)
-                    line.send(wire.Done(0))
+                    client.send(wire.Done(0))
                 else:
                     raise ProtocolError(f"a {type(message).__name__} came from a writer")
         finally:
-            self._take(self._ledger.gone(writer))
+            self._apply(self._ledger.writer_lost(writer))
 
     async def _data(self, writer: _Writer, frame: bytes) -> None:
         """The first part of a chunk has come: take the rest, and emit it."""
-        offer = writer.sent()
-        assembly = wire.Assembly(offer.size)
+        offer = writer.next_offer()
+        assembly = wire.ChunkAssembly(offer.size)
         data = assembly.add(frame)
         while data is None:
-            data = assembly.add(await writer.line.receive())
+            data = assembly.add(await writer.client.receive())
         if len(data) < _IN_THREAD_BYTES:
             batch = self._read(offer, data)
         else:
             batch = await asyncio.to_thread(self._read, offer, data)
         self._ledger.arrived(writer, offer.seq, offer.chunk)
-        self._flying[offer.chunk] = batch
+        self._batches[offer.chunk] = batch
         self._ready.append(offer.chunk)
         self._collector.wake()
 
@@ -172,24 +172,24 @@ class SparkIngressSpout(Spout):
             raise ProtocolError(f"chunk {offer.chunk} has another digest than was said")
         return schemas.named(schemas.fitted(batch, self._names, self._schema), offer.chunk, offer.batch)
 
-    def _take(self, steps: list[Step]) -> None:
-        for step in steps:
-            if step.what is What.AGAIN:
-                self._ready.append(step.chunk)
+    def _apply(self, actions: list[LedgerAction]) -> None:
+        for action in actions:
+            if action.kind is ActionKind.AGAIN:
+                self._ready.append(action.chunk)
                 self._collector.wake()
-            elif isinstance(step.caller, _Writer):
-                step.caller.tell(step)
+            elif isinstance(action.writer, _Writer):
+                action.writer.send_result(action)
 
 
 class _Writer:
     """A line with one writer, as the ledger knows it."""
 
-    def __init__(self, line: Line) -> None:
-        self.line = line
+    def __init__(self, client: ClientConnection) -> None:
+        self.client = client
         self._offers: dict[int, wire.Offer] = {}
         self._sends: deque[int] = deque()
 
-    def offered(self, offer: wire.Offer) -> None:
+    def add_offer(self, offer: wire.Offer) -> None:
         """It has a chunk. ProtocolError if none is like that."""
         if not 0 < offer.size <= wire.MAX_CHUNK_BYTES or not offer.chunk or offer.batch < -1:
             raise ProtocolError(f"a chunk of {offer.size:,} bytes, named {offer.chunk[:80]!r}: there is none like that")
@@ -197,20 +197,20 @@ class _Writer:
             raise ProtocolError("more offers came than a writer makes")
         self._offers[offer.seq] = offer
 
-    def sent(self) -> wire.Offer:
+    def next_offer(self) -> wire.Offer:
         """Data has come: of which offer? Writers send in the order in which they were asked."""
         if not self._sends:
             raise ProtocolError("data came that was not asked for")
         return self._offers[self._sends.popleft()]
 
-    def tell(self, step: Step) -> None:
+    def send_result(self, action: LedgerAction) -> None:
         """What the ledger says."""
-        if step.what is What.SEND:
-            self._sends.append(step.seq)
-            self.line.send(wire.Send(step.seq))
+        if action.kind is ActionKind.SEND:
+            self._sends.append(action.seq)
+            self.client.send(wire.Send(action.seq))
             return
-        self._offers.pop(step.seq, None)
-        if step.what is What.DONE:
-            self.line.send(wire.Done(step.seq))
+        self._offers.pop(action.seq, None)
+        if action.kind is ActionKind.DONE:
+            self.client.send(wire.Done(action.seq))
         else:
-            self.line.send(wire.Failed(step.seq, wire.clipped(step.error)))
+            self.client.send(wire.Failed(action.seq, wire.clipped(action.error)))

@@ -27,7 +27,7 @@ MAX_STREAMS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChunkOffer:
     """What a writer offers. See the wire's Offer."""
 
     stream: str
@@ -37,7 +37,7 @@ class Asked:
     size: int
 
 
-class What(enum.Enum):
+class ActionKind(enum.Enum):
     """What to tell a writer, or to do."""
 
     SEND = "send"
@@ -47,28 +47,28 @@ class What(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LedgerAction:
     """Tell `caller` about its offer `seq`; or emit the chunk again (AGAIN: for the shell)."""
 
-    what: What
+    kind: ActionKind
     chunk: str
-    caller: Hashable = None
+    writer: Hashable = None
     seq: int = 0
     error: str = ""
 
 
 class _State(enum.Enum):
-    WAITS = enum.auto()
+    WAITING = enum.auto()
     GRANTED = enum.auto()
-    FLIES = enum.auto()
+    EMITTED = enum.auto()
 
 
 @dataclass(slots=True)
 class _Entry:
     digest: bytes
     size: int
-    state: _State = _State.WAITS
-    askers: dict[tuple[Hashable, int], None] = field(default_factory=dict)
+    state: _State = _State.WAITING
+    offers: dict[tuple[Hashable, int], None] = field(default_factory=dict)
     granted_to: tuple[Hashable, int] | None = None
     failures: int = 0
 
@@ -92,72 +92,72 @@ class IngressLedger:
         """Chunks that were offered and are neither done nor given up."""
         return len(self._entries)
 
-    def knows(self, chunk: str) -> bool:
+    def is_open(self, chunk: str) -> bool:
         """Is it one of those?"""
         return chunk in self._entries
 
-    def offer(self, caller: Hashable, seq: int, asked: Asked) -> list[Step]:
+    def offer(self, writer: Hashable, seq: int, offer: ChunkOffer) -> list[LedgerAction]:
         """A writer has this chunk."""
-        chunk = asked.chunk
-        if asked.stream and asked.batch <= self._committed.get(asked.stream, -1):
+        chunk = offer.chunk
+        if offer.stream and offer.batch <= self._committed.get(offer.stream, -1):
             self.duplicates += 1
-            return [Step(What.DONE, chunk, caller, seq)]
+            return [LedgerAction(ActionKind.DONE, chunk, writer, seq)]
         entry = self._entries.get(chunk)
         known = self._done.get(chunk) if entry is None else entry.digest
-        if known is not None and known != asked.digest:
-            return [Step(What.FAILED, chunk, caller, seq, _differs(chunk))]
+        if known is not None and known != offer.digest:
+            return [LedgerAction(ActionKind.FAILED, chunk, writer, seq, _changed_contents(chunk))]
         if known is not None:
             self.duplicates += 1
         if entry is None and known is not None:
             self._done.move_to_end(chunk)
-            return [Step(What.DONE, chunk, caller, seq)]
+            return [LedgerAction(ActionKind.DONE, chunk, writer, seq)]
         if entry is None:
-            entry = self._entries[chunk] = _Entry(asked.digest, asked.size)
+            entry = self._entries[chunk] = _Entry(offer.digest, offer.size)
             self._waiting.append(chunk)
-        entry.askers[caller, seq] = None
+        entry.offers[writer, seq] = None
         return self._grant()
 
-    def arrived(self, caller: Hashable, seq: int, chunk: str) -> None:
+    def arrived(self, writer: Hashable, seq: int, chunk: str) -> None:
         """The data of a chunk that was granted has come, and is emitted. KeyError if it was not granted to this one."""
         entry = self._entries.get(chunk)
-        if entry is None or entry.granted_to != (caller, seq):
+        if entry is None or entry.granted_to != (writer, seq):
             raise KeyError(f"chunk {chunk} was not granted to this writer")
-        entry.state, entry.granted_to = _State.FLIES, None
+        entry.state, entry.granted_to = _State.EMITTED, None
 
-    def acked(self, chunk: str) -> list[Step]:
+    def acked(self, chunk: str) -> list[LedgerAction]:
         """All of its rows have been processed."""
         entry = self._entries.get(chunk)
-        if entry is None or entry.state is not _State.FLIES:
+        if entry is None or entry.state is not _State.EMITTED:
             return []
         self._remember(chunk, entry.digest)
-        return self._settle(chunk, entry, What.DONE, "")
+        return self._finish(chunk, entry, ActionKind.DONE, "")
 
-    def failed(self, chunk: str, error: str) -> list[Step]:
+    def failed(self, chunk: str, error: str) -> list[LedgerAction]:
         """The topology has failed it."""
         entry = self._entries.get(chunk)
-        if entry is None or entry.state is not _State.FLIES:
+        if entry is None or entry.state is not _State.EMITTED:
             return []
         entry.failures += 1
         if entry.failures <= self._retries:
-            return [Step(What.AGAIN, chunk)]
-        return self._settle(chunk, entry, What.FAILED, f"{error} ({entry.failures} times)")
+            return [LedgerAction(ActionKind.AGAIN, chunk)]
+        return self._finish(chunk, entry, ActionKind.FAILED, f"{error} ({entry.failures} times)")
 
-    def gone(self, caller: Hashable) -> list[Step]:
+    def writer_lost(self, writer: Hashable) -> list[LedgerAction]:
         """A writer's connection is over. What it has brought flies on."""
-        steps: list[Step] = []
+        actions: list[LedgerAction] = []
         for chunk, entry in list(self._entries.items()):
-            for asker in [asker for asker in entry.askers if asker[0] == caller]:
-                del entry.askers[asker]
-            if entry.state is _State.FLIES or (entry.granted_to is None and entry.askers):
+            for offer in [offer for offer in entry.offers if offer[0] == writer]:
+                del entry.offers[offer]
+            if entry.state is _State.EMITTED or (entry.granted_to is None and entry.offers):
                 continue
-            if entry.granted_to is not None and entry.granted_to[0] != caller:
+            if entry.granted_to is not None and entry.granted_to[0] != writer:
                 continue
-            if entry.askers:
-                entry.granted_to = next(iter(entry.askers))
-                steps.append(Step(What.SEND, chunk, *entry.granted_to))
+            if entry.offers:
+                entry.granted_to = next(iter(entry.offers))
+                actions.append(LedgerAction(ActionKind.SEND, chunk, *entry.granted_to))
             else:
                 self._forget(chunk, entry)
-        return steps + self._grant()
+        return actions + self._grant()
 
     def committed(self, stream: str, batch: int) -> None:
         """Spark has committed a batch of a stream."""
@@ -168,25 +168,25 @@ class IngressLedger:
 
     # -- how ---------------------------------------------------------------------------------------------------------
 
-    def _grant(self) -> list[Step]:
-        steps: list[Step] = []
+    def _grant(self) -> list[LedgerAction]:
+        actions: list[LedgerAction] = []
         while self._waiting:
             entry = self._entries[self._waiting[0]]
             if self.held_bytes and self.held_bytes + entry.size > self._max_bytes:
                 break
             chunk = self._waiting.popleft()
             self.held_bytes += entry.size
-            entry.state, entry.granted_to = _State.GRANTED, next(iter(entry.askers))
-            steps.append(Step(What.SEND, chunk, *entry.granted_to))
-        return steps
+            entry.state, entry.granted_to = _State.GRANTED, next(iter(entry.offers))
+            actions.append(LedgerAction(ActionKind.SEND, chunk, *entry.granted_to))
+        return actions
 
-    def _settle(self, chunk: str, entry: _Entry, what: What, error: str) -> list[Step]:
+    def _finish(self, chunk: str, entry: _Entry, kind: ActionKind, error: str) -> list[LedgerAction]:
         self._forget(chunk, entry)
-        return [Step(what, chunk, caller, seq, error) for caller, seq in entry.askers] + self._grant()
+        return [LedgerAction(kind, chunk, writer, seq, error) for writer, seq in entry.offers] + self._grant()
 
     def _forget(self, chunk: str, entry: _Entry) -> None:
         del self._entries[chunk]
-        if entry.state is _State.WAITS:
+        if entry.state is _State.WAITING:
             self._waiting.remove(chunk)
         else:
             self.held_bytes -= entry.size
@@ -197,7 +197,7 @@ class IngressLedger:
             self._done.popitem(last=False)
 
 
-def _differs(chunk: str) -> str:
+def _changed_contents(chunk: str) -> str:
     return (
         f"chunk {chunk} was here with other contents. If a Spark task was tried again: its rows, or their order, come "
         "out different each time: sort them (df.sort(...)), or write them from a table. If this is another write: give "

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..digests import plain_type
 from ..errors import SparkSourceError
-from ..needs import load
+from ..needs import require
 
 CHUNK: Final = b"aiostorm.chunk"
 BATCH: Final = b"aiostorm.batch"
@@ -71,7 +71,7 @@ def fitted(batch: Any, names: Sequence[str], schema: Any) -> Any:
         batch = batch.select(list(names))
     if schema is None or batch.schema.equals(schema):
         return batch
-    arrow = load("pyarrow")
+    arrow = require("pyarrow")
     columns = [column.cast(schema.field(at).type) for at, column in enumerate(batch.columns)]
     plain = arrow.schema([arrow.field(name, schema.field(name).type) for name in names])
     return arrow.RecordBatch.from_arrays(columns, schema=plain)
@@ -97,7 +97,7 @@ def cast(batch: Any, schema: Any) -> Any:
         raise SparkSourceError(wrong)
     if batch.schema.equals(schema):
         return batch.replace_schema_metadata(None)
-    arrow = load("pyarrow")
+    arrow = require("pyarrow")
     columns = []
     for field in schema:
         column = batch.column(field.name)

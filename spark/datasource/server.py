@@ -21,7 +21,19 @@ from ...runtime import SystemRng
 from ...transport import Connection, ConnectionLostError, Listener, NetworkError, ProtocolError, open_network
 from ..errors import SparkSourceError
 from . import endpoints as endpoints_
-from .wire import ALIVE_S, DATA, ROLE_SPARK, WIRE_VERSION, Alive, Hello, Message, Refused, clipped, parts_of, unpack
+from .wire import (
+    ALIVE_S,
+    DATA,
+    ROLE_SPARK,
+    WIRE_VERSION,
+    Alive,
+    ClientHello,
+    Message,
+    Rejected,
+    clipped,
+    parts_of,
+    unpack,
+)
 from .wire import pack as packed
 
 log = logging.getLogger("aiostorm.spark")
@@ -31,7 +43,7 @@ _UNIX: Final = "unix:"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServerSettings:
     """Where a component serves Spark. See SparkIngressSpout."""
 
     listen: str
@@ -48,14 +60,14 @@ class Place:
         return self.listen if port == "0" else f"{host}:{int(port) + index}"
 
 
-class Line:
+class ClientConnection:
     """A connection with an executor, in messages."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.peer = connection.peer
         self.receive = connection.receive
-        self.who = ""
+        self.name = ""
         self._in_chunk = False
 
     def send(self, message: Message) -> None:
@@ -89,32 +101,34 @@ class Line:
         self._connection.close()
 
 
-Session = Callable[[Line, Hello], Awaitable[None]]
+Serve = Callable[[ClientConnection, ClientHello], Awaitable[None]]
 
 
 class DataServer:
     """Serves one task. `session` is called with each line that has said Hello, and says Welcome."""
 
-    def __init__(self, place: Place, role: str, component: str, index: int, tasks: int, session: Session) -> None:
-        self._place = place
+    def __init__(
+        self, settings: ServerSettings, role: str, component: str, index: int, tasks: int, serve: Serve
+    ) -> None:
+        self._settings = settings
         self._role = role
         self._component = component
         self._index = index
         self._tasks = tasks
-        self._session = session
+        self._serve_client = serve
         self._stack = AsyncExitStack()
         self._group = asyncio.TaskGroup()
         self._running: set[asyncio.Task[None]] = set()
-        self._lines: set[Line] = set()
+        self._clients: set[ClientConnection] = set()
         self._listener: Listener | None = None
         self._entry: str | None = None
         self.address = ""
 
     async def open(self) -> None:
         """Listen, and say where. NetworkError, ExposedError, CredentialsError, SparkSourceError: why it cannot."""
-        place = self._place
-        security = await asyncio.to_thread(endpoints_.own_security, place.endpoints, place.credentials)
-        await asyncio.to_thread(_load_network)
+        settings = self._settings
+        security = await asyncio.to_thread(endpoints_.server_security, settings.endpoints, settings.credentials)
+        await asyncio.to_thread(_import_network)
         async with AsyncExitStack() as stack:
             name = f"{self._role}-{self._index}-{SystemRng().token_bytes(8).hex()}"
             network = await stack.enter_async_context(
@@ -123,13 +137,13 @@ class DataServer:
             await self._group.__aenter__()
             stack.push_async_callback(self._group.__aexit__, None, None, None)  # why it cannot listen stays as it is
             stack.callback(self._end)
-            address = place.address_of(self._index, self._tasks)
+            address = settings.address_of(self._index, self._tasks)
             self._listener = await network.listen(address, self._accept)
             self.address = self._listener.address
-            if place.endpoints is not None:
+            if settings.endpoints is not None:
                 said = endpoints_.Endpoint(self._component, self._index, self._tasks, self.address)
-                self._entry = await asyncio.to_thread(endpoints_.announce, place.endpoints, said)
-            self._start(self._say_alive(), "alive")
+                self._entry = await asyncio.to_thread(endpoints_.announce, settings.endpoints, said)
+            self._start_task(self._send_alive(), "alive")
             self._stack = stack.pop_all()
         log.info("%s: task %d of %d serves Spark at %s", self._component, self._index, self._tasks, self.address)
 
@@ -143,52 +157,52 @@ class DataServer:
             self._entry = None
         if self._listener is not None:
             self._listener.close()
-        for line in tuple(self._lines):
-            line.close()
+        for client in tuple(self._clients):
+            client.close()
         for task in tuple(self._running):
             task.cancel()
 
-    def _start(self, work: Any, name: str) -> None:
+    def _start_task(self, work: Any, name: str) -> None:
         task = self._group.create_task(work, name=f"{self._component}-{self._index}: {name}")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
     def _accept(self, connection: Connection) -> None:
-        self._start(self._serve(connection), f"Spark at {connection.peer}")
+        self._start_task(self._serve(connection), f"Spark at {connection.peer}")
 
     async def _serve(self, connection: Connection) -> None:
-        line = Line(connection)
+        client = ClientConnection(connection)
         try:
             async with asyncio.timeout(_HELLO_S):
-                hello = await line.message()
-            if not isinstance(hello, Hello):
+                hello = await client.message()
+            if not isinstance(hello, ClientHello):
                 raise ProtocolError(f"a {type(hello).__name__} came before Hello")
-            line.who = hello.who
+            client.name = hello.name
             if hello.version != WIRE_VERSION:
-                line.send(Refused(f"it speaks version {hello.version}, this topology version {WIRE_VERSION}"))
+                client.send(Rejected(f"it speaks version {hello.version}, this topology version {WIRE_VERSION}"))
             else:
-                self._lines.add(line)
-                await self._session(line, hello)
+                self._clients.add(client)
+                await self._serve_client(client, hello)
         except ConnectionLostError as error:
-            log.debug("%s: %s %s", self._component, line.who, error)
+            log.debug("%s: %s %s", self._component, client.name, error)
         except (SparkSourceError, NetworkError, TimeoutError) as error:
-            line.send(Refused(clipped(str(error) or "nothing was said in time")))
-            log.warning("%s: %s at %s is turned away: %s", self._component, line.who, line.peer, error)
+            client.send(Rejected(clipped(str(error) or "nothing was said in time")))
+            log.warning("%s: %s at %s is turned away: %s", self._component, client.name, client.peer, error)
         except Exception as error:  # a defect of ours, for which no other line has to end
-            line.send(Refused(clipped(f"the topology failed: {error!r}")))
-            log.exception("%s: the line with %s at %s failed", self._component, line.who, line.peer)
+            client.send(Rejected(clipped(f"the topology failed: {error!r}")))
+            log.exception("%s: the line with %s at %s failed", self._component, client.name, client.peer)
         finally:
-            self._lines.discard(line)
-            line.close()
+            self._clients.discard(client)
+            client.close()
 
-    async def _say_alive(self) -> None:
+    async def _send_alive(self) -> None:
         while True:
             await asyncio.sleep(ALIVE_S)
-            for line in tuple(self._lines):
-                line.alive()
+            for client in tuple(self._clients):
+                client.alive()
 
 
-def _load_network() -> None:
+def _import_network() -> None:
     """aiohttp takes a third of a second to be loaded: in a thread."""
     from ...transport import WebSocketNetwork
 

@@ -50,17 +50,17 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Hello(Message):
+class ClientHello(Message):
     """Who dialled says what it is about to send (an empty batch, packed; or nothing), and what it is, for the log."""
 
     kind: ClassVar[bytes] = b"\x11"
     version: int
-    who: str
+    name: str
     shape: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Welcome(Message):
+class ServerWelcome(Message):
     """Which task of which component it is, the schema of what it takes or gives, as far as it is known."""
 
     kind: ClassVar[bytes] = b"\x12"
@@ -72,7 +72,7 @@ class Welcome(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused(Message):
+class Rejected(Message):
     """No, and why: for who reads Spark's error."""
 
     kind: ClassVar[bytes] = b"\x13"
@@ -138,7 +138,7 @@ class Commit(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Look(Message):
+class LogQuery(Message):
     """What is there from `begin` on (-1: from what this consumer has committed)? At most so much; 0: no limit.
 
     All before `begin` has been processed where `done` is true: it may go.
@@ -154,7 +154,7 @@ class Look(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept(Message):
+class LogState(Message):
     """Of this log the chunks from `first` to before `end` are there; to before `upto` within the limits."""
 
     kind: ClassVar[bytes] = b"\x1b"
@@ -166,7 +166,7 @@ class Kept(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch(Message):
+class FetchChunks(Message):
     """Give these chunks, one after another."""
 
     kind: ClassVar[bytes] = b"\x1c"
@@ -176,7 +176,7 @@ class Fetch(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk(Message):
+class ChunkHeader(Message):
     """The data of this chunk follows."""
 
     kind: ClassVar[bytes] = b"\x1d"
@@ -194,7 +194,22 @@ class Trim(Message):
     end: int
 
 
-_ALL: Final = (Hello, Welcome, Refused, Alive, Offer, Send, Done, Failed, Commit, Look, Kept, Fetch, Chunk, Trim)
+_ALL: Final = (
+    ClientHello,
+    ServerWelcome,
+    Rejected,
+    Alive,
+    Offer,
+    Send,
+    Done,
+    Failed,
+    Commit,
+    LogQuery,
+    LogState,
+    FetchChunks,
+    ChunkHeader,
+    Trim,
+)
 _KINDS: Final[dict[bytes, tuple[type[Message], tuple[type, ...]]]] = {
     one.kind: (one, tuple(get_type_hints(one)[field.name] for field in fields(one))) for one in _ALL
 }
@@ -230,7 +245,7 @@ def parts_of(data: bytes) -> Iterator[memoryview]:
         yield view[begin : begin + PART_BYTES]
 
 
-class Assembly:
+class ChunkAssembly:
     """The data of one chunk, from its parts."""
 
     def __init__(self, size: int) -> None:

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from .parquet_files import identity_of
     from .parquet_names import SUFFIX, TEMPORARY_FOLDER, receipt_name
     from .parquet_sink import ParquetSinkBolt
-    from .parquet_store import Store
+    from .parquet_store import FileStore
     from .table_sink import SparkTableSinkBolt
 
 __all__ = [
     "SUFFIX",
     "TEMPORARY_FOLDER",
+    "FileStore",
     "ParquetSinkBolt",
     "SparkTableSinkBolt",
-    "Store",
     "identity_of",
     "receipt_name",
 ]
@@ -31,7 +31,7 @@ _LATER = {
     "parquet_files": "identity_of",
     "parquet_names": "SUFFIX TEMPORARY_FOLDER receipt_name",
     "parquet_sink": "ParquetSinkBolt",
-    "parquet_store": "Store",
+    "parquet_store": "FileStore",
     "table_sink": "SparkTableSinkBolt",
 }
 

@@ -24,7 +24,7 @@ class RowBuffer(Generic[Item]):
         self._items: list[Item] = []
         self.rows = 0
         self.size_bytes = 0
-        self._seen = False
+        self._was_filled = False
 
     def add(self, item: Item, rows: int, size_bytes: int) -> bool:
         """Keep it. Is the buffer full?"""
@@ -35,12 +35,12 @@ class RowBuffer(Generic[Item]):
 
     def tick(self) -> bool:
         """An interval has passed: is it time to take what there is?"""
-        due, self._seen = self._seen, bool(self._items)
-        return due and self._seen
+        due, self._was_filled = self._was_filled, bool(self._items)
+        return due and self._was_filled
 
     def take(self) -> list[Item]:
         """All there is; it is empty then."""
         items, self._items = self._items, []
         self.rows = self.size_bytes = 0
-        self._seen = False
+        self._was_filled = False
         return items

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import SinkError
-from ..needs import load
+from ..needs import require
 from .parquet_names import folder_of
 
 CHUNK_KEY = b"aiostorm.chunk"
 PREFIX = b"aiostorm."
 
 
-class Shape:
+class DatasetSchema:
     """The schema of a dataset, and which of its columns are folders."""
 
     def __init__(self, schema: Any, partition_by: Sequence[str]) -> None:
@@ -42,7 +42,7 @@ class Shape:
             self._schema = batch.schema.remove_metadata()
         if batch.schema.equals(self._schema):
             return batch.replace_schema_metadata(None)
-        arrow = load("pyarrow")
+        arrow = require("pyarrow")
         columns = [self._column(batch, field) for field in self._schema]
         extra = [name for name in batch.schema.names if name not in self._schema.names]
         if extra:
@@ -65,7 +65,7 @@ class Shape:
             kinds = {_kind(column.type), _kind(field.type)}
             if str(column.type) == "null" or len(kinds) == 1 or kinds == {"number", "float"}:
                 return column.cast(field.type)
-        except load("pyarrow").ArrowException as error:
+        except require("pyarrow").ArrowException as error:
             raise SinkError(
                 f"column {field.name!r} came as {column.type}, and does not fit {field.type}: {error}; a dataset has "
                 "one schema: give the sink the wider one (schema=pa.schema(…))"
@@ -93,7 +93,7 @@ _FOLDERS = ("number", "text", "bool", "date", "timestamp", "decimal")
 
 def _kind(of: Any) -> str:
     """What may be cast into one another without a change of meaning."""
-    is_ = load("pyarrow").types
+    is_ = require("pyarrow").types
     if is_.is_dictionary(of):
         return _kind(of.value_type)
     for kind, tests in (
@@ -121,7 +121,7 @@ def divided(table: Any, partition_by: Sequence[str], most: int) -> Iterator[tupl
     if not partition_by:
         yield "", table
         return
-    arrow, compute, numpy = load("pyarrow"), load("pyarrow.compute"), load("numpy")
+    arrow, compute, numpy = require("pyarrow"), require("pyarrow.compute"), require("numpy")
     codes: Any = None
     texts: list[list[str | None]] = []
     for name in partition_by:
@@ -152,14 +152,14 @@ def _text(arrow: Any, values: Any) -> Any:
     if arrow.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     texts = values.cast(arrow.string())
-    compute = load("pyarrow.compute")
+    compute = require("pyarrow.compute")
     # Hive and Spark know no folder for an empty text: it is null's, and so it is one folder with null.
     return compute.if_else(compute.equal(texts, ""), arrow.scalar(None, arrow.string()), texts)
 
 
 def encoded(table: Any, identity: Mapping[bytes, bytes], compression: str | None, options: Mapping[str, Any]) -> Any:
     """The bytes of a Parquet file (a buffer). `identity`: what is written into it of the chunk."""
-    arrow, parquet = load("pyarrow"), load("pyarrow.parquet")
+    arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
     sink = arrow.BufferOutputStream()
     named = table.replace_schema_metadata({**(table.schema.metadata or {}), **identity})
     parquet.write_table(named, sink, compression=compression or "none", **options)

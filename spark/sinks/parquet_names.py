@@ -40,11 +40,11 @@ _ESCAPED: Final = re.compile("[\\x00-\\x1f\\x7f\"#%'*/:=?\\\\{}\\[\\]^]")
 def file_name(chunk: str, part: str, data: Any) -> str:
     """The name of a chunk's file, or of a part of one. `data`: its bytes."""
     shown = _UNSAFE.sub("-", chunk).strip("-.")[-MAX_SHOWN:] or "chunk"
-    told = blake2b(digest_size=8)
+    hashed = blake2b(digest_size=8)
     for text in (chunk.encode(), part.encode()):
-        told.update(b"%d:%s" % (len(text), text))
-    told.update(data)
-    return "-".join(["part", shown, *([_UNSAFE.sub("-", part)[:16]] if part else []), told.hexdigest()]) + SUFFIX
+        hashed.update(b"%d:%s" % (len(text), text))
+    hashed.update(data)
+    return "-".join(["part", shown, *([_UNSAFE.sub("-", part)[:16]] if part else []), hashed.hexdigest()]) + SUFFIX
 
 
 def rows_name(component: str, task: int, token: str, number: int) -> str:
@@ -78,8 +78,8 @@ def temporary_name(token: str, number: int) -> str:
 
 def receipt_name(topology: str, component: str, task: int) -> str:
     """Within TEMPORARY_FOLDER. Of a job that nobody waited for it stays until it is swept."""
-    told = blake2b(f"{len(topology)}:{topology}{component}".encode(), digest_size=8).hexdigest()
-    return f"whole-{_UNSAFE.sub('-', component)[-MAX_SHOWN:]}-{told}-{task}{TEMPORARY_SUFFIX}"
+    hashed = blake2b(f"{len(topology)}:{topology}{component}".encode(), digest_size=8).hexdigest()
+    return f"whole-{_UNSAFE.sub('-', component)[-MAX_SHOWN:]}-{hashed}-{task}{TEMPORARY_SUFFIX}"
 
 
 def is_leftover(name: str, age_s: float) -> bool:

@@ -13,7 +13,7 @@
    says what to do; the task goes on.
 5. Memory is bounded by the batch in hand, or by `max_rows` and `max_bytes` of the buffer; and what is made of it.
 6. A job that has ended well leaves `_manifest.json` and `_SUCCESS`. What is there then is not added to by another job,
-   nor replaced unless that is asked for (parquet_whole.py).
+   nor replaced unless that is asked for (parquet_manifest.py).
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from ...topology import (
     batch_of,
 )
 from ..errors import OutputExistsError, SinkError, SparkUnavailableError
-from ..needs import load
-from ..parquet_whole import Gate, finish, receipt
+from ..needs import require
+from ..parquet_manifest import OutputGuard, finish, receipt
 from .held_writes import HeldWrites
 from .parquet_buffer import RowBuffer
-from .parquet_files import Shape, divided, encoded, identity_of
+from .parquet_files import DatasetSchema, divided, encoded, identity_of
 from .parquet_names import file_name, rows_name
-from .parquet_store import Store, never_writable, open_store, why_not
+from .parquet_store import FileStore, never_writable, open_store, write_error
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -53,7 +53,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass
-class _Write:
+class _PendingWrite:
     """Files on their way, and whose rows they hold. `written`: those that are durable."""
 
     segments: list[Segment]
@@ -114,33 +114,33 @@ class ParquetSinkBolt(Bolt):
         self._filesystem = filesystem
         self._storage_options = storage_options
         self._overwrite = overwrite
-        self._store: Store
+        self._store: FileStore
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
         """Look at where it writes. An error there is shown, and fails what comes until it is mended."""
         self._collector = collector
-        self._shape = Shape(self._schema, self.partition_by)
+        self._shape = DatasetSchema(self._schema, self.partition_by)
         rng = SystemRng()
         self._token = rng.token_bytes(8).hex()
-        self._held: HeldWrites[_Write] = HeldWrites(rng.generator().random)
-        self._who = (context.component, context.task_id)
+        self._held: HeldWrites[_PendingWrite] = HeldWrites(rng.generator().random)
+        self._task_name = (context.component, context.task_id)
         self._store = self._opened()
-        self._gate = Gate(self._store, overwrite=self._overwrite)
+        self._output_guard = OutputGuard(self._store, overwrite=self._overwrite)
         self._receipt = receipt(context.topology, context.component, context.task_index)
         self._buffer: RowBuffer[tuple[Segment, Any]] = RowBuffer(*self._limits)
-        self._files = self._rows = self._loose = 0
+        self._files = self._rows = self._row_files = 0
         try:
             swept = self._store.sweep()
             self._store.remove(self._receipt)
             if swept:
                 log.info("%s: %d temporary files of runs that were cut short are removed", self.path, swept)
         except Exception as error:  # drivers have errors of their own
-            collector.report_error(SinkError(why_not(self.path, error)))
+            collector.report_error(SinkError(write_error(self.path, error)))
 
     def execute_batch(self, tuples: TupleBatch) -> None:
         """Write what has an identity; keep what has none."""
         for segment in tuples.segments:
-            self._guarded([segment], partial(self._take, segment))
+            self._fail_on_error([segment], partial(self._write_segment, segment))
 
     def on_tick(self) -> None:
         """Rows do not wait much longer than `flush_s`; what is held is tried again when it is time."""
@@ -163,10 +163,10 @@ class ParquetSinkBolt(Bolt):
             try:
                 self._store.replace(self._receipt, b"{}")
             except Exception as error:  # drivers have errors of their own; the job is not marked as whole
-                self._collector.report_error(SinkError(why_not(self.path, error)))
+                self._collector.report_error(SinkError(write_error(self.path, error)))
 
     def completed(self, completion: Completion) -> None:
-        """See Component. Write down what there is."""
+        """Write down what there is."""
         manifest = finish(
             self._opened(), completion.topology, completion.component, completion.tasks, overwrite=self._overwrite
         )
@@ -178,22 +178,22 @@ class ParquetSinkBolt(Bolt):
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _opened(self) -> Store:
+    def _opened(self) -> FileStore:
         return open_store(self.path, SystemRng().token_bytes(8).hex(), self._filesystem, self._storage_options)
 
-    def _take(self, segment: Segment) -> None:
+    def _write_segment(self, segment: Segment) -> None:
         batch = batch_of(segment.items, segment.origin)
         identity = identity_of(batch)
         fitting = self._shape.fit(batch)
         if identity:
             self._write([fitting], identity, [segment])
             return
-        if not self._loose:
-            self._loose = 1
+        if not self._row_files:
+            self._row_files = 1
             log.info(
                 "%s[%d] gets rows without an identity (not from a chunk of a source, or not from one alone): they are "
                 "written at least once",
-                *self._who,
+                *self._task_name,
             )
         if self._buffer.add((segment, fitting), fitting.num_rows, fitting.nbytes):
             self._flush()
@@ -202,11 +202,11 @@ class ParquetSinkBolt(Bolt):
         kept = self._buffer.take()
         if kept:
             segments = [segment for segment, _ in kept]
-            self._guarded(segments, lambda: self._write([batch for _, batch in kept], {}, segments))
+            self._fail_on_error(segments, lambda: self._write([batch for _, batch in kept], {}, segments))
 
     def _write(self, batches: list[Any], identity: Mapping[bytes, bytes], segments: list[Segment]) -> None:
-        table = load("pyarrow").Table.from_batches(batches)
-        write = _Write(segments, identity, [])
+        table = require("pyarrow").Table.from_batches(batches)
+        write = _PendingWrite(segments, identity, [])
         for folder, part in divided(table, self.partition_by, self._max_partitions):
             data = encoded(part, identity, self._compression, self._options)
             name = self._name(identity, data)
@@ -224,18 +224,18 @@ class ParquetSinkBolt(Bolt):
             except OutputExistsError:  # so it would be for each file
                 raise
             except Exception as error:  # the disk, the network, a driver
-                told = error if isinstance(error, SinkError) else SinkError(why_not(self.path, error))
+                failure = error if isinstance(error, SinkError) else SinkError(write_error(self.path, error))
                 if not never_writable(error):
                     wait_s = self._held.failed()
-                    self._collector.report_error(SinkError(f"{told}; held, and tried again in {wait_s:.1f} s"))
+                    self._collector.report_error(SinkError(f"{failure}; held, and tried again in {wait_s:.1f} s"))
                     return
-                self._fail(write.segments, told)
+                self._fail(write.segments, failure)
             self._held.written()
 
-    def _put(self, write: _Write) -> None:
+    def _put(self, write: _PendingWrite) -> None:
         while write.files:
             name, data, rows = write.files[0]
-            name = self._gate.admit(name, write.identity)
+            name = self._output_guard.admit(name, write.identity)
             write.written.append((self._store.put(name, data), rows))
             del write.files[0]
         anchors = TupleBatch(write.segments)
@@ -254,10 +254,10 @@ class ParquetSinkBolt(Bolt):
         if identity:
             chunk, part = (identity.get(key, b"").decode("utf-8", "replace") for key in _KEYS)
             return file_name(chunk, part, data)
-        self._loose += 1
-        return rows_name(*self._who, self._token, self._loose - 1)
+        self._row_files += 1
+        return rows_name(*self._task_name, self._token, self._row_files - 1)
 
-    def _guarded(self, segments: list[Segment], work: Callable[[], None]) -> None:
+    def _fail_on_error(self, segments: list[Segment], work: Callable[[], None]) -> None:
         """What goes wrong fails these, and is told once."""
         try:
             work()

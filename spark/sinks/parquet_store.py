@@ -1,4 +1,4 @@
-"""Store: where the sink's files go. A file is there whole or not at all.
+"""FileStore: where the sink's files go. A file is there whole or not at all.
 
     local, HDFS, …:  bytes ─▶ .aiostorm-tmp/<token>-<n>.tmp ─▶ (fsync) ─▶ renamed
     object stores:   bytes ─▶ one put
@@ -27,7 +27,7 @@ _ATOMIC = frozenset({"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", 
 """Protocols whose put shows a file when all of it is there."""
 
 
-class Store(Protocol):
+class FileStore(Protocol):
     """Files below one path. Blocking."""
 
     root: str
@@ -67,10 +67,10 @@ class Store(Protocol):
 
 def open_store(
     path: str, token: str, filesystem: Any = None, storage_options: Mapping[str, Any] | None = None
-) -> Store:
+) -> FileStore:
     """The store of a path; nothing is touched. SinkError where a driver is missing."""
     if filesystem is None and ("://" not in path or path.startswith(("file://", "local://"))):
-        return LocalStore(path.partition("://")[2] or path, token)
+        return LocalFileStore(path.partition("://")[2] or path, token)
     try:
         core = import_module("fsspec.core")
     except ImportError as error:
@@ -78,15 +78,15 @@ def open_store(
             f'{path} needs fsspec: pip install "aiostorm[fsspec]", and its driver (s3fs, gcsfs, adlfs, …)'
         ) from error
     if filesystem is not None:
-        return FsspecStore(_as_fsspec(filesystem), path.partition("://")[2] or path, token)
+        return FsspecFileStore(_as_fsspec(filesystem), path.partition("://")[2] or path, token)
     try:
         found, root = core.url_to_fs(path, **(storage_options or {}))
     except (ImportError, ValueError) as error:
         raise SinkError(f"{path} cannot be opened: {error}") from error
-    return FsspecStore(found, root, token)
+    return FsspecFileStore(found, root, token)
 
 
-class LocalStore:
+class LocalFileStore:
     """Below a folder of this machine."""
 
     def __init__(self, root: str, token: str) -> None:
@@ -96,7 +96,6 @@ class LocalStore:
         self._number = 0
 
     def put(self, name: str, data: Any) -> str:
-        """See Store."""
         path = self._path(name)
         folder = os.path.dirname(path)
         if not os.path.exists(path):
@@ -106,14 +105,12 @@ class LocalStore:
         return path
 
     def replace(self, name: str, data: bytes) -> None:
-        """See Store."""
         path = self._path(name)
         _make_folder(os.path.dirname(path))
         self._write(path, data)
         _sync_folder(os.path.dirname(path))
 
     def read(self, name: str, most: int) -> bytes | None:
-        """See Store."""
         try:
             with open(self._path(name), "rb") as file:
                 return _bounded(file.read(most + 1), most, name)
@@ -121,13 +118,11 @@ class LocalStore:
             return None
 
     def remove(self, name: str) -> None:
-        """See Store."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(name))
             _sync_folder(os.path.dirname(self._path(name)))
 
     def names(self) -> list[str]:
-        """See Store."""
         found = []
         for folder, folders, files in os.walk(self.root):
             folders[:] = [name for name in folders if not name.startswith(".")]
@@ -136,18 +131,15 @@ class LocalStore:
         return found
 
     def open(self, name: str) -> Any:
-        """See Store."""
         return open(self._path(name), "rb")
 
     def size(self, name: str) -> int:
-        """See Store."""
         return os.stat(self._path(name)).st_size
 
     def _path(self, name: str) -> str:
         return os.path.join(self.root, *name.split("/"))
 
     def sweep(self) -> int:
-        """See Store."""
         self._number += 1
         probe = os.path.join(self._temporary, temporary_name(self._token, self._number))
         _make_folder(self._temporary)
@@ -179,7 +171,7 @@ class LocalStore:
             raise
 
 
-class FsspecStore:
+class FsspecFileStore:
     """On a file system of fsspec's."""
 
     def __init__(self, filesystem: Any, root: str, token: str) -> None:
@@ -192,7 +184,6 @@ class FsspecStore:
         self._temporary = f"{self.root}/{TEMPORARY_FOLDER}"
 
     def put(self, name: str, data: Any) -> str:
-        """See Store."""
         path = f"{self.root}/{name}"
         if self._fs.exists(path):
             return path
@@ -214,7 +205,6 @@ class FsspecStore:
         return path
 
     def replace(self, name: str, data: bytes) -> None:
-        """See Store."""
         path = f"{self.root}/{name}"
         self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
         if self._atomic:
@@ -226,7 +216,6 @@ class FsspecStore:
         self._fs.mv(temporary, path)
 
     def read(self, name: str, most: int) -> bytes | None:
-        """See Store."""
         try:
             with self.open(name) as file:
                 return _bounded(file.read(most + 1), most, name)
@@ -234,26 +223,21 @@ class FsspecStore:
             return None
 
     def remove(self, name: str) -> None:
-        """See Store."""
         with contextlib.suppress(FileNotFoundError):
             self._fs.rm_file(f"{self.root}/{name}")
 
     def names(self) -> list[str]:
-        """See Store."""
         base = str(self._fs._strip_protocol(self.root)).rstrip("/") + "/"
         found = [str(path).removeprefix(base) for path in self._fs.find(self.root)]
         return [name for name in found if not any(part.startswith(".") for part in name.split("/")[:-1])]
 
     def open(self, name: str) -> Any:
-        """See Store."""
         return self._fs.open(f"{self.root}/{name}", "rb")
 
     def size(self, name: str) -> int:
-        """See Store."""
         return int(self._fs.size(f"{self.root}/{name}"))
 
     def sweep(self) -> int:
-        """See Store."""
         if self._atomic:
             return 0
         probe = self._new()
@@ -286,7 +270,7 @@ def never_writable(error: Exception) -> bool:
     return isinstance(error, SinkError) or getattr(error, "errno", None) in _NEVER
 
 
-def why_not(path: str, error: Exception) -> str:
+def write_error(path: str, error: Exception) -> str:
     """An error of the file system, with what to do."""
     number = getattr(error, "errno", None)
     advice = {

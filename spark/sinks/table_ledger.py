@@ -27,7 +27,7 @@ class TableLedger:
         """Has it been loaded?"""
         return self._rows is not None
 
-    def load(self, rows: Mapping[str, int]) -> None:
+    def set_rows(self, rows: Mapping[str, int]) -> None:
         """What the table has."""
         self._rows = dict(rows)
 

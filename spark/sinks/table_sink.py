@@ -25,11 +25,11 @@ from ...runtime import SystemRng
 from ...topology import Bolt, BoltCollector, ColumnRows, ColumnsError, Segment, TopologyContext, TupleBatch, batch_of
 from ..calls import SparkCalls
 from ..errors import SinkError, SparkUnavailableError
-from ..needs import load
-from ..sessions import SessionSource, brief, is_users, sessions, use_here
+from ..needs import require
+from ..sessions import SessionSource, activate_session, brief, is_user_error, sessions
 from .held_writes import HeldWrites
 from .parquet_buffer import RowBuffer
-from .parquet_files import Shape, encoded, identity_of
+from .parquet_files import DatasetSchema, encoded, identity_of
 from .table_ledger import TableLedger
 
 log = logging.getLogger("aiostorm.spark")
@@ -103,7 +103,7 @@ class SparkTableSinkBolt(Bolt):
             error.final = True
             raise error
         self._collector = collector
-        self._shape = Shape(self._schema, ())
+        self._shape = DatasetSchema(self._schema, ())
         self._buffer: RowBuffer[_Waiting] = RowBuffer(*self._limits)
         self._held: HeldWrites[list[_Waiting]] = HeldWrites(SystemRng().generator().random)
         self._ledger = TableLedger(self.table, self._column)
@@ -176,12 +176,12 @@ class SparkTableSinkBolt(Bolt):
             except Exception as error:  # Spark has many
                 self._ledger.forget()
                 self._has_column = None
-                told = f"cannot append to table {self.table}: {await self._calls.run(brief, error)}"
-                if not is_users(error, told):
+                text = f"cannot append to table {self.table}: {await self._calls.run(brief, error)}"
+                if not is_user_error(error, text):
                     wait_s = self._held.failed()
-                    self._collector.report_error(SinkError(f"{told}; held, and tried again in {wait_s:.1f} s"))
+                    self._collector.report_error(SinkError(f"{text}; held, and tried again in {wait_s:.1f} s"))
                     return
-                self._fail(segments, SinkError(told))
+                self._fail(segments, SinkError(text))
             else:
                 self._collector.ack(TupleBatch(segments))
             self._held.written()
@@ -194,11 +194,11 @@ class SparkTableSinkBolt(Bolt):
 
     def _append(self, kept: list[_Waiting]) -> None:
         spark = self._lease.get()
-        use_here(spark)
+        activate_session(spark)
         if self._has_column is None:
-            self._look(spark, kept[0][1].schema)
+            self._ensure_table(spark, kept[0][1].schema)
         if self._has_column and not self._ledger.known:
-            self._ledger.load(self._counts(spark))
+            self._ledger.set_rows(self._counts(spark))
         named = [(key, batch.num_rows) for _, batch, key in kept if key is not None] if self._has_column else []
         missing = dict(zip(range(len(named)), self._ledger.missing(named), strict=True)) if named else {}
         at = 0
@@ -216,10 +216,10 @@ class SparkTableSinkBolt(Bolt):
             self._appends += 1
             self._ledger.wrote([(key, batch.num_rows) for batch, key in fresh if key is not None])
 
-    def _look(self, spark: Any, schema: Any) -> None:
+    def _ensure_table(self, spark: Any, schema: Any) -> None:
         """Is the table there, and has it the column? Make it."""
         if not spark.catalog.tableExists(self.table):
-            arrow = load("pyarrow")
+            arrow = require("pyarrow")
             empty = arrow.schema([*schema, arrow.field(self._column, arrow.string())]).empty_table()
             writer = spark.createDataFrame(empty).write
             if self._format is not None:
@@ -242,7 +242,7 @@ class SparkTableSinkBolt(Bolt):
         return dict(zip(found.column(0).to_pylist(), found.column(1).to_pylist(), strict=True))
 
     def _insert(self, spark: Any, fresh: list[tuple[Any, str | None]]) -> None:
-        arrow = load("pyarrow")
+        arrow = require("pyarrow")
         table = arrow.Table.from_batches([batch for batch, _ in fresh])
         if self._has_column:
             keys = arrow.chunked_array(
@@ -267,6 +267,6 @@ def _key(batch: Any, fitting: Any) -> str | None:
     identity = identity_of(batch)
     if not identity:
         return None
-    table = load("pyarrow").Table.from_batches([fitting])
-    told = blake2b(encoded(table, identity, None, {}), digest_size=8).hexdigest()
-    return f"{identity[b'aiostorm.chunk'].decode('utf-8', 'replace')}#{told}"
+    table = require("pyarrow").Table.from_batches([fitting])
+    text = blake2b(encoded(table, identity, None, {}), digest_size=8).hexdigest()
+    return f"{identity[b'aiostorm.chunk'].decode('utf-8', 'replace')}#{text}"

@@ -41,7 +41,7 @@ class BatchState(enum.Enum):
     ABANDONED = "abandoned"
 
 
-class Memory:
+class ChunkDigests:
     """What is known of the chunks of one batch id, however often it was brought."""
 
     __slots__ = ("digests", "whole")
@@ -51,15 +51,15 @@ class Memory:
         self.whole = False
 
 
-class HeldBatch:
+class MicroBatch:
     """One batch. `attempt` counts the passes over its data, `why` says what has ended it."""
 
     __slots__ = (
+        "_digests",
         "_emitted",
         "_max_attempts",
-        "_memory",
+        "_next_chunks",
         "_open",
-        "_seen",
         "attempt",
         "batch_id",
         "chunks",
@@ -70,7 +70,7 @@ class HeldBatch:
         "why",
     )
 
-    def __init__(self, name: str, batch_id: int, max_attempts: int, memory: Memory) -> None:
+    def __init__(self, name: str, batch_id: int, max_attempts: int, digests: ChunkDigests) -> None:
         self.name = name
         self.batch_id = batch_id
         self.state = BatchState.EMITTING
@@ -80,9 +80,9 @@ class HeldBatch:
         self.why = ""
         self.fetched = False
         self._max_attempts = max_attempts
-        self._memory = memory
+        self._digests = digests
         self._emitted: dict[int, int] = {}
-        self._seen: dict[int, int] = {}
+        self._next_chunks: dict[int, int] = {}
         self._open: set[tuple[int, int]] = set()
 
     @property
@@ -100,19 +100,20 @@ class HeldBatch:
     def begin_pass(self) -> None:
         """Its data is fetched from the beginning."""
         self.attempt += 1
-        self._seen = {}
+        self._next_chunks = {}
 
     def offer(self, partition: int, chunk: int, digest: int, rows: int) -> bool:
         """A chunk has come. Is it to be emitted? SparkSourceError if it is not what it was before."""
-        if self._seen.get(partition, 0) != chunk:
-            raise ValueError(f"chunk {chunk} of partition {partition} after {self._seen.get(partition, 0)} of it")
-        self._seen[partition] = chunk + 1
+        expected = self._next_chunks.get(partition, 0)
+        if expected != chunk:
+            raise ValueError(f"chunk {chunk} of partition {partition} came, {expected} is next")
+        self._next_chunks[partition] = chunk + 1
         digest &= DIGEST_MASK
-        known = self._memory.digests.setdefault(partition, array("Q"))
+        known = self._digests.digests.setdefault(partition, array("Q"))
         if chunk < len(known):
             if known[chunk] != digest:
                 raise self._differs(f"chunk {chunk} of partition {partition} has other rows")
-        elif self._memory.whole:
+        elif self._digests.whole:
             raise self._differs(f"partition {partition} has more than {len(known)} chunks")
         else:
             known.append(digest)
@@ -126,11 +127,11 @@ class HeldBatch:
 
     def end_pass(self) -> None:
         """All of its data has come. SparkSourceError if there was more before."""
-        for partition, digests in self._memory.digests.items():
-            seen = self._seen.get(partition, 0)
-            if seen < len(digests):
-                raise self._differs(f"partition {partition} has {seen} chunks, and had {len(digests)}")
-        self.fetched = self._memory.whole = True
+        for partition, digests in self._digests.digests.items():
+            count = self._next_chunks.get(partition, 0)
+            if count < len(digests):
+                raise self._differs(f"partition {partition} has {count} chunks, and had {len(digests)}")
+        self.fetched = self._digests.whole = True
         self._close_if_done()
 
     def pass_failed(self, why: str) -> bool:
@@ -181,21 +182,21 @@ class HeldBatch:
 class StreamBatches:
     """The batches of one query, one after the other. `done`: how many were acked; `rows`: of those."""
 
-    __slots__ = ("_failures", "_max_attempts", "_memory", "current", "done", "last_id", "name", "rows")
+    __slots__ = ("_digests", "_failures", "_max_attempts", "current", "done", "last_id", "name", "rows")
 
     def __init__(self, name: str, max_attempts: int) -> None:
         if max_attempts < 1:
             raise ValueError(f"max_attempts is 1 or more, not {max_attempts}")
         self.name = name
-        self.current: HeldBatch | None = None
+        self.current: MicroBatch | None = None
         self.last_id: int | None = None
         self.done = 0
         self.rows = 0
         self._max_attempts = max_attempts
-        self._memory = Memory()
+        self._digests = ChunkDigests()
         self._failures = 0
 
-    def begin(self, batch_id: int) -> HeldBatch:
+    def begin(self, batch_id: int) -> MicroBatch:
         """Spark brings a batch. SparkSourceError if it cannot be of this query."""
         before = self.current
         if before is not None and not before.settled:
@@ -206,17 +207,17 @@ class StreamBatches:
                 "replaced or put back while the query ran. Give each query a checkpoint that nothing else changes"
             )
         if batch_id != self.last_id:
-            self._memory = Memory()
+            self._digests = ChunkDigests()
         self.last_id = batch_id
-        self.current = HeldBatch(self.name, batch_id, self._max_attempts, self._memory)
+        self.current = MicroBatch(self.name, batch_id, self._max_attempts, self._digests)
         return self.current
 
-    def of(self, batch_id: int) -> HeldBatch | None:
+    def of(self, batch_id: int) -> MicroBatch | None:
         """The batch that a verdict is about, if it is still of interest."""
         current = self.current
         return current if current is not None and current.batch_id == batch_id and not current.settled else None
 
-    def count(self, batch: HeldBatch) -> None:
+    def count(self, batch: MicroBatch) -> None:
         """It was acked."""
         self.done += 1
         self.rows += batch.rows

@@ -19,37 +19,37 @@ from typing import Any, Final
 
 from ..errors import SparkSourceError
 
-MARK: Final = "aiostorm.json"
-MAX_MARK_BYTES: Final = 4_000_000
+IDENTITY_FILE: Final = "aiostorm.json"
+MAX_IDENTITY_BYTES: Final = 4_000_000
 
 _PASSWORD: Final = re.compile(r"//[^/@\s]*@")
 _VOLATILE: Final = re.compile(r"[#@]")
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class QueryIdentity:
     """What tells one query from another."""
 
     name: str
     columns: str
     sources: list[str]
 
-    def differences(self, other: Mark) -> list[str]:
+    def differences(self, other: QueryIdentity) -> list[str]:
         """What this checkpoint was made for, where `other` is something else."""
-        told = []
+        reasons = []
         if self.name != other.name:
-            told.append(f"it was made for the source {self.name!r}, and this is {other.name!r}")
+            reasons.append(f"it was made for the source {self.name!r}, and this is {other.name!r}")
         if self.columns != other.columns:
-            told.append(f"it was made for columns {self.columns:.500}, and this has {other.columns:.500}")
+            reasons.append(f"it was made for columns {self.columns:.500}, and this has {other.columns:.500}")
         if self.sources != other.sources:
             mine, its = ", ".join(self.sources)[:500], ", ".join(other.sources)[:500]
-            told.append(f"it was made for a query that reads {mine}, and this reads {its}")
-        return told
+            reasons.append(f"it was made for a query that reads {mine}, and this reads {its}")
+        return reasons
 
 
-def mark_of(name: str, dataframe: Any) -> Mark:
+def query_identity(name: str, dataframe: Any) -> QueryIdentity:
     """Of a query that reads this streaming DataFrame."""
-    return Mark(name, dataframe.schema.simpleString(), sources_of(dataframe))
+    return QueryIdentity(name, dataframe.schema.simpleString(), sources_of(dataframe))
 
 
 def sources_of(dataframe: Any) -> list[str]:
@@ -59,29 +59,31 @@ def sources_of(dataframe: Any) -> list[str]:
     return sorted(name for name in names if not _VOLATILE.search(name.replace("//***@", "")))
 
 
-def claim(session: Any, checkpoint: str, mark: Mark) -> None:
+def claim(session: Any, checkpoint: str, identity: QueryIdentity) -> None:
     """Make the checkpoint this query's, or see that it is. SparkSourceError if it is another's."""
     jvm = session._jvm
     folder = jvm.org.apache.hadoop.fs.Path(checkpoint)
     files = folder.getFileSystem(session._jsc.hadoopConfiguration())
-    path = jvm.org.apache.hadoop.fs.Path(folder, MARK)
+    path = jvm.org.apache.hadoop.fs.Path(folder, IDENTITY_FILE)
     if not files.exists(path):
         if files.exists(jvm.org.apache.hadoop.fs.Path(folder, "metadata")):
             raise SparkSourceError(
                 f"checkpoint {checkpoint} was made by a query that aiostorm did not start: give this one its own folder"
             )
-        _write(jvm, files, path, json.dumps(asdict(mark)))
+        _write(jvm, files, path, json.dumps(asdict(identity)))
     found = _read(jvm, files, path, checkpoint)
-    if differences := found.differences(mark):
+    if differences := found.differences(identity):
         raise SparkSourceError(
             f"checkpoint {checkpoint} is of another query: {'; '.join(differences)}. Give this one its own folder. "
-            f"(If it is meant to go on where the other one stopped, delete {MARK} there.)"
+            f"(If it is meant to go on where the other one stopped, delete {IDENTITY_FILE} there.)"
         )
 
 
 def _write(jvm: Any, files: Any, path: Any, text: str) -> None:
     # Renamed into place: half a mark would be an error for ever. Of two who do so at once one wins; both read it again.
-    part = jvm.org.apache.hadoop.fs.Path(path.getParent(), f".{MARK}.{jvm.java.util.UUID.randomUUID().toString()}")
+    part = jvm.org.apache.hadoop.fs.Path(
+        path.getParent(), f".{IDENTITY_FILE}.{jvm.java.util.UUID.randomUUID().toString()}"
+    )
     out = files.create(part, False)
     try:
         out.write(bytearray(text.encode()))
@@ -91,17 +93,20 @@ def _write(jvm: Any, files: Any, path: Any, text: str) -> None:
     files.delete(part, False)
 
 
-def _read(jvm: Any, files: Any, path: Any, checkpoint: str) -> Mark:
-    if files.getFileStatus(path).getLen() > MAX_MARK_BYTES:
-        raise SparkSourceError(f"{MARK} in checkpoint {checkpoint} was not written by aiostorm: it is too large")
+def _read(jvm: Any, files: Any, path: Any, checkpoint: str) -> QueryIdentity:
+    if files.getFileStatus(path).getLen() > MAX_IDENTITY_BYTES:
+        raise SparkSourceError(
+            f"{IDENTITY_FILE} in checkpoint {checkpoint} was not written by aiostorm: it is too large"
+        )
     stream = files.open(path)
     try:
         text = bytes(stream.readAllBytes()).decode()
         read = json.loads(text)
-        return Mark(str(read["name"]), str(read["columns"]), [str(source) for source in read["sources"]])
+        return QueryIdentity(str(read["name"]), str(read["columns"]), [str(source) for source in read["sources"]])
     except (ValueError, KeyError, TypeError) as error:
         raise SparkSourceError(
-            f"{MARK} in checkpoint {checkpoint} cannot be read ({error}): delete it if the checkpoint is this query's"
+            f"{IDENTITY_FILE} in checkpoint {checkpoint} cannot be read ({error}): delete it if the checkpoint is this "
+            "query's"
         ) from error
     finally:
         stream.close()

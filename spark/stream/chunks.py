@@ -19,14 +19,14 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from typing import Any, Final
 
-from ..batch.fetching import Fetching, TooLargeError, cancel, kept, planned
+from ..batch.fetching import Fetching, TooLargeError, cancel, checkpointed, planned
 from ..batch.group_size import GroupSize
-from ..batch.loads import End, FetchedLoad, Piece
-from ..calls import SparkCalls, heard
+from ..batch.readers import End, FetchedReader, Piece
+from ..calls import SparkCalls, log_error
 from ..errors import SparkSourceError
 from ..jvm_watch import JvmWatch
-from ..piece_load import PieceLoad
-from ..sessions import use_here
+from ..piece_reader import PieceReader
+from ..sessions import activate_session
 from ..types import arrow_schema, row_bytes
 
 log = logging.getLogger("aiostorm.spark")
@@ -54,12 +54,12 @@ class StreamChunks:
         session = frame.sparkSession
         self._passes += 1
         jobs = f"{self._title}/{self._passes}"  # one that is cancelled takes none of the next along
-        begun, came = False, _Came()
+        begun, received = False, _ReceivedChunks()
         try:
             plan, fetching, schema = await self._watch.during(self._calls.begin(self._plan, frame))
             begun = True
             try:
-                async with aclosing(self._in_groups(fetching, schema, session, jobs, came)) as pieces:
+                async with aclosing(self._in_groups(fetching, schema, session, jobs, received)) as pieces:
                     async for piece in pieces:
                         yield piece
             except TooLargeError as error:
@@ -67,21 +67,21 @@ class StreamChunks:
                 if error.partitions > 1:
                     raise
                 log.info("%s: a partition is larger than %s: it is kept on disk, and read in pieces", jobs, error.than)
-                kept_there = self._calls.begin(self._kept, plan, schema, session, jobs)
+                kept_there = self._calls.begin(self._checkpointed, plan, schema, session, jobs)
                 fetching = await self._watch.during(kept_there)
-                async with aclosing(self._in_pieces(fetching, schema, session, jobs, came)) as pieces:
+                async with aclosing(self._in_pieces(fetching, schema, session, jobs, received)) as pieces:
                     async for piece in pieces:
                         yield piece
             begun = False
         finally:
             if begun:
-                self._calls.begin(cancel, session, jobs).add_done_callback(heard)
+                self._calls.begin(cancel, session, jobs).add_done_callback(log_error)
 
     async def _in_groups(
-        self, fetching: Fetching, schema: Any, session: Any, jobs: str, came: _Came
+        self, fetching: Fetching, schema: Any, session: Any, jobs: str, received: _ReceivedChunks
     ) -> AsyncGenerator[Piece, None]:
-        opening: deque[asyncio.Future[FetchedLoad]] = deque()
-        load: FetchedLoad | None = None
+        opening: deque[asyncio.Future[FetchedReader]] = deque()
+        reader: FetchedReader | None = None
         at = 0
         try:
             while opening or at < fetching.partitions:
@@ -89,32 +89,32 @@ class StreamChunks:
                     group = list(range(at, min(at + self._size.partitions, fetching.partitions)))
                     at = group[-1] + 1
                     opening.append(self._calls.begin(self._fetched, fetching, schema, session, group, jobs))
-                load = await self._watch.during(opening[0])
+                reader = await self._watch.during(opening[0])
                 opening.popleft()
                 more = True
                 while more:
-                    items, more = await self._watch.during(self._calls.begin(load.read, READ_AT_ONCE))
-                    for piece in came.these(items):
+                    items, more = await self._watch.during(self._calls.begin(reader.read, READ_AT_ONCE))
+                    for piece in received.record(items):
                         yield piece
-                self._size.came(len(load.partitions), load.size_bytes)
+                self._size.record(len(reader.partitions), reader.size_bytes)
         finally:
-            if load is not None:
-                load.close()
+            if reader is not None:
+                reader.close()
             for left in opening:
                 left.add_done_callback(_close)
 
     async def _in_pieces(
-        self, fetching: Fetching, schema: Any, session: Any, jobs: str, came: _Came
+        self, fetching: Fetching, schema: Any, session: Any, jobs: str, received: _ReceivedChunks
     ) -> AsyncGenerator[Piece, None]:
         """What has not come yet, one partition after the other."""
-        for partition in range(came.partition, fetching.partitions):
-            load = PieceLoad(partition, fetching, jobs, schema, self._chunk_rows)
-            again = came.begin_again()
+        for partition in range(received.partition, fetching.partitions):
+            reader = PieceReader(partition, fetching, jobs, schema, self._chunk_rows)
+            again = received.restart_partition()
             try:
                 more = True
                 while more:
-                    items, more = await self._watch.during(self._calls.begin(self._read, load, session))
-                    for piece in came.these(items):
+                    items, more = await self._watch.during(self._calls.begin(self._read, reader, session))
+                    for piece in received.record(items):
                         if piece.number >= len(again):
                             yield piece
                         elif piece.digest != again[piece.number]:
@@ -128,16 +128,16 @@ class StreamChunks:
                     f"a row of a batch of {self._title} is larger than {error.than}: raise it, or leave columns out"
                 ) from None
             finally:
-                load.close()
+                reader.close()
 
-    def _read(self, load: PieceLoad, session: Any) -> tuple[list[Piece | End], bool]:
-        use_here(session)
-        return load.read(READ_AT_ONCE)
+    def _read(self, reader: PieceReader, session: Any) -> tuple[list[Piece | End], bool]:
+        activate_session(session)
+        return reader.read(READ_AT_ONCE)
 
-    def _kept(self, plan: Any, schema: Any, session: Any, jobs: str) -> Fetching:
-        use_here(session)
+    def _checkpointed(self, plan: Any, schema: Any, session: Any, jobs: str) -> Fetching:
+        activate_session(session)
         session.sparkContext.setJobGroup(jobs, f"{self._title}: a large partition", False)
-        return Fetching(kept(plan), row_bytes(schema))
+        return Fetching(checkpointed(plan), row_bytes(schema))
 
     def _plan(self, frame: Any) -> tuple[Any, Fetching, Any]:
         settings = {
@@ -145,24 +145,24 @@ class StreamChunks:
             "spark.sql.execution.arrow.maxRecordsPerBatch": self._chunk_rows,
             "spark.sql.adaptive.enabled": "false",
         }
-        use_here(frame.sparkSession)
+        activate_session(frame.sparkSession)
         schema = arrow_schema(frame.schema, self._title)
         plan = planned(frame, settings)
         return plan, Fetching(plan, row_bytes(schema)), schema
 
-    def _fetched(self, fetching: Fetching, schema: Any, session: Any, group: list[int], jobs: str) -> FetchedLoad:
-        use_here(session)
-        return FetchedLoad(group, fetching.fetch(group, jobs), schema, self._chunk_rows)
+    def _fetched(self, fetching: Fetching, schema: Any, session: Any, group: list[int], jobs: str) -> FetchedReader:
+        activate_session(session)
+        return FetchedReader(group, fetching.fetch(group, jobs), schema, self._chunk_rows)
 
 
-class _Came:
+class _ReceivedChunks:
     """What has come of a batch: partitions before `partition` as a whole, and of that one so many chunks."""
 
     def __init__(self) -> None:
         self.partition = 0
         self._digests: list[int] = []
 
-    def these(self, items: Iterable[Piece | End]) -> Iterator[Piece]:
+    def record(self, items: Iterable[Piece | End]) -> Iterator[Piece]:
         """Note them, one by one as they are taken."""
         for item in items:
             if isinstance(item, End):
@@ -171,13 +171,13 @@ class _Came:
                 self._digests.append(item.digest)
                 yield item
 
-    def begin_again(self) -> list[int]:
+    def restart_partition(self) -> list[int]:
         """The partition comes from its beginning: the digests of what has come of it."""
         before, self._digests = self._digests, []
         return before
 
 
-def _close(opening: asyncio.Future[FetchedLoad]) -> None:
+def _close(opening: asyncio.Future[FetchedReader]) -> None:
     """One that nobody waits for any more."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

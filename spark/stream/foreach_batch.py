@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from ...runtime import AiostormError
 
-LOOK_S: Final = 0.5
+POLL_S: Final = 0.5
 
 
 class BatchNotDoneError(AiostormError):
@@ -51,10 +51,10 @@ class Delivery:
         """Spark must bring it again."""
         self._settle(why)
 
-    def wait(self, gone: Callable[[], bool]) -> str | None:
+    def wait(self, loop_closed: Callable[[], bool]) -> str | None:
         """Until it is settled; why it failed, or None. Blocking."""
-        while not self._settled.wait(LOOK_S):
-            if gone():
+        while not self._settled.wait(POLL_S):
+            if loop_closed():
                 self.fail("the event loop of the topology has ended")
         return self._why
 
@@ -70,18 +70,18 @@ class ForeachBatch:
     """For `foreachBatch` of one run of a query. `take` is called in the event loop with each delivery."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, take: Callable[[Delivery], None]) -> None:
-        logging.getLogger("py4j.clientserver").addFilter(_is_news)
+        logging.getLogger("py4j.clientserver").addFilter(_is_unexpected)
         self._loop = loop
         self._take = take
         self._lock = threading.Lock()
         self._waiting: Delivery | None = None
-        self._shut: str | None = None
+        self._closed_why: str | None = None
 
     def __call__(self, dataframe: Any, batch_id: int) -> None:
         """Called by Spark."""
         delivery = Delivery(dataframe, batch_id)
         with self._lock:
-            why = self._shut
+            why = self._closed_why
             if why is None:
                 self._waiting = delivery
         try:
@@ -95,15 +95,15 @@ class ForeachBatch:
         if why is not None:
             raise BatchNotDoneError(f"batch {batch_id} was not processed: {why}") from None
 
-    def shut(self, why: str) -> None:
+    def close(self, why: str) -> None:
         """Whoever waits, and whoever comes, is sent away. From any thread; does not block."""
         with self._lock:
-            self._shut = self._shut or why
+            self._closed_why = self._closed_why or why
             waiting = self._waiting
         if waiting is not None:
             waiting.fail(why)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_unexpected(record: logging.LogRecord) -> bool:
     """py4j logs what a function raises that the JVM has called. What the hand raises is told by others, and shorter."""
     return record.exc_info is None or not isinstance(record.exc_info[1], BatchNotDoneError)

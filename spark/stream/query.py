@@ -22,9 +22,9 @@ from typing import Any, Final, NamedTuple
 
 from ..batch.source import takes_session
 from ..errors import SparkLostError, SparkSourceError, SparkUnavailableError
-from ..sessions import alive, brief, is_lost, use_here
+from ..sessions import activate_session, alive, brief, is_lost
 from ..types import arrow_schema, check_fields
-from .checkpoint import claim, mark_of
+from .checkpoint import claim, query_identity
 from .foreach_batch import ForeachBatch
 
 log = logging.getLogger("aiostorm.spark")
@@ -37,7 +37,7 @@ _REASON: Final = re.compile(
 )
 
 
-class Life(enum.Enum):
+class QueryState(enum.Enum):
     """How a query is."""
 
     RUNNING = "running"
@@ -46,10 +46,10 @@ class Life(enum.Enum):
     LOST = "lost"
 
 
-class Look(NamedTuple):
+class QueryStatus(NamedTuple):
     """How a query is, and why. `committed`: the last batch that Spark has committed; -1: none that we know of."""
 
-    life: Life
+    state: QueryState
     why: str = ""
     committed: int = -1
 
@@ -98,30 +98,31 @@ class StreamQuery:
                 if self._session is not None and is_lost(error, self._session):
                     raise SparkLostError(f"Spark has ended while {self._spec.name!r} was started") from None
                 log.debug("start of %s", self._spec.name, exc_info=True)
-                raise SparkSourceError(f"the stream {self._spec.name!r} cannot be started: {_what(error)}") from None
+                why = _describe(error)
+                raise SparkSourceError(f"the stream {self._spec.name!r} cannot be started: {why}") from None
 
-    def look(self) -> Look:
+    def status(self) -> QueryStatus:
         """How is it?"""
         query, session = self._query, self._session
         if query is None:
-            return Look(Life.LOST, "it was never started")
+            return QueryStatus(QueryState.LOST, "it was never started")
         if not alive(session):
-            return Look(Life.LOST, "the Spark session was stopped, or its JVM has died")
+            return QueryStatus(QueryState.LOST, "the Spark session was stopped, or its JVM has died")
         try:
             committed = _committed(query)
             if query.isActive:
-                return Look(Life.RUNNING, committed=committed)
+                return QueryStatus(QueryState.RUNNING, committed=committed)
             error = query.exception()
         except Exception as raised:
             why = "the JVM of Spark has died" if is_lost(raised, session) else brief(raised)
-            return Look(Life.LOST, why)
+            return QueryStatus(QueryState.LOST, why)
         if error is None:
-            return Look(Life.ENDED, committed=committed)
-        return Look(Life.FAILED, reason_of(error), committed)
+            return QueryStatus(QueryState.ENDED, committed=committed)
+        return QueryStatus(QueryState.FAILED, reason_of(error), committed)
 
     def stop(self, why: str) -> None:
         """Stop it, whatever state it is in. Afterwards nobody waits in its callback."""
-        self._foreach_batch.shut(why)
+        self._foreach_batch.close(why)
         with self._lock:
             self._stopped = True
             query, self._query, self._session = self._query, None, None
@@ -133,13 +134,13 @@ class StreamQuery:
 
     def _started(self, session: Any) -> Any:
         spec = self._spec
-        use_here(session)
+        activate_session(session)
         dataframe: Any = spec.source
         if callable(dataframe):
             dataframe = dataframe(session) if takes_session(dataframe) else dataframe()
         check_streaming(dataframe, spec)
         arrow_schema(dataframe.schema, f"the stream {spec.name!r}")
-        claim(session, spec.checkpoint, mark_of(spec.name, dataframe))
+        claim(session, spec.checkpoint, query_identity(spec.name, dataframe))
         writer = dataframe.writeStream.foreachBatch(self._foreach_batch).queryName(spec.title)
         writer = writer.option("checkpointLocation", spec.checkpoint)
         if spec.output_mode is not None:
@@ -180,10 +181,10 @@ def reason_of(error: BaseException) -> str:
     return text if len(text) <= 600 else text[:600] + " …"
 
 
-def _what(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     """What the source or Spark has raised; of Python's errors the type says half of it."""
-    spoken = any(kind.__name__ in ("PySparkException", "Py4JError") for kind in type(error).__mro__)
-    return brief(error) if spoken else f"{type(error).__name__}: {brief(error)}"
+    by_spark = any(kind.__name__ in ("PySparkException", "Py4JError") for kind in type(error).__mro__)
+    return brief(error) if by_spark else f"{type(error).__name__}: {brief(error)}"
 
 
 def _committed(query: Any) -> int:

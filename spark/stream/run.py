@@ -20,20 +20,20 @@ from typing import Any, Final
 
 from ...runtime import AiostormError
 from ...topology import Failure, Progress, SpoutCollector
-from ..batch.loads import Piece
+from ..batch.readers import Piece
 from ..calls import SparkCalls
 from ..errors import SparkLostError, SparkSourceError
 from ..jvm_watch import JvmWatch
-from ..sessions import brief, is_users
-from .batches import BatchState, HeldBatch, StreamBatches
+from ..sessions import brief, is_user_error
+from .batches import BatchState, MicroBatch, StreamBatches
 from .chunks import StreamChunks
 from .foreach_batch import Delivery, ForeachBatch
-from .query import Life, Look, QuerySpec, StreamQuery
+from .query import QuerySpec, QueryState, QueryStatus, StreamQuery
 from .session import StreamSession
 
 log = logging.getLogger("aiostorm.spark")
 
-LOOK_S: Final = 0.5
+POLL_S: Final = 0.5
 """How long a query that has ended may go unnoticed."""
 
 ANSWER_S: Final = 60.0
@@ -64,12 +64,12 @@ class StreamRun:
         self._session = StreamSession(spec.source, session)
         self._batches = StreamBatches(spec.name, max_attempts)
         self._loop = asyncio.get_running_loop()
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._active = False
-        self._over = False
+        self._finished = False
         self._query: StreamQuery | None = None
-        self._brought: Delivery | None = None  # by Spark, not begun
-        self._held: Delivery | None = None  # begun, not settled
+        self._next_delivery: Delivery | None = None  # by Spark, not begun
+        self._delivery: Delivery | None = None  # begun, not settled
         self._dataframe: Any = None
         self._chunks: AsyncGenerator[Piece, None] | None = None
         self._chunk: Piece | None = None  # fetched, not emitted: the topology was deactivated
@@ -83,21 +83,21 @@ class StreamRun:
 
     async def next_tuple(self) -> None:
         """Emit the next chunk, when there is one. Returns without when the query has ended, or the topology is held."""
-        while self._active and not self._over:
+        while self._active and not self._finished:
             if self._query is None:
                 await self._start()
             elif self._chunks is not None:
                 if await self._emit_next(self._chunks):
                     return
-            elif self._brought is not None:
-                self._begin_batch(self._brought)
+            elif self._next_delivery is not None:
+                self._begin_batch(self._next_delivery)
             else:
                 await self._wait()
 
     def set_active(self, active: bool) -> None:
         """Held, or not: a batch that comes meanwhile waits, and Spark with it."""
         self._active = active
-        self._news.set()
+        self._wakeup.set()
 
     def acked(self, batch_id: int, partition: int, chunk: int) -> None:
         """A message is complete."""
@@ -110,14 +110,14 @@ class StreamRun:
         """A message has failed as often as it may."""
         batch = self._batches.of(batch_id)
         if batch is not None:
-            batch.failed(partition, chunk, _told(failure))
+            batch.failed(partition, chunk, _describe(failure))
             self._settle(batch)
 
     def progress(self) -> Progress:
         """Batches that are done, of those that were brought."""
         done = self._batches.done
         return Progress(
-            done, done + (self._held is not None or self._brought is not None), "batches", self._batches.rows
+            done, done + (self._delivery is not None or self._next_delivery is not None), "batches", self._batches.rows
         )
 
     def result(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class StreamRun:
 
     async def end(self) -> None:
         """Stop the query and let go of the session. Whoever waits in a callback is sent away at once."""
-        self._over = True
+        self._finished = True
         batch = self._batches.current
         if batch is not None:
             batch.abandon("the topology has ended")
@@ -145,70 +145,72 @@ class StreamRun:
     # -- the query ---------------------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self._query = query = StreamQuery(self._spec, self._session.get, ForeachBatch(self._loop, self._take))
+        self._query = query = StreamQuery(self._spec, self._session.get, ForeachBatch(self._loop, self._on_delivery))
         try:
             await self._watch.during(self._calls.begin(query.start))
         except AiostormError as error:
             self._query = None
-            raise self._gave_up(error) from None
+            raise self._final_if_repeated(error) from None
 
-    def _take(self, delivery: Delivery) -> None:
+    def _on_delivery(self, delivery: Delivery) -> None:
         """Spark brings a batch."""
-        if self._over:
+        if self._finished:
             delivery.fail("the topology has ended")
             return
-        self._brought = delivery
-        self._news.set()
+        self._next_delivery = delivery
+        self._wakeup.set()
 
     async def _wait(self) -> None:
         """Until a batch comes, or something has happened to the query."""
-        self._news.clear()
+        self._wakeup.clear()
         try:
-            async with asyncio.timeout(LOOK_S):
-                await self._news.wait()
+            async with asyncio.timeout(POLL_S):
+                await self._wakeup.wait()
         except TimeoutError:
-            await self._look()
+            await self._check_query()
 
-    async def _look(self) -> None:
+    async def _check_query(self) -> None:
         """See how the query is; raises if it has ended and should not have."""
         if self._query is None:
             return
         try:
             async with asyncio.timeout(ANSWER_S):
-                look = await self._calls.run(self._query.look)
+                status = await self._calls.run(self._query.status)
         except TimeoutError:
-            await self._query_is_gone(Look(Life.LOST, f"Spark has not answered for {ANSWER_S:g} s"), answers=False)
+            await self._query_ended(
+                QueryStatus(QueryState.LOST, f"Spark has not answered for {ANSWER_S:g} s"), responds=False
+            )
             return
-        if look.life is Life.RUNNING:
+        if status.state is QueryState.RUNNING:
             return
-        held = self._batches.current
-        if look.life is Life.ENDED and self._spec.ends and (held is None or held.state is BatchState.ACKED):
+        batch = self._batches.current
+        if status.state is QueryState.ENDED and self._spec.ends and (batch is None or batch.state is BatchState.ACKED):
             log.info("%s has ended: %d batches, %d rows", self._spec.name, self._batches.done, self._batches.rows)
-            self._over = True
+            self._finished = True
             self._collector.finish()
             return
-        await self._query_is_gone(look)
+        await self._query_ended(status)
 
-    async def _query_is_gone(self, look: Look, *, answers: bool = True) -> None:
+    async def _query_ended(self, status: QueryStatus, *, responds: bool = True) -> None:
         """What is left of it is removed, and next_tuple raises. A JVM that does not answer is asked nothing more."""
-        why = look.why or "somebody else has stopped it"
+        why = status.why or "somebody else has stopped it"
         batch, query = self._batches.current, self._query
         if batch is not None:
             if batch.state is BatchState.FAILED:
                 why = batch.why
             batch.abandon(why)
             self._settle(batch)
-        self._query = self._brought = None
+        self._query = self._next_delivery = None
         await self._drop_chunks()
-        answers = answers or self._session.kill()
-        if query is not None and answers:
+        responds = responds or self._session.kill()
+        if query is not None and responds:
             await self._calls.run(query.stop, why)
-        kind = SparkSourceError if look.life is Life.FAILED else SparkLostError
+        kind = SparkSourceError if status.state is QueryState.FAILED else SparkLostError
         error = kind(f"the query of {self._spec.name!r} has ended: {why}")
-        error.final = not answers  # else it goes on from the checkpoint
-        raise self._gave_up(error)
+        error.final = not responds  # else it goes on from the checkpoint
+        raise self._final_if_repeated(error)
 
-    def _gave_up(self, error: AiostormError) -> AiostormError:
+    def _final_if_repeated(self, error: AiostormError) -> AiostormError:
         """The error to raise: the last one, if it has failed too often."""
         if not error.final and self._batches.query_failed():
             error = type(error)(f"{error} (so often in a row, without a batch done, that it is given up)")
@@ -218,16 +220,16 @@ class StreamRun:
     # -- a batch -----------------------------------------------------------------------------------------------------
 
     def _begin_batch(self, delivery: Delivery) -> None:
-        self._brought = None
+        self._next_delivery = None
         try:
             batch = self._batches.begin(delivery.batch_id)
         except SparkSourceError as error:
             delivery.fail(str(error))
             raise
-        self._held, self._dataframe = delivery, delivery.dataframe
+        self._delivery, self._dataframe = delivery, delivery.dataframe
         self._begin_pass(batch)
 
-    def _begin_pass(self, batch: HeldBatch) -> None:
+    def _begin_pass(self, batch: MicroBatch) -> None:
         batch.begin_pass()
         self._chunks = self._fetch.of(self._dataframe)
 
@@ -246,8 +248,8 @@ class StreamRun:
             raise
         except Exception as error:
             await self._drop_chunks()
-            await self._look()  # raises, if Spark has gone
-            why, users = await self._calls.run(_judged, error)
+            await self._check_query()  # raises, if Spark has gone
+            why, users = await self._calls.run(_diagnose, error)
             if users:  # so it would be each time
                 batch.broken(why)
                 self._settle(batch)
@@ -287,19 +289,19 @@ class StreamRun:
         batch = chunk.batch.replace_schema_metadata({**(chunk.batch.schema.metadata or {}), **metadata})
         self._collector.emit_arrow(batch, (batch_id, chunk.partition, chunk.number))
 
-    def _settle(self, batch: HeldBatch) -> None:
+    def _settle(self, batch: MicroBatch) -> None:
         """Tell Spark, if the batch has ended."""
-        held = self._held
-        if held is None or not batch.settled or batch is not self._batches.current:
+        delivery = self._delivery
+        if delivery is None or not batch.settled or batch is not self._batches.current:
             return
-        self._held = self._dataframe = None
+        self._delivery = self._dataframe = None
         if batch.state is BatchState.ACKED:
             self._batches.count(batch)
             self._last_done = batch.batch_id
-            held.done()
+            delivery.done()
         else:
-            held.fail(batch.why)
-        self._news.set()
+            delivery.fail(batch.why)
+        self._wakeup.set()
 
     async def _drop_chunks(self) -> None:
         chunks, self._chunks, self._chunk = self._chunks, None, None
@@ -311,14 +313,14 @@ class StreamRun:
     async def _committed(self) -> None:
         """What was acked a moment ago should not come again because the query was stopped before it was committed."""
         query = self._query
-        brought_next = self._brought is not None and self._brought.batch_id > self._last_done
+        brought_next = self._next_delivery is not None and self._next_delivery.batch_id > self._last_done
         if query is None or self._last_done < 0 or brought_next:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(COMMIT_S):
                 while True:
-                    look = await self._calls.run(query.look)
-                    if look.life is not Life.RUNNING or look.committed >= self._last_done:
+                    status = await self._calls.run(query.status)
+                    if status.state is not QueryState.RUNNING or status.committed >= self._last_done:
                         return
                     await asyncio.sleep(0.02)
 
@@ -328,13 +330,13 @@ class StreamRun:
         self._session.release()
 
 
-def _judged(error: Exception) -> tuple[str, bool]:
+def _diagnose(error: Exception) -> tuple[str, bool]:
     """What it says, and whether it is the user's code or a row that fails. Blocks: it is asked of the JVM."""
     why = brief(error)
-    return why, is_users(error, why)
+    return why, is_user_error(error, why)
 
 
-def _told(failure: Failure) -> str:
+def _describe(failure: Failure) -> str:
     what = "it was not processed in time" if failure.reason == "timeout" else (failure.error or failure.reason)
     where = f" in {failure.component}" if failure.component else ""
     return f"{what}{where}, after {failure.attempts} attempts"

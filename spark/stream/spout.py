@@ -109,11 +109,9 @@ class SparkStreamSpout(Spout):
 
     @property
     def time_role(self) -> TimeRole:
-        """See Component."""
-        return TimeRole(emits_watermarks=self.watermarks, resumes=self._resumes)
+        return TimeRole(tells=self.watermarks, resumes=self._resumes)
 
     async def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
-        """See Spout."""
         if context.parallelism > 1:
             raise SparkSourceError(
                 f"{context.component!r} has parallelism {context.parallelism}: a streaming query has one task, since "
@@ -144,34 +142,27 @@ class SparkStreamSpout(Spout):
             raise
 
     async def next_tuple(self) -> None:
-        """See Spout."""
         await self._opened.next_tuple()
 
     def ack(self, message_id: Any) -> None:
-        """See Spout."""
         batch_id, partition, chunk = message_id
         self._opened.acked(batch_id, partition, chunk)
 
     def fail(self, message_id: Any, failure: Failure) -> None:
-        """See Spout."""
         batch_id, partition, chunk = message_id
         self._opened.failed(batch_id, partition, chunk, failure)
 
     def activate(self) -> None:
-        """See Spout."""
         self._opened.set_active(True)
 
     def deactivate(self) -> None:
-        """See Spout."""
         self._opened.set_active(False)
 
     async def close(self) -> None:
-        """See Spout."""
         if self._run is not None:
             await self._run.end()
 
     def progress(self) -> Progress | None:
-        """See Component."""
         return None if self._run is None else self._run.progress()
 
     def result(self) -> dict[str, Any] | None:

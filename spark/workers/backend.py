@@ -36,7 +36,7 @@ from ...runtime import Child, ChildLine, Spawner
 from ...transport import Credentials, ExposedError, Network, Node, Security
 from ..calls import SparkCalls
 from ..errors import SparkUnavailableError, SparkWorkersError
-from ..resources import is_here, resources_for
+from ..resources import is_local, resources_for
 from ..sessions import SessionSource, sessions
 from .code import zip_package
 from .driver_worker import DriverWorkerSpawner
@@ -100,66 +100,60 @@ class SparkWorkers:
         self._jobs = SlotJobs(self._lease)
         self._began = False
         self._known = spark.get("spark.master", "") if isinstance(spark, Mapping) else ""
-        self._here = True
+        self._is_local = True
         self._security = Security()
-        self._home: ProcessBackend
+        self._local: ProcessBackend
         self._stack = contextlib.AsyncExitStack()
-        self._lives: dict[str, int] = {}
+        self._incarnations: dict[str, int] = {}
 
-    is_here = staticmethod(is_here)
+    is_local = staticmethod(is_local)
 
     @property
     def workers(self) -> int:
-        """See WorkerBackend."""
         return self._slots
 
     @property
     def timings(self) -> LifeTimings:
-        """See WorkerBackend. An executor may have to be started first."""
+        """An executor may have to be started first."""
         return LifeTimings(start_limit_s=self._start_limit_s)
 
     @property
     def is_apart(self) -> bool:
-        """See WorkerBackend."""
         return True
 
     @property
     def network(self) -> Network:
-        """See WorkerBackend."""
-        return self._home.network
+        return self._local.network
 
     @property
     def address(self) -> str:
-        """See WorkerBackend."""
-        return self._home.address
+        return self._local.address
 
     @property
     def paths(self) -> Sequence[str]:
-        """See WorkerBackend. Other machines have other paths."""
-        return sys.path if self._here else ()
+        """Other machines have other paths."""
+        return sys.path if self._is_local else ()
 
     @property
     def arguments(self) -> Sequence[str]:
-        """See WorkerBackend. What is secret each kind of worker has from elsewhere."""
+        """What is secret each kind of worker has from elsewhere."""
         return self._arguments
 
     @property
     def secret(self) -> bytes:
-        """See WorkerBackend."""
         return b""
 
     def listen(self, worker: str, before: str) -> str:
-        """See WorkerBackend. In its next life it may be on another machine."""
-        if not self._here:
+        """In its next life it may be on another machine."""
+        if not self._is_local:
             # A worker beside the parent is dialled by nobody (it dials), so it needs no address of this machine.
             return "127.0.0.1:0" if worker.startswith(f"{DRIVER}-") else f"{ANY_HOST}:0"
-        self._lives[worker] = self._lives.get(worker, 0) + 1
-        return self._home.listen(f"{worker}.{self._lives[worker]}", "")
+        self._incarnations[worker] = self._incarnations.get(worker, 0) + 1
+        return self._local.listen(f"{worker}.{self._incarnations[worker]}", "")
 
     def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
-        """See WorkerBackend."""
-        slots = SlotSpawner(self._jobs, self._calls, self._order, self._room_text, on_line, node)
-        return _Spawner(slots, DriverWorkerSpawner(self._security, node))
+        slots = SlotSpawner(self._jobs, self._calls, self._spec, self._describe_capacity, on_line, node)
+        return _WorkerSpawner(slots, DriverWorkerSpawner(self._security, node))
 
     async def __aenter__(self) -> Self:
         if self._known:
@@ -168,16 +162,16 @@ class SparkWorkers:
             stack.push_async_callback(self._release)
             await self._calls.run(self._begin)
             self._began = True
-            if self._here:
+            if self._is_local:
                 self._security = Security(Credentials.new("spark"))
-                self._home = ProcessBackend("", self._security.credentials)
+                self._local = ProcessBackend("", self._security.credentials)
             else:
                 self._security = self._check_exposed("")
                 security = self._security
-                self._home = ProcessBackend(
+                self._local = ProcessBackend(
                     self._listen, security.credentials, security.tls, insecure=security.insecure
                 )
-            await stack.enter_async_context(self._home)
+            await stack.enter_async_context(self._local)
             self._stack = stack.pop_all()
         return self
 
@@ -189,7 +183,7 @@ class SparkWorkers:
     def abandon(self) -> None:
         """The process ends now: remove what would stay. Spark's JVM ends when its standard input does."""
         if hasattr(self, "_home"):
-            self._home.abandon()
+            self._local.abandon()
 
     # -- in a thread -------------------------------------------------------------------------------------------------
 
@@ -203,8 +197,8 @@ class SparkWorkers:
                 "workers on executors need a Spark session in this process; over Spark Connect there is none: give the "
                 "address of the master itself"
             ) from error
-        self._here = is_here(context.master)
-        if not self._here:
+        self._is_local = is_local(context.master)
+        if not self._is_local:
             self._check_exposed(context.master)
         conf = context.getConf()
         found = resources_for(self._slots, context.master, context.defaultParallelism, conf.get)
@@ -220,7 +214,7 @@ class SparkWorkers:
             context.addPyFile(str(zip_package(Path(context._temp_dir))))
         log.info("Spark %s on %s: %d slots", context.version, context.master, self._slots)
 
-    def _room_text(self) -> str:
+    def _describe_capacity(self) -> str:
         """What Spark has now, and what to change."""
         context = self._lease.get().sparkContext
         store = context._jsc.sc().statusStore().executorList(True)
@@ -247,7 +241,7 @@ class SparkWorkers:
 
     def _check_exposed(self, master: str) -> Security:
         """What is needed for executors of other machines. ExposedError, or the error of the files."""
-        if master and is_here(master):
+        if master and is_local(master):
             return Security()
         what = f"the executors of {master or 'this Spark'} may be on other machines"
         if not self._listen:
@@ -262,26 +256,26 @@ class SparkWorkers:
             "certs node` has made, in the same place on every machine (or insecure, if the network keeps strangers out)"
         )
 
-    def _order(self, slot: str, worker: str, words: Sequence[str]) -> LaunchSpec:
-        credentials = self._token_file() if self._here else self._credentials
-        parent = words[words.index("--connect") + 1]
+    def _spec(self, slot: str, worker: str, command: Sequence[str]) -> LaunchSpec:
+        credentials = self._token_file() if self._is_local else self._credentials
+        parent = command[command.index("--connect") + 1]
         return LaunchSpec(
             slot,
             worker,
             parent,
             PARENT,
-            tuple(words),
+            tuple(command),
             version(),
             credentials=credentials,
-            is_file=self._here,
+            is_file=self._is_local,
             insecure=self._security.insecure,
             host=self._host,
-            folder=os.getcwd() if self._here else "",
+            folder=os.getcwd() if self._is_local else "",
         )
 
     def _token_file(self) -> str:
         """A file with the token, which this user alone may read."""
-        file = self._home.folder / "credentials"
+        file = self._local.folder / "credentials"
         if not file.exists():
             file.touch(0o600)
             assert self._security.credentials is not None  # noqa: S101 - made when the worker backend was entered
@@ -289,12 +283,12 @@ class SparkWorkers:
         return str(file)
 
 
-class _Spawner:
+class _WorkerSpawner:
     """Of both kinds."""
 
-    def __init__(self, slots: SlotSpawner, beside: DriverWorkerSpawner) -> None:
+    def __init__(self, slots: SlotSpawner, driver: DriverWorkerSpawner) -> None:
         self._slots = slots
-        self._beside = beside
+        self._driver = driver
 
     async def spawn(
         self,
@@ -304,8 +298,7 @@ class _Spawner:
         environment: Mapping[str, str] | None = None,
         stdin: bytes = b"",
     ) -> Child:
-        """See Spawner."""
-        spawner: Spawner = self._beside if name.startswith(f"{DRIVER}-") else self._slots
+        spawner: Spawner = self._driver if name.startswith(f"{DRIVER}-") else self._slots
         return await spawner.spawn(name, arguments, environment=environment, stdin=stdin)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-_NO_ROOMS: Final = ("__pycache__",)
+_SKIPPED_FOLDERS: Final = ("__pycache__",)
 
 
 def zip_package(folder: Path) -> Path:
@@ -34,7 +34,7 @@ def zip_package(folder: Path) -> Path:
 
 def _modules(folder: Path, name: str) -> Iterator[tuple[Path, str]]:
     for path in sorted(folder.iterdir()):
-        if path.is_dir() and path.name not in _NO_ROOMS:
+        if path.is_dir() and path.name not in _SKIPPED_FOLDERS:
             yield from _modules(path, f"{name}/{path.name}")
         elif path.suffix == ".py" or path.name == "py.typed":
             yield path, f"{name}/{path.name}"

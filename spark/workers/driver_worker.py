@@ -55,7 +55,7 @@ class DriverWorkerSpawner:
             targets=(after["--target"],),
         )
         child = _DriverWorkerChild(name, options, self._security)
-        child.task = self._node.system.guard(child.live(), name=f"{name} beside the parent")
+        child.task = self._node.system.guard(child.run(), name=f"{name} beside the parent")
         return child
 
 
@@ -68,15 +68,15 @@ class _DriverWorkerChild:
         self.task: asyncio.Task[None] | None = None
         self._options = options
         self._security = security
-        self._leave = asyncio.Event()
+        self._stopping = asyncio.Event()
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         """Be that worker to the end."""
         code = KILLED
         try:
             async with open_network(self.name, self._security, role=WORKER, roles=(PARENT, WORKER)) as network:
-                code = await work(self._options, network, self._leave)
+                code = await work(self._options, network, self._stopping)
         except Exception:
             log.exception("%s has failed", self.name)
             code = BROKEN
@@ -84,14 +84,11 @@ class _DriverWorkerChild:
             self._ended.set_result(code)
 
     async def wait(self) -> int:
-        """See Child."""
         return await asyncio.shield(self._ended)
 
     def terminate(self) -> None:
-        """See Child."""
-        self._leave.set()
+        self._stopping.set()
 
     def kill(self) -> None:
-        """See Child."""
         if self.task is not None:
             self.task.cancel()

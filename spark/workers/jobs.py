@@ -51,13 +51,13 @@ class SlotJobs:
         self._cancelled: set[str] = set()
 
     def start(
-        self, group: str, description: str, order: Mapping[str, Any], on_end: Callable[[SlotOutcome], None]
+        self, group: str, description: str, spec: Mapping[str, Any], on_end: Callable[[SlotOutcome], None]
     ) -> None:
         """Start one. Does not block; `on_end` is called in the event loop."""
         loop = asyncio.get_running_loop()
 
         def run() -> None:
-            outcome = self._run(group, description, order)
+            outcome = self._run(group, description, spec)
             with contextlib.suppress(RuntimeError):  # the loop has been closed: nobody waits
                 loop.call_soon_threadsafe(on_end, outcome)
 
@@ -71,7 +71,7 @@ class SlotJobs:
             # Spark 3.5 has no such call: there a job that begins later is ended by its slot, which is not wanted.
             (context.cancelJobGroupAndFutureJobs if version() >= (4, 0) else context.cancelJobGroup)(group)
 
-    def _run(self, group: str, description: str, order: Mapping[str, Any]) -> SlotOutcome:
+    def _run(self, group: str, description: str, spec: Mapping[str, Any]) -> SlotOutcome:
         """Blocking, as long as the worker lives."""
         try:
             session = self._session = self._lease.get()
@@ -83,7 +83,7 @@ class SlotJobs:
                 )
             context = session.sparkContext
             context.setJobGroup(group, description, interruptOnCancel=True)
-            [text] = context.parallelize([0], 1).mapPartitions(_task(dict(order), f"{__package__}.slot")).collect()
+            [text] = context.parallelize([0], 1).mapPartitions(_task(dict(spec), f"{__package__}.slot")).collect()
         except AiostormError as error:
             return SlotOutcome(1, str(error), error)
         except BaseException as error:
@@ -91,11 +91,11 @@ class SlotJobs:
             return SlotOutcome(1, "it was cancelled" if group in self._cancelled else brief(error))
         finally:
             self._cancelled.discard(group)
-        told = json.loads(text)
-        return SlotOutcome(told["code"], told["why"])
+        report = json.loads(text)
+        return SlotOutcome(report["code"], report["why"])
 
 
-def _task(order: dict[str, Any], module: str) -> Callable[[Iterator[Any]], Iterator[str]]:
+def _task(spec: dict[str, Any], module: str) -> Callable[[Iterator[Any]], Iterator[str]]:
     """What runs in the task. It is sent by value, since it is defined within a function; it names nothing of ours."""
 
     def slot(rows: Iterator[Any]) -> Iterator[str]:
@@ -109,12 +109,12 @@ def _task(order: dict[str, Any], module: str) -> Callable[[Iterator[Any]], Itera
             return iter([json.dumps({"code": 1, "why": "the task was lost: its executor or its Python has died"})])
         # Not raised: Spark would try again, and its second attempt would hide the first one's error.
         try:
-            told = importlib.import_module(module).run_slot(order)
+            report = importlib.import_module(module).run_slot(spec)
         except ImportError as error:
-            why = f"an executor cannot import {module} ({error}): install aiostorm {order['version']} there"
-            told = {"code": 1, "why": f"{why}, or let SparkWorkers(ship=True) bring it"}
+            why = f"an executor cannot import {module} ({error}): install aiostorm {spec['version']} there"
+            report = {"code": 1, "why": f"{why}, or let SparkWorkers(ship=True) bring it"}
         except Exception as error:
-            told = {"code": 1, "why": f"{type(error).__name__}: {error}"}
-        return iter([json.dumps(told)])
+            report = {"code": 1, "why": f"{type(error).__name__}: {error}"}
+        return iter([json.dumps(report)])
 
     return slot

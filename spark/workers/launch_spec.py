@@ -26,7 +26,7 @@ class LaunchSpec:
     worker: str
     parent: str
     parent_name: str
-    words: tuple[str, ...]
+    command: tuple[str, ...]
     version: str
     credentials: str = ""
     is_file: bool = False
@@ -36,9 +36,9 @@ class LaunchSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values: the task that unpacks it may not have aiostorm."""
-        return {**asdict(self), "words": list(self.words)}
+        return {**asdict(self), "command": list(self.command)}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Back again."""
-        return cls(**{**told, "words": tuple(told["words"])})
+        return cls(**{**values, "command": tuple(values["command"])})

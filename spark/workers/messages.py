@@ -13,7 +13,7 @@ from typing import Final
 
 from ...transport import register_record
 
-DESK: Final = "slots"
+SLOTS: Final = "slots"
 """The parent's actor, to which slots speak."""
 
 SLOT: Final = "slot"

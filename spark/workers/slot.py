@@ -47,7 +47,7 @@ LEASE_S: Final = 3.0
 """So long a slot goes on without its parent."""
 
 JOIN_S: Final = 20.0
-TELL_S: Final = 2.0
+REPORT_S: Final = 2.0
 """For the last words."""
 
 LINES: Final = 1000
@@ -58,18 +58,18 @@ AT_ONCE: Final = 100
 NO_PARENT: Final = 69
 
 
-def run_slot(told: Mapping[str, Any]) -> dict[str, Any]:
+def run_slot(values: Mapping[str, Any]) -> dict[str, Any]:
     """The task: from its start to its worker's end. Blocking; the event loop in it is its own."""
-    order = LaunchSpec.from_dict(told)
+    spec = LaunchSpec.from_dict(values)
     found = version()
-    if found != order.version:
+    if found != spec.version:
         raise RuntimeError(
-            f"aiostorm {found} is on the executor {platform.node()}, and {order.version} on the driver: install the "
+            f"aiostorm {found} is on the executor {platform.node()}, and {spec.version} on the driver: install the "
             "same there, or let SparkWorkers(ship=True) bring it"
         )
     logging.basicConfig(level=logging.WARNING)
-    with _in_folder(order.folder), asyncio.Runner() as runner:
-        code, why = runner.run(_Slot(order).live())
+    with _in_folder(spec.folder), asyncio.Runner() as runner:
+        code, why = runner.run(_Slot(spec).run_worker())
     return {"code": code, "why": why}
 
 
@@ -93,15 +93,15 @@ def version() -> str:
 class _Slot(Actor):
     """One life."""
 
-    def __init__(self, order: LaunchSpec) -> None:
-        self._order = order
+    def __init__(self, spec: LaunchSpec) -> None:
+        self._spec = spec
         self._child: Child | None = None
         self._lines: deque[tuple[str, str]] = deque(maxlen=LINES)
         self._dropped = 0
         self._has_lines = asyncio.Event()
         self._daemon = os.getppid()
         self._killed = ""
-        self._desk: Ref
+        self._parent: Ref
 
     def receive(self, message: Any) -> None:
         """An order of the parent's."""
@@ -114,11 +114,11 @@ class _Slot(Actor):
         elif self._child is not None:
             self._child.terminate()
 
-    async def live(self) -> tuple[int, str]:
+    async def run_worker(self) -> tuple[int, str]:
         """To the end: exit code, and why if it is not the worker's own."""
-        order = self._order
+        spec = self._spec
         child = self._child = await PythonSpawner("aiostorm", self._line).spawn(
-            order.worker, _words(order), environment=_environment(), stdin=_secret(order)
+            spec.worker, _command(spec), environment=_environment(), stdin=_secret(spec)
         )
         try:
             return await self._linked(child)
@@ -128,44 +128,44 @@ class _Slot(Actor):
     async def _linked(self, child: Child) -> tuple[int, str]:
         """With a link to the parent."""
         from ...transport import Node, open_network
-        from .messages import DESK, SLOT, SlotReady, register
+        from .messages import SLOT, SLOTS, SlotReady, register
 
         register()
-        order = self._order
+        spec = self._spec
         async with (
-            open_network(order.slot, _security(order), role=WORKER, roles=(order.parent_name,)) as network,
-            ActorSystem(order.slot) as system,
-            Node(order.slot, network, system) as node,
+            open_network(spec.slot, _security(spec), role=WORKER, roles=(spec.parent_name,)) as network,
+            ActorSystem(spec.slot) as system,
+            Node(spec.slot, network, system) as node,
         ):
-            link = node.link(order.parent_name, order.parent, role=order.parent_name)
-            node.offer(SLOT, system.spawn(self, SLOT), to=(order.parent_name,))
-            self._desk = node.ref(order.parent_name, DESK)
+            link = node.link(spec.parent_name, spec.parent, role=spec.parent_name)
+            node.offer(SLOT, system.spawn(self, SLOT), to=(spec.parent_name,))
+            self._parent = node.ref(spec.parent_name, SLOTS)
             try:
-                wanted = await self._desk.ask(SlotReady(order.slot, os.getpid(), platform.node()), timeout_s=JOIN_S)
+                wanted = await self._parent.ask(SlotReady(spec.slot, os.getpid(), platform.node()), timeout_s=JOIN_S)
             except AiostormError as error:
-                node.lose(order.parent_name, "it does not answer")
-                return NO_PARENT, f"no parent at {order.parent}: {link.trouble or error}"
+                node.lose(spec.parent_name, "it does not answer")
+                return NO_PARENT, f"no parent at {spec.parent}: {link.trouble or error}"
             if wanted:
                 await self._with_worker(child, node)
-            node.lose(order.parent_name, "all is told")
+            node.lose(spec.parent_name, "all is told")
             return (await child.wait() if wanted else 0), self._killed
 
     async def _with_worker(self, child: Child, node: Node) -> None:
         async with asyncio.TaskGroup() as group:
-            telling = group.create_task(self._tell_lines(), name="lines")
+            sending = group.create_task(self._send_lines(), name="lines")
             ended = group.create_task(child.wait(), name="worker")
             await self._watch(ended, node)
-            telling.cancel()
-        link = node.state(self._order.parent_name)
+            sending.cancel()
+        link = node.state(self._spec.parent_name)
         if link is not None and link.established:
-            await self._last_words(ended.result())
+            await self._report_end(ended.result())
 
     async def _watch(self, ended: asyncio.Task[int], node: Node) -> None:
         """Until the worker has ended."""
         alone_ticks = 0
         while not ended.done():
             await asyncio.wait((ended,), timeout=TICK_S)
-            link = node.state(self._order.parent_name)
+            link = node.state(self._spec.parent_name)
             alone_ticks = 0 if link is not None and link.established else alone_ticks + 1
             if os.getppid() != self._daemon:
                 self._kill("the executor has ended")
@@ -188,13 +188,13 @@ class _Slot(Actor):
         self._lines.append((line.stream, line.text))
         self._has_lines.set()
 
-    async def _tell_lines(self) -> None:
+    async def _send_lines(self) -> None:
         """As many as wait, one message after the other."""
         while True:
             await self._has_lines.wait()
-            await self._tell_some()
+            await self._send_some_lines()
 
-    async def _tell_some(self) -> None:
+    async def _send_some_lines(self) -> None:
         from .messages import SlotLines
 
         lines = [self._lines.popleft() for _ in range(min(len(self._lines), AT_ONCE))]
@@ -204,48 +204,48 @@ class _Slot(Actor):
         if not self._lines:
             self._has_lines.clear()
         try:
-            await self._desk.ask(SlotLines(self._order.slot, tuple(lines)), timeout_s=LEASE_S)
+            await self._parent.ask(SlotLines(self._spec.slot, tuple(lines)), timeout_s=LEASE_S)
         except AiostormError as error:
             log.debug("%d lines were not told: %s", len(lines), error)
 
-    async def _last_words(self, code: int) -> None:
+    async def _report_end(self, code: int) -> None:
         from .messages import SlotEnded
 
         try:
-            async with asyncio.timeout(TELL_S):
+            async with asyncio.timeout(REPORT_S):
                 while self._lines:
-                    await self._tell_some()
-                await self._desk.ask(SlotEnded(self._order.slot, code, self._killed), timeout_s=TELL_S)
+                    await self._send_some_lines()
+                await self._parent.ask(SlotEnded(self._spec.slot, code, self._killed), timeout_s=REPORT_S)
         except (AiostormError, TimeoutError) as error:
-            log.debug("%s: its end was not told: %s", self._order.slot, error)
+            log.debug("%s: its end was not told: %s", self._spec.slot, error)
 
 
-def _security(order: LaunchSpec) -> Security:
+def _security(spec: LaunchSpec) -> Security:
     """CredentialsError if the file or the directory cannot be used here."""
     from ...transport import Credentials, Security
 
-    if order.is_file:
-        return Security(Credentials.from_file(order.credentials), None, order.insecure)
-    if not order.credentials:
-        return Security(None, None, order.insecure)
-    found = Security.from_directory(order.credentials)
-    return Security(found.credentials, found.tls, order.insecure)
+    if spec.is_file:
+        return Security(Credentials.from_file(spec.credentials), None, spec.insecure)
+    if not spec.credentials:
+        return Security(None, None, spec.insecure)
+    found = Security.from_directory(spec.credentials)
+    return Security(found.credentials, found.tls, spec.insecure)
 
 
-def _secret(order: LaunchSpec) -> bytes:
+def _secret(spec: LaunchSpec) -> bytes:
     """What the worker reads from its standard input."""
-    return Path(order.credentials).read_bytes() if order.is_file else b""
+    return Path(spec.credentials).read_bytes() if spec.is_file else b""
 
 
-def _words(order: LaunchSpec) -> list[str]:
+def _command(spec: LaunchSpec) -> list[str]:
     """The worker's command line, with what only this machine knows."""
-    host = order.host or platform.node()
-    words = [f"{host}{word[1:]}" if word.startswith(f"{ANY_HOST}:") else word for word in order.words]
-    if order.is_file:
-        words.append("--credentials-from-stdin")
-    elif order.credentials:
-        words += ["--credentials", order.credentials]
-    return words + (["--insecure"] if order.insecure else [])
+    host = spec.host or platform.node()
+    command = [f"{host}{word[1:]}" if word.startswith(f"{ANY_HOST}:") else word for word in spec.command]
+    if spec.is_file:
+        command.append("--credentials-from-stdin")
+    elif spec.credentials:
+        command += ["--credentials", spec.credentials]
+    return command + (["--insecure"] if spec.insecure else [])
 
 
 def _environment() -> dict[str, str]:

@@ -21,7 +21,7 @@ from ...transport import Node
 from ..calls import SparkCalls
 from .jobs import SlotJobs, SlotOutcome
 from .launch_spec import LaunchSpec
-from .messages import DESK, SLOT, SlotEnded, SlotKill, SlotLines, SlotReady, register
+from .messages import SLOT, SLOTS, SlotEnded, SlotKill, SlotLines, SlotReady, register
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -32,7 +32,7 @@ CANCEL_S: Final = 5.0
 
 KILLED: Final = -9
 
-MakeOrder = Callable[[str, str, Sequence[str]], LaunchSpec]
+MakeSpec = Callable[[str, str, Sequence[str]], LaunchSpec]
 """(slot, worker, words of its command line) → order."""
 
 
@@ -43,23 +43,23 @@ class SlotSpawner:
         self,
         jobs: SlotJobs,
         calls: SparkCalls,
-        make_order: MakeOrder,
-        room: Callable[[], str],
+        make_spec: MakeSpec,
+        capacity: Callable[[], str],
         on_line: Callable[[ChildLine], None],
         node: Node,
     ) -> None:
         register()
         self._jobs = jobs
         self._calls = calls
-        self._make_order = make_order
-        self._room = room
+        self._make_spec = make_spec
+        self._capacity = capacity
         self._on_line = on_line
         self._node = node
         self._children: dict[str, _SlotChild] = {}
-        self._lives = 0
+        self._incarnations = 0
         self._prefix = f"aiostorm-{node.system.rng.token_bytes(4).hex()}-"
         self._final: AiostormError | None = None
-        node.offer(DESK, node.system.spawn(_Desk(self), DESK))
+        node.offer(SLOTS, node.system.spawn(_SlotListener(self), SLOTS))
 
     async def spawn(
         self,
@@ -74,15 +74,15 @@ class SlotSpawner:
             raise ValueError("a worker on an executor has the environment of its executor, and no standard input")
         if self._final is not None:
             raise self._final
-        self._lives += 1
-        slot = f"{name}.slot-{self._lives}"
+        self._incarnations += 1
+        slot = f"{name}.slot-{self._incarnations}"
         child = _SlotChild(name, slot, self)
         self._children[slot] = child
         self._node.link(slot)
-        order = self._make_order(slot, name, arguments)
-        group, told = self._prefix + slot, order.to_dict()
-        self._jobs.start(group, f"aiostorm: {name}", told, lambda outcome: self._job_ended(slot, outcome))
-        self._node.system.guard(self._say_if_it_waits(child), name=f"{slot}: a core")
+        spec = self._make_spec(slot, name, arguments)
+        group, values = self._prefix + slot, spec.to_dict()
+        self._jobs.start(group, f"aiostorm: {name}", values, lambda outcome: self._job_ended(slot, outcome))
+        self._node.system.guard(self._report_waiting(child), name=f"{slot}: a core")
         return child
 
     async def end(self) -> None:
@@ -92,34 +92,34 @@ class SlotSpawner:
 
     # -- what slots and jobs say -------------------------------------------------------------------------------------
 
-    def ready(self, told: SlotReady) -> bool:
+    def ready(self, report: SlotReady) -> bool:
         """Its worker starts. Is it wanted?"""
-        child = self._children.get(told.slot)
+        child = self._children.get(report.slot)
         if child is None or child.was_killed:
             return False
         child.began.set()
-        child.pid = told.pid
-        log.info("%s is in a slot on %s", child.name, told.node)
+        child.pid = report.pid
+        log.info("%s is in a slot on %s", child.name, report.node)
         return True
 
-    def lines(self, told: SlotLines) -> None:
+    def lines(self, report: SlotLines) -> None:
         """Of its worker."""
-        child = self._children.get(told.slot)
+        child = self._children.get(report.slot)
         if child is not None:
-            for stream, text in told.lines:
+            for stream, text in report.lines:
                 self._on_line(ChildLine(child.name, child.pid, "stdout" if stream == "stdout" else "stderr", text))
 
-    def ended(self, told: SlotEnded) -> None:
+    def ended(self, report: SlotEnded) -> None:
         """Its worker has ended."""
-        self._over(told.slot, told.code, told.why)
+        self._worker_ended(report.slot, report.code, report.why)
 
     def _job_ended(self, slot: str, outcome: SlotOutcome) -> None:
         if slot in self._children and outcome.final is not None:
             self._final = outcome.final
-        self._over(slot, outcome.code, outcome.why)
+        self._worker_ended(slot, outcome.code, outcome.why)
         self._node.lose(slot, f"{slot} has ended")  # not sooner: what it has told last is answered
 
-    def _over(self, slot: str, code: int, why: str) -> None:
+    def _worker_ended(self, slot: str, code: int, why: str) -> None:
         child = self._children.pop(slot, None)
         if child is None:
             return
@@ -130,18 +130,18 @@ class SlotSpawner:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def tell(self, slot: str, order: SlotKill) -> None:
+    def send_kill(self, slot: str, message: SlotKill) -> None:
         """Send it an order, if it is there; one that is to end at once has its job cancelled, too."""
         guard = self._node.system.guard
         link = self._node.state(slot)
         if link is not None and link.established:
-            guard(self._told(slot, order), name=f"{slot} is told")
-        if order.at_once:
+            guard(self._send(slot, message), name=f"{slot} is told")
+        if message.at_once:
             guard(self._cancel(slot), name=f"{slot}: cancel")
 
-    async def _told(self, slot: str, order: SlotKill) -> None:
+    async def _send(self, slot: str, message: SlotKill) -> None:
         try:
-            await self._node.ref(slot, SLOT).ask(order, timeout_s=2.0)
+            await self._node.ref(slot, SLOT).ask(message, timeout_s=2.0)
         except AiostormError as error:
             log.debug("%s was not told: %s", slot, error)
 
@@ -155,21 +155,21 @@ class SlotSpawner:
                     await child.wait()
         except Exception as error:  # py4j has many ways to say that there is no JVM
             log.debug("%s could not be cancelled: %r", slot, error)
-            self._over(slot, KILLED, "")
+            self._worker_ended(slot, KILLED, "")
 
-    async def _say_if_it_waits(self, child: _SlotChild) -> None:
+    async def _report_waiting(self, child: _SlotChild) -> None:
         while not child.began.is_set():
             try:
                 async with asyncio.timeout(WAIT_S):
                     await child.began.wait()
             except TimeoutError:
                 try:
-                    room = await self._calls.run(self._room)
+                    capacity = await self._calls.run(self._capacity)
                 except Exception as error:  # of the JVM
                     log.debug("no answer from Spark: %s", error)
                     continue
                 why = "it may wait for a free core, or its Python is slow to start"
-                text = f"no word of its slot for {WAIT_S:g} s, {why}: {room}"
+                text = f"no word of its slot for {WAIT_S:g} s, {why}: {capacity}"
                 self._on_line(ChildLine(child.name, 0, "stderr", text))
 
 
@@ -186,19 +186,16 @@ class _SlotChild:
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> int:
-        """See Child."""
         return await asyncio.shield(self._ended)
 
     def terminate(self) -> None:
-        """See Child."""
         if not self._ended.done():
-            self._spawner.tell(self._slot, SlotKill(at_once=False))
+            self._spawner.send_kill(self._slot, SlotKill(at_once=False))
 
     def kill(self) -> None:
-        """See Child."""
         if not self._ended.done() and not self.was_killed:
             self.was_killed = True
-            self._spawner.tell(self._slot, SlotKill(at_once=True))
+            self._spawner.send_kill(self._slot, SlotKill(at_once=True))
 
     def end(self, code: int) -> None:
         """It has ended."""
@@ -206,7 +203,7 @@ class _SlotChild:
             self._ended.set_result(code)
 
 
-class _Desk(Actor):
+class _SlotListener(Actor):
     """The actor that slots speak to."""
 
     def __init__(self, spawner: SlotSpawner) -> None:

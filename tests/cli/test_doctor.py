@@ -104,11 +104,11 @@ def test_few_files_and_no_loopback_are_problems(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_error_of_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
-    from aiostorm.spark.needs import load
+    from aiostorm.spark.needs import require
 
     def refuse(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     monkeypatch.setattr("importlib.import_module", refuse)
     with pytest.raises(AiostormError, match=r"pyspark is not installed: pip install .aiostorm\[spark\]"):
-        load("pyspark.sql")
+        require("pyspark.sql")

@@ -25,7 +25,7 @@ MACHINES: Final = (
     "spark/datasource/egress_log.py",
     "spark/sinks/held_writes.py",
     "spark/datasource/ingress_ledger.py",
-    "spark/batch/load_order.py",
+    "spark/batch/read_order.py",
     "spark/sinks/parquet_buffer.py",
     "spark/sinks/parquet_files.py",
     "spark/sinks/parquet_names.py",
@@ -204,7 +204,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "concurrent.futures": (
         "runtime/directory_store.py",  # the disk is waited for in a thread
-        "spark/parquet_whole.py",  # footers of a store far away, some at once, in a thread that waits for them
+        "spark/parquet_manifest.py",  # footers of a store far away, some at once, in a thread that waits for them
         "tasks/task.py",  # components with blocking=True run in threads
         "testing/simulation/loop.py",  # the type only: what is for a thread is done at once
         "testing/virtual_loop.py",  # time stands still while a thread works

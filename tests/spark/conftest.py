@@ -53,11 +53,11 @@ def java() -> None:
     """There are PySpark and Java; otherwise the test is skipped, and says how to get them."""
     try:
         from aiostorm.spark import find_java
-        from aiostorm.spark.needs import load
+        from aiostorm.spark.needs import require
 
-        load("pyspark")
-        load("pandas")
-        load("pyarrow")
+        require("pyspark")
+        require("pandas")
+        require("pyarrow")
         find_java()
     except AiostormError as error:
         if os.environ.get(REQUIRED):

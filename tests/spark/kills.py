@@ -297,7 +297,11 @@ def main() -> int:
     parser.add_argument("--folder", help="where to work (a temporary folder)")
     asked = parser.parse_args()
     kinds = ["driver", "jvm", *(["worker"] if asked.workers else []), *(["executor"] if asked.spark else [])]
-    with tempfile.TemporaryDirectory(prefix="aiostorm-kills-") if not asked.folder else Kept(asked.folder) as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="aiostorm-kills-")
+        if not asked.folder
+        else KeptFolder(asked.folder) as folder
+    ):
         outcome = run(
             asked.job,
             Path(folder),
@@ -313,7 +317,7 @@ def main() -> int:
     return 0 if outcome.good else 1
 
 
-class Kept:
+class KeptFolder:
     """A folder of the user's."""
 
     def __init__(self, path: str) -> None:

@@ -14,7 +14,7 @@ from aiostorm import BasicBolt, TopologyBuilder
 from aiostorm.spark import SparkEgressBolt, SparkIngressSpout
 from aiostorm.spark.datasource import wire
 from aiostorm.spark.datasource.chunks import cut, empty_of
-from aiostorm.spark.datasource.client import Caller, ChunkWriter, Where
+from aiostorm.spark.datasource.client import ChunkWriter, ServerClient, ServerLocation
 from aiostorm.spark.digests import digest_of
 
 FIELDS = ("n", "s")
@@ -81,12 +81,12 @@ def topology(table: Table, spout: SparkIngressSpout, *, tasks: int = 1, egress: 
     return builder.create_topology()
 
 
-def into(folder: Path, **options: Any) -> Where:
-    return Where(wire.ROLE_INGRESS, str(folder), **options)
+def into(folder: Path, **options: Any) -> ServerLocation:
+    return ServerLocation(wire.ROLE_INGRESS, str(folder), **options)
 
 
-def out_of(folder: Path, **options: Any) -> Where:
-    return Where(wire.ROLE_EGRESS, str(folder), **options)
+def out_of(folder: Path, **options: Any) -> ServerLocation:
+    return ServerLocation(wire.ROLE_EGRESS, str(folder), **options)
 
 
 def offers(
@@ -98,7 +98,7 @@ def offers(
             yield wire.Offer(0, stream, number, f"{of}/{partition}/{at}", digest_of(part), len(data)), data
 
 
-def write(where: Where, batches: list[Any], partition: int = 0, **named: Any) -> int:
+def write(where: ServerLocation, batches: list[Any], partition: int = 0, **named: Any) -> int:
     """What a task of Spark's does."""
-    with Caller(where, partition, empty_of(batches[0].schema) if batches else b"") as caller:
-        return ChunkWriter(caller).write(offers(batches, partition, **named))
+    with ServerClient(where, partition, empty_of(batches[0].schema) if batches else b"") as client:
+        return ChunkWriter(client).write(offers(batches, partition, **named))

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aiostorm.spark import find_java
-from aiostorm.spark.needs import load
+from aiostorm.spark.needs import require
 
 FAST = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:MetaspaceSize=128m")
 READY_S = 60.0
@@ -46,7 +46,7 @@ def standalone(workers: int = 2, cores: int = 2, memory: str = "1g") -> Iterator
 @contextlib.contextmanager
 def _daemon(folder: Path, log: Path, *words: str) -> Iterator[None]:
     """A process group of its own: all that it starts ends with it."""
-    home = Path(load("pyspark").__file__).parent
+    home = Path(require("pyspark").__file__).parent
     java = Path(find_java().home) / "bin" / "java"
     environment = {
         **os.environ,

@@ -27,7 +27,7 @@ from aiostorm.spark import SparkStreamSpout
 
 from .conftest import LIGHT, in_thread
 from .leftovers import threads_left
-from .stream_parts import ROWS, Place
+from .stream_parts import ROWS, StreamFolder
 
 ROOT = str(Path(__file__).resolve().parents[2])
 LIMIT_S = 120.0
@@ -85,7 +85,7 @@ class Told:
 
 async def job(folder: Path, holds: list[str], *, frame: bool) -> None:
     """Take in all that is there. Then, if asked, the same with a DataFrame whose session is stopped."""
-    place = Place(folder, made=True)
+    place = StreamFolder(folder, made=True)
     out = folder / "out"
     out.mkdir(exist_ok=True)
     told = Told()
@@ -117,7 +117,7 @@ async def job(folder: Path, holds: list[str], *, frame: bool) -> None:
     say(threads=await threads_left())
 
 
-async def stopped_session(place: Place, cluster: LocalCluster) -> None:
+async def stopped_session(place: StreamFolder, cluster: LocalCluster) -> None:
     """A DataFrame cannot be made anew: the topology fails, and says what to give instead."""
     from pyspark.sql import SparkSession
 
@@ -127,7 +127,7 @@ async def stopped_session(place: Place, cluster: LocalCluster) -> None:
     await failing(running)
 
 
-async def silent_session(place: Place, cluster: LocalCluster) -> None:
+async def silent_session(place: StreamFolder, cluster: LocalCluster) -> None:
     """A JVM that hangs, and is not ours to kill: the topology fails, and waits for nothing."""
     from pyspark.sql import SparkSession
 
@@ -146,7 +146,7 @@ async def silent_session(place: Place, cluster: LocalCluster) -> None:
     jvm.kill()
 
 
-async def framed(place: Place, cluster: LocalCluster, session: Any, name: str) -> RunningTopology:
+async def framed(place: StreamFolder, cluster: LocalCluster, session: Any, name: str) -> RunningTopology:
     """A topology that reads the stream as a DataFrame of this session."""
     given = await asyncio.to_thread(lambda: place.read(session))
     spout = SparkStreamSpout(given, str(place.folder / name))
@@ -270,7 +270,7 @@ def random_kills(kills: int, files: int, seed: int) -> int:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="aiostorm-kills-") as name:
         folder = Path(name) / "stream"
-        Place(folder).add(files)
+        StreamFolder(folder).add(files)
         done, began = 0, time.monotonic()
         ended = False
         while not ended:

@@ -19,7 +19,7 @@ ROWS = 30
 LIMIT_S = 60.0
 
 
-class Place:
+class StreamFolder:
     """A folder with files that a stream reads, one a batch, and a checkpoint."""
 
     def __init__(self, folder: Path, *, made: bool = False) -> None:
@@ -58,7 +58,7 @@ class Place:
         )
 
 
-class Kept:
+class Results:
     """What came to the bolts of one test."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Kept:
 class Keep(BasicBolt):
     """Keeps what comes. `fails`: which chunks, how often."""
 
-    def __init__(self, kept: Kept, fails: dict[str, int] | None = None) -> None:
+    def __init__(self, kept: Results, fails: dict[str, int] | None = None) -> None:
         self.kept = kept
         self.fails = fails if fails is not None else {}
 
@@ -111,7 +111,7 @@ class Keep(BasicBolt):
 class Hold(Bolt):
     """Acks when the test says so."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: Results) -> None:
         self.kept = kept
 
     def __deepcopy__(self, memo: Any) -> Hold:
@@ -140,7 +140,7 @@ async def running(spout: Any, bolt: Any, name: str = "job", **config: Any) -> As
         yield await cluster.submit(name, builder.create_topology(), config)
 
 
-async def run_all(place: Place, spark: Any, kept: Kept, **options: Any) -> dict[str, Any]:
+async def run_all(place: StreamFolder, spark: Any, kept: Results, **options: Any) -> dict[str, Any]:
     """All that is there, in one go; what the spout says at its end."""
     spout = place.spout(spark, trigger={"availableNow": True}, **options)
     async with running(spout, Keep(kept)) as job:
@@ -150,4 +150,4 @@ async def run_all(place: Place, spark: Any, kept: Kept, **options: Any) -> dict[
     return dict(result)
 
 
-__all__ = ["LIMIT_S", "ROWS", "Hold", "Keep", "Kept", "Place", "run_all", "running"]
+__all__ = ["LIMIT_S", "ROWS", "Hold", "Keep", "Results", "StreamFolder", "run_all", "running"]

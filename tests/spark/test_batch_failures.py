@@ -17,7 +17,7 @@ from aiostorm.spark import SparkBatchSpout
 from aiostorm.spark.batch.fetching import Fetching, TooLargeError, planned
 from aiostorm.spark.batch.group_size import GROUP_BYTES, MAX_GROUP, GroupSize
 from aiostorm.spark.batch.partitions import Partitions
-from aiostorm.spark.batch.push_server import PushedLoad, PushOpener, PushServer
+from aiostorm.spark.batch.push_server import PushedReader, PushOpener, PushServer
 from aiostorm.spark.batch.pushing import send_partition
 from aiostorm.spark.sessions import brief
 from aiostorm.spark.types import arrow_schema, row_bytes, rows_that_fit
@@ -57,11 +57,11 @@ def test_groups_grow_while_partitions_are_small() -> None:
     size, sizes = GroupSize(), []
     for _ in range(6):
         sizes.append(size.partitions)
-        size.came(size.partitions, 0)
+        size.record(size.partitions, 0)
     assert sizes == [1, 4, 16, 64, 256, MAX_GROUP]
-    size.came(256, 256 * GROUP_BYTES)
+    size.record(256, 256 * GROUP_BYTES)
     assert size.partitions == 1
-    size.came(1, GROUP_BYTES // 2)
+    size.record(1, GROUP_BYTES // 2)
     assert size.partitions == 2
     size.too_large()
     assert size.partitions == 1
@@ -109,10 +109,10 @@ def test_a_small_partition_that_nobody_wants_is_read_to_its_end() -> None:
     machine = Partitions(0)  # it wants none
 
     def answer() -> None:
-        load = PushedLoad(*server.accept(), schema)
+        reader = PushedReader(*server.accept(), schema)
         opener = PushOpener(machine, server, schema, readers=1, job=print, cancel=print)
-        assert opener.came(load)
-        assert load.read(1) == ([], False)
+        assert opener.opened(reader)
+        assert reader.read(1) == ([], False)
 
     for batches, left in ((1, 0), (9, 5)):
         given = iter([pa.record_batch([[1]], schema=schema)] * batches)

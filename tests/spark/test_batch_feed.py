@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm.spark.batch.feed import Feed, FetchOpener, closed
+from aiostorm.spark.batch.feed import Feed, FetchOpener, close_quietly
 from aiostorm.spark.batch.group_size import GroupSize
 from aiostorm.spark.batch.partitions import Partitions
 from aiostorm.spark.calls import SparkCalls
@@ -34,7 +34,7 @@ async def test_a_feed_that_cannot_be_closed_is_said(stopped: bool, caplog: pytes
         raise ValueError("Spark says no")
 
     with caplog.at_level(logging.DEBUG, "aiostorm.spark"):
-        await asyncio.to_thread(closed, feed(cancel), session(stopped=stopped), "flights[1]")
+        await asyncio.to_thread(close_quietly, feed(cancel), session(stopped=stopped), "flights[1]")
     [record] = [record for record in caplog.records if "not ended" in record.message]
     assert record.levelno == (logging.DEBUG if stopped else logging.WARNING)
     assert "flights[1]: what is left in Spark was not ended" in record.message
@@ -43,5 +43,5 @@ async def test_a_feed_that_cannot_be_closed_is_said(stopped: bool, caplog: pytes
 
 async def test_one_that_is_closed_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "aiostorm.spark"):
-        await asyncio.to_thread(closed, feed(lambda: None), session(stopped=False), "flights[1]")
+        await asyncio.to_thread(close_quietly, feed(lambda: None), session(stopped=False), "flights[1]")
     assert not caplog.records

@@ -15,7 +15,7 @@ import pytest
 
 from aiostorm import BasicBolt, TopologyBuilder, running
 from aiostorm.spark import SparkEgressBolt, SparkIngressSpout, SparkSourceError, register
-from aiostorm.spark.sessions import use_here
+from aiostorm.spark.sessions import activate_session
 
 from .conftest import ROOT, in_thread
 from .lines import FIELDS, Table, batch, into, topology, write
@@ -37,7 +37,7 @@ class Job:
 
     async def do(self, work: Callable[..., Any], *arguments: Any) -> Any:
         def call() -> Any:
-            use_here(self.spark)
+            activate_session(self.spark)
             return work(*arguments)
 
         return await asyncio.to_thread(call)
@@ -174,9 +174,9 @@ def test_a_pyspark_without_data_sources_is_said(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_type_that_arrow_has_not_is_said(java: None) -> None:
     from aiostorm.spark.datasource import api as datasource_api
-    from aiostorm.spark.needs import load
+    from aiostorm.spark.needs import require
 
-    types = load("pyspark.sql.types")
+    types = require("pyspark.sql.types")
     with pytest.raises(SparkSourceError, match="Cast it"):
         datasource_api.arrow_schema(types.StructType().add("a", types.CalendarIntervalType()))
     with pytest.raises(SparkSourceError, match="schema="):

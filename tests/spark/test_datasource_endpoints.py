@@ -59,7 +59,7 @@ def test_the_token_is_made_once_whoever_comes_first(tmp_path: Path) -> None:
     found: list[bytes] = []
 
     def come() -> None:
-        security = endpoints.own_security(folder, None)
+        security = endpoints.server_security(folder, None)
         assert security.credentials is not None
         found.append(security.credentials.to_bytes())
 
@@ -77,12 +77,12 @@ def test_the_token_is_made_once_whoever_comes_first(tmp_path: Path) -> None:
 def test_who_dials_has_a_token_from_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIOSTORM_CREDENTIALS", raising=False)
     with pytest.raises(CredentialsError, match="AIOSTORM_CREDENTIALS"):
-        endpoints.security_there(None, None)
+        endpoints.client_security(None, None)
     folder = str(tmp_path / "a")
-    ours = endpoints.own_security(folder, None)
-    assert endpoints.security_there(folder, None) == ours
+    ours = endpoints.server_security(folder, None)
+    assert endpoints.client_security(folder, None) == ours
     other = Credentials.new("other")
     monkeypatch.setenv("AIOSTORM_CREDENTIALS", other.to_bytes().decode())
-    assert endpoints.security_there(folder, None).credentials == other
+    assert endpoints.client_security(folder, None).credentials == other
     with pytest.raises(SparkSourceError, match="endpoints=FOLDER"):
-        endpoints.own_security(None, None)
+        endpoints.server_security(None, None)

@@ -15,19 +15,19 @@ OFFER = wire.Offer(1, "query", 17, "clicks/b17/7/3", b"d" * 16, 4096)
 @pytest.mark.parametrize(
     "message",
     [
-        wire.Hello(wire.WIRE_VERSION, "spark-1", b""),
-        wire.Welcome(1, "in", 0, 2, b"x"),
-        wire.Refused("no"),
+        wire.ClientHello(wire.WIRE_VERSION, "spark-1", b""),
+        wire.ServerWelcome(1, "in", 0, 2, b"x"),
+        wire.Rejected("no"),
         wire.Alive(),
         OFFER,
         wire.Send(1),
         wire.Done(1),
         wire.Failed(1, "why"),
         wire.Commit("query", 17),
-        wire.Look("spark", "log", -1, True, 0, 0),
-        wire.Kept("log", 0, 1, 2, 3),
-        wire.Fetch("log", 0, 1),
-        wire.Chunk(0, 9),
+        wire.LogQuery("spark", "log", -1, True, 0, 0),
+        wire.LogState("log", 0, 1, 2, 3),
+        wire.FetchChunks("log", 0, 1),
+        wire.ChunkHeader(0, 9),
         wire.Trim("spark", "log", 1),
     ],
     ids=lambda message: type(message).__name__,
@@ -49,7 +49,7 @@ def test_a_message_comes_as_it_was(message: wire.Message) -> None:
         b"\x16" + pack_value([1]),
         b"\x18" + pack_value((1, "x" * 5000)),
         wire.pack(OFFER) + b"\0",
-        wire.pack(wire.Hello(1, "x", b"y" * wire.MAX_MESSAGE_BYTES)),
+        wire.pack(wire.ClientHello(1, "x", b"y" * wire.MAX_MESSAGE_BYTES)),
     ],
 )
 def test_what_is_none_is_refused(frame: bytes) -> None:
@@ -69,7 +69,7 @@ def test_whatever_comes_is_a_message_or_an_error(frame: bytes) -> None:
 @given(st.integers(1, 3 * wire.PART_BYTES))
 def test_a_chunk_is_put_together(size: int) -> None:
     data = bytes(size)
-    assembly = wire.Assembly(size)
+    assembly = wire.ChunkAssembly(size)
     come = [assembly.add(wire.DATA + part) for part in wire.parts_of(data)]
     assert come[-1] == data
     assert come[:-1] == [None] * (len(come) - 1)
@@ -78,8 +78,8 @@ def test_a_chunk_is_put_together(size: int) -> None:
 def test_a_chunk_of_another_size_than_was_said_is_refused() -> None:
     for size in (0, -1, wire.MAX_CHUNK_BYTES + 1):
         with pytest.raises(ProtocolError):
-            wire.Assembly(size)
-    assembly = wire.Assembly(3)
+            wire.ChunkAssembly(size)
+    assembly = wire.ChunkAssembly(3)
     assert assembly.add(wire.DATA + b"ab") is None
     for wrong in (wire.DATA + b"cd", wire.DATA, wire.pack(wire.Alive()), b""):
         with pytest.raises(ProtocolError):

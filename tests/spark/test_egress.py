@@ -13,7 +13,7 @@ from aiostorm import BasicBolt, TopologyBuilder, running
 from aiostorm.spark import SparkEgressBolt, SparkIngressSpout, SparkSourceError
 from aiostorm.spark.datasource import endpoints, wire
 from aiostorm.spark.datasource.chunks import batch_of
-from aiostorm.spark.datasource.client import Caller, ChunkReader
+from aiostorm.spark.datasource.client import ChunkReader, ServerClient
 from aiostorm.testing import FeederSpout
 
 from .lines import FIELDS, Table, batch, into, offers, out_of, topology, until, write
@@ -25,11 +25,11 @@ class Reader:
     """What Spark's driver and executors do, in threads."""
 
     def __init__(self, folder: Path, consumer: str = "spark", task: int = 0) -> None:
-        self.caller = Caller(out_of(folder, patience_s=5), task)
-        self.reader = ChunkReader(self.caller, consumer)
+        self.client = ServerClient(out_of(folder, patience_s=5), task)
+        self.reader = ChunkReader(self.client, consumer)
 
-    async def look(self, log: str = "", begin: int = -1, **named: Any) -> wire.Kept:
-        return await asyncio.to_thread(lambda: self.reader.look(log, begin, **named))
+    async def query(self, log: str = "", begin: int = -1, **named: Any) -> wire.LogState:
+        return await asyncio.to_thread(lambda: self.reader.query(log, begin, **named))
 
     async def fetch(self, log: str, begin: int, end: int) -> list[int]:
         def read() -> list[int]:
@@ -42,7 +42,7 @@ class Reader:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.caller.close()
+        self.client.close()
 
 
 class Twice(BasicBolt):
@@ -73,7 +73,7 @@ async def test_a_chunk_that_is_replayed_is_kept_once(tmp_path: Path, kept_on: st
         builder.set_bolt("out", egress).shuffle_grouping("twice")
         async with running(builder.create_topology()), Reader(tmp_path / "out") as reader:
             await asyncio.to_thread(write, into(tmp_path / "in"), [batch(n) for n in range(0, 50, 10)], name="same")
-            kept = await reader.look()
+            kept = await reader.query()
             # The same write in the next life of the topology: kept on disk it is known.
             assert (kept.first, kept.end) == (0, 5), life
             assert sorted(await reader.fetch(kept.log, 0, 5)) == list(range(50))
@@ -83,19 +83,19 @@ async def test_what_comes_out_is_read_and_goes(tmp_path: Path) -> None:
     egress = SparkEgressBolt(endpoints=str(tmp_path / "out"))
     spout = SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in"))
     async with running(topology(Table(), spout, egress=egress)), Reader(tmp_path / "out") as reader:
-        assert await asyncio.to_thread(reader.caller.shape) == b""
+        assert await asyncio.to_thread(reader.client.shape) == b""
         await asyncio.to_thread(write, into(tmp_path / "in"), [batch(n) for n in range(0, 50, 10)])
-        kept = await reader.look()
+        kept = await reader.query()
         assert (kept.first, kept.committed, kept.upto, kept.end) == (0, 0, 5, 5)
         assert sorted(await reader.fetch(kept.log, 0, 5)) == list(range(50))
-        assert (await reader.look(max_rows=25)).upto == 2
+        assert (await reader.query(max_rows=25)).upto == 2
         await asyncio.to_thread(reader.reader.trim, kept.log, 2)
-        assert (await reader.look()).first == 2
-        assert (await reader.look(kept.log, 4, done=True)).first == 4  # a look behind what is done says so
+        assert (await reader.query()).first == 2
+        assert (await reader.query(kept.log, 4, done=True)).first == 4  # a look behind what is done says so
         with pytest.raises(SparkSourceError, match="new checkpoint"):
             await reader.fetch(kept.log, 0, 1)
         with pytest.raises(SparkSourceError, match="is lost"):
-            await reader.look("other", 0)
+            await reader.query("other", 0)
     assert endpoints.find(str(tmp_path / "out")) == []
 
 
@@ -109,7 +109,7 @@ async def test_a_sign_of_life_does_not_come_between_the_parts_of_a_chunk(
     large = [batch(at, 4).set_column(1, "s", long) for at in (0, 4, 8)]
     async with running(topology(Table(), spout, egress=egress)), Reader(tmp_path / "out") as reader:
         await asyncio.to_thread(write, into(tmp_path / "in"), large)
-        kept = await reader.look()
+        kept = await reader.query()
         for _ in range(3):
             assert sorted(await reader.fetch(kept.log, 0, 3)) == list(range(12))
 
@@ -125,7 +125,7 @@ async def test_a_full_log_holds_the_topology_back(tmp_path: Path) -> None:
         seen: list[int] = []
         at, log = 0, ""
         while len(seen) < 90:
-            kept = await reader.look(log, at, done=True) if log else await reader.look()
+            kept = await reader.query(log, at, done=True) if log else await reader.query()
             assert kept.end - kept.first <= 3
             log = kept.log
             seen += await reader.fetch(log, at, kept.upto)
@@ -139,11 +139,11 @@ async def test_the_oldest_go_when_it_forgets(tmp_path: Path) -> None:
     spout = SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in"))
     async with running(topology(Table(), spout, egress=egress)), Reader(tmp_path / "out") as reader:
         await asyncio.to_thread(write, into(tmp_path / "in"), [batch(n) for n in range(0, 90, 10)])
-        kept = await reader.look()
+        kept = await reader.query()
         assert (kept.first, kept.end) == (6, 9)
         assert await reader.fetch(kept.log, 6, 9) == list(range(60, 90))
         with pytest.raises(SparkSourceError, match="driven out"):
-            await reader.look(kept.log, 0)
+            await reader.query(kept.log, 0)
 
 
 async def test_two_consumers_each_get_all(tmp_path: Path) -> None:
@@ -156,13 +156,13 @@ async def test_two_consumers_each_get_all(tmp_path: Path) -> None:
         Reader(tmp_path / "out", "c") as c,
     ):
         await asyncio.to_thread(write, into(tmp_path / "in"), [batch(0), batch(10)])
-        kept = await a.look()
+        kept = await a.query()
         await asyncio.to_thread(a.reader.trim, kept.log, 2)
-        assert (await a.look()).committed == 2
-        assert (await b.look()).committed == 0
+        assert (await a.query()).committed == 2
+        assert (await b.query()).committed == 0
         assert await b.fetch(kept.log, 0, 2) == list(range(20))
         with pytest.raises(SparkSourceError, match="consumer 'c'"):
-            await c.look()
+            await c.query()
 
 
 async def test_a_directory_survives_the_topology(tmp_path: Path) -> None:
@@ -172,12 +172,12 @@ async def test_a_directory_survives_the_topology(tmp_path: Path) -> None:
     spout = SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in"))
     async with running(topology(Table(), spout, egress=egress())), Reader(tmp_path / "out") as reader:
         await asyncio.to_thread(write, into(tmp_path / "in"), [batch(0), batch(10), batch(20)])
-        before = await reader.look()
+        before = await reader.query()
         await asyncio.to_thread(reader.reader.trim, before.log, 1)
     async with running(topology(Table(), spout, egress=egress())), Reader(tmp_path / "out") as reader:
-        assert await asyncio.to_thread(reader.caller.shape)
+        assert await asyncio.to_thread(reader.client.shape)
         await asyncio.to_thread(lambda: write(into(tmp_path / "in"), [batch(30)], name="later"))
-        kept = await reader.look(before.log, 1)
+        kept = await reader.query(before.log, 1)
         assert (kept.log, kept.first, kept.end) == (before.log, 1, 4)
         assert await reader.fetch(kept.log, 1, 4) == list(range(10, 40))
 
@@ -187,10 +187,10 @@ async def test_memory_does_not_and_says_so(tmp_path: Path) -> None:
     spout = SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in"))
     async with running(topology(Table(), spout, egress=egress)), Reader(tmp_path / "out") as reader:
         await asyncio.to_thread(write, into(tmp_path / "in"), [batch(0)])
-        before = await reader.look()
+        before = await reader.query()
     async with running(topology(Table(), spout, egress=egress)), Reader(tmp_path / "out") as reader:
         with pytest.raises(SparkSourceError, match="directory="):
-            await reader.look(before.log, 1)
+            await reader.query(before.log, 1)
 
 
 class Rows(BasicBolt):
@@ -209,12 +209,12 @@ async def test_rows_are_kept_as_declared_and_others_fail(tmp_path: Path) -> None
     builder.set_spout("feeder", feeder)
     builder.set_bolt("out", SparkEgressBolt(schema, endpoints=str(tmp_path / "out"))).shuffle_grouping("feeder")
     async with running(builder.create_topology()) as topo, Reader(tmp_path / "out") as reader:
-        shape = await asyncio.to_thread(reader.caller.shape)
+        shape = await asyncio.to_thread(reader.client.shape)
         assert batch_of(shape).schema == schema
         await feeder.feed((1, "a"), message_id=1)
         await feeder.feed((2, None), message_id=2)
         await topo.wait_idle()
-        kept = await reader.look()
+        kept = await reader.query()
         assert sorted(await reader.fetch(kept.log, 0, kept.end)) == [1.0, 2.0]
         await feeder.feed(("no number", "a"), message_id=3)
         await until(lambda: bool(topo.errors()))
@@ -228,7 +228,7 @@ async def test_a_topology_with_a_full_log_can_be_killed(tmp_path: Path) -> None:
         waits = into(tmp_path / "in", patience_s=0.1)
         writing = asyncio.create_task(asyncio.to_thread(write, waits, [batch(0), batch(10), batch(20)]))
         async with Reader(tmp_path / "out") as reader:
-            while (await reader.look()).end == 0:
+            while (await reader.query()).end == 0:
                 pass
         await topo.kill(0)
         with pytest.raises(Exception, match="no topology"):
@@ -242,16 +242,16 @@ async def test_what_no_reader_says_ends_its_line(tmp_path: Path) -> None:
         [(offer, _)] = offers([batch(0)])
 
         def speak(message: wire.Message) -> bool:
-            with Caller(out_of(tmp_path / "out"), 0) as caller:
-                connection = caller.connected()
+            with ServerClient(out_of(tmp_path / "out"), 0) as client:
+                connection = client.connected()
                 connection.send(wire.pack(message))
-                return isinstance(wire.unpack(connection.receive()), wire.Refused)
+                return isinstance(wire.unpack(connection.receive()), wire.Rejected)
 
         for message in (
             offer,
-            wire.Fetch("", 0, 7),
-            wire.Fetch("x", 0, 0),
+            wire.FetchChunks("", 0, 7),
+            wire.FetchChunks("x", 0, 0),
             wire.Trim("spark", "", 9),
-            wire.Look("", "", 3, False, 0, 0),
+            wire.LogQuery("", "", 3, False, 0, 0),
         ):
             assert await asyncio.to_thread(speak, message)

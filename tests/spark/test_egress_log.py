@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.spark.datasource.egress_log import REMEMBERED, EgressLog, Size
+from aiostorm.spark.datasource.egress_log import REMEMBERED, ChunkInfo, EgressLog
 
 
 def log(
@@ -16,40 +16,40 @@ def log(
 
 def test_it_is_full_until_something_is_committed() -> None:
     kept = log(rows=20)
-    assert [kept.add(Size(10, 1)), kept.add(Size(10, 1))] == [0, 1]
-    assert not kept.has_room(Size(1, 1))
+    assert [kept.add(ChunkInfo(10, 1)), kept.add(ChunkInfo(10, 1))] == [0, 1]
+    assert not kept.has_room(ChunkInfo(1, 1))
     assert kept.trim("a", 1)
     assert not kept.trim("a", 1)
-    assert kept.has_room(Size(10, 1))
+    assert kept.has_room(ChunkInfo(10, 1))
     assert (kept.first, kept.end, kept.rows) == (1, 2, 10)
 
 
 def test_a_chunk_with_a_name_is_known_also_when_it_is_kept_no_more() -> None:
     kept = log()
-    kept.add(Size(1, 1, "a"))
-    kept.add(Size(1, 1))
+    kept.add(ChunkInfo(1, 1, "a"))
+    kept.add(ChunkInfo(1, 1))
     assert (kept.has("a"), kept.has(""), kept.has("b")) == (True, False, False)
     kept.trim("a", 2)
     assert (kept.first, kept.has("a")) == (2, True)
     for number in range(REMEMBERED + 1):
-        kept.add(Size(1, 0, str(number)))
+        kept.add(ChunkInfo(1, 0, str(number)))
         kept.trim("a", kept.end)
     assert not kept.has("a")
-    again = EgressLog("log", ("a",), max_rows=9, max_bytes=9, sizes=[Size(1, 1, "x")])
+    again = EgressLog("log", ("a",), max_rows=9, max_bytes=9, sizes=[ChunkInfo(1, 1, "x")])
     assert again.has("x")
 
 
 def test_what_is_larger_than_all_goes_alone() -> None:
     kept = log(size_bytes=10)
-    assert kept.has_room(Size(1, 1000))
-    kept.add(Size(1, 1000))
-    assert not kept.has_room(Size(1, 1))
+    assert kept.has_room(ChunkInfo(1, 1000))
+    kept.add(ChunkInfo(1, 1000))
+    assert not kept.has_room(ChunkInfo(1, 1))
 
 
 def test_a_chunk_goes_when_all_have_committed_it() -> None:
     kept = log(consumers=("a", "b"))
     for _ in range(3):
-        kept.add(Size(1, 1))
+        kept.add(ChunkInfo(1, 1))
     kept.trim("a", 3)
     assert kept.first == 0
     kept.trim("b", 2)
@@ -59,8 +59,8 @@ def test_a_chunk_goes_when_all_have_committed_it() -> None:
 def test_the_oldest_go_when_it_forgets() -> None:
     kept = log(rows=25, forgets=True)
     for _ in range(4):
-        assert kept.has_room(Size(10, 1))
-        kept.add(Size(10, 1))
+        assert kept.has_room(ChunkInfo(10, 1))
+        kept.add(ChunkInfo(10, 1))
     assert (kept.first, kept.end) == (2, 4)
     kept.trim("a", 4)
     assert kept.first == 2
@@ -69,7 +69,7 @@ def test_the_oldest_go_when_it_forgets() -> None:
 def test_a_look_has_limits_and_gives_one_at_least() -> None:
     kept = log()
     for rows in (10, 20, 30):
-        kept.add(Size(rows, rows))
+        kept.add(ChunkInfo(rows, rows))
     assert kept.upto(0) == 3
     assert kept.upto(0, max_rows=30) == 2
     assert kept.upto(0, max_rows=5) == 1
@@ -79,9 +79,9 @@ def test_a_look_has_limits_and_gives_one_at_least() -> None:
 
 def test_what_cannot_be_had_has_a_reason() -> None:
     kept = log(rows=10)
-    kept.add(Size(10, 1))
+    kept.add(ChunkInfo(10, 1))
     kept.trim("a", 1)
-    kept.add(Size(10, 1))
+    kept.add(ChunkInfo(10, 1))
     assert kept.problem("a", "log", 1, 2) is None
     assert "checkpoint" in str(kept.problem("a", "log", 0))
     assert "directory=" in str(kept.problem("a", "older", 1))
@@ -102,12 +102,12 @@ def test_what_cannot_be_had_has_a_reason() -> None:
 )
 def test_whatever_is_added_and_committed(events: list[tuple[str, int, int]], forgets: bool) -> None:
     kept = log(consumers=("a", "b"), forgets=forgets)
-    sizes: list[Size] = []
+    sizes: list[ChunkInfo] = []
     lowest = {"a": 0, "b": 0}
     for what, number, size_bytes in events:
         before = (kept.first, kept.end)
         if what == "add":
-            size = Size(number, size_bytes)
+            size = ChunkInfo(number, size_bytes)
             if kept.has_room(size):
                 assert kept.add(size) == len(sizes)
                 sizes.append(size)

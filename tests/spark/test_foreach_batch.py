@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from aiostorm.spark.stream.foreach_batch import LOOK_S, BatchNotDoneError, Delivery, ForeachBatch
+from aiostorm.spark.stream.foreach_batch import POLL_S, BatchNotDoneError, Delivery, ForeachBatch
 from aiostorm.spark.stream.query import reason_of
 
 pytestmark = pytest.mark.sockets  # threads
 
-LIMIT_S = 20 * LOOK_S
+LIMIT_S = 20 * POLL_S
 
 
-class Caller:
+class CallbackThread:
     """A thread that calls the hand, as py4j does."""
 
     def __init__(self, foreach_batch: ForeachBatch, batch_id: int = 7) -> None:
@@ -49,24 +49,24 @@ def in_loop(use: Any) -> Any:
 
 
 def test_it_returns_when_the_batch_is_done() -> None:
-    async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> Caller:
-        caller = Caller(foreach_batch)
+    async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> CallbackThread:
+        thread = CallbackThread(foreach_batch)
         delivery = await deliveries.get()
         assert (delivery.dataframe, delivery.batch_id) == ("a DataFrame", 7)
         delivery.done()
         delivery.fail("too late: the first one counts")
-        return caller
+        return thread
 
     assert in_loop(use).join() is None
 
 
 def test_it_raises_one_short_error_when_the_batch_failed() -> None:
-    async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> Caller:
-        caller = Caller(foreach_batch)
+    async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> CallbackThread:
+        thread = CallbackThread(foreach_batch)
         delivery = await deliveries.get()
         delivery.fail("a bolt said no")
         delivery.done()
-        return caller
+        return thread
 
     error = in_loop(use).join()
     assert type(error) is BatchNotDoneError
@@ -76,24 +76,26 @@ def test_it_raises_one_short_error_when_the_batch_failed() -> None:
 
 
 def test_who_waits_and_who_comes_later_is_sent_away() -> None:
-    async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> list[Caller]:
-        first = Caller(foreach_batch)
+    async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> list[CallbackThread]:
+        first = CallbackThread(foreach_batch)
         await deliveries.get()
-        foreach_batch.shut("the topology has ended")
-        return [first, Caller(foreach_batch, 8)]
+        foreach_batch.close("the topology has ended")
+        return [first, CallbackThread(foreach_batch, 8)]
 
-    for caller, batch_id in zip(in_loop(use), (7, 8), strict=True):
-        assert str(caller.join()) == f"batch {batch_id} was not processed: the topology has ended"
+    for thread, batch_id in zip(in_loop(use), (7, 8), strict=True):
+        assert str(thread.join()) == f"batch {batch_id} was not processed: the topology has ended"
 
 
 def test_it_does_not_wait_for_a_loop_that_was_closed() -> None:
-    async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> tuple[ForeachBatch, Caller]:
-        caller = Caller(foreach_batch)
+    async def use(
+        foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]
+    ) -> tuple[ForeachBatch, CallbackThread]:
+        thread = CallbackThread(foreach_batch)
         await deliveries.get()
-        return foreach_batch, caller  # and nobody says what became of it
+        return foreach_batch, thread  # and nobody says what became of it
 
-    foreach_batch, caller = in_loop(use)
-    for late in (caller, Caller(foreach_batch)):
+    foreach_batch, thread = in_loop(use)
+    for late in (thread, CallbackThread(foreach_batch)):
         assert "the event loop of the topology has ended" in str(late.join())
 
 

@@ -13,7 +13,7 @@ import pytest
 from aiostorm import running
 from aiostorm.spark import SparkIngressSpout, SparkLostError, SparkSourceError
 from aiostorm.spark.datasource import wire
-from aiostorm.spark.datasource.client import Caller, ChunkWriter, Where
+from aiostorm.spark.datasource.client import ChunkWriter, ServerClient, ServerLocation
 from aiostorm.transport import Credentials, ExposedError
 
 from .lines import FIELDS, Table, batch, into, offers, topology, until, write
@@ -98,8 +98,8 @@ async def test_a_batch_that_comes_again_is_not_processed_again(tmp_path: Path) -
         await asyncio.to_thread(lambda: write(where, [batch(0)], **named))
 
         def commit() -> None:
-            with Caller(where, 0) as caller:
-                ChunkWriter(caller).commit("query", 17)
+            with ServerClient(where, 0) as client:
+                ChunkWriter(client).commit("query", 17)
 
         await asyncio.to_thread(commit)
         await asyncio.to_thread(lambda: write(where, [batch(0)], **named))
@@ -154,7 +154,7 @@ async def test_nobody_is_there(tmp_path: Path) -> None:
         await asyncio.to_thread(write, into(tmp_path, patience_s=0.2), [batch(0)])
     (tmp_path / "token").write_bytes(Credentials.new("spark").to_bytes())
     (tmp_path / "token").chmod(0o600)
-    away = Where(wire.ROLE_INGRESS, None, ("127.0.0.1:1",), str(tmp_path / "token"), patience_s=0.2)
+    away = ServerLocation(wire.ROLE_INGRESS, None, ("127.0.0.1:1",), str(tmp_path / "token"), patience_s=0.2)
     with pytest.raises(SparkLostError, match=r"127\.0\.0\.1:1"):
         await asyncio.to_thread(write, away, [batch(0)])
 
@@ -178,7 +178,7 @@ async def test_by_addresses_and_a_unix_socket(tmp_path: Path) -> None:
     spout = SparkIngressSpout(FIELDS, listen=f"unix:{tmp_path}/sockets/in", credentials=str(token))
     async with running(topology(table, spout, tasks=2)):
         addresses = tuple(f"unix:{tmp_path}/sockets/in.{task}" for task in range(2))
-        where = Where(wire.ROLE_INGRESS, None, addresses, str(token))
+        where = ServerLocation(wire.ROLE_INGRESS, None, addresses, str(token))
         await asyncio.to_thread(write, where, [batch(0)], 0)
         await asyncio.to_thread(write, where, [batch(10)], 1)
         assert sorted(table.numbers) == list(range(20))
@@ -213,11 +213,11 @@ async def test_what_no_writer_says_ends_its_line_only(tmp_path: Path) -> None:
         where = into(tmp_path / "in")
 
         def speak(frame: bytes) -> str:
-            with Caller(where, 0) as caller:
-                connection = caller.connected()
+            with ServerClient(where, 0) as client:
+                connection = client.connected()
                 connection.send(frame)
                 message = wire.unpack(connection.receive())
-                return message.reason if isinstance(message, wire.Refused) else ""
+                return message.reason if isinstance(message, wire.Rejected) else ""
 
         [(offer, data)] = offers([batch(0)])
         large = wire.Offer(1, "", -1, "w/0/0", b"x", wire.MAX_CHUNK_BYTES + 1)
@@ -232,13 +232,13 @@ async def test_what_no_writer_says_ends_its_line_only(tmp_path: Path) -> None:
         wrong = wire.Offer(1, "", -1, "w/0/0", b"x" * 16, len(data))
 
         def lie() -> str:
-            with Caller(where, 0) as caller:
-                connection = caller.connected()
+            with ServerClient(where, 0) as client:
+                connection = client.connected()
                 connection.send(wire.pack(wrong))
                 assert isinstance(wire.unpack(connection.receive()), wire.Send)
                 connection.send(wire.DATA, data)
                 message = wire.unpack(connection.receive())
-                return message.reason if isinstance(message, wire.Refused) else ""
+                return message.reason if isinstance(message, wire.Rejected) else ""
 
         assert "digest" in await asyncio.to_thread(lie)
         assert await asyncio.to_thread(write, where, [batch(0)]) == 1

@@ -9,30 +9,32 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from aiostorm.spark.datasource.ingress_ledger import Asked, IngressLedger, Step, What
+from aiostorm.spark.datasource.ingress_ledger import ActionKind, ChunkOffer, IngressLedger, LedgerAction
 
 MAX_BYTES = 100
 RETRIES = 1
 
 
-def asked(chunk: str = "w/0/0", *, digest: bytes = b"a", size: int = 10, stream: str = "", batch: int = -1) -> Asked:
-    return Asked(stream, batch, chunk, digest, size)
+def asked(
+    chunk: str = "w/0/0", *, digest: bytes = b"a", size: int = 10, stream: str = "", batch: int = -1
+) -> ChunkOffer:
+    return ChunkOffer(stream, batch, chunk, digest, size)
 
 
-def kinds(steps: list[Step]) -> list[tuple[What, object, int]]:
-    return [(step.what, step.caller, step.seq) for step in steps]
+def kinds(actions: list[LedgerAction]) -> list[tuple[ActionKind, object, int]]:
+    return [(step.kind, step.writer, step.seq) for step in actions]
 
 
-def flown(ledger: IngressLedger, chunk: str = "w/0/0", caller: str = "a", seq: int = 1) -> None:
-    assert kinds(ledger.offer(caller, seq, asked(chunk))) == [(What.SEND, caller, seq)]
-    ledger.arrived(caller, seq, chunk)
+def flown(ledger: IngressLedger, chunk: str = "w/0/0", writer: str = "a", seq: int = 1) -> None:
+    assert kinds(ledger.offer(writer, seq, asked(chunk))) == [(ActionKind.SEND, writer, seq)]
+    ledger.arrived(writer, seq, chunk)
 
 
 def test_a_chunk_comes_flies_and_is_done() -> None:
     ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
     flown(ledger)
     assert ledger.held_bytes == 10
-    assert kinds(ledger.acked("w/0/0")) == [(What.DONE, "a", 1)]
+    assert kinds(ledger.acked("w/0/0")) == [(ActionKind.DONE, "a", 1)]
     assert ledger.held_bytes == ledger.under_way == 0
 
 
@@ -40,8 +42,8 @@ def test_a_second_attempt_joins_the_first() -> None:
     ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
     flown(ledger)
     assert ledger.offer("b", 7, asked()) == []
-    assert kinds(ledger.acked("w/0/0")) == [(What.DONE, "a", 1), (What.DONE, "b", 7)]
-    assert kinds(ledger.offer("c", 1, asked())) == [(What.DONE, "c", 1)]
+    assert kinds(ledger.acked("w/0/0")) == [(ActionKind.DONE, "a", 1), (ActionKind.DONE, "b", 7)]
+    assert kinds(ledger.offer("c", 1, asked())) == [(ActionKind.DONE, "c", 1)]
     assert ledger.duplicates == 2
 
 
@@ -49,8 +51,8 @@ def test_a_writer_that_goes_before_its_data_came_leaves_it_to_the_next() -> None
     ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
     ledger.offer("a", 1, asked())
     assert ledger.offer("b", 1, asked()) == []
-    assert kinds(ledger.gone("a")) == [(What.SEND, "b", 1)]
-    assert ledger.gone("b") == []
+    assert kinds(ledger.writer_lost("a")) == [(ActionKind.SEND, "b", 1)]
+    assert ledger.writer_lost("b") == []
     assert ledger.under_way == ledger.held_bytes == 0
 
 
@@ -59,7 +61,11 @@ def test_what_has_no_room_waits_in_order() -> None:
     flown(ledger)
     assert ledger.offer("b", 1, asked("w/1/0")) == []
     assert ledger.offer("c", 1, asked("w/2/0", size=1)) == []  # it would fit, but is behind the other
-    assert kinds(ledger.acked("w/0/0")) == [(What.DONE, "a", 1), (What.SEND, "b", 1), (What.SEND, "c", 1)]
+    assert kinds(ledger.acked("w/0/0")) == [
+        (ActionKind.DONE, "a", 1),
+        (ActionKind.SEND, "b", 1),
+        (ActionKind.SEND, "c", 1),
+    ]
 
 
 def test_one_that_is_larger_than_all_room_goes_alone() -> None:
@@ -71,19 +77,19 @@ def test_other_contents_under_one_identity_are_refused() -> None:
     ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
     flown(ledger)
     [step] = ledger.offer("b", 1, asked(digest=b"b"))
-    assert step.what is What.FAILED
+    assert step.kind is ActionKind.FAILED
     assert "sort" in step.error
     ledger.acked("w/0/0")
-    assert ledger.offer("b", 2, asked(digest=b"b"))[0].what is What.FAILED
+    assert ledger.offer("b", 2, asked(digest=b"b"))[0].kind is ActionKind.FAILED
 
 
 def test_what_fails_is_tried_again_and_then_told() -> None:
     ledger = IngressLedger(max_bytes=MAX_BYTES, retries=1)
     flown(ledger)
-    assert kinds(ledger.failed("w/0/0", "no")) == [(What.AGAIN, None, 0)]
+    assert kinds(ledger.failed("w/0/0", "no")) == [(ActionKind.AGAIN, None, 0)]
     [step] = ledger.failed("w/0/0", "no")
-    assert (step.what, step.caller, step.error) == (What.FAILED, "a", "no (2 times)")
-    flown(ledger, caller="b")  # the next attempt of Spark's task begins afresh
+    assert (step.kind, step.writer, step.error) == (ActionKind.FAILED, "a", "no (2 times)")
+    flown(ledger, writer="b")  # the next attempt of Spark's task begins afresh
 
 
 def test_a_batch_that_was_committed_is_done_when_it_comes_again() -> None:
@@ -91,9 +97,9 @@ def test_a_batch_that_was_committed_is_done_when_it_comes_again() -> None:
     ledger.committed("query", 3)
     ledger.committed("query", 2)
     [step] = ledger.offer("a", 1, asked("q/b3/0/0", stream="query", batch=3))
-    assert step.what is What.DONE
-    assert ledger.offer("a", 2, asked("q/b4/0/0", stream="query", batch=4))[0].what is What.SEND
-    assert ledger.offer("a", 3, asked("q/b3/0/0", stream="another", batch=3))[0].what is What.SEND
+    assert step.kind is ActionKind.DONE
+    assert ledger.offer("a", 2, asked("q/b4/0/0", stream="query", batch=4))[0].kind is ActionKind.SEND
+    assert ledger.offer("a", 3, asked("q/b3/0/0", stream="another", batch=3))[0].kind is ActionKind.SEND
 
 
 def test_only_who_was_asked_for_data_sends_it() -> None:
@@ -125,18 +131,18 @@ class AnyOrder(RuleBasedStateMachine):
         self.flying: Counter[str] = Counter()
         self.done: set[str] = set()
 
-    def take(self, steps: list[Step]) -> None:
-        for step in steps:
-            if step.what is What.AGAIN:
+    def take(self, actions: list[LedgerAction]) -> None:
+        for step in actions:
+            if step.kind is ActionKind.AGAIN:
                 self.flying[step.chunk] += 1
                 continue
-            offer = (str(step.caller), step.seq)
+            offer = (str(step.writer), step.seq)
             assert self.waits[offer] == step.chunk
-            if step.what is What.SEND:
+            if step.kind is ActionKind.SEND:
                 self.asked_for[offer] = step.chunk
                 continue
             del self.waits[offer]
-            if step.what is What.DONE:
+            if step.kind is ActionKind.DONE:
                 assert step.chunk in self.done
 
     @rule(writer=st.sampled_from("abc"), chunk=st.sampled_from(CHUNKS))
@@ -168,7 +174,7 @@ class AnyOrder(RuleBasedStateMachine):
     def goes(self, writer: str) -> None:
         self.waits = {offer: chunk for offer, chunk in self.waits.items() if offer[0] != writer}
         self.asked_for = {offer: chunk for offer, chunk in self.asked_for.items() if offer[0] != writer}
-        self.take(self.ledger.gone(writer))
+        self.take(self.ledger.writer_lost(writer))
 
     @invariant()
     def a_chunk_flies_once(self) -> None:

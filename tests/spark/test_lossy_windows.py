@@ -18,7 +18,7 @@ class Through(BasicBolt):
         collector.emit(tup.values)
 
 
-class Kept(BufferedWindowBolt):
+class Buffered(BufferedWindowBolt):
     windows = Tumbling(1_000)
     timestamp = "at"
     outputs = ("rows",)
@@ -65,6 +65,6 @@ def test_what_loses_nothing_or_is_accepted_is_built(spout: Any) -> None:
 
 
 def test_windows_that_keep_their_tuples_lose_nothing() -> None:
-    assert built(batch(progress="/p"), Kept)
-    assert built(stream(), Kept)
-    assert built(ingress(), Kept)
+    assert built(batch(progress="/p"), Buffered)
+    assert built(stream(), Buffered)
+    assert built(ingress(), Buffered)

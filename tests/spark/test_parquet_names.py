@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aiostorm.spark import SinkError
 from aiostorm.spark.sinks.parquet_buffer import RowBuffer
-from aiostorm.spark.sinks.parquet_files import Shape, divided, encoded, identity_of
+from aiostorm.spark.sinks.parquet_files import DatasetSchema, divided, encoded, identity_of
 from aiostorm.spark.sinks.parquet_names import (
     LEFTOVER_S,
     MAX_NAME_BYTES,
@@ -24,8 +24,8 @@ from aiostorm.spark.sinks.parquet_names import (
     rows_name,
     temporary_name,
 )
-from aiostorm.spark.sinks.parquet_store import LocalStore, open_store
-from aiostorm.topology import part_of, with_identity_of
+from aiostorm.spark.sinks.parquet_store import LocalFileStore, open_store
+from aiostorm.topology import handed_on, part_of
 
 from .parquet_parts import chunk, pa, read, rows_of
 
@@ -159,7 +159,7 @@ def test_too_many_folders() -> None:
 
 def test_equal_rows_give_equal_bytes_however_they_came() -> None:
     def bytes_of(batch: Any) -> Any:
-        return encoded(table(Shape(None, ()).fit(batch)), identity_of(batch), "zstd", {}).to_pybytes()
+        return encoded(table(DatasetSchema(None, ()).fit(batch)), identity_of(batch), "zstd", {}).to_pybytes()
 
     whole = pa.Table.from_batches([chunk(0), chunk(1)]).combine_chunks().to_batches()[0]
     sliced = whole.slice(20, 20).replace_schema_metadata(chunk(1).schema.metadata)
@@ -170,7 +170,7 @@ def test_equal_rows_give_equal_bytes_however_they_came() -> None:
 
 
 def test_a_batch_fits_if_nothing_is_lost() -> None:
-    shape = Shape(pa.schema({"a": pa.float64(), "b": pa.string()}), ())
+    shape = DatasetSchema(pa.schema({"a": pa.float64(), "b": pa.string()}), ())
     fitted = shape.fit(pa.record_batch({"b": pa.nulls(2), "a": pa.array([1, 2], pa.int8())}))
     assert fitted.to_pylist() == [{"a": 1.0, "b": None}, {"a": 2.0, "b": None}]
     assert fitted.schema.equals(pa.schema({"a": pa.float64(), "b": pa.string()}))
@@ -189,7 +189,7 @@ def test_a_batch_fits_if_nothing_is_lost() -> None:
     ids=str,
 )
 def test_what_does_not_fit_is_refused_by_name(columns: Any, told_of: str) -> None:
-    shape = Shape(lambda: pa.schema({"a": pa.int32()}), ())
+    shape = DatasetSchema(lambda: pa.schema({"a": pa.int32()}), ())
     with pytest.raises(SinkError, match=told_of):
         shape.fit(pa.record_batch(columns))
 
@@ -204,14 +204,14 @@ def test_what_does_not_fit_is_refused_by_name(columns: Any, told_of: str) -> Non
 )
 def test_partition_columns_are_checked(by: tuple[str, ...], told_of: str) -> None:
     with pytest.raises(SinkError, match=told_of):
-        Shape(None, by).fit(pa.record_batch({"a": [1.5], "b": [1]}))
+        DatasetSchema(None, by).fit(pa.record_batch({"a": [1.5], "b": [1]}))
 
 
 def test_a_type_that_nobody_knows_yet_is_asked_for() -> None:
     with pytest.raises(SinkError, match="column 'a' has had nothing but nulls so far"):
-        Shape(None, ()).fit(pa.record_batch({"a": pa.nulls(2)}))
+        DatasetSchema(None, ()).fit(pa.record_batch({"a": pa.nulls(2)}))
     with pytest.raises(SinkError, match="nothing would be left for the files"):
-        Shape(None, ("a",)).fit(pa.record_batch({"a": ["x"]}))
+        DatasetSchema(None, ("a",)).fit(pa.record_batch({"a": ["x"]}))
 
 
 # -- together: exactly once --------------------------------------------------------------------------------------------
@@ -238,18 +238,16 @@ def test_any_order_of_chunks_replays_and_crashes_is_exactly_once(
         parts = {
             "whole": [batch],
             "split": [part_of(batch.slice(0, 7), 0, 2), part_of(batch.slice(7), 1, 2)],
-            "two outputs": [
-                with_identity_of(batch.select(["k", "word", "one"]), batch, "b", "default", i) for i in (0, 1)
-            ],
+            "two outputs": [handed_on(batch.select(["k", "word", "one"]), batch, "b", "default", i) for i in (0, 1)],
         }[way]
-        store = LocalStore(str(path), f"token{at}")
+        store = LocalFileStore(str(path), f"token{at}")
         puts = [
             (folder, file_name(chunk_text, part, data), data)
             for found in parts
             for chunk_text, part in [
                 tuple(identity_of(found).get(k, b"").decode() for k in (b"aiostorm.chunk", b"aiostorm.part"))
             ]
-            for folder, rows in divided(table(Shape(None, by).fit(found)), by, 100)
+            for folder, rows in divided(table(DatasetSchema(None, by).fit(found)), by, 100)
             for data in [encoded(rows, identity_of(found), "zstd", {})]
         ]
         stop = {"done": len(puts), "crash after": len(puts), "crash before": 0, "crash between": len(puts) // 2}[end]
@@ -286,7 +284,7 @@ def test_a_store_puts_once_and_sweeps_only_what_is_old(where: str, tmp_path: Pat
         assert fsspec.filesystem("memory").cat(full) == b"data"
         return
     assert Path(full).read_bytes() == b"data"
-    old, young = (Path(path.removeprefix("file://"), ".aiostorm-tmp", f"{who}-1.tmp") for who in ("dead", "live"))
+    old, young = (Path(path.removeprefix("file://"), ".aiostorm-tmp", f"{name}-1.tmp") for name in ("dead", "live"))
     for found in (old, young):
         found.write_bytes(b"half")
     os.utime(old, (1, 1))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.spark.batch.load_order import LoadOrder
-from aiostorm.spark.batch.partitions import Known, Partitions, ReplayError, merged
+from aiostorm.spark.batch.partitions import Partitions, ReplayError, SavedProgress, merged
+from aiostorm.spark.batch.read_order import ReadOrder
 from aiostorm.spark.batch.runs import Runs
 
 
@@ -25,25 +25,25 @@ def read(machine: Partitions, partition: int, length: int) -> list[int]:
     return emitted
 
 
-def resumed(*machines: Partitions) -> Known:
+def resumed(*machines: Partitions) -> SavedProgress:
     return merged(json.loads(json.dumps(machine.state())) for machine in machines)
 
 
 def test_a_partition_is_finished_when_all_its_chunks_are_acked() -> None:
     machine = Partitions(2)
-    assert machine.take(5) == [0, 1]
+    assert machine.claim_next(5) == [0, 1]
     assert read(machine, 0, 3) == [0, 1, 2]
     assert (machine.acked(0, 2), machine.acked(0, 0), machine.acked(0, 0)) == (True, True, False)
     assert (machine.done, machine.rows, machine.open) == (0, 20, 1)
     machine.acked(0, 1)
-    assert (machine.done, machine.is_over) == (1, False)
+    assert (machine.done, machine.is_settled) == (1, False)
     assert read(machine, 1, 0) == []
-    assert (machine.done, machine.is_over, machine.rows) == (2, True, 30)
+    assert (machine.done, machine.is_settled, machine.rows) == (2, True, 30)
 
 
 def test_the_first_chunk_of_a_finished_partition_is_remembered() -> None:
     machine = Partitions(3)
-    machine.take(3)
+    machine.claim_next(3)
     for partition, length in ((0, 2), (1, 0), (2, 1)):
         read(machine, partition, length)
     machine.acked(0, 0)
@@ -57,31 +57,31 @@ def test_the_first_chunk_of_a_finished_partition_is_remembered() -> None:
 
 def test_no_partitions_is_over_at_once() -> None:
     machine = Partitions(0)
-    assert machine.is_over
+    assert machine.is_settled
     assert machine.is_read
-    assert machine.take(3) == []
-    assert Partitions(1, index=1, tasks=2).is_over
+    assert machine.claim_next(3) == []
+    assert Partitions(1, index=1, tasks=2).is_settled
 
 
 def test_tasks_share_the_partitions() -> None:
-    shares = [Partitions(10, index=i, tasks=3).take(10) for i in range(3)]
+    shares = [Partitions(10, index=i, tasks=3).claim_next(10) for i in range(3)]
     assert shares == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
 
 
 def test_a_source_that_died_is_read_again_without_emitting_what_is_open_or_acked() -> None:
     machine = Partitions(1)
-    machine.take(1)
+    machine.claim_next(1)
     for n in range(3):
         assert machine.chunk(0, n, digest(0, n), 10)
     machine.acked(0, 1)
-    machine.lost()
-    assert machine.take(1) == [0]
+    machine.source_lost()
+    assert machine.claim_next(1) == [0]
     assert read(machine, 0, 5) == [3, 4]
 
 
 def test_what_was_acked_is_compared_when_it_comes_again() -> None:
     before = Partitions(1)
-    before.take(1)
+    before.claim_next(1)
     for n in range(30):
         before.chunk(0, n, digest(0, n), 10)
     for n in range(25):
@@ -89,7 +89,7 @@ def test_what_was_acked_is_compared_when_it_comes_again() -> None:
 
     def again(wrong: int, length: int = 30) -> ReplayError:
         machine = Partitions(1, known=resumed(before))
-        machine.take(1)
+        machine.claim_next(1)
         try:
             for n in range(length):
                 machine.chunk(0, n, digest(0, n) ^ (n == wrong), 10)
@@ -106,35 +106,35 @@ def test_what_was_acked_is_compared_when_it_comes_again() -> None:
 
 def test_a_chunk_that_is_given_up_ends_this_run_and_comes_again_in_the_next() -> None:
     machine = Partitions(1)
-    machine.take(1)
+    machine.claim_next(1)
     read(machine, 0, 3)
     machine.acked(0, 0)
     machine.given_up(0, 1)
     machine.acked(0, 2)
-    assert (machine.is_over, machine.done) == (True, 0)
+    assert (machine.is_settled, machine.done) == (True, 0)
     after = Partitions(1, known=resumed(machine))
-    assert after.take(1) == [0]
+    assert after.claim_next(1) == [0]
     assert read(after, 0, 3) == [1]
     after.acked(0, 1)
-    assert after.is_over
+    assert after.is_settled
 
 
 def test_what_is_known_is_compared_before_anything_new_is_taken() -> None:
     before = Partitions(4)
-    before.take(4)
+    before.claim_next(4)
     assert before.chunk(2, 0, digest(2, 0), 10)
     machine = Partitions(4, known=resumed(before))
-    assert machine.take(9) == [2]
-    assert machine.take(9) == []
+    assert machine.claim_next(9) == [2]
+    assert machine.claim_next(9) == []
     machine.chunk(2, 0, digest(2, 0), 10)
-    assert machine.take(9) == [0, 1, 3]
+    assert machine.claim_next(9) == [0, 1, 3]
 
 
 def test_chunks_come_in_order_and_of_partitions_that_were_taken() -> None:
     machine = Partitions(2)
     with pytest.raises(ValueError, match="not taken"):
         machine.chunk(0, 0, 1, 1)
-    machine.take(1)
+    machine.claim_next(1)
     with pytest.raises(ValueError, match="0 is next"):
         machine.chunk(0, 1, 1, 1)
 
@@ -142,14 +142,14 @@ def test_chunks_come_in_order_and_of_partitions_that_were_taken() -> None:
 def test_rows_of_what_others_finished_are_counted_once() -> None:
     first, second = Partitions(3, index=0, tasks=2), Partitions(3, index=1, tasks=2)
     for machine, partitions in ((first, (0,)), (second, (1,))):
-        machine.take(9)
+        machine.claim_next(9)
         for partition in partitions:
             for n in read(machine, partition, 2):
                 machine.acked(partition, n)
     known, own = resumed(first, second), resumed(first)
     assert (str(known.finished), known.rows) == ("0-1", 40)
     alone = Partitions(3, known=known, own=own)  # one task now, in the place of the first
-    assert (alone.done, alone.take(9)) == (2, [2])
+    assert (alone.done, alone.claim_next(9)) == (2, [2])
     for n in read(alone, 2, 1):
         alone.acked(2, n)
     again = resumed(alone, second)
@@ -192,7 +192,7 @@ def test_every_chunk_is_delivered_whatever_happens(lengths: list[int], tasks: in
                 if data.draw(st.booleans()):  # else it crashed before it was kept
                     states[i] = json.dumps(machine.state())
             else:
-                assert machine.is_over
+                assert machine.is_settled
                 assert machine.is_read
                 assert machine.done == machine.total
                 states[i] = json.dumps(machine.state())
@@ -213,14 +213,14 @@ def _drive(
 ) -> None:
     taken: dict[int, int] = {}
     open_: list[tuple[int, int]] = []
-    while steps > 0 and not machine.is_over:
+    while steps > 0 and not machine.is_settled:
         steps -= 1
         could = (
             ["read"] * bool(taken) + ["take"] * bool(machine.waiting) + ["ack"] * bool(open_) + ["lose"] * bool(taken)
         )
         what = data.draw(st.sampled_from(could)) if steps < 1000 else could[0]
         if what == "take":
-            for partition in machine.take(2):
+            for partition in machine.claim_next(2):
                 assert partition not in finished
                 taken[partition] = 0
         elif what == "read":
@@ -239,7 +239,7 @@ def _drive(
             assert machine.acked(partition, number)
             delivered[partition, number] = delivered.get((partition, number), 0) + 1
         else:
-            machine.lost()
+            machine.source_lost()
             taken.clear()
 
 
@@ -267,29 +267,29 @@ def test_runs_that_are_none_are_refused(text: object) -> None:
 def test_loads_are_read_in_the_order_in_which_they_were_begun_or_as_they_come(
     data: st.DataObject, in_order: bool, ahead: int
 ) -> None:
-    order = LoadOrder[str](in_order=in_order)
+    order = ReadOrder[str](in_order=in_order)
     coming: list[int] = []
     came: list[str] = []
     read: list[str] = []
     for _ in range(data.draw(st.integers(0, 40))):
-        if order.under_way < ahead:
+        if order.in_progress < ahead:
             coming.append(order.begin())
         if coming and data.draw(st.booleans()):
             ticket = coming.pop(data.draw(st.integers(0, len(coming) - 1)))
             if data.draw(st.integers(0, 4)):
                 came.append(f"{ticket:03}")
-                order.came(ticket, f"{ticket:03}")
+                order.opened(ticket, f"{ticket:03}")
             else:
-                order.gone(ticket)
+                order.failed(ticket)
         readable = order.readable(1)
         assert len(readable) <= 1
         if readable and data.draw(st.booleans()):
             read.append(readable[0])
             order.ended(readable[0])
     for ticket in coming:
-        order.gone(ticket)
+        order.failed(ticket)
     while readable := order.readable(1):  # nothing is forgotten
         read += readable
         order.ended(readable[0])
-    assert (order.under_way, order.here) == (0, [])
+    assert (order.in_progress, order.open_readers) == (0, [])
     assert read == (sorted(came) if in_order else came)

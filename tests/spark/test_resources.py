@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from aiostorm.spark.resources import Resources, is_here, resources_for
+from aiostorm.spark.resources import SlotResources, is_local, resources_for
 
 
-def room(slots: int, master: str, **settings: str) -> Resources:
+def room(slots: int, master: str, **settings: str) -> SlotResources:
     given = {f"spark.{key.replace('_', '.')}": value for key, value in settings.items()}
     return resources_for(slots, master, 4, lambda key, default: given.get(key, default))
 
@@ -31,15 +31,15 @@ def room(slots: int, master: str, **settings: str) -> Resources:
     ],
 )
 def test_where_executors_are(master: str, here: bool) -> None:
-    assert is_here(master) == here
+    assert is_local(master) == here
 
 
 def test_fewer_cores_than_slots_is_a_problem_and_none_left_a_warning() -> None:
-    assert room(3, "local[4]") == Resources(4)
+    assert room(3, "local[4]") == SlotResources(4)
     assert "hold all 4 cores" in room(4, "local[4]").warnings[0]
     assert "5 slots need 5 cores, and local[4] has 4" in room(5, "local[4]").problems[0]
     assert "2 slots need 4 cores" in room(2, "local-cluster[3,1,512]", task_cpus="2").problems[0]
-    assert room(9, "spark://127.0.0.1:7077") == Resources(0)
+    assert room(9, "spark://127.0.0.1:7077") == SlotResources(0)
     assert room(9, "spark://127.0.0.1:7077", cores_max="8").problems
     assert room(9, "yarn", executor_instances="4", executor_cores="2").problems
 

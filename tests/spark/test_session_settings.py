@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aiostorm.spark import SparkUnavailableError
-from aiostorm.spark.session_settings import VARIABLE, agreed, let_win, winning
+from aiostorm.spark.session_settings import VARIABLE, merged_settings, override_settings, overriding_settings
 
 ROOT = Path(__file__).parents[2]
 CONFLICT = """
@@ -28,10 +28,10 @@ def topology():
 
 def test_the_command_line_wins_and_says_so() -> None:
     asked = [("a", {"spark.master": "local[2]", "spark.ui.enabled": False}), ("b", None), ("c", lambda: None)]
-    found, overruled = agreed(asked, {"spark.master": "local[9]"})
+    found, overruled = merged_settings(asked, {"spark.master": "local[9]"})
     assert found == {"spark.ui.enabled": "false"}
     assert overruled == ["spark.master=local[9] wins over spark.master=local[2] of 'a'"]
-    assert agreed(asked, {"spark.master": "local[2]"})[1] == []
+    assert merged_settings(asked, {"spark.master": "local[2]"})[1] == []
 
 
 def test_what_cannot_be_both_is_refused() -> None:
@@ -39,22 +39,22 @@ def test_what_cannot_be_both_is_refused() -> None:
     with pytest.raises(
         SparkUnavailableError, match=r"'a' wants spark\.driver\.memory=1g, and 'b' spark\.driver\.memory=2g"
     ):
-        agreed(two, {})
-    assert agreed(two, {"spark.driver.memory": "3g"})[0] == {}
+        merged_settings(two, {})
+    assert merged_settings(two, {"spark.driver.memory": "3g"})[0] == {}
     changeable = [("a", {"spark.sql.shuffle.partitions": 2}), ("b", {"spark.sql.shuffle.partitions": 4})]
-    assert agreed(changeable, {})[0] == {"spark.sql.shuffle.partitions": "2"}
+    assert merged_settings(changeable, {})[0] == {"spark.sql.shuffle.partitions": "2"}
 
 
 def test_it_holds_in_this_process_and_in_those_that_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "")
-    assert winning() == {}
-    let_win({"spark.a": "1"})
-    let_win({"spark.b": "2"})
-    assert winning() == {"spark.a": "1", "spark.b": "2"}
+    assert overriding_settings() == {}
+    override_settings({"spark.a": "1"})
+    override_settings({"spark.b": "2"})
+    assert overriding_settings() == {"spark.a": "1", "spark.b": "2"}
     for wrong in ("{", "[1]", '{"a": 1}'):
         monkeypatch.setenv(VARIABLE, wrong)
         with pytest.raises(SparkUnavailableError, match="JSON object of texts"):
-            winning()
+            overriding_settings()
 
 
 def command(*words: str, cwd: Path = ROOT, timeout_s: float = 170) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ import pytest
 from aiostorm import TopologyFailedError
 from aiostorm.spark import SparkStreamSpout
 
-from .stream_parts import LIMIT_S, ROWS, Hold, Keep, Kept, Place, run_all, running
+from .stream_parts import LIMIT_S, ROWS, Hold, Keep, Results, StreamFolder, run_all, running
 from .test_batch_spout import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.sockets]
@@ -22,19 +22,19 @@ AT_ONCE = {"restart_backoff_s": [0.0]}
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path / "stream")
+def place(tmp_path: Path) -> StreamFolder:
+    return StreamFolder(tmp_path / "stream")
 
 
-async def test_all_rows_come_once_and_the_next_run_goes_on(place: Place, spark: Any) -> None:
+async def test_all_rows_come_once_and_the_next_run_goes_on(place: StreamFolder, spark: Any) -> None:
     place.add(2)
-    kept = Kept()
+    kept = Results()
     assert await run_all(place, spark, kept, chunk_rows=20) == {"batches": 2, "rows": 2 * ROWS, "last_batch": 1}
     assert kept.numbers == list(range(2 * ROWS))
     assert sorted(kept.ids) == ["clicks/b0/0/0", "clicks/b0/0/1", "clicks/b1/0/0", "clicks/b1/0/1"]
     assert place.commits() == [0, 1]
     place.add()
-    again = Kept()
+    again = Results()
     assert await run_all(place, spark, again, chunk_rows=20) == {"batches": 1, "rows": ROWS, "last_batch": 2}
     assert again.numbers == list(range(2 * ROWS, 3 * ROWS))
     assert again.ids[0].startswith("clicks/b2/")
@@ -42,9 +42,11 @@ async def test_all_rows_come_once_and_the_next_run_goes_on(place: Place, spark: 
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("spark-clicks")]
 
 
-async def test_spark_commits_a_batch_when_it_is_acked_and_brings_no_other_before(place: Place, spark: Any) -> None:
+async def test_spark_commits_a_batch_when_it_is_acked_and_brings_no_other_before(
+    place: StreamFolder, spark: Any
+) -> None:
     place.add(2)
-    kept = Kept()
+    kept = Results()
     hold = Hold(kept)
     async with running(place.spout(spark), hold) as job:
         await kept.until(lambda: len(kept.open) == ROWS)
@@ -61,14 +63,14 @@ async def test_spark_commits_a_batch_when_it_is_acked_and_brings_no_other_before
         await job.kill(0)
     assert spark.streams.active == []
     assert place.commits() == [0]
-    again = Kept()  # the batch that was not acked comes again
+    again = Results()  # the batch that was not acked comes again
     await run_all(place, spark, again)
     assert (again.numbers, again.ids) == (list(range(ROWS, 2 * ROWS)), ["clicks/b1/0/0"])
 
 
-async def test_a_chunk_that_fails_is_emitted_again_until_it_may_not(place: Place, spark: Any) -> None:
+async def test_a_chunk_that_fails_is_emitted_again_until_it_may_not(place: StreamFolder, spark: Any) -> None:
     place.add()
-    kept = Kept()
+    kept = Results()
     fails = {"clicks/b0/0/1": 2}
     spout = place.spout(spark, trigger={"availableNow": True}, chunk_rows=20, max_batch_attempts=3)
     async with running(spout, Keep(kept, fails)) as job:
@@ -77,9 +79,9 @@ async def test_a_chunk_that_fails_is_emitted_again_until_it_may_not(place: Place
     assert place.commits() == [0]
 
 
-async def test_a_batch_that_fails_comes_again_and_the_topology_fails_at_last(place: Place, spark: Any) -> None:
+async def test_a_batch_that_fails_comes_again_and_the_topology_fails_at_last(place: StreamFolder, spark: Any) -> None:
     place.add()
-    kept = Kept()
+    kept = Results()
     fails = {"clicks/b0/0/1": 5}  # two attempts a batch: the third time the query is started it goes
     options = {"trigger": {"availableNow": True}, "chunk_rows": 20, "max_batch_attempts": 2}
     async with running(place.spout(spark, **options), Keep(kept, fails), **AT_ONCE) as job:
@@ -93,9 +95,11 @@ async def test_a_batch_that_fails_comes_again_and_the_topology_fails_at_last(pla
     assert all("chunk clicks/b0/0/1 failed: ValueError: not this one in sink, after 2 attempts" in e for e in told)
 
 
-async def test_a_batch_whose_computation_fails_is_fetched_again(place: Place, spark: Any, tmp_path: Path) -> None:
+async def test_a_batch_whose_computation_fails_is_fetched_again(
+    place: StreamFolder, spark: Any, tmp_path: Path
+) -> None:
     place.add()
-    kept = Kept()
+    kept = Results()
     flag = str(tmp_path / "failed")
 
     def once(n):  # without hints: PySpark would read them
@@ -118,7 +122,7 @@ async def test_a_batch_whose_computation_fails_is_fetched_again(place: Place, sp
 
 @pytest.mark.parametrize("kind", ["python", "sql"])
 async def test_an_error_in_the_users_code_runs_a_batch_once(
-    place: Place, spark: Any, tmp_path: Path, kind: str
+    place: StreamFolder, spark: Any, tmp_path: Path, kind: str
 ) -> None:
     place.add()
     calls = tmp_path / "calls"
@@ -139,7 +143,7 @@ async def test_an_error_in_the_users_code_runs_a_batch_once(
         return place.read(spark).selectExpr("cast(concat('boo', n) as long) as n", "text")
 
     with pytest.raises(TopologyFailedError, match=r"batch 0 of 'clicks': .*boo"):
-        async with running(place.spout(spark, source=source), Keep(Kept()), **AT_ONCE) as job:
+        async with running(place.spout(spark, source=source), Keep(Results()), **AT_ONCE) as job:
             await job.wait_ended()
     await eventually(lambda: spark.streams.active == [])
     assert place.commits() == []
@@ -147,7 +151,9 @@ async def test_an_error_in_the_users_code_runs_a_batch_once(
         assert await asyncio.to_thread(calls.read_text) == "x"
 
 
-async def test_a_source_that_is_away_for_a_moment_is_asked_again(place: Place, spark: Any, tmp_path: Path) -> None:
+async def test_a_source_that_is_away_for_a_moment_is_asked_again(
+    place: StreamFolder, spark: Any, tmp_path: Path
+) -> None:
     """It fails where Spark asks what there is, not in a batch's rows."""
     pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no sources in Python")
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
@@ -184,16 +190,16 @@ async def test_a_source_that_is_away_for_a_moment_is_asked_again(place: Place, s
         spark.dataSource.register(Source)
         return spark.readStream.format("away").load()
 
-    kept = Kept()
+    kept = Results()
     async with running(place.spout(spark, source=source, fields="n"), Keep(kept), **AT_ONCE) as job:
         await kept.until(lambda: kept.numbers == [7])
         [error] = [str(report.error) for report in job.errors()]
     assert "initialOffset:; ConnectionError: away; File" in error
 
 
-async def test_a_query_that_somebody_stops_is_started_again(place: Place, spark: Any) -> None:
+async def test_a_query_that_somebody_stops_is_started_again(place: StreamFolder, spark: Any) -> None:
     place.add(2)
-    kept = Kept()
+    kept = Results()
     hold = Hold(kept)
     async with running(place.spout(spark), hold, **AT_ONCE):
         await kept.until(lambda: len(kept.open) == ROWS)
@@ -210,9 +216,9 @@ async def test_a_query_that_somebody_stops_is_started_again(place: Place, spark:
     assert place.commits() == [0, 1]  # acked in the last moment: the end waits for the commit
 
 
-async def test_a_deactivated_topology_holds_the_next_batch(place: Place, spark: Any) -> None:
+async def test_a_deactivated_topology_holds_the_next_batch(place: StreamFolder, spark: Any) -> None:
     place.add()
-    kept = Kept()
+    kept = Results()
     async with running(place.spout(spark), Keep(kept)) as job:
         await kept.until(lambda: len(kept.chunks) == 1)
         await job.deactivate()
@@ -224,12 +230,12 @@ async def test_a_deactivated_topology_holds_the_next_batch(place: Place, spark: 
     assert place.commits() == [0, 1]
 
 
-async def test_what_is_wrong_with_a_source_is_said(place: Place, spark: Any) -> None:
+async def test_what_is_wrong_with_a_source_is_said(place: StreamFolder, spark: Any) -> None:
     place.add()
 
     async def error(**options: Any) -> str:
         with pytest.raises(TopologyFailedError) as raised:
-            async with running(place.spout(spark, **options), Keep(Kept())) as job:
+            async with running(place.spout(spark, **options), Keep(Results())) as job:
                 await job.wait_ended()
         return str(raised.value)
 
@@ -242,17 +248,17 @@ async def test_what_is_wrong_with_a_source_is_said(place: Place, spark: Any) -> 
     assert "KeyError: 'boom'" in await error(source=lambda spark: {}["boom"])
 
 
-async def test_a_checkpoint_of_another_query_is_refused(place: Place, spark: Any, tmp_path: Path) -> None:
+async def test_a_checkpoint_of_another_query_is_refused(place: StreamFolder, spark: Any, tmp_path: Path) -> None:
     place.add()
-    await run_all(place, spark, Kept())
+    await run_all(place, spark, Results())
 
     async def error(**options: Any) -> str:
         with pytest.raises(TopologyFailedError) as raised:
-            async with running(place.spout(spark, **options), Keep(Kept())) as job:
+            async with running(place.spout(spark, **options), Keep(Results())) as job:
                 await job.wait_ended()
         return str(raised.value)
 
-    other = Place(tmp_path / "other")
+    other = StreamFolder(tmp_path / "other")
     other.add()
     assert "made for the source 'clicks', and this is 'others'" in await error(name="others")
     assert "it was made for columns struct<n:bigint,text:string>, and this has struct<n:bigint>" in await error(
@@ -266,21 +272,21 @@ async def test_a_checkpoint_of_another_query_is_refused(place: Place, spark: Any
     assert "was made by a query that aiostorm did not start" in await error()
 
 
-async def test_one_task_only(place: Place, spark: Any) -> None:
+async def test_one_task_only(place: StreamFolder, spark: Any) -> None:
     from aiostorm import LocalCluster, TopologyBuilder
 
     builder = TopologyBuilder()
     builder.set_spout("clicks", place.spout(spark), parallelism=2)
-    builder.set_bolt("sink", Keep(Kept())).shuffle_grouping("clicks")
+    builder.set_bolt("sink", Keep(Results())).shuffle_grouping("clicks")
     async with LocalCluster() as cluster:
         with pytest.raises(TopologyFailedError, match="a streaming query has one task, since Spark brings one batch"):
             await cluster.submit("job", builder.create_topology())
 
 
 @pytest.mark.blocks_loop
-async def test_a_dataframe_brings_its_columns(place: Place, spark: Any) -> None:
+async def test_a_dataframe_brings_its_columns(place: StreamFolder, spark: Any) -> None:
     place.add()
-    kept = Kept()
+    kept = Results()
     frame = place.read(spark).selectExpr("n", "n % 2 = 0 AS even")
     spout = SparkStreamSpout(frame, str(place.checkpoint), trigger={"availableNow": True})
     async with running(spout, Keep(kept)) as job:
@@ -289,8 +295,8 @@ async def test_a_dataframe_brings_its_columns(place: Place, spark: Any) -> None:
 
 
 async def test_partitions_and_types(spark: Any, tmp_path: Path) -> None:
-    kept = Kept()
-    place = Place(tmp_path / "stream")
+    kept = Results()
+    place = StreamFolder(tmp_path / "stream")
 
     def source(spark: Any) -> Any:
         reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 90).option("numPartitions", 3)
@@ -308,7 +314,7 @@ async def test_partitions_and_types(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.blocks_loop  # Python gives objects of the JVM back where they end, and this JVM is busy
 @pytest.mark.parametrize("why", ["rows", "bytes"])
 async def test_a_partition_that_is_too_large_comes_in_pieces(
-    place: Place, spark: Any, why: str, caplog: pytest.LogCaptureFixture
+    place: StreamFolder, spark: Any, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """More rows than the heap has room for, or more bytes than the driver takes."""
     rows = 1_500_000 if why == "rows" else 60_000
@@ -317,7 +323,7 @@ async def test_a_partition_that_is_too_large_comes_in_pieces(
         reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).option("numPartitions", 1)
         return reader.load().selectExpr("value AS n", "cast(value AS string) AS text")
 
-    kept = Kept()
+    kept = Results()
     conf = spark.sparkContext._jsc.sc().conf()  # read for each job
     before = conf.get("spark.driver.maxResultSize", "1g")
     if why == "bytes":
@@ -335,17 +341,17 @@ async def test_a_partition_that_is_too_large_comes_in_pieces(
     assert "it is kept on disk, and read in pieces" in caplog.text
 
 
-async def test_a_column_that_has_no_form_in_arrow_is_refused(place: Place, spark: Any) -> None:
+async def test_a_column_that_has_no_form_in_arrow_is_refused(place: StreamFolder, spark: Any) -> None:
     place.add()
     spout = place.spout(
         spark, source=lambda spark: place.read(spark).selectExpr("n", "INTERVAL '1' YEAR AS y"), fields=["n", "y"]
     )
     with pytest.raises(TopologyFailedError, match=r"column 'y' is interval year"):
-        async with running(spout, Keep(Kept())) as job:
+        async with running(spout, Keep(Results())) as job:
             await job.wait_ended()
 
 
-def test_settings_are_checked(place: Place) -> None:
+def test_settings_are_checked(place: StreamFolder) -> None:
     for options, message in (
         ({"chunk_rows": 0}, "chunk_rows is 1 or more"),
         ({"max_batch_attempts": 0}, "max_batch_attempts is 1 or more"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from aiostorm.spark import SparkSourceError
-from aiostorm.spark.stream.batches import MAX_FAILURES, BatchState, HeldBatch, StreamBatches
+from aiostorm.spark.stream.batches import MAX_FAILURES, BatchState, MicroBatch, StreamBatches
 
 ATTEMPTS = 3
 
@@ -19,7 +19,7 @@ Data = dict[int, list[int]]  # partition → the digest of each chunk
 DATA = st.dictionaries(st.integers(0, 3), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=3), max_size=3)
 
 
-def emit_all(batch: HeldBatch, data: Data) -> list[tuple[int, int]]:
+def emit_all(batch: MicroBatch, data: Data) -> list[tuple[int, int]]:
     batch.begin_pass()
     emitted = [
         (partition, chunk)
@@ -38,7 +38,7 @@ class StreamMachine(RuleBasedStateMachine):
         super().__init__()
         self.batches = StreamBatches("s", ATTEMPTS)
         self.data: Data = {}
-        self.batch: HeldBatch | None = None
+        self.batch: MicroBatch | None = None
         self.next_id = 0
         self.todo: list[tuple[int, int]] = []  # chunks that this pass still brings
         self.emitted: set[tuple[int, int]] = set()
@@ -48,7 +48,7 @@ class StreamMachine(RuleBasedStateMachine):
         self.committed: list[int] = []
 
     @property
-    def held(self) -> HeldBatch:
+    def held(self) -> MicroBatch:
         assert self.batch is not None
         return self.batch
 
@@ -199,7 +199,7 @@ def test_ids_that_go_back_are_of_another_checkpoint() -> None:
 def test_chunks_come_in_order() -> None:
     batch = StreamBatches("s", ATTEMPTS).begin(0)
     batch.begin_pass()
-    with pytest.raises(ValueError, match="chunk 1 of partition 0 after 0"):
+    with pytest.raises(ValueError, match="chunk 1 of partition 0 came, 0 is next"):
         batch.offer(0, 1, 0, 1)
 
 

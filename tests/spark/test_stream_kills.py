@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from .stream_kills import Process, kept
-from .stream_parts import ROWS, Place
+from .stream_parts import ROWS, StreamFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.slow, pytest.mark.timeout(300)]  # two JVMs
 
 
 def test_a_killed_jvm_loses_nothing(java: None, tmp_path: Path) -> None:
     folder = tmp_path / "stream"
-    Place(folder).add(4)
+    StreamFolder(folder).add(4)
     with Process(folder, ("clicks/b1/0/1", "clicks/b2/0/1"), frame=True) as job:
         assert job.until("holds") == "clicks/b1/0/1"
         job.kill_jvm()

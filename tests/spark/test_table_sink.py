@@ -105,7 +105,7 @@ def test_any_order_of_appends_failures_and_restarts_is_once(steps: list[Any]) ->
         if outcome == "new":
             ledger = TableLedger("t", "c")
         if not ledger.known:
-            ledger.load(table)
+            ledger.set_rows(table)
         chunks = [(str(key), key + 1) for key in keys]
         fresh = [one for one, missing in zip(chunks, ledger.missing(chunks), strict=True) if missing]
         if outcome != "lost":
@@ -122,7 +122,7 @@ def test_a_chunk_in_part_is_named() -> None:
     ledger = TableLedger("t", "c")
     with pytest.raises(RuntimeError):
         ledger.missing([])
-    ledger.load({"a": 3})
+    ledger.set_rows({"a": 3})
     assert ledger.missing([("a", 3), ("b", 1), ("b", 1)]) == [False, True, False]
     with pytest.raises(SinkError, match=r"t has 3 of the 4 rows of chunk a: .* Delete the rows with c = 'a'"):
         ledger.missing([("a", 4)])

@@ -10,8 +10,8 @@ import pytest
 
 from aiostorm import LocalCluster, TopologyFailedError
 from aiostorm.spark import ParquetSinkBolt, SinkError
-from aiostorm.spark.parquet_whole import Gate, Manifest, finish, generation_name, read_manifest, receipt
-from aiostorm.spark.sinks.parquet_store import Store, open_store
+from aiostorm.spark.parquet_manifest import Manifest, OutputGuard, finish, generation_name, read_manifest, receipt
+from aiostorm.spark.sinks.parquet_store import FileStore, open_store
 
 from .parquet_parts import Chunks, chunk, files, pa, read, rows_of, run, run_whole
 from .test_parquet_sink import Changes, Rows, Untracked, built
@@ -160,7 +160,7 @@ async def test_a_stream_goes_on_where_it_was_and_another_does_not(tmp_path: Path
 
 
 @pytest.fixture(params=["local", "memory", "arrow"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> FileStore:
     if request.param == "local":
         return open_store(str(tmp_path / "d"), "token")
     pytest.importorskip("fsspec")
@@ -171,7 +171,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return open_store(str(tmp_path / "d"), "token", LocalFileSystem())
 
 
-def test_stores_do_what_is_asked_of_them(store: Store) -> None:
+def test_stores_do_what_is_asked_of_them(store: FileStore) -> None:
     assert store.read("a=1/x", 10) is None
     store.remove("a=1/x")
     store.replace("a=1/x", b"one")
@@ -188,7 +188,7 @@ def test_stores_do_what_is_asked_of_them(store: Store) -> None:
     assert store.read("a=1/x", 10) is None
 
 
-def test_a_job_is_marked_in_each_store(store: Store) -> None:
+def test_a_job_is_marked_in_each_store(store: FileStore) -> None:
     from aiostorm.spark.sinks.parquet_files import encoded
 
     with pytest.raises(SinkError, match="1 of 1 tasks have not left word"):
@@ -220,7 +220,9 @@ def test_a_manifest_that_is_not_ours_or_leads_elsewhere_is_refused() -> None:
 
 def test_the_gate_names_files_of_the_next_generation(tmp_path: Path) -> None:
     store = open_store(str(tmp_path), "token")
-    assert Gate(store, overwrite=True).admit("part-a.parquet", {}) == "part-a.parquet"
+    assert OutputGuard(store, overwrite=True).admit("part-a.parquet", {}) == "part-a.parquet"
     store.replace("_manifest.json", Manifest("t", "c", 4, ()).to_bytes())
-    assert Gate(store, overwrite=True).admit("k=1/part-a.parquet", {}) == generation_name("k=1/part-a.parquet", 5)
+    assert OutputGuard(store, overwrite=True).admit("k=1/part-a.parquet", {}) == generation_name(
+        "k=1/part-a.parquet", 5
+    )
     assert generation_name("part-a.parquet", 5) == "part-a-g5.parquet"

@@ -26,9 +26,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
 from .errors import OutputExistsError, SinkError
-from .needs import load
+from .needs import require
 from .sinks.parquet_names import SUFFIX, TEMPORARY_FOLDER, receipt_name
-from .sinks.parquet_store import Store
+from .sinks.parquet_store import FileStore
 
 MANIFEST: Final = "_manifest.json"
 SUCCESS: Final = "_SUCCESS"
@@ -67,9 +67,9 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """JSON."""
-        told = asdict(self) | {"files": [file._asdict() for file in self.files]}
+        own = asdict(self) | {"files": [file._asdict() for file in self.files]}
         totals = {"rows": self.rows, "bytes": sum(file.bytes for file in self.files)}
-        return json.dumps({"version": _VERSION, **told, **totals}, indent=1).encode()
+        return json.dumps({"version": _VERSION, **own, **totals}, indent=1).encode()
 
     @classmethod
     def parsed(cls, data: bytes, path: str) -> Manifest:
@@ -79,7 +79,7 @@ class Manifest:
             if found["version"] != _VERSION:
                 raise ValueError(f"version {found['version']!r:.20}")
             files = tuple(
-                FileEntry(_inside(file["name"]), int(file["rows"]), int(file["bytes"])) for file in found["files"]
+                FileEntry(_checked_name(file["name"]), int(file["rows"]), int(file["bytes"])) for file in found["files"]
             )
             streams = {str(name): int(batch) for name, batch in dict(found["streams"]).items()}
             return cls(str(found["topology"]), str(found["component"]), int(found["generation"]), files, streams)
@@ -90,10 +90,10 @@ class Manifest:
             ) from error
 
 
-class Gate:
+class OutputGuard:
     """Of one task: may a file be written, and under which name? Blocking."""
 
-    def __init__(self, store: Store, *, overwrite: bool) -> None:
+    def __init__(self, store: FileStore, *, overwrite: bool) -> None:
         self._store = store
         self._overwrite = overwrite
         self._known = False
@@ -109,7 +109,7 @@ class Gate:
         found = self._manifest
         if found is None or (name in self._listed and not self._overwrite):
             return name
-        if not self._overwrite and not _goes_on(found, identity):
+        if not self._overwrite and not _continues(found, identity):
             raise OutputExistsError(
                 f"{self._store.root} holds all that an earlier run of {found.topology!r} has written "
                 f"({len(found.files):,} files, {found.rows:,} rows), and this run brings other data: give it a folder "
@@ -120,7 +120,7 @@ class Gate:
         return generation_name(name, found.generation + 1) if self._overwrite else name
 
 
-def read_manifest(store: Store) -> Manifest | None:
+def read_manifest(store: FileStore) -> Manifest | None:
     """The manifest of a folder; None if there is none."""
     data = store.read(MANIFEST, MAX_MANIFEST_BYTES)
     return None if data is None else Manifest.parsed(data, store.root)
@@ -136,7 +136,7 @@ def receipt(topology: str, component: str, task: int) -> str:
     return f"{TEMPORARY_FOLDER}/{receipt_name(topology, component, task)}"
 
 
-def finish(store: Store, topology: str, component: str, tasks: int, *, overwrite: bool) -> Manifest:
+def finish(store: FileStore, topology: str, component: str, tasks: int, *, overwrite: bool) -> Manifest:
     """All of the job is there: write so. SinkError if a task has not said that all it had is there."""
     receipts = [receipt(topology, component, task) for task in range(tasks)]
     missing = sum(store.read(name, 1024) is None for name in receipts)
@@ -146,8 +146,8 @@ def finish(store: Store, topology: str, component: str, tasks: int, *, overwrite
             "had is written (is it the same folder for this program and for all workers?)"
         )
     before = read_manifest(store)
-    manifest, gone = _counted(store, topology, component, before, overwrite=overwrite)
-    for name in gone:
+    manifest, replaced = _new_manifest(store, topology, component, before, overwrite=overwrite)
+    for name in replaced:
         store.remove(name)
     store.replace(MANIFEST, manifest.to_bytes())
     store.replace(SUCCESS, b"")
@@ -156,17 +156,17 @@ def finish(store: Store, topology: str, component: str, tasks: int, *, overwrite
     return manifest
 
 
-def _counted(
-    store: Store, topology: str, component: str, before: Manifest | None, *, overwrite: bool
+def _new_manifest(
+    store: FileStore, topology: str, component: str, before: Manifest | None, *, overwrite: bool
 ) -> tuple[Manifest, list[str]]:
     names = sorted(name for name in store.names() if _OURS.fullmatch(name.rpartition("/")[2]))
-    generation, gone = (before.generation, []) if before is not None else (1, [])
+    generation, replaced = (before.generation, []) if before is not None else (1, [])
     if overwrite and before is not None:
         ending = generation_name(SUFFIX, generation + 1)
         newer = [name for name in names if name.endswith(ending)]
         if newer:  # else all of it was there already, and nothing came
             names, generation = newer, generation + 1
-            gone = [file.name for file in before.files if not file.name.endswith(ending)]
+            replaced = [file.name for file in before.files if not file.name.endswith(ending)]
     streams: dict[str, int] = {}
     files = []
     with ThreadPoolExecutor(READERS, thread_name_prefix="aiostorm-footers") as pool:
@@ -174,19 +174,19 @@ def _counted(
             files.append(file)
             if source:
                 streams[source] = max(batch, streams.get(source, -1))
-    return Manifest(topology, component, generation, tuple(files), streams), gone
+    return Manifest(topology, component, generation, tuple(files), streams), replaced
 
 
-def _entry(store: Store, name: str) -> tuple[FileEntry, str, int]:
+def _entry(store: FileStore, name: str) -> tuple[FileEntry, str, int]:
     """What the footer of a file says. Of a stream's: its name and the batch."""
     with store.open(name) as file:
-        found = load("pyarrow.parquet").read_metadata(file)
+        found = require("pyarrow.parquet").read_metadata(file)
     metadata = found.metadata or {}
     source, batch = _stream_of(metadata)
     return FileEntry(name, found.num_rows, store.size(name)), source, batch
 
 
-def _goes_on(found: Manifest, identity: Mapping[bytes, bytes]) -> bool:
+def _continues(found: Manifest, identity: Mapping[bytes, bytes]) -> bool:
     source, batch = _stream_of(identity)
     return bool(source) and batch > found.streams.get(source, batch)
 
@@ -198,7 +198,7 @@ def _stream_of(metadata: Mapping[bytes, bytes]) -> tuple[str, int]:
     return metadata.get(_CHUNK, b"").decode("utf-8", "replace").rpartition(f"/b{batch}/")[0], int(batch)
 
 
-def _inside(name: Any) -> str:
+def _checked_name(name: Any) -> str:
     """SinkError's cause if it is no file of ours below the folder."""
     parts: Iterable[str] = name.split("/")
     if any(part in ("", ".", "..") or "\\" in part for part in parts) or not _OURS.fullmatch(name.rpartition("/")[2]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
-from ..needs import load
+from ..needs import require
 from .chunking import Chunker, digest_of
 from .fetching import Fetched, TooLargeError
 
@@ -29,7 +29,7 @@ class End(NamedTuple):
     partition: int
 
 
-class Load(Protocol):
+class PartitionReader(Protocol):
     """See the module."""
 
     size_bytes: int
@@ -44,7 +44,7 @@ class Load(Protocol):
         ...
 
 
-class FetchedLoad:
+class FetchedReader:
     """Partitions that wait in the JVM."""
 
     def __init__(self, partitions: list[int], fetched: Fetched, schema: Any, chunk_rows: int) -> None:
@@ -53,7 +53,7 @@ class FetchedLoad:
         self._fetched = fetched
         self._schema = schema
         self._chunk_rows = chunk_rows
-        self._arrow = load("pyarrow")
+        self._arrow = require("pyarrow")
         self._items = self._all()
 
     def read(self, most: int) -> tuple[list[Piece | End], bool]:

@@ -13,7 +13,7 @@ import pytest
 
 from aiostorm import LocalCluster, TopologyFailedError
 from aiostorm.spark import SparkBatchSpout
-from aiostorm.spark.batch.data import Data, data_of
+from aiostorm.spark.batch.data_identity import DataIdentity, identify_data
 from tests.spark.conftest import in_thread
 from tests.spark.test_batch_spout import Chunks, counting, eventually, finished, made, off_loop
 
@@ -112,17 +112,19 @@ def test_what_a_plan_reads(spark: Any, tmp_path: Path) -> None:
     def work() -> None:
         day(spark, path, 0)
 
-        def read() -> Data:
-            return data_of(spark.read.parquet(path).where("id > 3").groupBy("text").count())
+        def read() -> DataIdentity:
+            return identify_data(spark.read.parquet(path).where("id > 3").groupBy("text").count())
 
         assert read() == read()  # whatever numbers Spark gives to columns
-        assert read().known
+        assert read().is_known
         assert read().text.startswith("2 files of ")
-        assert data_of(spark.read.parquet(path).where("id > 4").groupBy("text").count()).plan != read().plan
-        nested = data_of(spark.sql(f"select (select max(id) from parquet.`{path}`) as most"))  # noqa: S608
+        assert identify_data(spark.read.parquet(path).where("id > 4").groupBy("text").count()).plan != read().plan
+        nested = identify_data(spark.sql(f"select (select max(id) from parquet.`{path}`) as most"))  # noqa: S608
         assert nested.text.startswith("2 files of ")
-        assert data_of(spark.range(7)) == Data(data_of(spark.range(7)).plan, "what the query says", known=True)
-        assert not data_of(spark.createDataFrame([(1,)], "a int")).known
+        assert identify_data(spark.range(7)) == DataIdentity(
+            identify_data(spark.range(7)).plan, "what the query says", is_known=True
+        )
+        assert not identify_data(spark.createDataFrame([(1,)], "a int")).is_known
         spark.conf.set("spark.sql.sources.useV1SourceList", "")
         try:
             assert read().text.startswith("2 files of ")

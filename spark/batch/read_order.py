@@ -13,47 +13,47 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class LoadOrder(Generic[T]):
+class ReadOrder(Generic[T]):
     """See the module."""
 
     def __init__(self, *, in_order: bool) -> None:
         self._in_order = in_order
         self._tickets = 0
-        self._coming: set[int] = set()
-        self._here: dict[int, T] = {}
+        self._opening_tickets: set[int] = set()
+        self._open: dict[int, T] = {}
 
     def begin(self) -> int:
         """One is on its way; its ticket."""
         self._tickets += 1
-        self._coming.add(self._tickets)
+        self._opening_tickets.add(self._tickets)
         return self._tickets
 
-    def came(self, ticket: int, load: T) -> None:
+    def opened(self, ticket: int, reader: T) -> None:
         """It is here."""
-        self._coming.remove(ticket)
-        self._here[ticket] = load
+        self._opening_tickets.remove(ticket)
+        self._open[ticket] = reader
 
-    def gone(self, ticket: int) -> None:
+    def failed(self, ticket: int) -> None:
         """It does not come."""
-        self._coming.remove(ticket)
+        self._opening_tickets.remove(ticket)
 
-    def ended(self, load: T) -> None:
+    def ended(self, reader: T) -> None:
         """It was read to its end."""
-        self._here = {ticket: other for ticket, other in self._here.items() if other is not load}
+        self._open = {ticket: other for ticket, other in self._open.items() if other is not reader}
 
     @property
-    def under_way(self) -> int:
+    def in_progress(self) -> int:
         """How many are on their way or here."""
-        return len(self._coming) + len(self._here)
+        return len(self._opening_tickets) + len(self._open)
 
     @property
-    def here(self) -> list[T]:
+    def open_readers(self) -> list[T]:
         """All that are here, as they came."""
-        return list(self._here.values())
+        return list(self._open.values())
 
     def readable(self, most: int) -> list[T]:
         """Those to be read now, at most so many."""
         if not self._in_order:
-            return self.here[:most]
-        first = min((*self._coming, *self._here), default=0)
-        return [self._here[first]] if first in self._here else []
+            return self.open_readers[:most]
+        first = min((*self._opening_tickets, *self._open), default=0)
+        return [self._open[first]] if first in self._open else []

@@ -23,20 +23,20 @@ _IDS: Final = re.compile(r"(?<=[\w)>`])#-?\d+L?|@[0-9a-f]{4,}")
 """Numbers that Spark gives to columns, and Java to objects."""
 
 _FILE: Final = re.compile(r"\{path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);", re.S)
-_TEXT_SAYS_ALL: Final = ("Range", "OneRowRelation")
+_FULLY_NAMED: Final = ("Range", "OneRowRelation")
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class DataIdentity:
     """What is read. `plan` and `text` are for a header, and for people; `known`: do they tell it from any other?"""
 
     plan: str = ""
     text: str = ""
-    known: bool = False
+    is_known: bool = False
 
 
 @dataclass(slots=True)
-class _Files:
+class _InputFiles:
     """Of the leaves of a plan: what was found so far."""
 
     lines: list[str] = field(default_factory=list)
@@ -62,16 +62,16 @@ class _Files:
         return "; ".join(parts) or "what the query says"
 
 
-def data_of(frame: Any) -> Data:
+def identify_data(frame: Any) -> DataIdentity:
     """What this classic DataFrame reads. Blocks."""
     plan = frame._jdf.queryExecution().analyzed()
     text = _IDS.sub("#", plan.canonicalized().toString())
-    shown = f"{text.splitlines()[0][:80]} … {_digest(text)}"
-    found = _Files()
+    plan_text = f"{text.splitlines()[0][:80]} … {_digest(text)}"
+    files = _InputFiles()
     for leaf in _leaves(plan):
-        _look(frame.sparkSession._jvm, leaf, found)
-    told = f"{found} ({_digest(*sorted(found.lines))})" if found.lines else str(found)
-    return Data(shown, told, not found.others)
+        _inspect_leaf(frame.sparkSession._jvm, leaf, files)
+    inputs = f"{files} ({_digest(*sorted(files.lines))})" if files.lines else str(files)
+    return DataIdentity(plan_text, inputs, not files.others)
 
 
 def _leaves(plan: Any) -> Iterator[Any]:
@@ -82,40 +82,40 @@ def _leaves(plan: Any) -> Iterator[Any]:
             yield leaves.apply(at)
 
 
-def _look(jvm: Any, leaf: Any, found: _Files) -> None:
+def _inspect_leaf(jvm: Any, leaf: Any, files: _InputFiles) -> None:
     kind = leaf.getClass().getSimpleName()
-    if kind in _TEXT_SAYS_ALL:
+    if kind in _FULLY_NAMED:
         return
     if kind == "LogicalRelation" and leaf.relation().getClass().getSimpleName() == "HadoopFsRelation":
-        _add_files(jvm, leaf.relation().location(), found)
+        _add_files(jvm, leaf.relation().location(), files)
         return
     if kind in ("DataSourceV2Relation", "DataSourceV2ScanRelation"):
         table = leaf.table() if kind == "DataSourceV2Relation" else leaf.relation().table()
         methods = {method.getName() for method in table.getClass().getMethods()}
         if "fileIndex" in methods:
-            _add_files(jvm, table.fileIndex(), found)
+            _add_files(jvm, table.fileIndex(), files)
             return
         version = table.version() if "version" in methods else None
         if version is not None:
-            found.lines.append(f"table {table.name()} at version {version}")
+            files.lines.append(f"table {table.name()} at version {version}")
             return
-    found.others.append(kind)
+    files.others.append(kind)
 
 
-def _add_files(jvm: Any, index: Any, found: _Files) -> None:
+def _add_files(jvm: Any, index: Any, files: _InputFiles) -> None:
     """Of one index of files. Its text has all of them at once; a question for each file would take a millisecond."""
     nothing = getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
     listed = _FILE.findall(index.listFiles(nothing, nothing).toString())
     paths = list(index.inputFiles())
     if len(listed) == len(paths):
         for path, size, changed in listed:
-            found.add(path, int(size), int(changed))
+            files.add(path, int(size), int(changed))
         return
     configuration = jvm.org.apache.spark.sql.SparkSession.active().sparkContext().hadoopConfiguration()
     for path in paths:  # file systems whose statuses read otherwise
         place = jvm.org.apache.hadoop.fs.Path(path)
         status = place.getFileSystem(configuration).getFileStatus(place)
-        found.add(path, status.getLen(), status.getModificationTime())
+        files.add(path, status.getLen(), status.getModificationTime())
 
 
 def _digest(*texts: str) -> str:

@@ -16,14 +16,14 @@ from typing import Any, Final
 
 from .batch.chunking import Chunker
 from .batch.fetching import Fetched, Fetching, TooLargeError
-from .batch.loads import End, Piece, piece_of
-from .needs import load
+from .batch.readers import End, Piece, piece_of
+from .needs import require
 
 SMALLER: Final = 4
 
 
-class PieceLoad:
-    """See Load. `group`: of the jobs."""
+class PieceReader:
+    """`group`: of the jobs."""
 
     def __init__(self, partition: int, fetching: Fetching, group: str, schema: Any, chunk_rows: int) -> None:
         self.partitions = [partition]
@@ -32,13 +32,12 @@ class PieceLoad:
         self._group = group
         self._schema = schema
         self._chunk_rows = chunk_rows
-        self._arrow = load("pyarrow")
+        self._arrow = require("pyarrow")
         self._fetched: Fetched | None = None
         self._closed = False
         self._items = self._all()
 
     def read(self, most: int) -> tuple[list[Piece | End], bool]:
-        """See Load."""
         items: list[Piece | End] = []
         pieces = 0
         for item in self._items:
@@ -50,7 +49,6 @@ class PieceLoad:
         return items, False
 
     def close(self) -> None:
-        """See Load."""
         self._closed = True
         if self._fetched is not None:
             self._fetched.close()
