@@ -1,10 +1,10 @@
-"""Tracks which tuple trees are complete: XOR ledger, edge ids, pending messages, retries, and the acker actor."""
+"""Which tuple trees are complete: XOR ledger, edge ids, pending messages, retries, the acker actor."""
 
 from .actor import EXPIRY_STEPS, AckerActor, Acks, Forget, Init, Verdicts
-from .ids import IdSource, is_single_root, shared_root, single_root
+from .ids import IdSource, alone, in_company, is_alone
 from .ledger import Ledger, Verdict, VerdictKind
 from .pending import Emission, Key, Pending, Settled, Tree
-from .retries import FailureAction, Retries
+from .retries import Fate, Retries
 from .wire import ACKER_MESSAGES
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "AckerActor",
     "Acks",
     "Emission",
-    "FailureAction",
+    "Fate",
     "Forget",
     "IdSource",
     "Init",
@@ -26,7 +26,7 @@ __all__ = [
     "Verdict",
     "VerdictKind",
     "Verdicts",
-    "is_single_root",
-    "shared_root",
-    "single_root",
+    "alone",
+    "in_company",
+    "is_alone",
 ]

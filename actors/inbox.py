@@ -1,7 +1,7 @@
-"""Inbox: a mailbox as its senders use it.
+"""Inbox: what a sender sees of a mailbox.
 
-In one process it is the mailbox itself; between processes it is the local end of a link; in a simulation it stands
-between two tasks. A sender cannot tell them apart.
+In one process it is the mailbox itself; between processes it is the near end of a link, and in a simulated world what
+stands between two tasks. Whoever sends knows no difference.
 """
 
 from __future__ import annotations
@@ -9,65 +9,65 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .lanes import ParkedSender
+from .lanes import Parked
 
 
 class Inbox(Protocol):
-    """A mailbox as a sender uses it. Mailbox and Lanes implement all of it."""
+    """See Mailbox (and Lanes), which has all of this."""
 
     @property
     def capacity(self) -> int:
-        """The most tuples that the mailbox keeps."""
+        """Tuples that it holds."""
         ...
 
     @property
     def fill(self) -> int:
-        """The number of tuples in the mailbox."""
+        """Tuples that are in."""
         ...
 
     @property
     def row_s(self) -> float:
-        """Recent seconds of work for a row, measured by the reader; 0.0 before the first measurement."""
+        """Seconds that its reader works for a row, lately; 0.0 before anything was measured."""
         ...
 
     @property
-    def in_long_call(self) -> bool:
-        """Is the reader in one long call, or very slow? Then rows that other tasks may take should go to those."""
+    def stands(self) -> bool:
+        """Is its reader in one call for long, or so slow: should others have what it need not have?"""
         ...
 
     @property
     def gate_open(self) -> bool:
-        """Does the mailbox accept data now?"""
+        """Does it take data?"""
         ...
 
     @property
     def max_piece(self) -> int:
-        """The largest weight of a piece, unless the sender has checked that a larger one fits."""
+        """No piece weighs more, unless the sender has looked and it fits."""
         ...
 
     @property
     def limit(self) -> int:
-        """The most tuples that the reader wants in the mailbox: the capacity, or fewer if the reader is slow."""
+        """Tuples that its reader wants in it: up to the capacity, and fewer if it is slow."""
         ...
 
     @property
     def piece(self) -> int:
-        """Rows to send together while senders wait for capacity: up to `max_piece`, fewer if the reader is slow."""
+        """Rows that go together when more wait for it than there is room: up to `max_piece`, fewer if it is slow."""
         ...
 
     @property
     def closed(self) -> bool:
-        """Will it never accept data again?"""
+        """Will it never take data again?"""
         ...
 
     @property
     def is_high(self) -> bool:
-        """Did it pass its high mark without having come down to its low mark since?"""
+        """Is it past its high mark, or on the way down to its low mark?"""
         ...
 
     @property
     def pack(self) -> Callable[[Any, Any, Any], Any] | None:
-        """(origin, items, marks) → both encoded, in pieces, for a mailbox of another process; None in this process."""
+        """(origin, items, marks) → both as they travel, in pieces, where they leave the process; None: they do not."""
         ...
 
     def offer(self, item: Any, weight: int = 1) -> bool:
@@ -75,11 +75,11 @@ class Inbox(Protocol):
         ...
 
     def force(self, item: Any, weight: int = 1) -> bool:
-        """Accept a piece even if the gate is closed; False when the mailbox is closed."""
+        """Accept a piece whatever the fill; False when closed."""
         ...
 
-    def park(self, sender: ParkedSender) -> None:
-        """Pull pieces from this sender when there is free capacity."""
+    def park(self, sender: Parked) -> None:
+        """Pull from this sender when there is room."""
         ...
 
     def post(self, item: Any) -> None:

@@ -1,4 +1,4 @@
-"""The kernel's own messages."""
+"""What the kernel itself puts into mailboxes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """A watched actor has ended; `error` is the reason, or None if it was stopped or killed on request."""
+    """Death watch: a watched actor has ended; `error` says why, if it was not asked to (stop, kill)."""
 
     ref: Ref
     error: BaseException | None = None
@@ -20,7 +20,7 @@ class Terminated:
 
 @dataclass(frozen=True, slots=True)
 class ChildEscalated:
-    """Sent to the parent, on the control lane: a child failed too often, or its policy escalated the failure."""
+    """A child failed more often than its policy allows, or its policy says so. To its parent, on the control lane."""
 
     ref: Ref
     error: BaseException
@@ -28,27 +28,27 @@ class ChildEscalated:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop after all accepted messages. Sent to any actor, on the control lane."""
+    """End in order: accept no more data, process what was accepted, then stop. To any actor, on the control lane."""
 
 
 class Reply(Protocol):
-    """Where an answer goes: an `asyncio.Future`, or an object with these methods. It is set once."""
+    """Where an answer goes: an `asyncio.Future`, or what has this of one. It is given one answer."""
 
     def done(self) -> bool:
-        """Is it already set or cancelled?"""
+        """Does nobody wait for it (any more)?"""
         ...
 
     def set_result(self, result: Any, /) -> None:
-        """Set the answer."""
+        """The answer."""
         ...
 
     def set_exception(self, exception: BaseException, /) -> None:
-        """Set the error instead of an answer."""
+        """Why there is none."""
         ...
 
 
 class Question:
-    """An `ask` in the mailbox: the message and its reply."""
+    """An `ask` in the mailbox: the message, and where its reply goes."""
 
     __slots__ = ("message", "reply")
 
@@ -58,21 +58,21 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class StartedAnswer:
-    """Replaces the message of a question for which `receive` was already called; `value` is still to be awaited."""
+class Begun:
+    """In the place of a question's message: `receive` was called with it, and what it gave back is to be awaited."""
 
     message: Any
     value: Any
 
     def close(self) -> None:
-        """Close the coroutine: it will not be awaited."""
+        """Nobody will."""
         if asyncio.iscoroutine(self.value):
             self.value.close()
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that was accepted but never processed. `reason` says why."""
+    """A message that was accepted and never processed. `reason` says why."""
 
     path: str
     message: Any

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from .sampler import PressureVerdict
+from .sampler import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class BoltReading:
     capacity: int
     executed: int
     flagged: bool = False
-    verdict: PressureVerdict = PressureVerdict.NONE
+    verdict: Verdict = Verdict.NONE
     step: int = 0
     busy: float = 0.0
     load: float = 0.0
@@ -61,7 +61,7 @@ class Readings:
     spouts: tuple[SpoutReading, ...] = ()
 
 
-class PaceChange(enum.StrEnum):
+class Change(enum.StrEnum):
     """What an order asks for."""
 
     HOLD = "hold"
@@ -80,7 +80,7 @@ class Pace:
 
     epoch: int
     step: int
-    change: PaceChange
+    change: Change
     lease_s: float
     time_us: int = 0
     busy: float = 0.0

@@ -21,7 +21,6 @@ LOCAL = Path(__file__).parent / "results" / "local"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """See `--help`."""
     given = _parser().parse_args(arguments)
     items = chosen(all_items(), given.only, peers=given.peers)
     if given.list:

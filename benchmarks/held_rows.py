@@ -189,7 +189,6 @@ def measured(seconds: float) -> bool:
 
 
 def main() -> int:
-    """See the module."""
     parser = argparse.ArgumentParser(description="Bolts that hold rows, and bolts that forget them.")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each cell of the first table (default 2)")
     parser.add_argument("--messages", type=int, default=200_000, help="of each line of the second (default 200,000)")

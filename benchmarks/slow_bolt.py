@@ -123,7 +123,6 @@ async def measure(flood: str, seconds: float, warm_s: float = 5.0) -> dict[str, 
 
 
 def main() -> int:
-    """See the module."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.slow_bolt", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     given = parser.parse_args()

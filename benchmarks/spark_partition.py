@@ -120,7 +120,6 @@ def _of_jvm() -> dict[str, Any]:
 
 
 def main() -> int:
-    """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[8_000_000, 20_000_000], metavar="N")
     parser.add_argument("--kind", choices=KINDS, nargs="+", default=list(KINDS))

@@ -309,7 +309,6 @@ def table(found: list[list[Rate]], aheads: list[int]) -> str:
 
 
 def main() -> None:
-    """See the module."""
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--rows", type=int, default=5_000_000)
     options.add_argument("--repetitions", type=int, default=5)

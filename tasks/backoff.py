@@ -1,7 +1,6 @@
-"""Backoff: when `next_tuple` of a spout has raised, the task waits and calls it again, or gives up, by the restart
-policy.
+"""Backoff: a spout whose `next_tuple` has raised is called again after a while, or given up, as the policy says.
 
-The same instance is called again: a new instance would read its source from the start.
+It is called on the same instance: a new one would begin its source anew.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from ..topology import Config
 
 
 class Backoff:
-    """The backoff of one spout task, called `name`."""
+    """Of one spout task, called `name`."""
 
     __slots__ = ("_clock", "_history", "_name")
 
@@ -23,7 +22,7 @@ class Backoff:
         self._history = FailureHistory(policy)
 
     async def wait(self, error: Exception, *, can_go_on: bool) -> None:
-        """Wait until the spout may be called again. ActorEscalatedError if it may not."""
+        """Wait until it may be called again. ActorEscalatedError if it may not."""
         decision = self._history.failed(error, self._clock.monotonic())
         if not can_go_on or decision.directive is Directive.ESCALATE:
             raise ActorEscalatedError(f"{self._name} failed in next_tuple and was given up: {error!r}") from error

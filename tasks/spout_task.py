@@ -29,21 +29,21 @@ from ..backpressure import Pace, SpoutPace, SpoutReading
 from ..topology import AckValueSpout, ComponentSpec, Config, FailValueSpout, FunctionSpout, Spout, TaskSpec
 from .backoff import Backoff
 from .calls import Calls, Turns
-from .drive import USER_ERRORS, finish, pause, user_error
+from .drive import USER_ERRORS, blamed, finish, pause
 from .emit.portions import Portions
 from .emit.spout_collector import SpoutTaskCollector
 from .emit.threaded_collector import ThreadedSpoutCollector
 from .environment import Environment
 from .event_time.end_of_stream import EndOfStream
-from .event_time.time_messages import WatermarkRequest
+from .event_time.time_messages import AskTime
 from .expiry import Expiry
 from .generator_spout import ChunkTurns, GeneratorSpout
 from .message_outcomes import MessageOutcomes
 from .pacing import wait_for_pace
-from .polling import NOT_CALLED, Polling
+from .polling import NOT_ASKED, Polling
 from .task import Activate, Deactivate, FailPending, TaskActor
 from .threaded_turns import ThreadedTurns
-from .wakeup import SpoutWakeup
+from .wakeup import Wakeup
 
 
 class SpoutTask(TaskActor):
@@ -61,13 +61,13 @@ class SpoutTask(TaskActor):
         self._replays: deque[tuple[Any, Emission, int]] = deque()
         keeps = task.component in env.plan.time.kept
         self._end_of_stream = EndOfStream(self.watermarks, self._pending, self._replays, keeps=keeps)
-        self._wakeup = SpoutWakeup()
+        self._wakeup = Wakeup()
         self._polling = Polling(self._wakeup, config.spout_wait_ms / 1000, config.spout_wait_max_ms / 1000)
         self._emit_loop: asyncio.Task[None] | None = None
         self._emit_loop_error: BaseException | None = None
         self.active = False
         self._ended = False
-        self.on_control = False
+        self.hearing = False
         self._spout: Spout
         self._collector: SpoutTaskCollector
         self._threaded: ThreadedTurns | None = None
@@ -82,10 +82,12 @@ class SpoutTask(TaskActor):
 
     @property
     def pending(self) -> int:
+        """See TaskActor."""
         return self._pending.count
 
     @property
     def pending_trees(self) -> int:
+        """See TaskActor."""
         return len(self._pending)
 
     @property
@@ -94,8 +96,9 @@ class SpoutTask(TaskActor):
         return self.ready.done() and self._collector.finished
 
     @property
-    def is_idle(self) -> bool:
-        return self._nothing_in_hand and (self._polling.idle or not self.active or self.finished or self._ended)
+    def is_quiet(self) -> bool:
+        """See TaskActor. Messages may be pending: whether that counts is the asker's business."""
+        return self._nothing_in_hand and (self._polling.resting or not self.active or self.finished or self._ended)
 
     @property
     def waits_since_s(self) -> float | None:
@@ -113,8 +116,8 @@ class SpoutTask(TaskActor):
         box = self.env.mailboxes[self.task.task_id]
         return self.ready.done() and not (
             self._end_of_stream.is_due(self._collector)
-            or (self._replays and self.active and self.messages_left() > 0)
-            or self.on_control
+            or (self._replays and self.active and self.room() > 0)
+            or self.hearing
             or self.outbox.blocked
             or box.has_control
             or self._collector.dirty
@@ -129,7 +132,7 @@ class SpoutTask(TaskActor):
         pace = self.pace
         return SpoutReading(self.task.task_id, emitted, pace.wait_us, pace.epoch, pace.step, emits)
 
-    def wake(self) -> None:
+    def free(self) -> None:
         """Its pace has been released: go on at once."""
         self._wakeup.wake()
 
@@ -173,7 +176,7 @@ class SpoutTask(TaskActor):
             self._threaded = ThreadedTurns(self, component, given, self._turn_s)
         context = self.context()
         await self.open_component(component.open, context, given)
-        self._transfer()
+        self._take_over()
         self._turns = self._turns_of(component)
         self.use_hooks(context)
         self._outcomes = MessageOutcomes(self, component, self._collector, self._pending, self._retries, self._replays)
@@ -197,11 +200,11 @@ class SpoutTask(TaskActor):
                 while (message := mailbox.take_control()) is not EMPTY:
                     if type(message) is Stop:
                         return
-                    self.on_control = heard = True
+                    self.hearing = heard = True
                     try:
                         await self._on_control(message)
                     finally:
-                        self.on_control = False
+                        self.hearing = False
                 if self._emit_loop_error is not None:
                     raise self._emit_loop_error
                 if self._replays and self.suspended_since_s is not None and self.active and not self.outbox.blocked:
@@ -212,14 +215,14 @@ class SpoutTask(TaskActor):
                     await self._settle_at_once()
                 if heard:
                     # Not quiet before it was asked again: what it heard of may be a failure that it wants to replay.
-                    self._polling.idle = False
+                    self._polling.resting = False
                     self._wakeup.wake()
                 self.env.on_idle()
                 if not mailbox.has_control and self._emit_loop_error is None:
-                    await mailbox.wait_next()
+                    await mailbox.wait_nudge()
         finally:
             self._send()
-            await self._stop_emit_loop()
+            await self._silence()
 
     async def stopped(self) -> None:
         """The task ends."""
@@ -227,7 +230,7 @@ class SpoutTask(TaskActor):
             await self.end_component("close")
         finally:  # a kill does not wait for a thread for ever
             if self.ready.done():
-                self._transfer()  # what a thread emitted in its last call: nobody else will send it
+                self._take_over()  # what a thread emitted in its last call: nobody else will send it
                 self._collector.flush()
                 self._collector.close()
 
@@ -240,13 +243,13 @@ class SpoutTask(TaskActor):
             while True:
                 if not self._may_emit():
                     idle = False
-                    if not self.on_control and self._end_of_stream.is_due(self._collector):
-                        self._end_of_stream.send(self._collector)
-                    self._polling.idle = True
+                    if not self.hearing and self._end_of_stream.is_due(self._collector):
+                        self._end_of_stream.tell(self._collector)
+                    self._polling.resting = True
                     self.env.on_idle()
                     await self._wakeup.wait()
                     continue
-                self._polling.idle = False
+                self._polling.resting = False
                 if self.pace.wait_us and not idle and await wait_for_pace(self.pace, self._wakeup, self.env.clock):
                     continue
                 failed: Exception | None = None
@@ -254,7 +257,7 @@ class SpoutTask(TaskActor):
                 try:
                     emitted = await (self._rest() if idle else self._turn())
                 except USER_ERRORS as error:
-                    failed = user_error(error)
+                    failed = blamed(error)
                 self.suspended_since_s = None
                 self._send()
                 rows, emitted_before = counters.emitted - emitted_before, counters.emitted
@@ -277,7 +280,7 @@ class SpoutTask(TaskActor):
             if isinstance(error, GeneratorExit) and asyncio.current_task(self.system.loop) is not self._emit_loop:
                 raise  # the loop was closed under us
             self._emit_loop_error = error
-            self.mailbox.wake()
+            self.mailbox.nudge()
 
     def _send(self) -> None:
         """What was emitted so far goes out; its deadlines are watched from now on."""
@@ -290,18 +293,18 @@ class SpoutTask(TaskActor):
     def _may_emit(self) -> bool:
         return (
             self.active
-            and not self.on_control
+            and not self.hearing
             and not self.outbox.blocked
-            and self.messages_left() > 0
+            and self.room() > 0
             and (not self._collector.finished or bool(self._replays))
         )
 
     def held_up(self) -> bool:
-        """Is there something to do before the next call? (See threaded_turns.ThreadedTask.)"""
-        return self.on_control or not self.active or bool(self.outbox.blocked)
+        """Is there something to do before the next call? (See threaded_turns.ThreadedCaller.)"""
+        return self.hearing or not self.active or bool(self.outbox.blocked)
 
-    def messages_left(self) -> int:
-        """How many more messages may be open. (See calls.CallingTask.)"""
+    def room(self) -> int:
+        """How many more messages may be open. (See calls.Caller.)"""
         if self._limit is None:
             return 1 << 30
         return self._limit - self._pending.count - self._collector.open_messages
@@ -316,7 +319,7 @@ class SpoutTask(TaskActor):
         replayed = self._replay(most)
         begun, most = begun - replayed, most - replayed
         if self._limit is not None:
-            most = min(most, self.messages_left())
+            most = min(most, self.room())
         try:
             if most > 0:  # replays may have taken the room
                 await self._turns.turn(most)
@@ -327,7 +330,7 @@ class SpoutTask(TaskActor):
 
     def _replay(self, most: int) -> int:
         """Emit again what has failed, as far as there is room; how much."""
-        replayed = max(0, min(most, len(self._replays), self.messages_left()))
+        replayed = max(0, min(most, len(self._replays), self.room()))
         for _ in range(replayed):
             self._collector.replay(*self._replays.popleft())
         if not self._replays:
@@ -338,27 +341,27 @@ class SpoutTask(TaskActor):
         """The thread has emitted something, and may block for long before it comes back: it goes out now."""
         if self._emit_loop is None:  # the thread may outlive the task
             return
-        self._transfer()
+        self._take_over()
         self._send()
-        if self._collector.settled_at_once and not self._outcomes.handles_acks:
-            self.mailbox.wake()  # the thread need not be asked to count them
+        if self._collector.settled_at_once and not self._outcomes.hears_acks:
+            self.mailbox.nudge()  # the thread need not be asked to count them
 
-    def _transfer(self) -> None:
+    def _take_over(self) -> None:
         if self._threaded is not None:
-            self._threaded.transfer()
+            self._threaded.take_over()
 
     def suspended(self) -> None:
-        """`next_tuple` really suspends: send what it has emitted. (See calls.CallingTask.)"""
+        """`next_tuple` really suspends: send what it has emitted. (See calls.Caller.)"""
         if self.suspended_since_s is None:
             self.suspended_since_s = self.env.clock.monotonic()
             self.env.on_idle()
         self._send()
         if self._collector.settled_at_once:
-            self.mailbox.wake()  # the control loop will tell it
+            self.mailbox.nudge()  # the control loop will tell it
 
     async def _rest(self) -> bool | None:
         """Ask again after a while, and again, as long as nothing comes. Has it emitted? None: a turn is due."""
-        self._polling.idle = True
+        self._polling.resting = True
         self.env.on_idle()
         if not self._may_emit():
             return None
@@ -368,8 +371,8 @@ class SpoutTask(TaskActor):
             spout = None if self.pace.wait_us else self._turns.polled
             result = await self._polling.poll(self, collector, spout)
         finally:
-            self._polling.idle = False
-        if result is NOT_CALLED:
+            self._polling.resting = False
+        if result is NOT_ASKED:
             return None
         if result is not None:
             await finish(result, self.suspended)
@@ -381,10 +384,10 @@ class SpoutTask(TaskActor):
     def _new_tuples(self) -> None:
         self._polling.soon()  # and it is not quiet before it was asked
         self._wakeup.wake()
-        if not self.on_control:
-            self.mailbox.wake()
+        if not self.hearing:
+            self.mailbox.nudge()
 
-    async def _stop_emit_loop(self) -> None:
+    async def _silence(self) -> None:
         """End the emit loop."""
         emit_loop, self._emit_loop = self._emit_loop, None
         if emit_loop is not None:
@@ -405,39 +408,39 @@ class SpoutTask(TaskActor):
         elif kind is Activate:
             if not self.active and not self._ended:
                 self.active = True
-                await self.notify("activate", self._spout.activate)
+                await self.tell("activate", self._spout.activate)
         elif kind is Deactivate:
             if message.end:
                 self._ended = True
                 if self.suspended_since_s is not None and self._threaded is None:
-                    await self._stop_emit_loop()
+                    await self._silence()
             if self.active:
                 self.active = False
-                await self.notify("deactivate", self._spout.deactivate)
+                await self.tell("deactivate", self._spout.deactivate)
         elif kind is Question:
             await self.answer(message)
         elif kind is FailPending:
             await self._outcomes.fail_all(message.failure)
-        elif kind is WatermarkRequest:
-            self._end_of_stream.on_request(message.task)
+        elif kind is AskTime:
+            self._end_of_stream.asked(message.who)
         elif kind is Pace:
             self.pace.order(message, self.env.clock.monotonic())
             self.env.wake()  # the lease has to end, though nothing may be emitted
         else:
             raise TypeError(f"a spout task does not understand {message!r}")
-        self._transfer()
+        self._take_over()
         await self._outcomes.settle_at_once()
 
     async def _settle_at_once(self) -> None:
-        self.on_control = True
+        self.hearing = True
         try:
             await self._outcomes.settle_at_once()
         finally:
-            self.on_control = False
+            self.hearing = False
 
     # -- callbacks ---------------------------------------------------------------------------------------------------
 
-    def _on_unblock(self) -> None:
-        self.portions.unblocked()
+    def _on_room(self) -> None:
+        self.portions.freed()
         self._wakeup.wake()
-        self.mailbox.wake()
+        self.mailbox.nudge()

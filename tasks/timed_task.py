@@ -16,11 +16,11 @@ from typing import Any, Final
 from ..actors import Timer
 from ..metrics import TimeMetrics
 from ..topology import WATERMARK_STREAM, ComponentSpec, Config, Segment, TaskSpec
-from ..windows import TimeKeeper, WindowBolt
+from ..windows import WatermarkTracker, WindowBolt
 from .emit.collectors import BoltTaskCollector
 from .environment import Environment
 from .event_time.driver import EventTimeDriver
-from .event_time.time_messages import WatermarkRequest
+from .event_time.time_messages import AskTime
 from .execute.choice import Tools
 from .execute.executors import Executor
 from .execute.windowing import make_keeper, pass_through_driver, window_executor
@@ -39,13 +39,14 @@ class EventTimeTask(SteppingTask):
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
-        self._keeper: TimeKeeper | None = None
+        self._keeper: WatermarkTracker | None = None
         self._alarm: Timer | None = None
         self._alarm_s = 0.0
         self._held_ms: int | None = None  # since when those behind hold it up
         self._has_dropped = False
 
     def time_metrics(self) -> TimeMetrics | None:
+        """See TaskActor."""
         if self._time is None:
             return None
         found = self._time.metrics()
@@ -101,10 +102,10 @@ class EventTimeTask(SteppingTask):
             self._alarm.cancel()
         self._alarm, self._alarm_s = self.after(wait_ms / 1000, ALARM), at_s
 
-    def on_alarm(self) -> None:
+    def alarm_rings(self) -> None:
         """It is time."""
         self._alarm = None
-        if self._time is None or self.outbox.blocked:  # then `_on_unblock` sees to it
+        if self._time is None or self.outbox.blocked:  # then `_on_room` sees to it
             return
         late_ms = int((self.env.clock.monotonic() - self._alarm_s) * 1000)
         if late_ms > HELD_UP_MS:
@@ -116,8 +117,8 @@ class EventTimeTask(SteppingTask):
         if self._time is not None:
             self._held_ms = self._time.now_ms()
 
-    def _on_unblock(self) -> None:
-        super()._on_unblock()
+    def _on_room(self) -> None:
+        super()._on_room()
         if self._time is None or self.outbox.blocked:  # a target has ended, and other rows wait: it is held up still
             return
         if self._held_ms is not None:
@@ -126,22 +127,22 @@ class EventTimeTask(SteppingTask):
         if self._alarm is None:
             self._alarm, self._alarm_s = self.after(0, ALARM), self.env.clock.monotonic()
 
-    def on_watermarks(self, time: EventTimeDriver, segment: Segment) -> None:
+    def hear(self, time: EventTimeDriver, segment: Segment) -> None:
         """A mark."""
         for watermark_ms in segment.items:
             if type(watermark_ms) is int:
-                time.on_watermark(segment.origin.task, watermark_ms)
+                time.mark(segment.origin.task, watermark_ms)
 
-    def up_to_watermark(self, time: EventTimeDriver) -> list[Segment]:
+    def up_to_mark(self, time: EventTimeDriver) -> list[Segment]:
         """Take the segments that come first, up to a mark; marks before them are heard."""
         inbox, segments = self._inbox, list[Segment]()
         while inbox and inbox[0].origin.stream == WATERMARK_STREAM and not time.firing:
-            self.on_watermarks(time, inbox.popleft())
+            self.hear(time, inbox.popleft())
         while inbox and inbox[0].origin.stream != WATERMARK_STREAM and not time.firing:
             segments.append(inbox.popleft())
         return segments
 
-    def report_dropped(self) -> None:
+    def say_what_ends(self) -> None:
         """The task ends. What was in open windows has not fired."""
         time, counters = self._time, self.counters
         if time is None or not time.held or self._has_dropped:
@@ -157,13 +158,13 @@ class EventTimeTask(SteppingTask):
             text = "%s ended with %s that have not fired: what was acked and is in them does not come again"
             log.warning(text, self.name, _count(held, "open window"))
 
-    def _keep_time(self, component: Any, tools: Tools) -> TimeKeeper | None:
+    def _keep_time(self, component: Any, tools: Tools) -> WatermarkTracker | None:
         if self._keeper is None:
             self._keeper = make_keeper(self.env, self.task, component, self.config, tools.report)
-            if self._keeper is not None and self.env.remote:
+            if self._keeper is not None and self.env.far:
                 # In one process all begin together. Elsewhere the inputs may have told a life of this task before.
                 for task in self.env.time_inputs(self.task.component):
-                    self.env.mailbox_of(self.task.task_id, task).post(WatermarkRequest(self.task.task_id))
+                    self.env.mailbox_of(self.task.task_id, task).post(AskTime(self.task.task_id))
         return self._keeper
 
 

@@ -31,15 +31,16 @@ from .session_windows import SessionWindows
 from .settings import TimeSettings
 from .shared_windows import SharedWindows
 from .stream_clock import StreamClock
-from .time_keeper import TimeKeeper
 from .time_windows import TimeWindows
 from .timestamps import all_ms, bounds_ms, to_datetime, to_ms
+from .watermark_tracker import WatermarkTracker
 from .watermarks import END_MS, WatermarkPolicy, Watermarks
-from .window import EarlyWindow, Fired, Taken, Window
+from .window import AddResult, EarlyWindow, Fired, Window
 
 __all__ = [
     "END_MS",
     "LATE_FIELDS",
+    "AddResult",
     "Aggregate",
     "BufferedCounts",
     "BufferedSessions",
@@ -85,15 +86,14 @@ __all__ = [
     "Sliding",
     "StreamClock",
     "Sum",
-    "Taken",
     "Time",
-    "TimeKeeper",
     "TimeSettings",
     "TimeWindows",
     "TimestampError",
     "TopK",
     "Tumbling",
     "WatermarkPolicy",
+    "WatermarkTracker",
     "Watermarks",
     "Window",
     "WindowBolt",

@@ -29,7 +29,7 @@ from typing import Final
 from .errors import WindowError
 from .window import Window
 
-MOST_MS: Final = 10**18
+MAX_MS: Final = 10**18
 """No duration is longer: the end of all rows (END_MS) must be beyond every window, however late it may fire."""
 
 
@@ -51,10 +51,10 @@ def whole(value: object, what: str, least: int | None = 1) -> int:
 
 
 def duration(value: object, what: str, least: int = 1) -> int:
-    """As `whole`, and not beyond MOST_MS."""
+    """As `whole`, and not beyond MAX_MS."""
     ms = whole(value, what, least)
-    if ms > MOST_MS:
-        raise WindowError(f"{what} is {ms}; give {MOST_MS} or less")
+    if ms > MAX_MS:
+        raise WindowError(f"{what} is {ms}; give {MAX_MS} or less")
     return ms
 
 

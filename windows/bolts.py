@@ -36,7 +36,7 @@ from ..topology import (
 )
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding, Time
-from .building import KeepingMachine, LatePolicy, buffered_windows, count_windows, early_windows, time_windows
+from .building import BufferedMachine, LatePolicy, buffered_windows, count_windows, early_windows, time_windows
 from .count_windows import CountWindows
 from .early import Each, EarlyWindows, Every
 from .errors import WindowError
@@ -160,7 +160,6 @@ class WindowBolt(Windowed):
 
     @property
     def time_role(self) -> TimeRole:
-        """See Component."""
         if self.by_count:
             windowing = Windowing.COUNTS
         else:
@@ -185,7 +184,6 @@ class WindowBolt(Windowed):
         return {**streams, self.late_stream: LATE_FIELDS}
 
     def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
-        """See Component."""
         found = [
             *wrong_windows(self),
             *wrong_methods(self, self.takes),
@@ -304,7 +302,6 @@ class WindowedBolt(WindowBolt):
         return RowReader(self.key, _timestamp(self), tuples=self.aggregate is None, layout=layout)
 
     def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
-        """See Component."""
         found = super().problems(inputs) + wrong_states(self) + wrong_early(self) + wrong_times(self)
         if isinstance(self.aggregate, Aggregate):
             found += wrong_aggregate(self.aggregate, inputs)
@@ -319,7 +316,6 @@ class WindowedBolt(WindowBolt):
         return (*key_names(self.key), *(results or ("result",)), "start", "end", *final)
 
     def check(self, settings: TimeSettings) -> None:
-        """See WindowBolt."""
         if not (wrong_states(self) or wrong_early(self)):
             self.machine(settings, None)
 
@@ -340,7 +336,6 @@ class BufferedWindowBolt(WindowBolt):
 
     @property
     def time_role(self) -> TimeRole:
-        """See Component."""
         role = super().time_role
         kept_ms = None
         waits_ms = sum(ms for ms in (self.allowed_lateness_ms, self.lag_ms) if isinstance(ms, int))
@@ -362,7 +357,7 @@ class BufferedWindowBolt(WindowBolt):
             later = LaterRows.EACH if waits_for_all else LaterRows.SOME
         return replace(role, keeps=True, kept_ms=kept_ms, kept_rows=kept_rows, later=later)
 
-    def machine(self, settings: TimeSettings) -> KeepingMachine:
+    def machine(self, settings: TimeSettings) -> BufferedMachine:
         """What does the work. WindowError if it cannot be made."""
         if self.windows is None:
             raise WindowError("it has no windows")
@@ -375,11 +370,9 @@ class BufferedWindowBolt(WindowBolt):
         return RowReader(self.key, _timestamp(self), tuples=True, layout=None)
 
     def check(self, settings: TimeSettings) -> None:
-        """See WindowBolt."""
         self.machine(settings)
 
     def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
-        """See Component."""
         found = super().problems(inputs)
         if getattr(self, "early", None) is not None:
             found.append("early results are of states: derive from WindowedBolt")

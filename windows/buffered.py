@@ -28,10 +28,10 @@ from operator import itemgetter
 from typing import Any
 
 from .assigners import Counts, Sliding, whole
-from .kept_rows import MAX_ROWS, KeptRows, WindowRows, no_room
-from .window import Taken, Window, in_order, new_key
+from .kept_rows import MAX_ROWS, KeptRows, WindowRows, row_limit_error
+from .window import AddResult, Window, in_order, new_key
 
-Came = tuple[int, Any]
+NumberedRow = tuple[int, Any]
 """The number of a row's coming, and the row."""
 
 
@@ -41,7 +41,7 @@ class _Slice:
     __slots__ = ("fired", "rows")
 
     def __init__(self) -> None:
-        self.rows: list[Came] = []
+        self.rows: list[NumberedRow] = []
         self.fired = 0
 
 
@@ -54,19 +54,19 @@ class _Buffer:
         self.numbers: list[int] = []
         self.slices: dict[int, _Slice] = {}
 
-    def add(self, number: int, row: Came) -> None:
+    def add(self, number: int, row: NumberedRow) -> None:
         known = self.slices.get(number)
         if known is None:
             known = self.slices[number] = _Slice()
             insort(self.numbers, number)
         known.rows.append(row)
 
-    def take_before(self, number: int) -> list[_Slice]:
+    def pop_before(self, number: int) -> list[_Slice]:
         """The slices before that one are no more."""
         count = bisect_left(self.numbers, number)
-        taken = [self.slices.pop(old) for old in self.numbers[:count]]
+        popped = [self.slices.pop(old) for old in self.numbers[:count]]
         del self.numbers[:count]
-        return taken
+        return popped
 
     def up_to(self, number: int) -> list[int]:
         return self.numbers[: bisect_right(self.numbers, number)]
@@ -78,7 +78,7 @@ class BufferedWindows(KeptRows):
     def __init__(self, assigner: Sliding, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
         super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._assigner = assigner
-        self._came = 0
+        self._arrivals = 0
         self._of_key: dict[Any, _Buffer] = {}
         self._timers: dict[int, dict[Any, None]] = {}
         self._ends: list[int] = []  # a heap
@@ -93,7 +93,7 @@ class BufferedWindows(KeptRows):
             return None
         end = heappop(self._ends)
         window = Window(end - self._assigner.size_ms, end)
-        return self._of_each(list(self._timers.pop(end)), lambda key: self._of(key, window))
+        return self._of_each(list(self._timers.pop(end)), lambda key: self._fire_key(key, window))
 
     def _put(self, key: Any, at_ms: int, row: Any) -> bool:
         """False: it is late."""
@@ -101,12 +101,12 @@ class BufferedWindows(KeptRows):
         if self._has_passed(self._assigner.last_end(number)):
             return False
         buffer = self._of_key.get(key)
-        self._check_room()
+        self._check_limit()
         if buffer is None:
             new_key(key)
             buffer = self._of_key[key] = _Buffer()
-        self._came += 1
-        buffer.add(number, (self._came, row))
+        self._arrivals += 1
+        buffer.add(number, (self._arrivals, row))
         self.rows += 1
         end = self._assigner.first_end(number)
         if self.watermark is not None and self._has_passed(end):  # then at the first that is still to come
@@ -122,28 +122,28 @@ class BufferedWindows(KeptRows):
             heappush(self._ends, end)
         keys[key] = None
 
-    def _of(self, key: Any, window: Window) -> WindowRows | None:
+    def _fire_key(self, key: Any, window: Window) -> WindowRows | None:
         """What a key has in a window that fires; None: nothing."""
         assigner, buffer = self._assigner, self._of_key[key]
         first, last = assigner.numbers_of((window.start, window.end - 1))
-        gone = buffer.take_before(first)
+        expired_slices = buffer.pop_before(first)
         inside = [(number, buffer.slices[number]) for number in buffer.up_to(last)]
         fired = None
-        expired = in_order_of_coming(slice_.rows for slice_ in gone)
+        expired = in_arrival_order(slice_.rows for slice_ in expired_slices)
         self.rows -= len(expired)
         if inside:
-            rows = in_order_of_coming(slice_.rows for _, slice_ in inside)
-            new = in_order_of_coming(slice_.rows[slice_.fired :] for _, slice_ in inside)
+            rows = in_arrival_order(slice_.rows for _, slice_ in inside)
+            new = in_arrival_order(slice_.rows[slice_.fired :] for _, slice_ in inside)
             fired = WindowRows(window, key, rows, new, expired)
-            self._released += in_order_of_coming(
+            self._released += in_arrival_order(
                 slice_.rows for number, slice_ in inside if assigner.last_end(number) == window.end
             )
         for _, slice_ in inside:
             slice_.fired = len(slice_.rows)
-        self._go_on(key, buffer, window.end + assigner.slide_ms)
+        self._schedule_next(key, buffer, window.end + assigner.slide_ms)
         return fired
 
-    def _go_on(self, key: Any, buffer: _Buffer, next_end: int) -> None:
+    def _schedule_next(self, key: Any, buffer: _Buffer, next_end: int) -> None:
         if buffer.numbers:
             self._set_timer(key, max(next_end, self._assigner.first_end(buffer.numbers[0])))
         else:
@@ -163,19 +163,19 @@ class BufferedCounts:
         self._slide = assigner.slide
         self._max_rows = whole(max_rows, "max_rows")
         self._of_key: dict[Any, tuple[int, deque[Any]]] = {}
-        self._let_go: dict[Any, int] = {}  # so many of a key's rows are only remembered; by when they fired
+        self._remembered: dict[Any, int] = {}  # so many of a key's rows are only remembered; by when they fired
         self._ready: deque[WindowRows] = deque()
         self._released: list[Any] = []
 
-    def add(self, keys: Sequence[Any], rows: Sequence[Any]) -> Taken:
+    def add(self, keys: Sequence[Any], rows: Sequence[Any]) -> AddResult:
         """Rows: key, and the row itself. What failed; nothing is late."""
-        taken = Taken()
+        added = AddResult()
         for place, (key, row) in enumerate(zip(keys, rows, strict=True)):
             try:
                 self._put(key, row)
             except Exception as error:  # no hash, no room: the row's, not the task's
-                taken.failed.append((place, error))
-        return taken
+                added.failed.append((place, error))
+        return added
 
     def end(self) -> None:
         """No more rows will come: the next window of each key fires with what there is of it, and all are released."""
@@ -184,15 +184,15 @@ class BufferedCounts:
             missing = -count % self._slide
             if missing:
                 self._fire(key, count, buffer, count + missing)
-            held = min(len(buffer), self._size - (missing or self._slide))
-            self._released.extend(islice(buffer, len(buffer) - held, None))
+            kept = min(len(buffer), self._size - (missing or self._slide))
+            self._released.extend(islice(buffer, len(buffer) - kept, None))
         self._of_key.clear()
-        self._let_go.clear()
+        self._remembered.clear()
         self.rows = 0
 
     def fire(self) -> Iterator[WindowRows]:
         """What has fired."""
-        return _each(self._ready)
+        return _drain(self._ready)
 
     def released(self) -> list[Any]:
         """Rows whose last window has fired since this was asked last."""
@@ -201,7 +201,7 @@ class BufferedCounts:
 
     def _put(self, key: Any, row: Any) -> None:
         if self.rows >= self._max_rows:
-            self._forget_some()
+            self._drop_remembered()
         count, buffer = self._of_key.get(key) or (0, deque())
         if not count:
             new_key(key)
@@ -210,21 +210,21 @@ class BufferedCounts:
         self._of_key[key] = count + 1, buffer
         if (count + 1) % self._slide == 0:
             self._fire(key, count + 1, buffer, count + 1)
-            let_go = max(0, len(buffer) + self._slide - self._size)
-            self._released.extend(islice(buffer, let_go))
-            self._let_go.pop(key, None)
-            if let_go:
-                self._let_go[key] = let_go
+            remembered = max(0, len(buffer) + self._slide - self._size)
+            self._released.extend(islice(buffer, remembered))
+            self._remembered.pop(key, None)
+            if remembered:
+                self._remembered[key] = remembered
 
-    def _forget_some(self) -> None:
+    def _drop_remembered(self) -> None:
         """Makes room for a row. WindowLimitError: all rows are in windows that are still to fire."""
-        key = next(iter(self._let_go), None)
+        key = next(iter(self._remembered), None)
         if key is None:
-            raise no_room(self._max_rows)
-        buffer, let_go = self._of_key[key][1], self._let_go.pop(key)
-        for _ in range(let_go):
+            raise row_limit_error(self._max_rows)
+        buffer, remembered = self._of_key[key][1], self._remembered.pop(key)
+        for _ in range(remembered):
             buffer.popleft()
-        self.rows -= let_go
+        self.rows -= remembered
         if not buffer:
             del self._of_key[key]
 
@@ -237,15 +237,15 @@ class BufferedCounts:
         self.rows -= len(expired)
 
 
-def _each(ready: deque[WindowRows]) -> Iterator[WindowRows]:
+def _drain(ready: deque[WindowRows]) -> Iterator[WindowRows]:
     while ready:
         yield ready.popleft()
 
 
-def in_order_of_coming(slices: Iterable[list[Came]]) -> tuple[Any, ...]:
+def in_arrival_order(slices: Iterable[list[NumberedRow]]) -> tuple[Any, ...]:
     """Their rows."""
-    return tuple(map(_row, sorted(chain.from_iterable(slices), key=_came)))
+    return tuple(map(_row, sorted(chain.from_iterable(slices), key=_arrival)))
 
 
-_came = itemgetter(0)
+_arrival = itemgetter(0)
 _row = itemgetter(1)

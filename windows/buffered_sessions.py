@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .assigners import Session
-from .buffered import Came, in_order_of_coming
+from .buffered import NumberedRow, in_arrival_order
 from .kept_rows import MAX_ROWS, KeptRows, WindowRows
 from .open_sessions import OpenSession, OpenSessions
 from .window import STEP, new_key
@@ -26,8 +26,8 @@ class BufferedSessions(KeptRows):
 
     def __init__(self, assigner: Session, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
         super().__init__(assigner, allowed_lateness_ms, max_rows)
-        self._came = 0
-        self._sessions: OpenSessions[list[Came]] = OpenSessions(assigner.gap_ms)
+        self._arrivals = 0
+        self._sessions: OpenSessions[list[NumberedRow]] = OpenSessions(assigner.gap_ms)
 
     @property
     def next_fire_ms(self) -> int | None:
@@ -41,33 +41,33 @@ class BufferedSessions(KeptRows):
 
     def _results(self, end: int) -> Iterator[list[WindowRows]]:
         """A session with all its rows at a time."""
-        closed: dict[Any, OpenSession[list[Came]]] = {}
+        closed: dict[Any, OpenSession[list[NumberedRow]]] = {}
         while session := self._sessions.close(end):
             closed[session.key] = session
             if not len(closed) % STEP:
                 yield []
         yield from self._of_each(list(closed), lambda key: self._fired(key, closed[key]))
 
-    def _fired(self, key: Any, session: OpenSession[list[Came]]) -> WindowRows:
-        rows = in_order_of_coming([session.holds])
+    def _fired(self, key: Any, session: OpenSession[list[NumberedRow]]) -> WindowRows:
+        rows = in_arrival_order([session.contents])
         self.rows -= len(rows)
         self._released += rows
         return WindowRows(session.window, key, rows, rows, ())
 
     def _put(self, key: Any, at_ms: int, row: Any) -> bool:
         """False: it is late."""
-        place = self._sessions.place_of(key, at_ms)
-        if self._has_passed(place.window.end + 1):
+        merge = self._sessions.merge_of(key, at_ms)
+        if self._has_passed(merge.window.end + 1):
             return False
-        self._check_room()
-        if not place.touched:
+        self._check_limit()
+        if not merge.touched:
             new_key(key)
-        held = max((session.holds for session in place.touched), key=len, default=[])  # no row moves often
-        for session in place.touched:
-            if session.holds is not held:
-                held += session.holds
-        self._came += 1
-        held.append((self._came, row))
+        held = max((session.contents for session in merge.touched), key=len, default=[])  # no row moves often
+        for session in merge.touched:
+            if session.contents is not held:
+                held += session.contents
+        self._arrivals += 1
+        held.append((self._arrivals, row))
         self.rows += 1
-        self._sessions.put(key, place, held)
+        self._sessions.put(key, merge, held)
         return True

@@ -39,7 +39,7 @@ from .shared_windows import SharedWindows
 from .time_windows import MAX_STATES, TimeWindows
 from .window import Window
 
-KeepingMachine = BufferedWindows | BufferedSessions | BufferedCounts | RowsEachMs | MsEachRows
+BufferedMachine = BufferedWindows | BufferedSessions | BufferedCounts | RowsEachMs | MsEachRows
 """A machine that keeps rows."""
 
 
@@ -106,7 +106,7 @@ def count_windows(assigner: Counts, aggregate: Aggregate, *, max_states: int = M
 
 def buffered_windows(
     assigner: Sliding | Session | Counts | Mixed, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS
-) -> KeepingMachine:
+) -> BufferedMachine:
     """Windows that keep their rows. WindowError if they cannot be built."""
     if isinstance(assigner, Counts):
         return BufferedCounts(assigner, max_rows=max_rows)

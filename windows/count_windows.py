@@ -18,13 +18,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from .aggregate_runner import AggregateRunner
 from .aggregates import Aggregate
 from .assigners import Counts, Sliding, whole
-from .parts import Parts
 from .plain_windows import refuse_too_many
 from .shared_windows import SharedWindows
-from .time_windows import MAX_STATES, limit_reached
-from .window import Fired, Taken, Window, new_key
+from .time_windows import MAX_STATES, state_limit_error
+from .window import AddResult, Fired, Window, new_key
 
 MANY: Final = 8
 """More windows than this share what they have in common. That costs more than counting a row so many times."""
@@ -41,7 +41,7 @@ class CountWindows:
         self._size = assigner.size
         self._slide = assigner.slide
         self._aggregate = aggregate
-        self._parts = Parts(aggregate)
+        self._runner = AggregateRunner(aggregate)
         self._max_states = whole(max_states, "max_states")
         self._shares = aggregate.merges and assigner.size > min(MANY, self._max_states) * assigner.slide
         if not self._shares:
@@ -51,16 +51,16 @@ class CountWindows:
         self._sharing: dict[Any, tuple[int, SharedWindows]] = {}
         self._ready: deque[Fired] = deque()
 
-    def add(self, keys: Sequence[Any], values: Sequence[Any]) -> Taken:
+    def add(self, keys: Sequence[Any], values: Sequence[Any]) -> AddResult:
         """Rows: key and value of each. What failed; nothing is late."""
-        taken = Taken()
+        added = AddResult()
         put = self._put_shared if self._shares else self._put
         for place, (key, value) in enumerate(zip(keys, values, strict=True)):
             try:
                 put(key, value)
             except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
-                taken.failed.append((place, error))
-        return taken
+                added.failed.append((place, error))
+        return added
 
     def fire(self) -> Iterator[Fired]:
         """What has fired."""
@@ -79,18 +79,18 @@ class CountWindows:
         number, windows = self._open.get(key) or (self._idle.get(key, 0), [])
         if not number % self._slide:
             if self.states >= self._max_states:
-                raise limit_reached(self._max_states)
+                raise state_limit_error(self._max_states)
             if not number:
                 new_key(key)
             window = Window(number, number + self._size)
-            windows = [*windows, (window, self._parts.init(window))]
-        states = self._parts.executed(value, windows)
+            windows = [*windows, (window, self._runner.init(window))]
+        states = self._runner.executed(value, windows)
         number += 1
         following = [(window, after) for (window, _), after in zip(windows, states, strict=True)]
         self.states += (number - 1) % self._slide == 0
         if following[0][0].end == number:
             window, after = following.pop(0)
-            self._ready.append(self._parts.fired_one(window, key, after))
+            self._ready.append(self._runner.fired_one(window, key, after))
             self.states -= 1
         if following:
             self._open[key] = number, following

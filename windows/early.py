@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .aggregate_runner import AggregateRunner
 from .aggregates import Aggregate
 from .assigners import duration, whole
-from .parts import Parts
 from .plain_windows import PlainWindows
 from .ready_made import Count
 from .session_windows import SessionWindows
-from .window import EarlyWindow, Fired, Taken, Window
+from .window import AddResult, EarlyWindow, Fired, Window
 
 Open = tuple[Window, list[Any]]
 """An open window of a key, and its states."""
@@ -64,20 +64,16 @@ class Counted(Aggregate):
 
     @property
     def merges(self) -> bool:
-        """See Aggregate."""
         return self._aggregate.merges
 
     @property
     def parts(self) -> tuple[Aggregate, ...]:
-        """See Aggregate."""
         return self._parts
 
     def together(self, results: Sequence[Any]) -> Any:
-        """See Aggregate."""
         return self._aggregate.together(results[:-1])
 
     def together_batch(self, results: Sequence[Sequence[Any]]) -> Sequence[Any]:
-        """See Aggregate."""
         return self._aggregate.together_batch(results[:-1])
 
 
@@ -87,10 +83,10 @@ class EarlyWindows:
     def __init__(self, machine: PlainWindows | SessionWindows, aggregate: Counted, early: Every | Each) -> None:
         self.machine = machine
         self.ready: list[Fired] = []  # by Each: what is to be shown, as it was with that row
-        self._parts = Parts(aggregate)
+        self._runner = AggregateRunner(aggregate)
         self._each = early.rows if isinstance(early, Each) else None
         self._every_ms = early.ms if isinstance(early, Every) else None
-        self._touched: dict[Any, None] = {}  # keys that rows have come to
+        self._changed_keys: dict[Any, None] = {}  # keys that rows have come to
         self._next_ms: int | None = None
         self._shown: dict[Any, dict[int, int]] = {}  # key → start of a window → rows when it was shown
 
@@ -106,18 +102,15 @@ class EarlyWindows:
 
     @property
     def next_fire_ms(self) -> int | None:
-        """See the machine."""
         return self.machine.next_fire_ms
 
     def windows_of(self, timestamp: Any) -> list[Window]:
-        """See the machine."""
         return self.machine.windows_of(timestamp)
 
     def work(self) -> bool:
-        """See the machine."""
         return self.machine.work()
 
-    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> Iterator[Taken]:
+    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> Iterator[AddResult]:
         """Rows, in as many steps as there are early results among them: after each, `ready` is to be taken.
 
         What is taken in a step has places in the whole batch.
@@ -126,24 +119,23 @@ class EarlyWindows:
             for place, row in enumerate(zip(keys, timestamps, values, strict=True)):
                 yield self._add_one(place, *row)
             return
-        taken = self.machine.add(keys, timestamps, values)
-        failed = {place for place, _ in taken.failed}
+        added = self.machine.add(keys, timestamps, values)
+        failed = {place for place, _ in added.failed}
         kept = keys if not failed else [key for place, key in enumerate(keys) if place not in failed]
-        self._touched.update(dict.fromkeys(kept))
-        yield taken
+        self._changed_keys.update(dict.fromkeys(kept))
+        yield added
 
     def advance(self, watermark_ms: int) -> Iterator[Fired]:
-        """See the machine."""
-        return self._forgotten(self.machine.advance(watermark_ms))
+        return self._without_shown(self.machine.advance(watermark_ms))
 
     @property
-    def wants_alarm(self) -> bool:
+    def needs_timer(self) -> bool:
         """Have rows come, and has nobody asked when they are to be shown?"""
-        return self._every_ms is not None and self._next_ms is None and bool(self._touched)
+        return self._every_ms is not None and self._next_ms is None and bool(self._changed_keys)
 
     def next_ms(self, now_ms: int) -> int | None:
         """When `show` has something to give; None: nothing has changed."""
-        if self._every_ms is None or not self._touched:
+        if self._every_ms is None or not self._changed_keys:
             return None
         if self._next_ms is None:
             self._next_ms = now_ms + self._every_ms
@@ -153,10 +145,10 @@ class EarlyWindows:
         """What is to be shown by now; None: it is not time. Between two of them no row may be added."""
         if self._next_ms is None or now_ms < self._next_ms:
             return None
-        touched, self._touched, self._next_ms = self._touched, {}, None
-        return self._changed(touched)
+        changed, self._changed_keys, self._next_ms = self._changed_keys, {}, None
+        return self._early_results(changed)
 
-    def _forgotten(self, due: Iterator[Fired]) -> Iterator[Fired]:
+    def _without_shown(self, due: Iterator[Fired]) -> Iterator[Fired]:
         for fired in due:
             shown = self._shown.get(fired.key)
             if shown is not None:
@@ -166,7 +158,7 @@ class EarlyWindows:
                     del self._shown[fired.key]
             yield fired
 
-    def _changed(self, keys: dict[Any, None]) -> Iterator[Fired]:
+    def _early_results(self, keys: dict[Any, None]) -> Iterator[Fired]:
         for key in keys:
             shown: dict[int, int] = {}
             before = self._shown.get(key, {})
@@ -179,21 +171,23 @@ class EarlyWindows:
             else:
                 self._shown.pop(key, None)
 
-    def _add_one(self, place: int, key: Any, timestamp: Any, value: Any) -> Taken:
+    def _add_one(self, place: int, key: Any, timestamp: Any, value: Any) -> AddResult:
         try:
             before = list(self.machine.open_of(key, timestamp))
         except Exception:  # no hash, no time: the machine says which row has failed
             before = []
-        taken = self.machine.add((key,), (timestamp,), (value,))
-        taken.late = [place for _ in taken.late]
-        taken.failed = [(place, error) for _, error in taken.failed]
-        if not (taken.late or taken.failed):
+        added = self.machine.add((key,), (timestamp,), (value,))
+        added.late = [place for _ in added.late]
+        added.failed = [(place, error) for _, error in added.failed]
+        if not (added.late or added.failed):
             assert self._each is not None  # noqa: S101 - for the type checker
             for window, states in self.machine.open_of(key, timestamp):
-                inside = [was[-1] for part, was in before if window.start <= part.start and part.end <= window.end]
+                inside = [
+                    earlier[-1] for part, earlier in before if window.start <= part.start and part.end <= window.end
+                ]
                 if states[-1] // self._each > max(inside, default=0) // self._each:
                     self.ready.append(self._early(window, key, states))
-        return taken
+        return added
 
     def _early(self, window: Window, key: Any, states: list[Any]) -> Fired:
-        return self._parts.fired_one(EarlyWindow(window.start, window.end), key, states)
+        return self._runner.fired_one(EarlyWindow(window.start, window.end), key, states)

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from .assigners import duration
 from .timestamps import to_ms
-from .window import Taken
+from .window import AddResult
 
 R = TypeVar("R")
 
@@ -53,23 +53,23 @@ class Firing(ABC, Generic[R]):
 
     def _add_each(
         self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any], put: Callable[[Any, int, Any], bool]
-    ) -> Taken:
+    ) -> AddResult:
         """Row by row. `put` says False of one that is late; what it raises fails that row."""
         while self._fire_next():
             pass
-        taken = Taken()
+        added = AddResult()
         for place, (key, timestamp, row) in enumerate(zip(keys, timestamps, rows, strict=True)):
-            at_ms = readable_row(timestamp, place, taken)
+            at_ms = readable_row(timestamp, place, added)
             if at_ms is None:
                 continue
             try:
                 on_time = put(key, at_ms, row)
             except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
-                taken.failed.append((place, error))
+                added.failed.append((place, error))
             else:
                 if not on_time:
-                    taken.late.append(place)
-        return taken
+                    added.late.append(place)
+        return added
 
     def _fire(self) -> Iterator[R]:
         ready = self._ready
@@ -89,10 +89,10 @@ class Firing(ABC, Generic[R]):
             self._firing = closed
 
 
-def readable_row(timestamp: Any, place: int, taken: Taken) -> int | None:
+def readable_row(timestamp: Any, place: int, added: AddResult) -> int | None:
     """Milliseconds, or None: the row has failed."""
     try:
         return to_ms(timestamp)
     except Exception as error:  # TimestampError, or what a type of the user's raises
-        taken.failed.append((place, error))
+        added.failed.append((place, error))
         return None

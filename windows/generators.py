@@ -28,34 +28,36 @@ INTERVAL_MS: Final = 1_000
 """How often a periodic generator says something, unless told otherwise."""
 
 
-AGREED: Final = 8
+CONFIRMING_ROWS: Final = 8
 """So many rows in a row, all within `max_advance_ms`, are not all wrong about when it is."""
 
 
-class HowFar:
+class MaxTimestamp:
     """The greatest timestamp, as far as it is believed. None: it is not known yet."""
 
-    __slots__ = ("_agreed", "_alone", "_first", "_max_advance_ms", "ms")
+    __slots__ = ("_first_row", "_max_advance_ms", "_near_each_other", "_unconfirmed", "ms")
 
     def __init__(self, max_advance_ms: int | None = None) -> None:
         self.ms: int | None = None
-        self._first: int | None = None
-        self._alone: int | None = None  # the row that it began with, while no other is near it,
-        self._agreed: list[int] = []  # and the last ones that are far beyond that, near each other
+        self._first_row: int | None = None
+        self._unconfirmed: int | None = None  # the row that it began with, while no other is near it,
+        self._near_each_other: list[int] = []  # and the last ones that are far beyond that, near each other
         self._max_advance_ms = None if max_advance_ms is None else whole(max_advance_ms, "max_advance_ms")
 
-    def is_steady(self, greatest: int) -> bool:
+    def is_order_free(self, greatest: int) -> bool:
         """If this is the greatest of rows: does it come to the greatest that there was, whatever their order?"""
         bound_ms = self._max_advance_ms
-        return self._alone is None and (bound_ms is None or (self.ms is not None and greatest <= self.ms + bound_ms))
+        return self._unconfirmed is None and (
+            bound_ms is None or (self.ms is not None and greatest <= self.ms + bound_ms)
+        )
 
-    def see(self, timestamps: Sequence[int]) -> None:
+    def observe(self, timestamps: Sequence[int]) -> None:
         """Those of rows, in the order in which they came."""
         if not timestamps:
             return
         bound_ms = self._max_advance_ms
         greatest = max(timestamps)
-        if self._alone is None:
+        if self._unconfirmed is None:
             if self.ms is not None and greatest <= self.ms:
                 return
             if bound_ms is None or (self.ms is not None and greatest <= self.ms + bound_ms):
@@ -67,26 +69,26 @@ class HowFar:
 
     def _step(self, timestamp: int, bound_ms: int) -> None:
         if self.ms is None:
-            if self._first is None:
-                self._first = timestamp
+            if self._first_row is None:
+                self._first_row = timestamp
                 return
-            self.ms, timestamp = min(self._first, timestamp), max(self._first, timestamp)
-            self._alone = self.ms
-        if self._alone is not None:
-            self.ms = max(self.ms, self._believed(self._alone, timestamp, bound_ms))
+            self.ms, timestamp = min(self._first_row, timestamp), max(self._first_row, timestamp)
+            self._unconfirmed = self.ms
+        if self._unconfirmed is not None:
+            self.ms = max(self.ms, self._lower_bound(self._unconfirmed, timestamp, bound_ms))
         self.ms = max(self.ms, min(timestamp, self.ms + bound_ms))
 
-    def _believed(self, alone: int, timestamp: int, bound_ms: int) -> int:
+    def _lower_bound(self, unconfirmed: int, timestamp: int, bound_ms: int) -> int:
         """Where it is at the least: where it began, or where enough rows say that it is."""
-        if abs(timestamp - alone) <= bound_ms:
-            self._alone = None
-        elif timestamp > alone:
-            agreed = [*self._agreed, timestamp]
-            self._agreed = agreed if max(agreed) - min(agreed) <= bound_ms else [timestamp]
-            if len(self._agreed) >= AGREED:
-                self._alone = None
-                return min(self._agreed)
-        return alone
+        if abs(timestamp - unconfirmed) <= bound_ms:
+            self._unconfirmed = None
+        elif timestamp > unconfirmed:
+            near = [*self._near_each_other, timestamp]
+            self._near_each_other = near if max(near) - min(near) <= bound_ms else [timestamp]
+            if len(self._near_each_other) >= CONFIRMING_ROWS:
+                self._unconfirmed = None
+                return min(self._near_each_other)
+        return unconfirmed
 
 
 class Generator(ABC):
@@ -112,13 +114,13 @@ class Periodic(Generator):
     def __init__(self, lag_ms: int = 0, interval_ms: int = INTERVAL_MS, max_advance_ms: int | None = None) -> None:
         self._lag_ms = duration(lag_ms, "the lag of watermarks (lag_ms)", 0)
         self._interval_ms = whole(interval_ms, "the interval of watermarks (interval_ms)")
-        self._far = HowFar(max_advance_ms)
+        self._max_timestamp = MaxTimestamp(max_advance_ms)
         self._next_ms: int | None = None
-        self._told: int | None = None
+        self._sent: int | None = None
 
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
         """Nothing yet."""
-        self._far.see(timestamps)
+        self._max_timestamp.observe(timestamps)
         return None
 
     def tick(self, now_ms: int) -> int | None:
@@ -128,15 +130,15 @@ class Periodic(Generator):
         if now_ms < self._next_ms:
             return None
         self._next_ms += ((now_ms - self._next_ms) // self._interval_ms + 1) * self._interval_ms
-        if self._far.ms is None or self._far.ms == self._told:
+        if self._max_timestamp.ms is None or self._max_timestamp.ms == self._sent:
             return None
-        self._told = self._far.ms
-        return self._told - self._lag_ms
+        self._sent = self._max_timestamp.ms
+        return self._sent - self._lag_ms
 
     @property
     def next_tick_ms(self) -> int | None:
         """When the next one is due; None: there is nothing new to tell."""
-        return self._next_ms if self._far.ms != self._told else None
+        return self._next_ms if self._max_timestamp.ms != self._sent else None
 
 
 class Punctuated(Generator):
@@ -147,18 +149,18 @@ class Punctuated(Generator):
             raise WindowError(f"Punctuated by {marks!r}: give a function of a row that says whether it is a mark")
         self._marks = marks
         self._lag_ms = duration(lag_ms, "the lag of watermarks (lag_ms)", 0)
-        self._far = HowFar(max_advance_ms)
+        self._max_timestamp = MaxTimestamp(max_advance_ms)
 
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
         """The watermark at the last mark; None: there was none."""
-        said, begin = None, 0
+        returned, begin = None, 0
         for at, row in enumerate(rows):
             if self._marks(row):
-                self._far.see(timestamps[begin : at + 1])
+                self._max_timestamp.observe(timestamps[begin : at + 1])
                 begin = at + 1
-                said = self._far.ms
-        self._far.see(timestamps[begin:])
-        return None if said is None else said - self._lag_ms
+                returned = self._max_timestamp.ms
+        self._max_timestamp.observe(timestamps[begin:])
+        return None if returned is None else returned - self._lag_ms
 
 
 class ByFunction(Generator):
@@ -168,11 +170,11 @@ class ByFunction(Generator):
         if not callable(function):
             raise WindowError(f"ByFunction of {function!r}: give a function of a timestamp and a row")
         self._function = function
-        self._far = HowFar(max_advance_ms)
+        self._max_timestamp = MaxTimestamp(max_advance_ms)
 
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
         """The greatest that it has returned so far."""
-        said = [self._function(timestamp, row) for timestamp, row in zip(timestamps, rows, strict=True)]
-        marks = [to_ms(mark) for mark in said if mark is not None]
-        self._far.see(marks)
-        return self._far.ms if marks else None
+        returned = [self._function(timestamp, row) for timestamp, row in zip(timestamps, rows, strict=True)]
+        marks = [to_ms(mark) for mark in returned if mark is not None]
+        self._max_timestamp.observe(marks)
+        return self._max_timestamp.ms if marks else None

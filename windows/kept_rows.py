@@ -17,7 +17,7 @@ from .assigners import whole
 from .errors import WindowLimitError
 from .firing import Firing
 from .timestamps import to_ms
-from .window import Taken, Window, in_steps
+from .window import AddResult, Window, in_steps
 
 MAX_ROWS: Final = 1_000_000
 """So many rows an instance holds unless told otherwise."""
@@ -64,7 +64,7 @@ class KeptRows(Firing[WindowRows]):
         self._max_rows = whole(max_rows, "max_rows")
         self._released: list[Any] = []
 
-    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any]) -> Taken:
+    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any]) -> AddResult:
         """Rows: key, time (milliseconds since 1970) and the row itself. What was late, and what failed."""
         return self._add_each(keys, timestamps, rows, self._put)
 
@@ -81,10 +81,10 @@ class KeptRows(Firing[WindowRows]):
     def _put(self, key: Any, at_ms: int, row: Any) -> bool:
         """False: it is late."""
 
-    def _check_room(self) -> None:
+    def _check_limit(self) -> None:
         """WindowLimitError if there is no room for a row more."""
         if self.rows >= self._max_rows:
-            raise no_room(self._max_rows)
+            raise row_limit_error(self._max_rows)
 
     def _of_each(self, keys: list[Any], of: Callable[[Any], WindowRows | None]) -> Iterator[list[WindowRows]]:
         """What fires of these keys: a window with all its rows at a time."""
@@ -96,7 +96,7 @@ class KeptRows(Firing[WindowRows]):
             yield []
 
 
-def no_room(max_rows: int) -> WindowLimitError:
+def row_limit_error(max_rows: int) -> WindowLimitError:
     """The error of a row that there is no room for."""
     return WindowLimitError(
         f"windows hold {max_rows} rows and may hold no more; use incremental windows, more tasks or shorter windows, "

@@ -43,15 +43,15 @@ from .window import Window, new_key
 K = TypeVar("K")
 
 
-class _Row:
+class _KeptRow:
     """A row that is kept. `shown`: it has been in a window."""
 
-    __slots__ = ("at", "row", "shown")
+    __slots__ = ("at", "row", "was_fired")
 
     def __init__(self, at: int, row: Any) -> None:
         self.at = at
         self.row = row
-        self.shown = False
+        self.was_fired = False
 
 
 class _Timers:
@@ -93,23 +93,23 @@ class _MixedWindows(KeptRows, Generic[K]):
         return None if end is None else end + self._lateness_ms
 
     @abstractmethod
-    def _look(self, key: Any, end: int) -> WindowRows | None:
+    def _fire_key(self, key: Any, end: int) -> WindowRows | None:
         """What fires of a key at that time; what that lets go of."""
 
-    def _let_all_go(self) -> None:
+    def _release_all(self) -> None:
         """All rows have come, and all windows have fired."""
 
     def _close_next(self) -> Iterator[list[WindowRows]] | None:
         end = self._timers.next_end
         if end is not None and self._has_passed(end):
-            return self._of_each(self._timers.pop(), lambda key: self._look(key, end))
+            return self._of_each(self._timers.pop(), lambda key: self._fire_key(key, end))
         if self.watermark is not None and self.watermark >= END_MS:
-            self._let_all_go()
+            self._release_all()
         return None
 
-    def _new(self, key: Any, kept: K | None, empty: K) -> K:
+    def _add_to(self, key: Any, kept: K | None, empty: K) -> K:
         """What is kept of the key of one row more."""
-        self._check_room()
+        self._check_limit()
         if kept is None:
             new_key(key)
             kept = self._of_key[key] = empty
@@ -122,7 +122,7 @@ class _MixedWindows(KeptRows, Generic[K]):
         return None if self.watermark is None else self.watermark - self._lateness_ms
 
 
-class RowsEachMs(_MixedWindows[list[_Row]]):
+class RowsEachMs(_MixedWindows[list[_KeptRow]]):
     """The last `size` rows, each `slide_ms`. Of one task; keys are any values that can be hashed."""
 
     def __init__(self, assigner: Mixed, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
@@ -143,42 +143,42 @@ class RowsEachMs(_MixedWindows[list[_Row]]):
                 behind = bisect_left(kept, end, key=_at) - bisect_right(kept, at_ms, key=_at)
             if behind >= self._size:
                 return False
-        insort(self._new(key, kept, []), _Row(at_ms, row), key=_at)
+        insort(self._add_to(key, kept, []), _KeptRow(at_ms, row), key=_at)
         self._timers.set(key, end)
         return True
 
-    def _look(self, key: Any, end: int) -> WindowRows | None:
+    def _fire_key(self, key: Any, end: int) -> WindowRows | None:
         kept = self._of_key[key]
         until = bisect_left(kept, end, key=_at)
         start = max(0, until - self._size)
-        gone, inside = kept[:start], kept[start:until]
+        left, inside = kept[:start], kept[start:until]
         del kept[:start]
         self.rows -= start
-        self._released += map(_row, gone)
+        self._released += map(_row, left)
         if until < start + len(kept):
             self._timers.set(key, self._assigner.end_after(kept[until - start].at))
         window = Window(inside[0].at, end) if inside else None
-        return None if window is None else _fired(window, key, inside, [row for row in gone if row.shown])
+        return None if window is None else _fired(window, key, inside, [row for row in left if row.was_fired])
 
-    def _let_all_go(self) -> None:
+    def _release_all(self) -> None:
         for kept in self._of_key.values():
             self._released += map(_row, kept)
         self._of_key.clear()
         self.rows = 0
 
 
-class _Span:
+class _KeyRows:
     """Of a key: rows, those that have left since the last window, and the times of those that are not counted yet."""
 
-    __slots__ = ("gone", "rows", "uncounted")
+    __slots__ = ("left", "rows", "uncounted")
 
     def __init__(self, uncounted: list[int]) -> None:
-        self.rows: list[_Row] = []
-        self.gone: list[_Row] = []
+        self.rows: list[_KeptRow] = []
+        self.left: list[_KeptRow] = []
         self.uncounted = uncounted
 
 
-class MsEachRows(_MixedWindows[_Span]):
+class MsEachRows(_MixedWindows[_KeyRows]):
     """The last `size_ms`, each `slide` rows. Of one task; keys are any values that can be hashed."""
 
     def __init__(self, assigner: Mixed, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
@@ -190,16 +190,18 @@ class MsEachRows(_MixedWindows[_Span]):
     def _put(self, key: Any, at_ms: int, row: Any) -> bool:
         if self._has_passed(at_ms + self._size_ms):
             return False
-        counted_at, span = self._counted_at(at_ms), self._of_key.get(key)
-        if span is None:
+        counted_at, key_rows = self._counted_at(at_ms), self._of_key.get(key)
+        if key_rows is None:
             idle = self._idle.get(key, 0)
-            span = self._new(key, None, _Span([self._reached_ms or 0] * idle))  # all of them have been reached
+            key_rows = self._add_to(
+                key, None, _KeyRows([self._reached_ms or 0] * idle)
+            )  # all of them have been reached
             self._idle.pop(key, None)
         else:
-            self._new(key, span, span)
-        insort(span.rows, _Row(at_ms, row), key=_at)
-        insort(span.uncounted, counted_at)
-        self._go_on(key, span)
+            self._add_to(key, key_rows, key_rows)
+        insort(key_rows.rows, _KeptRow(at_ms, row), key=_at)
+        insort(key_rows.uncounted, counted_at)
+        self._schedule_next(key, key_rows)
         return True
 
     def _counted_at(self, at_ms: int) -> int:
@@ -207,57 +209,59 @@ class MsEachRows(_MixedWindows[_Span]):
         reached_ms = self._reached_ms
         return at_ms if reached_ms is None else max(at_ms, reached_ms)
 
-    def _look(self, key: Any, end: int) -> WindowRows | None:
-        span, fired = self._of_key.get(key), None
-        if span is None:
+    def _fire_key(self, key: Any, end: int) -> WindowRows | None:
+        key_rows, fired = self._of_key.get(key), None
+        if key_rows is None:
             return None
-        counted = bisect_left(span.uncounted, end)
+        counted = bisect_left(key_rows.uncounted, end)
         counted -= counted % self._slide
         if counted:
-            del span.uncounted[:counted]
+            del key_rows.uncounted[:counted]
             window = Window(end - self._size_ms, end)
-            inside = span.rows[bisect_left(span.rows, window.start, key=_at) : bisect_left(span.rows, end, key=_at)]
-            fired = _fired(window, key, inside, span.gone)
-            self.rows -= len(span.gone)
-            span.gone = []
-        self._leave(span, end)
-        if span.rows or span.gone:
-            self._go_on(key, span)
+            inside = key_rows.rows[
+                bisect_left(key_rows.rows, window.start, key=_at) : bisect_left(key_rows.rows, end, key=_at)
+            ]
+            fired = _fired(window, key, inside, key_rows.left)
+            self.rows -= len(key_rows.left)
+            key_rows.left = []
+        self._release_before(key_rows, end)
+        if key_rows.rows or key_rows.left:
+            self._schedule_next(key, key_rows)
         else:
             del self._of_key[key]
-            if span.uncounted:
-                self._idle[key] = len(span.uncounted)
+            if key_rows.uncounted:
+                self._idle[key] = len(key_rows.uncounted)
                 if len(self._idle) > self._max_rows:
                     del self._idle[next(iter(self._idle))]
         return fired
 
-    def _leave(self, span: _Span, end: int) -> None:
+    def _release_before(self, key_rows: _KeyRows, end: int) -> None:
         """Rows that are in no window that ends after that."""
-        count = bisect_right(span.rows, end - self._size_ms, key=_at)
-        left = span.rows[:count]
-        del span.rows[:count]
+        count = bisect_right(key_rows.rows, end - self._size_ms, key=_at)
+        left = key_rows.rows[:count]
+        del key_rows.rows[:count]
         self._released += map(_row, left)
-        before = len(span.gone) + count
-        span.gone = [row for row in (*span.gone, *left) if row.shown and row.at + 2 * self._size_ms > end]
-        self.rows -= before - len(span.gone)
+        before = len(key_rows.left) + count
+        key_rows.left = [row for row in (*key_rows.left, *left) if row.was_fired and row.at + 2 * self._size_ms > end]
+        self.rows -= before - len(key_rows.left)
 
-    def _go_on(self, key: Any, span: _Span) -> None:
+    def _schedule_next(self, key: Any, key_rows: _KeyRows) -> None:
         """Look at it again with the next window, or when a row leaves."""
-        if len(span.uncounted) >= self._slide:
-            self._timers.set(key, span.uncounted[self._slide - 1] + 1)
-        if span.rows:
-            self._timers.set(key, span.rows[0].at + self._size_ms)
-        if span.gone:
-            self._timers.set(key, span.gone[0].at + 2 * self._size_ms)
+        if len(key_rows.uncounted) >= self._slide:
+            self._timers.set(key, key_rows.uncounted[self._slide - 1] + 1)
+        if key_rows.rows:
+            self._timers.set(key, key_rows.rows[0].at + self._size_ms)
+        if key_rows.left:
+            self._timers.set(key, key_rows.left[0].at + 2 * self._size_ms)
 
 
-def _fired(window: Window, key: Any, inside: list[_Row], expired: list[_Row]) -> WindowRows | None:
+def _fired(window: Window, key: Any, inside: list[_KeptRow], expired: list[_KeptRow]) -> WindowRows | None:
     """None: no row is new."""
-    new = [row for row in inside if not row.shown]
+    new = [row for row in inside if not row.was_fired]
     if not new:
         return None
     for row in new:
-        row.shown = True
+        row.was_fired = True
     return WindowRows(window, key, *(tuple(map(_row, rows)) for rows in (inside, new, expired)))
 
 

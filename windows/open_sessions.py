@@ -33,14 +33,14 @@ FEW_TIMERS: Final = 1_000
 class OpenSession(Generic[S]):
     """One of them, and what it holds."""
 
-    __slots__ = ("end", "gone", "holds", "key", "start")
+    __slots__ = ("closed", "contents", "end", "key", "start")
 
-    def __init__(self, key: Any, window: Window, holds: S) -> None:
+    def __init__(self, key: Any, window: Window, contents: S) -> None:
         self.key = key
         self.start = window.start
         self.end = window.end
-        self.holds = holds
-        self.gone = False
+        self.contents = contents
+        self.closed = False
 
     @property
     def window(self) -> Window:
@@ -48,7 +48,7 @@ class OpenSession(Generic[S]):
         return Window(self.start, self.end)
 
 
-class Place(Generic[S]):
+class SessionMerge(Generic[S]):
     """Where a row belongs: the sessions that it touches, and the one that they become with it."""
 
     __slots__ = ("at", "of_key", "touched", "window")
@@ -73,42 +73,42 @@ class OpenSessions(Generic[S]):
 
     def next_end(self) -> int | None:
         """The end of the one that ends next; None: there is none."""
-        while self._timers and (self._timers[0][2].gone or self._timers[0][2].end != self._timers[0][0]):
-            self._ring()
+        while self._timers and (self._timers[0][2].closed or self._timers[0][2].end != self._timers[0][0]):
+            self._reset_timer()
         return self._timers[0][0] if self._timers else None
 
-    def place_of(self, key: Any, at_ms: int) -> Place[S]:
+    def merge_of(self, key: Any, at_ms: int) -> SessionMerge[S]:
         """Of a row. Nothing changes."""
         start, end = at_ms, at_ms + self._gap_ms
         of_key = self._of_key.get(key)
         if of_key is None:
-            return Place([], 0, [], Window(start, end))
+            return SessionMerge([], 0, [], Window(start, end))
         low = bisect_left(of_key, start, self._closed.get(key, 0), key=_by_end)
         high = bisect_right(of_key, end, low, key=_by_start)
         touched = of_key[low:high]
         if touched:
             start, end = min(start, touched[0].start), max(end, touched[-1].end)
-        return Place(of_key, low, touched, Window(start, end))
+        return SessionMerge(of_key, low, touched, Window(start, end))
 
     def of(self, key: Any) -> list[OpenSession[S]]:
         """All of a key."""
         return self._of_key.get(key, [])[self._closed.get(key, 0) :]
 
-    def put(self, key: Any, place: Place[S], holds: S) -> None:
+    def put(self, key: Any, merge: SessionMerge[S], contents: S) -> None:
         """A row has been put there; what it touched is one session now, which holds that."""
-        if not place.touched:
-            session = OpenSession(key, place.window, holds)
-            place.of_key.insert(place.at, session)
-            self._of_key[key] = place.of_key
+        if not merge.touched:
+            session = OpenSession(key, merge.window, contents)
+            merge.of_key.insert(merge.at, session)
+            self._of_key[key] = merge.of_key
             self.count += 1
             self._set_timer(session)
             return
-        first, *others = place.touched
-        first.start, first.end, first.holds = place.window.start, place.window.end, holds
+        first, *others = merge.touched
+        first.start, first.end, first.contents = merge.window.start, merge.window.end, contents
         for other in others:
-            other.gone = True
+            other.closed = True
         if others:
-            del place.of_key[place.at + 1 : place.at + 1 + len(others)]
+            del merge.of_key[merge.at + 1 : merge.at + 1 + len(others)]
             self.count -= len(others)
 
     def close(self, end: int) -> OpenSession[S] | None:
@@ -116,25 +116,25 @@ class OpenSessions(Generic[S]):
         if self.next_end() != end:
             return None
         session = heappop(self._timers)[2]
-        self._take_out(session)
+        self._remove(session)
         return session
 
     def _set_timer(self, session: OpenSession[S]) -> None:
         self._timers_set += 1
         heappush(self._timers, (session.end, self._timers_set, session))
         if len(self._timers) > 2 * self.count + FEW_TIMERS:  # of sessions that have become one
-            self._timers = [timer for timer in self._timers if not timer[2].gone]
+            self._timers = [timer for timer in self._timers if not timer[2].closed]
             heapify(self._timers)
 
-    def _ring(self) -> None:
+    def _reset_timer(self) -> None:
         """The first timer, which is not at the end of a session."""
         session = heappop(self._timers)[2]
-        if not session.gone:
+        if not session.closed:
             self._set_timer(session)
 
-    def _take_out(self, session: OpenSession[S]) -> None:
+    def _remove(self, session: OpenSession[S]) -> None:
         """The first that is open of its key."""
-        session.gone = True
+        session.closed = True
         self.count -= 1
         of_key, closed = self._of_key[session.key], self._closed.pop(session.key, 0) + 1
         if closed == len(of_key):

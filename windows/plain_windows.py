@@ -13,13 +13,13 @@ from heapq import heappop, heappush
 from itertools import groupby
 from typing import Any
 
+from .aggregate_runner import Columns
 from .aggregates import Aggregate
 from .assigners import Sliding
 from .errors import WindowError
-from .parts import Columns
 from .time_windows import MAX_STATES, Rows, TimeWindows
 from .timestamps import to_ms
-from .window import Fired, Taken, Window, in_steps
+from .window import AddResult, Fired, Window, in_steps
 
 
 class PlainWindows(TimeWindows):
@@ -58,7 +58,7 @@ class PlainWindows(TimeWindows):
 
     def _columns(self, start: int) -> Columns:
         columns = self._open.get(start)
-        return self._parts.new_columns() if columns is None else columns
+        return self._runner.new_columns() if columns is None else columns
 
     def _keep(self, slice_: Window, targets: list[tuple[Window, Columns]]) -> None:
         for window, columns in targets:
@@ -75,23 +75,23 @@ class PlainWindows(TimeWindows):
         return self._results(Window(start, start + self._assigner.size_ms), columns)
 
     def _by_slice(
-        self, timestamps: Sequence[int], rows: Rows, least_ms: int, greatest_ms: int, taken: Taken
+        self, timestamps: Sequence[int], rows: Rows, least_ms: int, greatest_ms: int, added: AddResult
     ) -> Iterator[tuple[int, int, Rows]]:
         if not self._overlap:
-            yield from super()._by_slice(timestamps, rows, least_ms, greatest_ms, taken)
+            yield from super()._by_slice(timestamps, rows, least_ms, greatest_ms, added)
             return
         numbers = self._assigner.numbers_of(timestamps)
         for number, run in groupby(range(len(numbers)), numbers.__getitem__):
             ats = list(run)
             some = rows.at(ats)
             if self._has_passed(self._assigner.last_end(number)):
-                taken.late.extend(some.places)
+                added.late.extend(some.places)
             else:
                 yield number, timestamps[ats[0]], some
 
     def _results(self, window: Window, columns: Columns) -> Iterator[list[Fired]]:
         for keys in in_steps(list(columns[0])):
-            yield self._parts.fired(window, keys, columns)
+            yield self._runner.fired(window, keys, columns)
 
 
 def refuse_too_many(size: int, slide: int, aggregate: Aggregate, max_states: int) -> None:

@@ -47,7 +47,7 @@ class RowReader:
         self._tuples = tuples
         self._layout = layout
         self._columns: dict[Fields, tuple[Column | None, Column | None, Column | None]] = {}
-        self._asks = callable(key) or callable(timestamp)
+        self._has_functions = callable(key) or callable(timestamp)
 
     def read(self, segment: Segment, start: int, stop: int, at_ms: int | None) -> ReadRows:
         """Rows [start, stop). `at_ms`: the time of all of them; None: it is in them."""
@@ -64,14 +64,14 @@ class RowReader:
         count = len(items)
         places = range(start, stop)
         tuples: Any = None
-        if self._tuples or self._asks:
+        if self._tuples or self._has_functions:
             tuples = [segment.tuple_at(place) for place in places]
         keys: Any = [None] * count if key is None else key(items)
         times: Any = [at_ms] * count if timestamp is None else timestamp(items)
         values: Any = tuples if self._tuples else (items if value is None else value(items))
         rows = ReadRows(places, keys, times, values)
-        if self._asks:
-            self._ask(rows, tuples, at_ms, items.times if type(items) is TimedItems else None)
+        if self._has_functions:
+            self._call_functions(rows, tuples, at_ms, items.times if type(items) is TimedItems else None)
         return rows
 
     def _of(self, fields: Fields) -> tuple[Column | None, Column | None, Column | None]:
@@ -81,7 +81,9 @@ class RowReader:
         value = None if layout is None or layout == fields else column(fields, layout.names, always=len(layout) > 1)
         return key, timestamp, value
 
-    def _ask(self, rows: ReadRows, tuples: Sequence[Tuple], at_ms: int | None, told: Sequence[Any] | None) -> None:
+    def _call_functions(
+        self, rows: ReadRows, tuples: Sequence[Tuple], at_ms: int | None, stamped: Sequence[Any] | None
+    ) -> None:
         """Keys and timestamps that functions of the user's make. `told`: times that the emitter has asked for."""
         kept: list[int] = []
         keys, times = list(rows.keys), list(rows.timestamps)
@@ -90,7 +92,7 @@ class RowReader:
                 if callable(self._key):
                     keys[n] = self._key(tup)
                 if callable(self._timestamp) and at_ms is None:
-                    times[n] = self._timestamp(tup) if told is None else told[n]
+                    times[n] = self._timestamp(tup) if stamped is None else stamped[n]
                     if isinstance(times[n], Exception):
                         raise times[n]
             except Exception as error:  # the row's: it fails alone
@@ -112,7 +114,7 @@ def column(fields: Fields, names: str | Sequence[str], *, always: bool = False) 
     as_tuple = always or not isinstance(names, str)
     if len(fields) == 1:
         if not as_tuple:
-            return _as_they_are
+            return _unchanged
         return lambda items: [(item,) * len(places) for item in items]
     take: Callable[[Any], Any]
     if len(places) == 1:
@@ -124,5 +126,5 @@ def column(fields: Fields, names: str | Sequence[str], *, always: bool = False) 
     return lambda items: list(map(take, items))
 
 
-def _as_they_are(items: Sequence[Any]) -> Sequence[Any]:
+def _unchanged(items: Sequence[Any]) -> Sequence[Any]:
     return items

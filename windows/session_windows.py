@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from .aggregate_runner import AggregateRunner, check_state
 from .aggregates import Aggregate
 from .assigners import Session, whole
 from .errors import WindowError
 from .firing import Firing
 from .open_sessions import OpenSession, OpenSessions
-from .parts import Parts, raised
-from .time_windows import MAX_STATES, limit_reached
+from .time_windows import MAX_STATES, state_limit_error
 from .timestamps import to_ms
-from .window import STEP, Fired, Taken, Window, in_steps, new_key
+from .window import STEP, AddResult, Fired, Window, in_steps, new_key
 
 States = list[Any]
 """One of each aggregate."""
@@ -40,7 +40,7 @@ class SessionWindows(Firing[Fired]):
             )
         super().__init__(allowed_lateness_ms)
         self._assigner = assigner
-        self._parts = Parts(aggregate)
+        self._runner = AggregateRunner(aggregate)
         self._max_states = whole(max_states, "max_states")
         self._sessions: OpenSessions[States] = OpenSessions(assigner.gap_ms)
 
@@ -55,11 +55,11 @@ class SessionWindows(Firing[Fired]):
         end = self._sessions.next_end()
         return None if end is None else end + 1 + self._lateness_ms
 
-    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> Taken:
+    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> AddResult:
         """Rows: key, time (milliseconds since 1970) and value of each. What was late, and what failed."""
         return self._add_each(keys, timestamps, values, self._put)
 
-    def add_one(self, key: Any, timestamp: Any, value: Any) -> Taken:
+    def add_one(self, key: Any, timestamp: Any, value: Any) -> AddResult:
         """A single row."""
         return self.add((key,), (timestamp,), (value,))
 
@@ -70,8 +70,8 @@ class SessionWindows(Firing[Fired]):
     def open_of(self, key: Any, timestamp: Any = None) -> Iterator[tuple[Window, list[Any]]]:
         """The open sessions of a key, and its states there; those that a row would be in, if a time is given."""
         sessions = self._sessions
-        found = sessions.of(key) if timestamp is None else sessions.place_of(key, to_ms(timestamp)).touched
-        return ((session.window, session.holds) for session in found)
+        found = sessions.of(key) if timestamp is None else sessions.merge_of(key, to_ms(timestamp)).touched
+        return ((session.window, session.contents) for session in found)
 
     def _close_next(self) -> Iterator[list[Fired]] | None:
         end = self._sessions.next_end()
@@ -86,30 +86,30 @@ class SessionWindows(Firing[Fired]):
                 yield []
         for keys in in_steps(list(closed)):
             sessions = [closed[key] for key in keys]
-            yield [self._parts.fired_one(one.window, one.key, one.holds) for one in sessions]
+            yield [self._runner.fired_one(one.window, one.key, one.contents) for one in sessions]
 
     def _is_over(self, end: int) -> bool:
         return self._has_passed(end + 1)
 
     def _put(self, key: Any, at_ms: int, value: Any) -> bool:
         """False: it is late."""
-        place = self._sessions.place_of(key, at_ms)
-        if self._is_over(place.window.end):
+        merge = self._sessions.merge_of(key, at_ms)
+        if self._is_over(merge.window.end):
             return False
-        if not place.touched:
+        if not merge.touched:
             if self.states >= self._max_states:
-                raise limit_reached(self._max_states)
+                raise state_limit_error(self._max_states)
             new_key(key)
-        states = self._merged(place.touched, place.window)
-        self._sessions.put(key, place, self._parts.executed(value, [(place.window, states)])[0])
+        states = self._merged(merge.touched, merge.window)
+        self._sessions.put(key, merge, self._runner.executed(value, [(merge.window, states)])[0])
         return True
 
     def _merged(self, touched: list[OpenSession[States]], window: Window) -> States:
         """The states before the row."""
         if not touched:
-            return self._parts.init(window)
-        states = touched[0].holds
+            return self._runner.init(window)
+        states = touched[0].contents
         for other in touched[1:]:
-            merged = zip(self._parts.merges, states, other.holds, strict=True)
-            states = [raised(merge(*pair)) for merge, *pair in merged]
+            merged = zip(self._runner.merges, states, other.contents, strict=True)
+            states = [check_state(merge(*pair)) for merge, *pair in merged]
         return states

@@ -4,7 +4,7 @@
     row ─► slice ─┼─► two stacks ─► window, window, …
     row ─► slice ─┘
 
-1. The cost of a row does not grow with size / slide, nor does that of a result: the slices are joined in stacks.py.
+1. The cost of a row does not grow with size / slide, nor does that of a result: the slices are joined in two_stacks.py.
    (That of a row that comes behind a window that has fired does: all that it is in is joined anew, for its key.)
 2. A slice is dropped with the last window that it is in.
 
@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from .aggregate_runner import Columns
 from .aggregates import Aggregate
 from .assigners import Sliding
-from .parts import Columns
-from .stacks import Slices, Stacks
-from .time_windows import MAX_STATES, Rows, TimeWindows, limit_reached
-from .window import Fired, Taken, Window, in_steps, new_key
+from .time_windows import MAX_STATES, Rows, TimeWindows, state_limit_error
+from .two_stacks import Slices, TwoStacks
+from .window import AddResult, Fired, Window, in_steps, new_key
 
 
 class SharedWindows(TimeWindows):
@@ -34,8 +34,8 @@ class SharedWindows(TimeWindows):
     ) -> None:
         super().__init__(assigner, aggregate, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
         self._slices = Slices()
-        self._stacks = Stacks(self._slices, self._parts)
-        self._gone_until: int | None = None
+        self._stacks = TwoStacks(self._slices, self._runner)
+        self._fired_until: int | None = None
 
     @property
     def next_fire_ms(self) -> int | None:
@@ -45,33 +45,33 @@ class SharedWindows(TimeWindows):
 
     def _targets(self, slice_: Window) -> list[tuple[Window, Columns]]:
         columns = self._slices.columns.get(slice_.start)
-        return [(slice_, self._parts.new_columns() if columns is None else columns)]
+        return [(slice_, self._runner.new_columns() if columns is None else columns)]
 
     def _keep(self, slice_: Window, targets: list[tuple[Window, Columns]]) -> None:
         columns = targets[0][1]
         if columns[0]:
             self._slices.keep(slice_, columns)
 
-    def _put(self, slice_: Window, rows: Rows, taken: Taken) -> None:
+    def _put(self, slice_: Window, rows: Rows, added: AddResult) -> None:
         if self._stacks.until is None or slice_.start >= self._stacks.until:
-            super()._put(slice_, rows, taken)
+            super()._put(slice_, rows, added)
             return
         for place, key, value in zip(rows.places, rows.keys, rows.values, strict=True):
             try:
-                self._put_behind(slice_, key, value)
+                self._add_late(slice_, key, value)
                 self._counted(value)
             except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
-                taken.failed.append((place, error))
+                added.failed.append((place, error))
 
-    def _put_behind(self, slice_: Window, key: Any, value: Any) -> None:
+    def _add_late(self, slice_: Window, key: Any, value: Any) -> None:
         """A row of a slice that has been pulled in."""
         known = self._slices.columns.get(slice_.start)
         if known is None or key not in known[0]:
             if self.states >= self._max_states:
-                raise limit_reached(self._max_states)
+                raise state_limit_error(self._max_states)
             new_key(key)
-        states = self._parts.executed(value, [(slice_, self._parts.init(slice_))])[0]
-        self.states += self._stacks.put_behind(slice_, key, states)
+        states = self._runner.executed(value, [(slice_, self._runner.init(slice_))])[0]
+        self.states += self._stacks.add_late(slice_, key, states)
 
     def _next_end(self) -> int | None:
         """The end of the window that fires next."""
@@ -82,18 +82,18 @@ class SharedWindows(TimeWindows):
         if self.least_start is not None:
             end = max(end, self.least_start + self._assigner.size_ms)
         # Slices whose windows have all fired are gone: the first that is left is in the next window that has rows.
-        return end if self._gone_until is None else max(end, self._gone_until + self._assigner.slide_ms)
+        return end if self._fired_until is None else max(end, self._fired_until + self._assigner.slide_ms)
 
     def _close_first(self) -> Iterator[list[Fired]] | None:
         end = self._next_end()
         if end is not None and self._has_passed(end):
             window = Window(end - self._assigner.size_ms, end)
-            self._gone_until = end
+            self._fired_until = end
             return self._results(window)
         if self.watermark is not None:  # those that nothing was in have gone by as well
             passed = self.watermark - self._lateness_ms
             assigner = self._assigner
-            self._gone_until = passed - (passed - assigner.offset_ms - assigner.size_ms) % assigner.slide_ms
+            self._fired_until = passed - (passed - assigner.offset_ms - assigner.size_ms) % assigner.slide_ms
         return None
 
     def _results(self, window: Window) -> Iterator[list[Fired]]:
@@ -101,7 +101,7 @@ class SharedWindows(TimeWindows):
             yield []
         self._drop(window.end)
         for keys in in_steps(self._stacks.keys()):
-            yield self._parts.fired(window, keys, self._stacks.of(keys))
+            yield self._runner.fired(window, keys, self._stacks.of(keys))
 
     def _drop(self, end: int) -> None:
         count = 0

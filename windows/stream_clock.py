@@ -24,111 +24,113 @@ from itertools import accumulate, chain
 from typing import Final
 
 from .assigners import Session, Sliding
-from .generators import HowFar
+from .generators import MaxTimestamp
 from .settings import TimeSettings
 
-Cut = tuple[int, int]
+WatermarkBefore = tuple[int, int]
 """Before the row at this place: a mark."""
 
-_NO_CUTS: Final[tuple[Cut, ...]] = ()
+_NONE: Final[tuple[WatermarkBefore, ...]] = ()
 
 
 class StreamClock:
     """Of one emitting task and one component behind it. `told_ms` is what was told last; None: nothing."""
 
     __slots__ = (
-        "_far",
+        "_has_rows",
         "_interval_ms",
         "_level",
+        "_max_timestamp",
         "_origin_ms",
-        "_seen",
+        "_sent_at_ms",
         "_slack_ms",
         "_step_ms",
-        "_told_at_ms",
-        "told_ms",
+        "sent_ms",
     )
 
     def __init__(self, settings: TimeSettings, windows: Sliding | Session | None, *, exact: bool = False) -> None:
         """`exact`: every step counts, since what the component tells those behind it goes by it."""
-        self.told_ms: int | None = None
-        self._far = HowFar(settings.max_advance_ms)
+        self.sent_ms: int | None = None
+        self._max_timestamp = MaxTimestamp(settings.max_advance_ms)
         self._slack_ms = settings.lag_ms + settings.allowed_lateness_ms
         self._interval_ms = settings.interval_ms
         aligned = isinstance(windows, Sliding) and not exact
         self._step_ms = windows.slide_ms if isinstance(windows, Sliding) and aligned else 1
         self._origin_ms = windows.offset_ms + windows.size_ms if isinstance(windows, Sliding) and aligned else 0
         self._level: int | None = None  # that of what was told
-        self._told_at_ms: int | None = None
-        self._seen = False  # have there been rows since?
+        self._sent_at_ms: int | None = None
+        self._has_rows = False  # have there been rows since?
 
     @property
     def ms(self) -> int | None:
         """How far it is; None: not known yet."""
-        return self._far.ms
+        return self._max_timestamp.ms
 
     @property
     def due(self) -> bool:
         """May a window have ended since the last mark?"""
-        ms = self._far.ms
-        return ms is not None and ms != self.told_ms and self._level_of(ms) != self._level
+        ms = self._max_timestamp.ms
+        return ms is not None and ms != self.sent_ms and self._level_of(ms) != self._level
 
-    def see_greatest(self, greatest: int) -> bool:
+    def observe_max(self, greatest: int) -> bool:
         """Rows were emitted, of which only the greatest timestamp is known. False: it takes all of them (`see`)."""
-        far, self._seen = self._far, True
-        if not far.is_steady(greatest):
+        far, self._has_rows = self._max_timestamp, True
+        if not far.is_order_free(greatest):
             return False
         ahead = far.ms is None or greatest > far.ms
         if self._level is None or self._level_of(greatest if ahead else far.ms) != self._level:
             return False
-        far.see((greatest,))
+        far.observe((greatest,))
         return True
 
-    def see(self, timestamps: Sequence[int]) -> Sequence[Cut]:
+    def observe(self, timestamps: Sequence[int]) -> Sequence[WatermarkBefore]:
         """Rows are being emitted. Where among them marks go; they count as told."""
         if not timestamps:
-            return _NO_CUTS
-        far, before, self._seen = self._far, self._far.ms, True
+            return _NONE
+        far, before, self._has_rows = self._max_timestamp, self._max_timestamp.ms, True
         prefixes: Iterable[int | None]
-        if far.is_steady(max(timestamps)):
-            far.see(timestamps)
+        if far.is_order_free(max(timestamps)):
+            far.observe(timestamps)
             steps = accumulate(timestamps, max) if before is None else accumulate(timestamps, max, initial=before)
             prefixes = chain((None,), steps) if before is None else steps
         else:
             prefixes = list(self._one_by_one(timestamps))
         if not self.due or min(timestamps) + self._slack_ms >= (far.ms or 0):
-            return _NO_CUTS
-        return list(self._cuts(timestamps, prefixes))
+            return _NONE
+        return list(self._watermarks_between(timestamps, prefixes))
 
-    def see_together(self, timestamps: Sequence[int]) -> None:
+    def observe_unordered(self, timestamps: Sequence[int]) -> None:
         """The same for rows whose order is not known: none of them is behind another."""
-        self._far.see(timestamps)
-        self._seen = True
+        self._max_timestamp.observe(timestamps)
+        self._has_rows = True
 
-    def take_due(self, now_ms: int) -> int | None:
+    def due_watermark(self, now_ms: int) -> int | None:
         """The rows of a turn are out: the mark that goes behind them, which counts as told. None: there is none."""
-        ms, told_at_ms = self._far.ms, self._told_at_ms
-        if ms is None or not self._seen:
+        ms, sent_at_ms = self._max_timestamp.ms, self._sent_at_ms
+        if ms is None or not self._has_rows:
             return None
-        if not self.due and told_at_ms is not None and now_ms - told_at_ms < self._interval_ms:
+        if not self.due and sent_at_ms is not None and now_ms - sent_at_ms < self._interval_ms:
             return None
-        self._told_at_ms, self._seen = now_ms, False
-        self._tell(ms)
+        self._sent_at_ms, self._has_rows = now_ms, False
+        self._mark_sent(ms)
         return ms
 
-    def _tell(self, ms: int) -> None:
-        self.told_ms, self._level = ms, self._level_of(ms)
+    def _mark_sent(self, ms: int) -> None:
+        self.sent_ms, self._level = ms, self._level_of(ms)
 
     def _level_of(self, ms: int | None) -> int | None:
         return None if ms is None else (ms - self._slack_ms - self._origin_ms) // self._step_ms
 
     def _one_by_one(self, timestamps: Sequence[int]) -> Iterator[int | None]:
         for timestamp in timestamps:
-            yield self._far.ms
-            self._far.see((timestamp,))
+            yield self._max_timestamp.ms
+            self._max_timestamp.observe((timestamp,))
 
-    def _cuts(self, timestamps: Sequence[int], prefixes: Iterable[int | None]) -> Iterator[Cut]:
+    def _watermarks_between(
+        self, timestamps: Sequence[int], prefixes: Iterable[int | None]
+    ) -> Iterator[WatermarkBefore]:
         slack_ms = self._slack_ms
         for place, (timestamp, far) in enumerate(zip(timestamps, prefixes, strict=False)):
             if far is not None and timestamp + slack_ms < far and self._level_of(far) != self._level:
-                self._tell(far)
+                self._mark_sent(far)
                 yield place, far

@@ -25,13 +25,13 @@ from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, ClassVar, Final
 
+from .aggregate_runner import AggregateRunner, Columns, next_state
 from .aggregates import Aggregate
 from .assigners import Sliding, whole
 from .errors import WindowLimitError
 from .firing import Firing, readable_row
-from .parts import Columns, Parts, next_state
 from .timestamps import bounds_ms, to_ms
-from .window import Fired, Taken, Window, is_nan, new_key
+from .window import AddResult, Fired, Window, is_nan, new_key
 
 MAX_STATES: Final = 1_000_000
 """So many states an instance holds unless told otherwise."""
@@ -84,12 +84,12 @@ class TimeWindows(Firing[Fired]):
         self.states = 0
         self.least_start: int | None = None
         self._assigner = assigner
-        self._parts = Parts(aggregate, shared=self.shares)
+        self._runner = AggregateRunner(aggregate, shared=self.shares)
         self._max_states = whole(max_states, "max_states")
         self._all_fired = False
         # Are all states such that `execute_batch` cannot fail on them?
-        self._plain = all(part.batches for part in self._parts.each)
-        self._slices_seen: dict[int, Window] = {}
+        self._plain = all(part.batches for part in self._runner.parts)
+        self._known_slices: dict[int, Window] = {}
         self._usual = Window(0, 1)  # the slice that most rows of the last batch were in,
         self._usual_end: int | None = None  # and the end of its last window
 
@@ -110,41 +110,40 @@ class TimeWindows(Firing[Fired]):
     def _close_first(self) -> Iterator[list[Fired]] | None:
         """The window that fires first, if one does: its results, some at a time. No row gets into it any more."""
 
-    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> Taken:
+    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> AddResult:
         """Rows: key, time (milliseconds since 1970) and value of each. What was late, and what failed."""
-        taken = Taken()
+        added = AddResult()
         if not timestamps:
-            return taken
+            return added
         while not self._all_fired:  # what is due has closed, though nobody has asked for it yet
             self._fire_next()
         places: Sequence[int] = range(len(timestamps))
         bounds = bounds_ms(timestamps)
-        taken.plain = bounds is not None
+        added.plain = bounds is not None
         if bounds is None:
-            places, timestamps = _readable(timestamps, taken)
+            places, timestamps = _readable(timestamps, added)
             if not places:
-                return taken
+                return added
             keys, values = [keys[place] for place in places], [values[place] for place in places]
             bounds = min(timestamps), max(timestamps)
         rows = Rows(places, keys, values)
         usual = self._usual
         if bounds[0] < usual.start or bounds[1] >= usual.end or self._usual_end is None:
-            for number, at_ms, some in self._by_slice(timestamps, rows, *bounds, taken):
-                self._put(self._slice(number, at_ms), some, taken)
+            for number, at_ms, some in self._by_slice(timestamps, rows, *bounds, added):
+                self._put(self._slice(number, at_ms), some, added)
         elif self._has_passed(self._usual_end):
-            taken.late.extend(places)
+            added.late.extend(places)
         else:
-            self._put(usual, rows, taken)
-        taken.late.sort()
-        taken.failed.sort(key=itemgetter(0))
-        return taken
+            self._put(usual, rows, added)
+        added.late.sort()
+        added.failed.sort(key=itemgetter(0))
+        return added
 
-    def add_one(self, key: Any, timestamp: Any, value: Any) -> Taken:
+    def add_one(self, key: Any, timestamp: Any, value: Any) -> AddResult:
         """A single row."""
         return self.add((key,), (timestamp,), (value,))
 
     def advance(self, watermark_ms: int) -> Iterator[Fired]:
-        """See Firing."""
         if self.watermark is None or watermark_ms > self.watermark:
             self._all_fired = False
         return super().advance(watermark_ms)
@@ -163,15 +162,15 @@ class TimeWindows(Firing[Fired]):
         return closed
 
     def _slice(self, number: int, at_ms: int) -> Window:
-        slice_ = self._slices_seen.get(number)
+        slice_ = self._known_slices.get(number)
         if slice_ is None:
-            if len(self._slices_seen) >= REMEMBERED:
-                self._slices_seen.clear()
-            slice_ = self._slices_seen[number] = self._assigner.slice_of(at_ms)
+            if len(self._known_slices) >= REMEMBERED:
+                self._known_slices.clear()
+            slice_ = self._known_slices[number] = self._assigner.slice_of(at_ms)
         return slice_
 
     def _by_slice(
-        self, timestamps: Sequence[int], rows: Rows, least_ms: int, greatest_ms: int, taken: Taken
+        self, timestamps: Sequence[int], rows: Rows, least_ms: int, greatest_ms: int, added: AddResult
     ) -> Iterator[tuple[int, int, Rows]]:
         """Rows that are not late, apart by slice: its number, a time that is in it. Nearly all are in one or two."""
         assigner = self._assigner
@@ -181,38 +180,38 @@ class TimeWindows(Firing[Fired]):
         others = [] if first == last else [at for at, number in enumerate(numbers) if number != usual]
         if others:
             if len(others) * FEW <= len(numbers):
-                usually = rows.without(others)
+                most_rows = rows.without(others)
             else:
-                usually = rows.at([at for at, number in enumerate(numbers) if number == usual])
+                most_rows = rows.at([at for at, number in enumerate(numbers) if number == usual])
         else:
-            usually = rows
+            most_rows = rows
         self._usual, self._usual_end = self._slice(usual, at_ms), assigner.last_end(usual)
         if self._has_passed(self._usual_end):
-            taken.late.extend(usually.places)
+            added.late.extend(most_rows.places)
         else:
-            yield usual, at_ms, usually
+            yield usual, at_ms, most_rows
         apart: dict[int, list[int]] = {}
         for at in others:
             apart.setdefault(numbers[at], []).append(at)
         for number, ats in apart.items():
             if self._has_passed(assigner.last_end(number)):
-                taken.late.extend([rows.places[at] for at in ats])
+                added.late.extend([rows.places[at] for at in ats])
             else:
                 yield number, timestamps[ats[0]], rows.at(ats)
 
-    def _put(self, slice_: Window, rows: Rows, taken: Taken) -> None:
+    def _put(self, slice_: Window, rows: Rows, added: AddResult) -> None:
         targets = self._targets(slice_)
         batch = self._as_columns(rows, targets)
         if batch is not None:
             for _, columns in targets:
                 before = len(columns[0])
-                for part, values, states in zip(self._parts.each, batch, columns, strict=True):
+                for part, values, states in zip(self._runner.parts, batch, columns, strict=True):
                     part.execute_batch(rows.keys, values, states)
                 self.states += len(columns[0]) - before
-        elif len(targets) == len(self._parts.each) == 1 and not self._plain:
-            self._put_simply(*targets[0], rows, taken)
+        elif len(targets) == len(self._runner.parts) == 1 and not self._plain:
+            self._put_one_aggregate(*targets[0], rows, added)
         else:
-            self._put_each(targets, rows, taken)
+            self._put_each(targets, rows, added)
         self._keep(slice_, targets)
 
     def _as_columns(self, rows: Rows, targets: list[tuple[Window, Columns]]) -> list[Sequence[Any]] | None:
@@ -227,7 +226,7 @@ class TimeWindows(Firing[Fired]):
                 new = [keys.difference(columns[0]) for _, columns in targets]
                 if sum(map(len, new)) > room or any(map(is_nan, chain.from_iterable(new))):
                     return None
-            for part in self._parts.each:
+            for part in self._runner.parts:
                 column = part.column(rows.values)
                 if not part.takes(column):
                     return None
@@ -240,51 +239,51 @@ class TimeWindows(Firing[Fired]):
         """A row was counted by itself: can batches still be?"""
         if self._plain:
             try:
-                self._plain = all(part.takes(part.column((value,))) for part in self._parts.each)
+                self._plain = all(part.takes(part.column((value,))) for part in self._runner.parts)
             except Exception:  # a function of the user's that raises the second time: the row has been counted
                 self._plain = False
 
-    def _put_each(self, targets: list[tuple[Window, Columns]], rows: Rows, taken: Taken) -> None:
+    def _put_each(self, targets: list[tuple[Window, Columns]], rows: Rows, added: AddResult) -> None:
         for place, key, value in zip(rows.places, rows.keys, rows.values, strict=True):
             try:
                 self._put_row(targets, key, value)
                 self._counted(value)
             except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
-                taken.failed.append((place, error))
+                added.failed.append((place, error))
 
-    def _put_simply(self, window: Window, columns: Columns, rows: Rows, taken: Taken) -> None:
+    def _put_one_aggregate(self, window: Window, columns: Columns, rows: Rows, added: AddResult) -> None:
         """One window (or slice), and one aggregate, the user's own: `_put_each` without what only several need."""
-        states, part = columns[0], self._parts.each[0]
+        states, part = columns[0], self._runner.parts[0]
         init_state, execute = part.init_state, part.execute
         for place, key, value in zip(rows.places, rows.keys, rows.values, strict=True):
             try:
                 known = states.get(key)
                 if known is None and self.states >= self._max_states:
-                    raise limit_reached(self._max_states)
+                    raise state_limit_error(self._max_states)
                 if known is None:
                     new_key(key)
                 state = init_state(window) if known is None else known
                 following = execute(value, state, window)
                 states[key] = next_state(part, following, state) if following is None else following
             except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
-                taken.failed.append((place, error))
+                added.failed.append((place, error))
                 continue
             self.states += known is None
 
     def _put_row(self, targets: list[tuple[Window, Columns]], key: Any, value: Any) -> None:
         new = sum(key not in columns[0] for _, columns in targets)
         if self.states + new > self._max_states:
-            raise limit_reached(self._max_states)
+            raise state_limit_error(self._max_states)
         if new:
             new_key(key)
-        before = [(window, self._parts.known(columns, key, window)) for window, columns in targets]
-        for (_, columns), after in zip(targets, self._parts.executed(value, before), strict=True):
+        before = [(window, self._runner.states_of(columns, key, window)) for window, columns in targets]
+        for (_, columns), after in zip(targets, self._runner.executed(value, before), strict=True):
             for states, state in zip(columns, after, strict=True):
                 states[key] = state
         self.states += new
 
 
-def limit_reached(max_states: int) -> WindowLimitError:
+def state_limit_error(max_states: int) -> WindowLimitError:
     """The error of a row that there is no room for."""
     return WindowLimitError(
         f"windows hold {max_states} states (one for a key and window) and may hold no more; use more tasks, shorter "
@@ -292,7 +291,7 @@ def limit_reached(max_states: int) -> WindowLimitError:
     )
 
 
-def _readable(timestamps: Sequence[Any], taken: Taken) -> tuple[list[int], list[int]]:
-    read = map(readable_row, timestamps, range(len(timestamps)), repeat(taken))
+def _readable(timestamps: Sequence[Any], added: AddResult) -> tuple[list[int], list[int]]:
+    read = map(readable_row, timestamps, range(len(timestamps)), repeat(added))
     pairs = [(place, timestamp) for place, timestamp in enumerate(read) if timestamp is not None]
     return [place for place, _ in pairs], [timestamp for _, timestamp in pairs]

@@ -41,10 +41,10 @@ class WatermarkPolicy(enum.Enum):
 
 
 class _Input:
-    __slots__ = ("ended", "heard_ms", "idle", "watermark")
+    __slots__ = ("active_ms", "ended", "idle", "watermark")
 
-    def __init__(self, heard_ms: int) -> None:
-        self.heard_ms = heard_ms
+    def __init__(self, active_ms: int) -> None:
+        self.active_ms = active_ms
         self.ended = False
         self.idle = False
         self.watermark: int | None = None
@@ -92,19 +92,19 @@ class Watermarks:
         """When the next input task will be idle, if it says nothing until then; None: none will."""
         if self._idle_timeout_ms is None:
             return None
-        heard = [known.heard_ms for known in self._inputs.values() if not (known.idle or known.ended)]
-        return min(heard) + self._idle_timeout_ms if heard else None
+        active_since = [known.active_ms for known in self._inputs.values() if not (known.idle or known.ended)]
+        return min(active_since) + self._idle_timeout_ms if active_since else None
 
     def of(self, name: Hashable) -> int | None:
         """How far an input task has come."""
         return self._inputs[name].watermark
 
-    def heard(self, name: Hashable, now_ms: int) -> int | None:
+    def on_activity(self, name: Hashable, now_ms: int) -> int | None:
         """An input task speaks: rows have come. The watermark of all."""
         known = self._inputs.get(name)
         if known is None:  # one that was added by a rebalance
             known = self._inputs[name] = _Input(now_ms)
-        known.heard_ms = max(known.heard_ms, now_ms)
+        known.active_ms = max(known.active_ms, now_ms)
         if known.idle or known.ended:
             known.idle = known.ended = False
             self._decide()
@@ -112,17 +112,17 @@ class Watermarks:
 
     def end(self, name: Hashable, now_ms: int) -> int | None:
         """An input task has nothing more to say. The watermark of all."""
-        self.heard(name, now_ms)
+        self.on_activity(name, now_ms)
         self._inputs[name].ended = True
         self._decide()
         return self.watermark
 
     def advance(self, name: Hashable, watermark_ms: int, now_ms: int) -> int | None:
         """An input task has come so far. The watermark of all."""
-        self.heard(name, now_ms)
-        return self.moved(name, watermark_ms)
+        self.on_activity(name, now_ms)
+        return self.on_progress(name, watermark_ms)
 
-    def moved(self, name: Hashable, watermark_ms: int) -> int | None:
+    def on_progress(self, name: Hashable, watermark_ms: int) -> int | None:
         """What an input task has said before means that it has come so far: it does not speak now. As `advance`."""
         known = self._inputs[name]
         if known.watermark is None or watermark_ms > known.watermark:
@@ -133,11 +133,11 @@ class Watermarks:
     def tick(self, now_ms: int) -> int | None:
         """It is so late, by the clock of this task: who is idle? The watermark of all."""
         if self._idle_timeout_ms is not None:
-            fell_silent = False
+            changed = False
             for known in self._inputs.values():
-                if not (known.idle or known.ended) and now_ms - known.heard_ms >= self._idle_timeout_ms:
-                    known.idle = fell_silent = True
-            if fell_silent:
+                if not (known.idle or known.ended) and now_ms - known.active_ms >= self._idle_timeout_ms:
+                    known.idle = changed = True
+            if changed:
                 self._decide()
         return self.watermark
 
@@ -148,14 +148,14 @@ class Watermarks:
         if all(known.ended for known in self._inputs.values()):
             decided = END_MS
         elif active:
-            decided = self._among(active)
+            decided = self._by_policy(active)
         else:
-            told = [known.watermark for known in self._inputs.values() if known.watermark is not None]
-            decided = max(told, default=None)
+            watermarks = [known.watermark for known in self._inputs.values() if known.watermark is not None]
+            decided = max(watermarks, default=None)
         if decided is not None and (self.watermark is None or decided > self.watermark):
             self.watermark = decided
 
-    def _among(self, active: list[int | None]) -> int | None:
+    def _by_policy(self, active: list[int | None]) -> int | None:
         known = sorted((watermark for watermark in active if watermark is not None), reverse=True)
         if self._policy is WatermarkPolicy.GLOBAL_MAX_TIMESTAMP:
             enough = 1

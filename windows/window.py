@@ -78,7 +78,6 @@ class EarlyWindow(Window):
 
     @property
     def final(self) -> bool:
-        """See Window."""
         return False
 
     def __eq__(self, other: object) -> bool:
@@ -97,7 +96,7 @@ class Fired(NamedTuple):
     error: Exception | None = None
 
 
-class Taken:
+class AddResult:
     """What became of rows that were not simply counted. `late` and `failed` name rows by their place in the batch.
 
     `plain`: all timestamps are known to be whole milliseconds as they are.
@@ -111,7 +110,7 @@ class Taken:
         self.failed: list[tuple[int, Exception]] = []
 
     def __repr__(self) -> str:
-        return f"Taken(late={self.late}, failed={self.failed})"
+        return f"AddResult(late={self.late}, failed={self.failed})"
 
 
 def is_nan(key: Any) -> bool:

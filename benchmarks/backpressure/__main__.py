@@ -31,7 +31,6 @@ LEAST_S: Final = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """See the module."""
     given = _parser().parse_args(arguments)
     if given.again:
         saved = json.loads(given.again.read_text(encoding="utf-8"))

@@ -171,7 +171,6 @@ class _Watched:
 
 
 def main() -> None:
-    """See the module."""
     slowness, way, seconds, *virtual = sys.argv[1:]
     record = measure(slowness, way, float(seconds), loop=VIRTUAL if virtual else "uvloop")
     print(f"\n{MARK}{json.dumps({**record, 'virtual': bool(virtual)})}")

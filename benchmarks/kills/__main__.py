@@ -60,7 +60,6 @@ async def run(folder: Path, kills: int, workers: int, rate: float, gap_s: tuple[
 
 
 def main() -> int:
-    """See the module."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--workers", type=int, default=3)

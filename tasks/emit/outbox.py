@@ -29,7 +29,7 @@ from ...transport import PackedItems
 from .waiting import Waiting
 
 
-class _Watermark:
+class _Mark:
     """A segment that says how far time is."""
 
     __slots__ = ("ms", "segment")
@@ -39,9 +39,9 @@ class _Watermark:
         self.ms = ms
 
     @staticmethod
-    def of_ms(watermark: _Watermark) -> int:
+    def of_ms(mark: _Mark) -> int:
         """How far."""
-        return watermark.ms
+        return mark.ms
 
 
 class Outlet:
@@ -55,7 +55,7 @@ class Outlet:
         self._outbox = outbox
         self.inbox = mailbox
         self._never_waits = never_waits
-        self._ready: deque[Segment | Waiting | _Watermark] = deque()
+        self._ready: deque[Segment | Waiting | _Mark] = deque()
         self._bound: deque[Segment] = deque()  # packed of one piece of a group: they go before all else
         self.parked = False
 
@@ -65,9 +65,9 @@ class Outlet:
         return self.inbox.piece
 
     @property
-    def free_rows(self) -> int:
+    def room(self) -> int:
         """How many tuples the target takes right now, in one segment."""
-        return 0 if self.parked else _free_rows(self.inbox)
+        return 0 if self.parked else _room(self.inbox)
 
     def send(self, segment: Segment) -> None:
         """Send now if there is room, else when there is; never waits."""
@@ -91,25 +91,26 @@ class Outlet:
             self._bound.append(segment)
             self._park()
 
-    def send_watermark(self, segment: Segment, watermark_ms: int) -> None:
+    def tell(self, segment: Segment, mark_ms: int) -> None:
         """Send a mark behind all that was sent before. Marks that wait with no row between them become one."""
         if not self.parked and self.inbox.offer(segment, 1):
             return
-        kept: deque[Segment | Waiting | _Watermark] = deque()
-        for entry in (*self._ready, _Watermark(segment, watermark_ms)):
+        kept: deque[Segment | Waiting | _Mark] = deque()
+        for entry in (*self._ready, _Mark(segment, mark_ms)):
             if isinstance(entry, Waiting) and entry.is_empty:
                 entry.passed(self.target)
                 continue
-            if isinstance(entry, _Watermark) and kept and isinstance(last := kept[-1], _Watermark):
-                kept[-1] = max(last, entry, key=_Watermark.of_ms)
+            if isinstance(entry, _Mark) and kept and isinstance(last := kept[-1], _Mark):
+                kept[-1] = max(last, entry, key=_Mark.of_ms)
                 continue
-            if isinstance(entry, _Watermark) and kept and isinstance(last := kept[-1], Waiting):
+            if isinstance(entry, _Mark) and kept and isinstance(last := kept[-1], Waiting):
                 last.sealed = True
             kept.append(entry)
         self._ready = kept
         self._park()
 
     def wait_for(self, waiting: Waiting) -> None:
+        """See waiting.Taker."""
         if self.inbox.closed:
             waiting.refused(self.target, MailboxClosedError("the target task has ended"))
         else:
@@ -133,7 +134,7 @@ class Outlet:
                     return self._weighed(self._bound.popleft())
                 continue
             ready.popleft()
-            if isinstance(entry, _Watermark):
+            if isinstance(entry, _Mark):
                 return entry.segment, 1
             self._outbox.released()
             return self._weighed(entry)
@@ -169,7 +170,7 @@ class Outlet:
                 self._outbox.released()
         self._outbox.stir()
 
-    def _append(self, entry: Segment | Waiting | _Watermark) -> None:
+    def _append(self, entry: Segment | Waiting | _Mark) -> None:
         """Behind all that waits, and behind nothing that is added to a group's rows later."""
         ready = self._ready
         while ready and type(last := ready[-1]) is Waiting:
@@ -222,26 +223,26 @@ class Outlets(dict[int, Outlet]):
         found = self[target] = Outlet(self._outbox, target, self._mailbox_of(target), self._never_waits)
         return found
 
-    def free_rows(self, target: int) -> int:
+    def room(self, target: int) -> int:
         """How many rows a target should get right now: one that stands (see Inbox) none, while others have room."""
         outlet = self.get(target)
         if outlet is None:
             inbox = self._mailbox_of(target)
-            in_long_call, free_rows = inbox.in_long_call, _free_rows(inbox)
+            stands, room = inbox.stands, _room(inbox)
         else:
-            in_long_call, free_rows = outlet.inbox.in_long_call, outlet.free_rows
-        if in_long_call:
+            stands, room = outlet.inbox.stands, outlet.room
+        if stands:
             self.passed_over = True
             return 0
-        return free_rows
+        return room
 
-    def free_rows_of_any(self, target: int) -> int:
+    def any_room(self, target: int) -> int:
         """How many rows a target takes right now. The question makes no outlet: without one, nothing is parked."""
         outlet = self.get(target)
-        return _free_rows(self._mailbox_of(target)) if outlet is None else outlet.free_rows
+        return _room(self._mailbox_of(target)) if outlet is None else outlet.room
 
 
-def _free_rows(inbox: Inbox) -> int:
+def _room(inbox: Inbox) -> int:
     """How many tuples it takes, in one segment, from a sender that is not parked there."""
     if inbox.is_high:
         return 0
@@ -251,8 +252,8 @@ def _free_rows(inbox: Inbox) -> int:
 class Outbox:
     """All outlets of one task: `feedback` those of edges inside a cycle, which never wait, `outlets` the others.
 
-    Streams share them, so that order is kept. `on_unblock` is called when nothing waits any more or something was
-    lost, `on_block` when something begins to wait.
+    Streams share them, so that order is kept. `on_room` is called when nothing waits any more, or something was lost;
+    `on_block` when something waits, and nothing did.
 
     `lost` is called with a segment that no target will take, `packed` with a way to pack and the piece of a group that
     goes to another worker: it gives the piece as it travels, in parts. `new_edge`: see waiting.py. `mailbox_of` gives
@@ -262,7 +263,7 @@ class Outbox:
     __slots__ = (
         "_freed",
         "_on_block",
-        "_on_unblock",
+        "_on_room",
         "_waiters",
         "blocked",
         "feedback",
@@ -274,7 +275,7 @@ class Outbox:
 
     def __init__(
         self,
-        on_unblock: Callable[[], None],
+        on_room: Callable[[], None],
         lost: Callable[[Segment, MailboxClosedError], None],
         new_edge: Callable[[], int],
         packed: Callable[[Any, Segment], list[Segment]],
@@ -288,7 +289,7 @@ class Outbox:
         self.lost = lost
         self.new_edge = new_edge
         self.packed = packed
-        self._on_unblock = on_unblock
+        self._on_room = on_room
         self._on_block = on_block
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -312,7 +313,7 @@ class Outbox:
         """Tell the task if nothing waits any more."""
         if self._freed:
             self._freed = False
-            self._on_unblock()
+            self._on_room()
             for waiter in self._waiters:
                 if not waiter.done():
                     waiter.set_result(None)
@@ -323,9 +324,9 @@ class Outbox:
         if self._freed:
             self.settle()
         else:
-            self._on_unblock()
+            self._on_room()
 
-    async def unblocked(self) -> None:
+    async def room(self) -> None:
         """Wait until nothing waits that blocks."""
         while self.blocked:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...topology import Config, TaskSpec
-from ...windows import BufferedWindowBolt, TimeKeeper, TimeSettings, WindowBolt, WindowedBolt
+from ...windows import BufferedWindowBolt, TimeSettings, WatermarkTracker, WindowBolt, WindowedBolt
 from ..emit.collectors import BoltTaskCollector
 from ..environment import Environment
 from ..event_time.driver import EventTimeDriver, PassThroughDriver, TimeTools
@@ -28,10 +28,10 @@ _PLAIN = WindowBolt()
 
 def make_keeper(
     env: Environment, task: TaskSpec, component: Any, config: Config, report: Callable[[BaseException], None]
-) -> TimeKeeper | None:
+) -> WatermarkTracker | None:
     """Of one task, for as long as it lives; None: time is nothing to it."""
     name, is_windowed = task.component, isinstance(component, WindowBolt)
-    if not (is_windowed or env.plan.time.receives_time(name)):
+    if not (is_windowed or env.plan.time.hears(name)):
         return None
     settings = TimeSettings.of(component if is_windowed else _PLAIN, config)
     if not is_windowed or component.by_count:
@@ -41,7 +41,7 @@ def make_keeper(
     inputs = env.time_inputs(name)
     if env.plan.time.follows(name):  # those that tell nothing of themselves follow its rows, and tell of these
         inputs = dict.fromkeys(inputs, True)
-    return TimeKeeper(inputs, settings, now_ms, report, generators=generators)
+    return WatermarkTracker(inputs, settings, now_ms, report, generators=generators)
 
 
 def window_executor(
@@ -51,7 +51,7 @@ def window_executor(
     env: Environment,
     task: TaskSpec,
     config: Config,
-    keeper: TimeKeeper,
+    keeper: WatermarkTracker,
 ) -> WindowExecutor | BufferedExecutor:
     """What runs a bolt with windows."""
     settings = TimeSettings.of(component, config)
@@ -68,21 +68,21 @@ def window_executor(
 
 
 def pass_through_driver(
-    tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper | None
+    tools: Tools, env: Environment, task: TaskSpec, keeper: WatermarkTracker | None
 ) -> EventTimeDriver | None:
     """Of a bolt without windows."""
-    if keeper is None or not tools.emitter.watermarks.receivers:
+    if keeper is None or not tools.emitter.watermarks.hearers:
         return None
     return PassThroughDriver(_tools(tools, env, task, keeper))
 
 
-def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: TimeKeeper) -> TimeTools:
+def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: WatermarkTracker) -> TimeTools:
     watermarks = tools.emitter.watermarks
     return TimeTools(
         clock=env.clock,
         keeper=keeper,
-        send=watermarks.send if watermarks.receivers else None,
+        tell=watermarks.tell if watermarks.hearers else None,
         # Who tells watermarks of its own passes on only the end.
-        sends_all=task.component in env.plan.time.sends_watermarks and not watermarks.declared,
+        tells=task.component in env.plan.time.tells and not watermarks.declared,
         sent=tools.emitter.sent,
     )

@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.backpressure import (
-    PRESSURE_MESSAGES,
-    BoltReading,
-    Clear,
-    Pace,
-    PaceChange,
-    PressureVerdict,
-    Readings,
-    SpoutReading,
-)
+from aiostorm.backpressure import PRESSURE_MESSAGES, BoltReading, Change, Clear, Pace, Readings, SpoutReading, Verdict
 from aiostorm.backpressure.throttle import MAX_WAIT
 from aiostorm.backpressure.wire import MAX_TASKS
 from aiostorm.transport import ProtocolError, pack_value, unpack_value
@@ -32,7 +23,7 @@ bolts = st.builds(
     count,
     count,
     st.booleans(),
-    st.sampled_from(PressureVerdict),
+    st.sampled_from(Verdict),
     count,
     share,
     share,
@@ -47,7 +38,7 @@ paces = st.builds(
     Pace,
     count,
     count,
-    st.sampled_from(PaceChange),
+    st.sampled_from(Change),
     st.floats(0, 86_400),
     wait,
     share,

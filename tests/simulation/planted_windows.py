@@ -18,9 +18,9 @@ from aiostorm.tasks.execute.window_executor import WindowExecutor
 from aiostorm.tasks.in_flight import InFlight
 from aiostorm.tasks.timed_task import EventTimeTask
 from aiostorm.topology import Segment
-from aiostorm.windows import HashJoin, TimeKeeper, Watermarks, Window
+from aiostorm.windows import HashJoin, Watermarks, WatermarkTracker, Window
 from aiostorm.windows.firing import Firing
-from aiostorm.windows.open_sessions import OpenSessions, Place
+from aiostorm.windows.open_sessions import OpenSessions, SessionMerge
 
 from .planting import SEEDS, Plant, first_that_finds, replaced
 from .windows import WindowsResult, run
@@ -33,7 +33,7 @@ def the_furthest_input_counts() -> Iterator[None]:
     def among(self: Watermarks, active: list[int | None]) -> int | None:
         return max((mark for mark in active if mark is not None), default=None)
 
-    with replaced(Watermarks, "_among", among):
+    with replaced(Watermarks, "_by_policy", among):
         yield
 
 
@@ -75,17 +75,17 @@ def late_tuples_are_not_acked() -> Iterator[None]:
 @contextlib.contextmanager
 def sessions_merge_with_one_other() -> Iterator[None]:
     """JStorm's: a tuple between two sessions joins the first."""
-    real = OpenSessions.place_of
+    real = OpenSessions.merge_of
 
-    def one_at_most(self: OpenSessions[Any], key: Any, at_ms: int) -> Place[Any]:
+    def one_at_most(self: OpenSessions[Any], key: Any, at_ms: int) -> SessionMerge[Any]:
         place = real(self, key, at_ms)
         if len(place.touched) < 2:
             return place
         first = place.touched[0]
         window = Window(min(first.start, at_ms), max(first.end, at_ms + self._gap_ms))
-        return Place(place.of_key, place.at, [first], window)
+        return SessionMerge(place.of_key, place.at, [first], window)
 
-    with replaced(OpenSessions, "place_of", one_at_most):
+    with replaced(OpenSessions, "merge_of", one_at_most):
         yield
 
 
@@ -103,7 +103,7 @@ def windows_fire_a_millisecond_late() -> Iterator[None]:
 @contextlib.contextmanager
 def nothing_is_told_again() -> Iterator[None]:
     """Who began anew is told what is new."""
-    with replaced(WatermarkEmitter, "resend", lambda self, task: None):
+    with replaced(WatermarkEmitter, "again", lambda self, task: None):
         yield
 
 
@@ -135,23 +135,23 @@ def results_come_behind_the_mark() -> Iterator[None]:
 @contextlib.contextmanager
 def marks_overtake_rows() -> Iterator[None]:
     """What a spout has emitted in this turn goes behind the mark that it has emitted after it."""
-    with replaced(SpoutTaskCollector, "_before_watermark", lambda self: None):
+    with replaced(SpoutTaskCollector, "_before_mark", lambda self: None):
         yield
 
 
 @contextlib.contextmanager
 def an_interval_that_is_over_speaks_for_its_input() -> Iterator[None]:
     """Ours: the simulation found it. One that has ended is waited for again, and for ever."""
-    real = TimeKeeper.tick
+    real = WatermarkTracker.tick
 
-    def tick(self: TimeKeeper, now_ms: int) -> None:
+    def tick(self: WatermarkTracker, now_ms: int) -> None:
         for task, generator in self._generators.items():
             at_ms = generator.next_tick_ms
             if at_ms is not None and at_ms <= now_ms:
-                self._marks.heard(task, now_ms)
+                self._watermarks.on_activity(task, now_ms)
         real(self, now_ms)
 
-    with replaced(TimeKeeper, "tick", tick):
+    with replaced(WatermarkTracker, "tick", tick):
         yield
 
 
@@ -190,13 +190,13 @@ def an_instance_has_no_alarm_until_something_comes() -> Iterator[None]:
 @contextlib.contextmanager
 def a_mark_is_passed_on_by_whoever_hears_it() -> Iterator[None]:
     """A bolt between passes on what one input says, not the least of all."""
-    real = EventTimeDriver.on_watermark
+    real = EventTimeDriver.mark
 
-    def on_watermark(self: EventTimeDriver, task: int, watermark_ms: int) -> None:
+    def mark(self: EventTimeDriver, task: int, watermark_ms: int) -> None:
         real(self, task, watermark_ms)
         self.pass_on(self.keeper.by_input()[task])
 
-    with replaced(EventTimeDriver, "on_watermark", on_watermark):
+    with replaced(EventTimeDriver, "mark", mark):
         yield
 
 
@@ -207,7 +207,7 @@ def marks_of_a_stream_overtake_its_rows() -> Iterator[None]:
 
     def seal(self: Following, emit_buffer: EmitBuffer, send: Callable[[EmitBuffer], None]) -> None:
         real(self, emit_buffer, lambda part: None)
-        self.send_due()
+        self.tell()
         real(self, emit_buffer, send)
 
     with replaced(Following, "seal", seal):

@@ -82,7 +82,7 @@ def run(
     world = loop.world
     work = WindowsWorkload(world, faults, only, faults_s)
     keeper = type("KeptHere", (Kept,), {"ledger": work.ledger})
-    with replaced(windowing, "TimeKeeper", keeper):
+    with replaced(windowing, "WatermarkTracker", keeper):
         seen = live(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     ledger = work.ledger
     return WindowsResult(
@@ -260,7 +260,7 @@ class WindowsWorkload:
             return
         if self.shape.ends:
             if keeper.watermark != END_MS:
-                ended = sorted(task for task, known in keeper._marks._inputs.items() if known.ended)
+                ended = sorted(task for task, known in keeper._watermarks._inputs.items() if known.ended)
                 yield f"{name} has heard the end of {ended}, not of all {sorted(keeper.by_input())}"
             if time.held:
                 yield f"{name} holds {time.held}"

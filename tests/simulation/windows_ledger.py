@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from aiostorm import Failure
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
-from aiostorm.windows import END_MS, TimeKeeper, WatermarkPolicy
+from aiostorm.windows import END_MS, WatermarkPolicy, WatermarkTracker
 
 if TYPE_CHECKING:
     from .windows_watched import Watched
@@ -154,7 +154,7 @@ class Ledger:
         return len(self.on_time - self.in_fired - self.late.keys())
 
 
-class Kept(TimeKeeper):
+class Kept(WatermarkTracker):
     """A keeper that is watched. `ledger` is set in a class of the world's own."""
 
     ledger: Ledger
@@ -168,20 +168,20 @@ class Kept(TimeKeeper):
         self._seen: tuple[int | None, dict[int, int | None]] = (None, {})
 
     def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Any], now_ms: int) -> None:
-        if timestamps and not self._tells.get(task):
+        if timestamps and not self._sends_watermarks.get(task):
             self._said[task] = max([*timestamps, self._said.get(task, timestamps[0])])
         self._over.discard(task)
         super().observe(task, timestamps, rows, now_ms)
         self._look()
 
-    def told(self, task: int, watermark_ms: int, now_ms: int) -> None:
+    def on_watermark(self, task: int, watermark_ms: int, now_ms: int) -> None:
         if watermark_ms >= END_MS:
             self._over.add(task)
         else:
             self._over.discard(task)
-            if self._tells.get(task):
+            if self._sends_watermarks.get(task):
                 self._said[task] = max(watermark_ms, self._said.get(task, watermark_ms))
-        super().told(task, watermark_ms, now_ms)
+        super().on_watermark(task, watermark_ms, now_ms)
         self._look()
 
     def tick(self, now_ms: int) -> None:

@@ -15,7 +15,7 @@ import pytest
 from aiostorm import Fields, Sliding, TopologyBuilder, WindowedBolt
 from aiostorm.testing import CompletedTopology, complete_topology
 from aiostorm.windows import ByFunction, Generator, Max, Punctuated, Reduce, Sum
-from aiostorm.windows.guarded import Guarded
+from aiostorm.windows.safe_generator import SafeGenerator
 
 from .window_parts import SECOND, Orders, Own, kept, own
 
@@ -277,12 +277,12 @@ async def test_a_generator_that_raises_is_told_and_does_no_harm(bolt: Any, gener
 @pytest.mark.parametrize("ticked", [None, ValueError("no"), "soon"])
 def test_a_tick_that_raises_or_stays_due_is_asked_once_a_second(ticked: Any) -> None:
     errors: list[Exception] = []
-    guarded, asked, now_ms = Guarded(Says(None, ticked, 5), errors.append), 0, 0
+    safe_generator, asked, now_ms = SafeGenerator(Says(None, ticked, 5), errors.append), 0, 0
     while now_ms < 10_000:
-        due_ms = guarded.next_tick_ms
+        due_ms = safe_generator.next_tick_ms
         assert due_ms is not None
         now_ms = max(now_ms + 1, due_ms)
-        guarded.tick(now_ms)
+        safe_generator.tick(now_ms)
         asked += 1
     assert asked == 11
     assert len(errors) == (0 if ticked is None else 11)

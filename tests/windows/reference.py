@@ -309,18 +309,18 @@ class Marks:
     ratio: float = 0.9
     idle_timeout: int | None = None
     said: dict[int, list[int]] = field(default_factory=dict)
-    heard: dict[int, int] = field(default_factory=dict)
+    last_active: dict[int, int] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
     watermark: float = -math.inf
 
     def event(self, now: int, speaker: int | None = None, mark: int | None = None) -> float:
         """Something happens at `now`. The watermark."""
         if speaker is not None:
-            self.heard[speaker] = now
+            self.last_active[speaker] = now
             self.silent.discard(speaker)
             self.decide()
         for name in range(self.inputs):
-            if self.idle_timeout is not None and now - self.heard.get(name, 0) >= self.idle_timeout:
+            if self.idle_timeout is not None and now - self.last_active.get(name, 0) >= self.idle_timeout:
                 self.silent.add(name)
         self.decide()
         if speaker is not None and mark is not None:

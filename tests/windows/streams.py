@@ -216,7 +216,7 @@ def assert_watermarks(rng: random.Random) -> None:
         if what == "advance":
             said, wanted = marks.advance(name, mark, now), expected.event(now, name, mark)
         elif what == "heard":
-            said, wanted = marks.heard(name, now), expected.event(now, name)
+            said, wanted = marks.on_activity(name, now), expected.event(now, name)
         else:
             said, wanted = marks.tick(now), expected.event(now)
         assert (float("-inf") if said is None else said) == wanted
@@ -251,7 +251,7 @@ def assert_whole(rng: random.Random) -> None:
             keys, timestamps, values = columns(rows)
             windows.add(keys, timestamps, values)
             generators[speaker].observe(timestamps, values)
-            marks.heard(speaker, now)
+            marks.on_activity(speaker, now)
             expected_marks.event(now, speaker)
         for name, generator in enumerate(generators):
             mark = generator.tick(now)

@@ -70,7 +70,7 @@ def test_what_rows_have_come_to_is_shown_when_the_time_is_over() -> None:
     windows = early_windows(Tumbling(10), Collect(), Every(100))
     assert windows.next_ms(0) is None
     add(windows, ("a", 1, "x"), ("b", 2, "y"), ("a", 12, "z"))
-    assert windows.wants_alarm
+    assert windows.needs_timer
     assert (windows.next_ms(7), windows.show(106)) == (107, None)
     assert told(windows.show(107) or ()) == [(0, 10, "a", ["x"], False), (10, 20, "a", ["z"], False),
                                              (0, 10, "b", ["y"], False)]  # fmt: skip

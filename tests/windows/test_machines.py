@@ -46,7 +46,7 @@ from aiostorm.windows import (
     time_windows,
     to_ms,
 )
-from aiostorm.windows.generators import HowFar
+from aiostorm.windows.generators import MaxTimestamp
 
 FAR = 10**15
 
@@ -315,7 +315,7 @@ def test_in_whatever_order_inputs_fall_silent_the_answer_is_the_same() -> None:
         marks.advance("a", 100, 0)
         marks.advance("b", 200, 0)
         assert marks.watermark == 100
-        marks.heard(second, 5)
+        marks.on_activity(second, 5)
         marks.tick(10)
         assert marks.idle == {first}
         assert marks.tick(15) == 200
@@ -369,8 +369,8 @@ NOW = 1_800_000_000_000
     ],
 )
 def test_who_begins_with_a_clock_that_is_behind_is_not_years_behind(clocks: list[int], reached: int) -> None:
-    far = HowFar(1_000)
-    far.see(clocks)
+    far = MaxTimestamp(1_000)
+    far.observe(clocks)
     assert far.ms is not None
     assert abs(far.ms - reached) <= 1_000
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiostorm.windows import BufferedSessions, PlainWindows, SessionWindows, Sliding, Watermarks, Window
+from aiostorm.windows.aggregate_runner import AggregateRunner
 from aiostorm.windows.buffered import BufferedWindows
 from aiostorm.windows.firing import Firing
-from aiostorm.windows.generators import AGREED, HowFar
-from aiostorm.windows.open_sessions import OpenSessions, Place
-from aiostorm.windows.parts import Parts
-from aiostorm.windows.stacks import Stacks
+from aiostorm.windows.generators import CONFIRMING_ROWS, MaxTimestamp
+from aiostorm.windows.open_sessions import OpenSessions, SessionMerge
+from aiostorm.windows.two_stacks import TwoStacks
 
 from .streams import CHECKS
 
@@ -41,7 +41,7 @@ def test_ten_thousand_streams(kind: str) -> None:
 
 
 def max_instead_of_min(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Watermarks, "_among", lambda _, active: max((m for m in active if m is not None), default=None))
+    patch.setattr(Watermarks, "_by_policy", lambda _, active: max((m for m in active if m is not None), default=None))
 
 
 def carried_over_idle(patch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def carried_over_idle(patch: pytest.MonkeyPatch) -> None:
 
 def goes_back(patch: pytest.MonkeyPatch) -> None:
     def decide(self: Any) -> None:
-        self.watermark = self._among([known.watermark for known in self._inputs.values() if not known.idle])
+        self.watermark = self._by_policy([known.watermark for known in self._inputs.values() if not known.idle])
 
     patch.setattr(Watermarks, "_decide", decide)
 
@@ -73,7 +73,7 @@ def timer_of_a_buffer_forgotten(patch: pytest.MonkeyPatch) -> None:
         if not buffer.numbers:
             del self._of_key[key]
 
-    patch.setattr(BufferedWindows, "_go_on", go_on)
+    patch.setattr(BufferedWindows, "_schedule_next", go_on)
 
 
 def merges_with_the_first_only(patch: pytest.MonkeyPatch) -> None:
@@ -82,20 +82,20 @@ def merges_with_the_first_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_apart_what_touches(patch: pytest.MonkeyPatch) -> None:
-    place_of = OpenSessions.place_of
+    merge_of = OpenSessions.merge_of
 
     def apart(self: Any, key: Any, at_ms: int) -> Any:
         of_key = self._of_key.get(key, [])
         at = sum(session.end <= at_ms for session in of_key)
         touched = [session for session in of_key if session.start < at_ms + self._gap_ms and session.end > at_ms]
-        place = place_of(self, key, at_ms)
+        place = merge_of(self, key, at_ms)
         if touched != place.touched:
             ends = [at_ms + self._gap_ms, *[session.end for session in touched]]
             window = Window(min([at_ms, *[session.start for session in touched]]), max(ends))
-            return Place(of_key, at, touched, window)
+            return SessionMerge(of_key, at, touched, window)
         return place
 
-    patch.setattr(OpenSessions, "place_of", apart)
+    patch.setattr(OpenSessions, "merge_of", apart)
 
 
 def a_session_fires_at_its_end(patch: pytest.MonkeyPatch) -> None:
@@ -105,9 +105,9 @@ def a_session_fires_at_its_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def fires_twice(patch: pytest.MonkeyPatch) -> None:
-    fired = Parts.fired
+    fired = AggregateRunner.fired
     patch.setattr(
-        Parts, "fired", lambda self, window, *rest: fired(self, window, *rest) * (1 + (window.start % 5 == 0))
+        AggregateRunner, "fired", lambda self, window, *rest: fired(self, window, *rest) * (1 + (window.start % 5 == 0))
     )
 
 
@@ -149,7 +149,7 @@ def end_is_inside(patch: pytest.MonkeyPatch) -> None:
 
 def late_rows_only_in_their_slice(patch: pytest.MonkeyPatch) -> None:
     for join in ("_join_front", "_join_back"):
-        patch.setattr(Stacks, join, lambda *_: None)
+        patch.setattr(TwoStacks, join, lambda *_: None)
 
 
 def empty_windows_fire(patch: pytest.MonkeyPatch) -> None:
@@ -220,19 +220,19 @@ def differs(kind: str, seed: int) -> bool:
     st.none() | st.integers(1, 50),
 )
 def test_a_batch_is_as_its_rows_and_a_row_moves_it_by_its_bound(told: list[list[int]], bound: int | None) -> None:
-    batches, rows = HowFar(bound), HowFar(bound)
+    batches, rows = MaxTimestamp(bound), MaxTimestamp(bound)
     seen: list[int] = []
     jumps = 0
     for timestamps in told:
-        batches.see(timestamps)
+        batches.observe(timestamps)
         for timestamp in timestamps:
             before = rows.ms
-            rows.see([timestamp])
+            rows.observe([timestamp])
             seen.append(timestamp)
             assert before is None or (rows.ms is not None and before <= rows.ms)
             if bound is not None and before is not None and rows.ms is not None and rows.ms > before + bound:
                 jumps += 1
                 agreed = [at for at in seen[1:] if abs(at - timestamp) <= bound]
-                assert len(agreed) >= AGREED, "only where it began alone, and many say otherwise"
+                assert len(agreed) >= CONFIRMING_ROWS, "only where it began alone, and many say otherwise"
         assert batches.ms == rows.ms
     assert jumps <= 1

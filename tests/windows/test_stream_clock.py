@@ -23,66 +23,66 @@ def clock(windows: Any, *, exact: bool = False, **settings: Any) -> StreamClock:
 
 def test_what_is_in_order_needs_one_mark_a_turn() -> None:
     made = clock(Tumbling(10))
-    assert not made.see([1, 5, 12, 31])
-    assert made.take_due(0) == 31
-    assert made.take_due(0) is None
+    assert not made.observe([1, 5, 12, 31])
+    assert made.due_watermark(0) == 31
+    assert made.due_watermark(0) is None
 
 
 def test_a_mark_goes_before_a_row_that_is_late_by_it() -> None:
     made = clock(Tumbling(10))
-    assert made.see([1, 12, 5, 13, 14, 6, 25, 7]) == [(2, 12), (7, 25)]
+    assert made.observe([1, 12, 5, 13, 14, 6, 25, 7]) == [(2, 12), (7, 25)]
     assert not made.due
 
 
 @pytest.mark.parametrize(("windows", "cuts"), [(Tumbling(100), []), (Session(3), [(2, 12), (5, 14), (7, 25)])])
 def test_a_mark_that_ends_no_window_is_none(windows: Any, cuts: list[Any]) -> None:
     made = clock(windows)
-    made.see([1])
-    made.take_due(0)
-    assert list(made.see([1, 12, 5, 13, 14, 6, 25, 7])) == cuts
+    made.observe([1])
+    made.due_watermark(0)
+    assert list(made.observe([1, 12, 5, 13, 14, 6, 25, 7])) == cuts
 
 
 def test_lag_and_allowed_lateness_count() -> None:
-    assert not clock(Tumbling(10), lag_ms=10, allowed_lateness_ms=10).see([1, 12, 5, 13, 14, 6, 25, 7])
-    assert list(clock(Tumbling(10), lag_ms=10, allowed_lateness_ms=10).see([1, 33, 5])) == [(2, 33)]
+    assert not clock(Tumbling(10), lag_ms=10, allowed_lateness_ms=10).observe([1, 12, 5, 13, 14, 6, 25, 7])
+    assert list(clock(Tumbling(10), lag_ms=10, allowed_lateness_ms=10).observe([1, 33, 5])) == [(2, 33)]
 
 
 def test_between_two_ends_a_mark_goes_each_interval() -> None:
     made = clock(Tumbling(1_000), interval_ms=50)
-    made.see([1])
-    assert made.take_due(7) == 1
-    made.see([2])
-    assert (made.due, made.take_due(56), made.take_due(57)) == (False, None, 2)
-    assert made.see_greatest(9)
-    assert (made.ms, made.told_ms, made.see_greatest(1_000)) == (9, 2, False)
-    assert (made.take_due(200), made.take_due(300)) == (9, None)
-    made.see([3])  # it is not silent, though it does not go on
-    assert (made.take_due(249), made.take_due(250), made.take_due(300)) == (None, 9, None)
-    made.see([1_000])
+    made.observe([1])
+    assert made.due_watermark(7) == 1
+    made.observe([2])
+    assert (made.due, made.due_watermark(56), made.due_watermark(57)) == (False, None, 2)
+    assert made.observe_max(9)
+    assert (made.ms, made.sent_ms, made.observe_max(1_000)) == (9, 2, False)
+    assert (made.due_watermark(200), made.due_watermark(300)) == (9, None)
+    made.observe([3])  # it is not silent, though it does not go on
+    assert (made.due_watermark(249), made.due_watermark(250), made.due_watermark(300)) == (None, 9, None)
+    made.observe([1_000])
     assert made.due
 
 
 def test_one_that_others_go_by_counts_each_millisecond() -> None:
     made = clock(Tumbling(1_000), exact=True)
-    made.see([1])
-    assert made.take_due(0) == 1
-    made.see([2])
+    made.observe([1])
+    assert made.due_watermark(0) == 1
+    made.observe([2])
     assert made.due
 
 
 def test_it_is_believed_in_steps() -> None:
     made = clock(Tumbling(10), max_advance_ms=100)
-    made.see([5])
+    made.observe([5])
     assert (made.ms, made.due) == (None, False)
-    assert not made.see_greatest(7)
-    assert list(made.see([7, 10**9, 3])) == [(2, 107)]
+    assert not made.observe_max(7)
+    assert list(made.observe([7, 10**9, 3])) == [(2, 107)]
     assert made.ms == 107
 
 
 def test_rows_whose_order_is_not_known_are_not_behind_each_other() -> None:
     made = clock(Tumbling(10))
-    made.see_together([50, 1])
-    assert made.take_due(0) == 50
+    made.observe_unordered([50, 1])
+    assert made.due_watermark(0) == 50
 
 
 class Told:
@@ -115,7 +115,7 @@ class Told:
     bound=st.sampled_from([0, 0, 25]),
     batches=st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 150)), max_size=8), max_size=8),
     turns=st.integers(1, 3),
-    quick=st.booleans(),
+    unchecked=st.booleans(),
 )
 def test_any_batches_give_what_rows_give_one_by_one(
     kind: str,
@@ -127,7 +127,7 @@ def test_any_batches_give_what_rows_give_one_by_one(
     bound: int,
     batches: list[list[tuple[str, int]]],
     turns: int,
-    quick: bool,
+    unchecked: bool,
 ) -> None:
     """What fires, and what is late, is what windows say that are told the time before each row."""
     slide = size if kind == "tumbling" else min(slide, size)
@@ -143,15 +143,15 @@ def test_any_batches_give_what_rows_give_one_by_one(
             if stepped.ms is not None:
                 plain.mark(stepped.ms - lag)
             plain.add([row])
-            stepped.see([int(row[1])])
+            stepped.observe([int(row[1])])
         times = [row[1] for row in rows]
         begin = 0
-        if not (quick and times and followed.see_greatest(max(times))):
-            for place, mark in followed.see(times):
+        if not (unchecked and times and followed.observe_max(max(times))):
+            for place, mark in followed.observe(times):
                 ours.add(rows[begin:place])
                 ours.mark(mark - lag)
                 begin = place
         ours.add(rows[begin:])
-        if not number % turns and (mark_ms := followed.take_due(0)) is not None:
+        if not number % turns and (mark_ms := followed.due_watermark(0)) is not None:
             ours.mark(mark_ms - lag)
     assert ours.end() == plain.end()

@@ -88,18 +88,15 @@ class JoinBolt(BufferedWindowBolt):
 
     @property
     def outputs_follow(self) -> bool:
-        """See Component."""
         return not self.joins.selected
 
     def all_outputs(self, inputs: Mapping[StreamId, Fields] | None = None) -> Outputs:
-        """See Component."""
         known = inputs is not None and all(joined.source in inputs for joined in self.joins.inputs)
         if self.joins.selected or known:
             self.outputs = {self.stream: self.joins.outputs(inputs)}  # type: ignore[misc] # this one's
         return super().all_outputs(inputs)
 
     def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
-        """See Component."""
         problems = [*super().problems(inputs), *self.joins.problems(inputs)]
         try:
             whole(self.max_joined, "max_joined")
@@ -113,7 +110,6 @@ class JoinBolt(BufferedWindowBolt):
         return problems
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
-        """See Component."""
         self._collector = collector
         sources = [joined.source for joined in self.joins.inputs]
         fields = {source: context.fields(source.component, source.stream) for source in sources}

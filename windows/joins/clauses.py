@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from ...topology import DEFAULT_STREAM, Fields, StreamId, nearest
 from ..errors import WindowError
-from .hash import MAX_JOINED, Column, HashJoin, JoinKind, Step
+from .hash import MAX_JOINED, Column, HashJoin, JoinKind, JoinStep
 
 Names = str | Sequence[str]
 """The name of a field, or of several that make a key together."""
@@ -36,7 +36,7 @@ _AS: Final = re.compile(r"\s+as\s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinInput:
     """An input, and how it is joined to those before it. The first has no `kind` and no `prior`."""
 
     source: StreamId
@@ -47,7 +47,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class SelectedField:
     """A field that is given: how it was asked for, and its name then."""
 
     reference: str
@@ -58,13 +58,13 @@ class Selected:
 class Joins:
     """Each method gives another one: what there is stays as it is. WindowError for what makes no sense."""
 
-    inputs: tuple[Joined, ...]
-    selected: tuple[Selected, ...] = ()
+    inputs: tuple[JoinInput, ...]
+    selected: tuple[SelectedField, ...] = ()
 
     @classmethod
     def of(cls, source: str, key: Names) -> Joins:
         """The first input, and by what others are joined to it."""
-        return cls((Joined(stream_id(source), key_names(key)),))
+        return cls((JoinInput(stream_id(source), key_names(key)),))
 
     def join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Joins:
         """Rows that have a partner: `source.key = prior.prior_key`."""
@@ -87,22 +87,26 @@ class Joins:
     ) -> Joins:
         """One input more."""
         stream = stream_id(source)
-        there = [str(joined.source) for joined in self.inputs]
-        if str(stream) in there:
+        names_before = [str(joined.source) for joined in self.inputs]
+        if str(stream) in names_before:
             raise WindowError(f"{stream} is joined already; an input can be joined once")
-        if prior is None and len(there) > 1:
-            raise WindowError(f"to which of {', '.join(there)} is {stream} joined? say it: prior={there[0]!r}")
-        name = there[0] if prior is None else str(stream_id(prior))
-        if name not in there:
-            raise WindowError(f"{stream} is joined to {name}, which is not there before it: {', '.join(there)} are")
-        at = there.index(name)
+        if prior is None and len(names_before) > 1:
+            raise WindowError(
+                f"to which of {', '.join(names_before)} is {stream} joined? Name it: prior={names_before[0]!r}"
+            )
+        name = names_before[0] if prior is None else str(stream_id(prior))
+        if name not in names_before:
+            raise WindowError(
+                f"{stream} is joined to {name}, which is not an input before it: give one of {', '.join(names_before)}"
+            )
+        at = names_before.index(name)
         names, names_there = key_names(key), key_names(self.inputs[at].key if prior_key is None else prior_key)
         if len(names) != len(names_there):
             raise WindowError(
                 f"{stream} is joined by {len(names)} field(s) ({', '.join(names)}) to {len(names_there)} of {name} "
                 f"({', '.join(names_there)}); name as many, or say others of {name}: prior_key=…"
             )
-        return replace(self, inputs=(*self.inputs, Joined(stream, names, kind, at, names_there)))
+        return replace(self, inputs=(*self.inputs, JoinInput(stream, names, kind, at, names_there)))
 
     def select(self, *references: str) -> Joins:
         """The fields that are given, in this order: `"user, clicks:url as page"`, or one after the other."""
@@ -136,7 +140,7 @@ class Joins:
         extra = [f"join: it reads {source}, which is joined to nothing" for source in fields if source not in known]
         if missing:
             return missing + extra
-        return extra + list(dict.fromkeys(found for found in self._looked_up(fields) if isinstance(found, str)))
+        return extra + list(dict.fromkeys(found for found in self._all_columns(fields) if isinstance(found, str)))
 
     def machine(self, fields: FieldsOf, *, max_rows: int = MAX_JOINED) -> HashJoin:
         """What joins windows of such inputs, in the order in which they were named. WindowError: see `problems`."""
@@ -144,7 +148,7 @@ class Joins:
         if problems:
             raise WindowError("; ".join(problems))
         steps = [
-            Step(joined.kind, self._key(joined.prior, joined.prior_key, fields), self._key(at, joined.key, fields))
+            JoinStep(joined.kind, self._key(joined.prior, joined.prior_key, fields), self._key(at, joined.key, fields))
             for at, joined in enumerate(self.inputs)
             if joined.kind is not None
         ]
@@ -160,7 +164,7 @@ class Joins:
         """For each input the fields by which it is joined."""
         return [self._key(at, joined.key, fields) for at, joined in enumerate(self.inputs)]
 
-    def _looked_up(self, fields: FieldsOf) -> Iterator[Column | str]:
+    def _all_columns(self, fields: FieldsOf) -> Iterator[Column | str]:
         """All fields that are named, found or not."""
         for at, joined in enumerate(self.inputs):
             yield from (self._field(at, name, fields) for name in joined.key)
@@ -187,11 +191,11 @@ class Joins:
         """A field of any input. What begins with the name of an input is looked for there first."""
         qualified, plain = [], []
         for at, joined in enumerate(self.inputs):
-            there = fields[joined.source]
+            names = fields[joined.source]
             prefix = next((one for one in _prefixes(joined.source) if reference.startswith(one)), None)
             if prefix is not None:
-                qualified.append(_column(at, joined.source, reference[len(prefix) :].strip(), there))
-            plain.append(_column(at, joined.source, reference, there))
+                qualified.append(_column(at, joined.source, reference[len(prefix) :].strip(), names))
+            plain.append(_column(at, joined.source, reference, names))
         found = _exact_first(qualified) or _exact_first(plain)
         if len(found) == 1:
             return found[0]
@@ -233,9 +237,9 @@ def _parts(text: Any) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _selected(part: str) -> Selected:
+def _selected(part: str) -> SelectedField:
     reference, *name = _AS.split(part)
-    return Selected(reference, name[-1] if name else reference)
+    return SelectedField(reference, name[-1] if name else reference)
 
 
 def _prefixes(source: StreamId) -> tuple[str, ...]:

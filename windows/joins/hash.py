@@ -93,7 +93,7 @@ Key = tuple[Column, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JoinStep:
     """The next input is joined to `prior` (a key of one that is there already) by `key` (of its own)."""
 
     kind: JoinKind
@@ -104,18 +104,18 @@ class Step:
 class HashJoin:
     """Joins windows of `len(steps) + 1` inputs; holds nothing between them. `columns`: what of them is given."""
 
-    def __init__(self, steps: Sequence[Step], columns: Sequence[Column], *, max_rows: int = MAX_JOINED) -> None:
+    def __init__(self, steps: Sequence[JoinStep], columns: Sequence[Column], *, max_rows: int = MAX_JOINED) -> None:
         self._steps = tuple(steps)
         self._columns = tuple((column.input, column.of) for column in columns)
         self._max_rows = whole(max_rows, "max_rows of a join")
         keys = {column for step in steps for column in (*step.prior, *step.key)}
-        self._looked_for = [
+        self._key_readers = [
             [(column.of, column) for column in keys if column.input == number] for number in range(len(steps) + 1)
         ]
 
     def check(self, number: int, row: Sequence[Any]) -> None:
         """JoinError if a row of an input has a key that cannot be looked for."""
-        for of, column in self._looked_for[number]:
+        for of, column in self._key_readers[number]:
             value = of(row)
             if not hashable(value):
                 raise no_hash(value, (column,))
@@ -139,7 +139,7 @@ class HashJoin:
             yield self.values(inputs, places)
 
     def _joined(
-        self, left: Iterable[Places], step: Step, inputs: Sequence[Sequence[Sequence[Any]]], number: int
+        self, left: Iterable[Places], step: JoinStep, inputs: Sequence[Sequence[Sequence[Any]]], number: int
     ) -> Iterator[Places]:
         keys = keys_of(step.key, inputs[number])
         table: dict[Any, list[int]] = {}
@@ -148,13 +148,13 @@ class HashJoin:
                 table.setdefault(key, []).append(place)
         prior = step.prior[0].input
         prior_keys = keys_of(step.prior, inputs[prior])
-        met: set[Any] = set()
+        matched: set[Any] = set()
         for places in left:
             place_there = places[prior]
             key = None if place_there is None else prior_keys[place_there]
             found = table.get(key)
             if found is not None:
-                met.add(key)
+                matched.add(key)
                 for place in found:
                     yield (*places, place)
             elif step.kind.keeps_left:
@@ -162,16 +162,16 @@ class HashJoin:
         if step.kind.keeps_right:
             nothing = (None,) * number
             for place, key in enumerate(keys):
-                if key is None or key not in met:
+                if key is None or key not in matched:
                     yield (*nothing, place)
 
-    def _limited(self, joined: Iterator[Places], step: Step) -> Iterator[Places]:
+    def _limited(self, joined: Iterator[Places], step: JoinStep) -> Iterator[Places]:
         for given, places in enumerate(joined):
             if given == self._max_rows:
                 raise self._too_many(step)
             yield places
 
-    def _too_many(self, step: Step) -> JoinError:
+    def _too_many(self, step: JoinStep) -> JoinError:
         keys = " and ".join(column.name for column in step.key)
         return JoinError(
             f"the join by {keys} gives more than {self._max_rows} rows in one window; use shorter windows, or a key "

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .generators import Generator
-from .guarded import Guarded
+from .safe_generator import SafeGenerator
 from .settings import TimeSettings
 from .watermarks import END_MS, Watermarks
 
 
-class TimeKeeper:
+class WatermarkTracker:
     """Of one task. `inputs`: input task → does it tell watermarks? Times are milliseconds of this task's clock.
 
     `failed` hears what generators of the user's own raise.
@@ -36,7 +36,7 @@ class TimeKeeper:
         *,
         generators: bool = True,
     ) -> None:
-        self._marks = Watermarks(
+        self._watermarks = Watermarks(
             inputs,
             policy=settings.policy,
             ratio=settings.ratio,
@@ -44,35 +44,35 @@ class TimeKeeper:
             now_ms=now_ms,
         )
         self.skipped_ms = 0  # what is not counted of the time that has passed: the task could not hear
-        self._begun = 0
-        self._tells = dict(inputs)
+        self._started = 0
+        self._sends_watermarks = dict(inputs)
         self._lag_ms = settings.lag_ms
         self._generators: dict[int, Generator] = {}
         if generators:
-            self._generators = {task: settings.new_generator() for task, tells in inputs.items() if not tells}
+            self._generators = {task: settings.new_generator() for task, sends in inputs.items() if not sends}
         if settings.generator is not None:  # the user's
-            self._generators = {task: Guarded(made, failed) for task, made in self._generators.items()}
+            self._generators = {task: SafeGenerator(made, failed) for task, made in self._generators.items()}
 
     @property
     def watermark(self) -> int | None:
         """Of all input tasks; None: not known yet. END_MS: all have ended."""
-        return self._marks.watermark
+        return self._watermarks.watermark
 
     @property
-    def looks(self) -> bool:
+    def reads_rows(self) -> bool:
         """Does it look at rows, since not all input tasks tell?"""
         return bool(self._generators)
 
     @property
     def changes(self) -> int:
         """Another number as soon as the watermark has moved, or there may be something to do before `next_ms`."""
-        return self._marks.decisions + self._begun
+        return self._watermarks.decisions + self._started
 
     @property
     def next_ms(self) -> int | None:
         """When `tick` will have something to do."""
         known = [at_ms for generator in self._generators.values() if (at_ms := generator.next_tick_ms) is not None]
-        idle_ms = self._marks.next_idle_ms
+        idle_ms = self._watermarks.next_idle_ms
         if idle_ms is not None:
             known.append(idle_ms)
         return min(known, default=None)
@@ -80,51 +80,51 @@ class TimeKeeper:
     @property
     def idle(self) -> frozenset[Any]:
         """The input tasks that are not waited for."""
-        return self._marks.idle
+        return self._watermarks.idle
 
     @property
     def all_idle(self) -> bool:
         """Is nobody waited for, though somebody may still speak?"""
-        return self._marks.all_idle
+        return self._watermarks.all_idle
 
     def by_input(self) -> dict[int, int | None]:
         """Input task → how far it has come."""
-        return {task: self._marks.of(task) for task in self._tells}
+        return {task: self._watermarks.of(task) for task in self._sends_watermarks}
 
     def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Any], now_ms: int) -> None:
         """Rows have come from an input task; `timestamps` of those that can be read."""
-        tells = self._tells.get(task)
-        if tells is None:  # it closes a cycle: its rows say nothing about what is still to come
+        sends = self._sends_watermarks.get(task)
+        if sends is None:  # it closes a cycle: its rows say nothing about what is still to come
             return
-        self._marks.heard(task, now_ms)
+        self._watermarks.on_activity(task, now_ms)
         generator = self._generators.get(task)
         if generator is not None and timestamps:
             before_ms = generator.next_tick_ms
-            self._say(task, generator.observe(timestamps, rows))
+            self._on_generated(task, generator.observe(timestamps, rows))
             if generator.next_tick_ms is None:  # its interval begins with its first row
-                self._say(task, generator.tick(now_ms))
-            self._begun += generator.next_tick_ms != before_ms
+                self._on_generated(task, generator.tick(now_ms))
+            self._started += generator.next_tick_ms != before_ms
 
-    def told(self, task: int, watermark_ms: int, now_ms: int) -> None:
+    def on_watermark(self, task: int, watermark_ms: int, now_ms: int) -> None:
         """An input task says how far it is, or that it has ended."""
-        tells = self._tells.get(task)
-        if tells is None:
+        sends = self._sends_watermarks.get(task)
+        if sends is None:
             return
         if watermark_ms >= END_MS:
-            self._marks.end(task, now_ms)
-        elif tells:
-            self._marks.advance(task, watermark_ms - self._lag_ms, now_ms)
+            self._watermarks.end(task, now_ms)
+        elif sends:
+            self._watermarks.advance(task, watermark_ms - self._lag_ms, now_ms)
         else:
-            self._marks.heard(task, now_ms)
+            self._watermarks.on_activity(task, now_ms)
 
     def tick(self, now_ms: int) -> None:
         """It is so late."""
         for task, generator in self._generators.items():
             at_ms = generator.next_tick_ms
             if at_ms is not None and at_ms <= now_ms:
-                self._say(task, generator.tick(now_ms))
-        self._marks.tick(now_ms)
+                self._on_generated(task, generator.tick(now_ms))
+        self._watermarks.tick(now_ms)
 
-    def _say(self, task: int, watermark_ms: int | None) -> None:
+    def _on_generated(self, task: int, watermark_ms: int | None) -> None:
         if watermark_ms is not None:
-            self._marks.moved(task, watermark_ms)
+            self._watermarks.on_progress(task, watermark_ms)

@@ -36,7 +36,7 @@ _FIRED: Final = partial(tuple.__new__, Fired)
 """`Fired._make` without its Python: a window has as many results as keys."""
 
 
-LOOKED_AT: Final = 32
+CHECKED_MERGES: Final = 32
 """So many merges of a part are looked at."""
 
 _SHORT: Final = Repr()
@@ -45,68 +45,68 @@ _SHORT.maxlevel = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class FailedState:
     """A state that could not be merged."""
 
     error: Exception
 
 
-class Parts:
+class AggregateRunner:
     """Those of one aggregate. `merges`: of each part; what fails gives a `Broken`."""
 
-    __slots__ = ("_aggregate", "_at_once", "_broken", "_order", "_quick", "_wary", "each", "merges")
+    __slots__ = ("_aggregate", "_at_once", "_has_failed", "_in_place", "_order", "_unchecked", "merges", "parts")
 
     def __init__(self, aggregate: Aggregate, *, shared: bool = False) -> None:
         """`shared`: windows share the states that are merged."""
-        self.each = aggregate.parts
-        self.merges: list[Merge] = [self._careful(part, LOOKED_AT if shared else 0) for part in self.each]
-        self._quick = [
-            part.merge if part.batches else careful for part, careful in zip(self.each, self.merges, strict=True)
+        self.parts = aggregate.parts
+        self.merges: list[Merge] = [self._safe_merge(part, CHECKED_MERGES if shared else 0) for part in self.parts]
+        self._unchecked = [
+            part.merge if part.batches else safe_merge for part, safe_merge in zip(self.parts, self.merges, strict=True)
         ]
         self._aggregate = aggregate
-        self._broken = False
-        self._wary = [part for part in self.each if part.changes_in_place] if len(self.each) > 1 else []
-        self._order = sorted(range(len(self.each)), key=lambda at: self.each[at].changes_in_place)
-        self._at_once = all(part.purges_at_once for part in self.each)
+        self._has_failed = False
+        self._in_place = [part for part in self.parts if part.changes_in_place] if len(self.parts) > 1 else []
+        self._order = sorted(range(len(self.parts)), key=lambda at: self.parts[at].changes_in_place)
+        self._at_once = all(part.purges_at_once for part in self.parts)
 
-    def quick_merges(self) -> list[Merge]:
+    def unchecked_merges(self) -> list[Merge]:
         """The same, but those of plain numbers are called as they are. Who calls them looks out for what they raise."""
-        return self.merges if self._broken else self._quick
+        return self.merges if self._has_failed else self._unchecked
 
     def new_columns(self) -> Columns:
         """States of no key yet."""
-        return [part.new_states() for part in self.each]
+        return [part.new_states() for part in self.parts]
 
     def init(self, window: Window) -> list[Any]:
         """The states of a window with nothing in it."""
-        return [part.init_state(window) for part in self.each]
+        return [part.init_state(window) for part in self.parts]
 
-    def known(self, columns: Columns, key: Any, window: Window) -> list[Any]:
+    def states_of(self, columns: Columns, key: Any, window: Window) -> list[Any]:
         """The states of a key, made if it has none; not yet stored."""
         return [
             states[key] if key in states else part.init_state(window)
-            for part, states in zip(self.each, columns, strict=True)
+            for part, states in zip(self.parts, columns, strict=True)
         ]
 
     def executed(self, value: Any, before: Sequence[tuple[Window, list[Any]]]) -> list[list[Any]]:
         """The next states of a row's windows, from those that it finds."""
-        if len(self.each) == 1:
-            only = self.each[0]
+        if len(self.parts) == 1:
+            only = self.parts[0]
             return [[next_state(only, only.execute(value, state, window), state)] for window, (state,) in before]
-        for part in self._wary:
+        for part in self._in_place:
             part.ready_for(value)
         after = [states.copy() for _, states in before]
         for at in self._order:
-            execute = self.each[at].execute
+            execute = self.parts[at].execute
             for (window, states), following in zip(before, after, strict=True):
-                following[at] = next_state(self.each[at], execute(value, states[at], window), states[at])
+                following[at] = next_state(self.parts[at], execute(value, states[at], window), states[at])
         return after
 
     def fired(self, window: Window, keys: Sequence[Any], columns: Columns) -> list[Fired]:
         """What a window has come to, for some of its keys."""
-        if self._at_once and not self._broken:
+        if self._at_once and not self._has_failed:
             try:
-                pairs = zip(self.each, columns, strict=True)
+                pairs = zip(self.parts, columns, strict=True)
                 results = self._aggregate.together_batch(
                     [part.purge_batch(keys, states, window) for part, states in pairs]
                 )
@@ -120,40 +120,40 @@ class Parts:
         """The same for one key."""
         try:
             for state in states:
-                if type(state) is Broken:
+                if type(state) is FailedState:
                     return Fired(window, key, None, state.error)
-            results = [part.purge(state, window) for part, state in zip(self.each, states, strict=True)]
+            results = [part.purge(state, window) for part, state in zip(self.parts, states, strict=True)]
             return Fired(window, key, self._aggregate.together(results))
         except Exception as error:  # of this key's window; the others fire
             return Fired(window, key, None, error)
 
-    def _careful(self, part: Aggregate, looked_at: int) -> Merge:
+    def _safe_merge(self, part: Aggregate, checks: int) -> Merge:
         merge = part.merge
 
-        def careful(first: Any, second: Any) -> Any:
-            nonlocal looked_at
-            if type(first) is Broken or type(second) is Broken:
-                return first if type(first) is Broken else second
+        def safe_merge(first: Any, second: Any) -> Any:
+            nonlocal checks
+            if type(first) is FailedState or type(second) is FailedState:
+                return first if type(first) is FailedState else second
             try:
-                if looked_at:
-                    looked_at -= 1
-                    merged = _looked_at(part, first, second)
+                if checks:
+                    checks -= 1
+                    merged = _checked_merge(part, first, second)
                 else:
                     merged = merge(first, second)
                 if merged is None:
                     raise no_state(part, "merge")
             except Exception as error:  # of this key; its windows fire with it
-                self._broken = True
-                return Broken(error)
+                self._has_failed = True
+                return FailedState(error)
             return merged
 
-        return careful
+        return safe_merge
 
 
-def _looked_at(part: Aggregate, first: Any, second: Any) -> Any:
-    before = _seen(first), _seen(second)
+def _checked_merge(part: Aggregate, first: Any, second: Any) -> Any:
+    before = _fingerprint(first), _fingerprint(second)
     merged = part.merge(first, second)
-    if merged is not None and (_seen(first), _seen(second)) != before:
+    if merged is not None and (_fingerprint(first), _fingerprint(second)) != before:
         raise WindowError(
             f"{part.title}.merge(first, second) changed what it was given, which other windows are made of too; return "
             "a new state"
@@ -161,7 +161,7 @@ def _looked_at(part: Aggregate, first: Any, second: Any) -> Any:
     return merged
 
 
-def _seen(state: Any) -> Any:
+def _fingerprint(state: Any) -> Any:
     """What of a state shows that it has changed, in short."""
     try:
         return len(state) if isinstance(state, Sized) else 0, _SHORT.repr(getattr(state, "__dict__", state))
@@ -178,9 +178,9 @@ def next_state(part: Aggregate, following: Any, state: Any) -> Any:
     return state
 
 
-def raised(state: Any) -> Any:
+def check_state(state: Any) -> Any:
     """A state that is whole; what broke it, if it is not."""
-    if type(state) is Broken:
+    if type(state) is FailedState:
         raise state.error
     return state
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from aiostorm import Config
-from aiostorm.windows import END_MS, TimeKeeper, TimeSettings, WindowBolt
+from aiostorm.windows import END_MS, TimeSettings, WatermarkTracker, WindowBolt
 
 
-def keeper(inputs: dict[int, bool], **settings: Any) -> TimeKeeper:
+def keeper(inputs: dict[int, bool], **settings: Any) -> WatermarkTracker:
     errors: list[Exception] = []
-    return TimeKeeper(inputs, TimeSettings.of(WindowBolt(**settings), Config()), 0, errors.append)
+    return WatermarkTracker(inputs, TimeSettings.of(WindowBolt(**settings), Config()), 0, errors.append)
 
 
 def test_what_a_generator_says_later_is_not_said_by_an_input_that_has_ended() -> None:
     time = keeper({1: False, 2: False})
     for task in (1, 2):
         time.observe(task, [10, 20], ["", ""], 0)
-    time.told(1, END_MS, 10)
+    time.on_watermark(1, END_MS, 10)
     time.tick(1_000)  # its watermark was still to be told
     assert time.watermark == 20
-    time.told(2, END_MS, 1_010)
+    time.on_watermark(2, END_MS, 1_010)
     assert time.watermark == END_MS
     assert time.next_ms is None
 
@@ -38,15 +38,15 @@ def test_an_input_that_is_only_looked_at_is_as_idle_as_before() -> None:
 
 def test_an_input_that_speaks_again_has_not_ended() -> None:
     time = keeper({1: True, 2: True})
-    time.told(1, 100, 0)
-    time.told(2, END_MS, 0)
+    time.on_watermark(1, 100, 0)
+    time.on_watermark(2, END_MS, 0)
     assert time.watermark == 100
-    time.told(2, 120, 0)
-    time.told(1, 200, 0)
+    time.on_watermark(2, 120, 0)
+    time.on_watermark(1, 200, 0)
     assert time.watermark == 120
-    time.told(1, END_MS, 0)
+    time.on_watermark(1, END_MS, 0)
     assert time.watermark == 120
-    time.told(2, END_MS, 0)
+    time.on_watermark(2, END_MS, 0)
     assert time.watermark == END_MS
 
 
@@ -55,8 +55,8 @@ def test_what_is_told_counts_and_not_the_rows() -> None:
     time.observe(1, [500, 600], ["", ""], 0)
     time.observe(2, [300, 400], ["", ""], 0)
     time.observe(9, [1, 2], ["", ""], 0)  # it closes a cycle
-    time.told(2, 1_000, 0)  # it does not tell but its end
-    time.told(1, 100, 0)
+    time.on_watermark(2, 1_000, 0)  # it does not tell but its end
+    time.on_watermark(1, 100, 0)
     time.tick(1_000)
     assert time.by_input() == {1: 95, 2: 395}
     assert time.watermark == 95

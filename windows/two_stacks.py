@@ -25,8 +25,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from .aggregate_runner import AggregateRunner, Columns, Merge, check_state
 from .aggregates import States
-from .parts import Columns, Merge, Parts, raised
 from .window import STEP, Window
 
 NOTHING: Final = object()
@@ -64,7 +64,7 @@ class Slices:
         return self.starts[low : None if end is None else bisect_left(self.starts, end)]
 
 
-class _Front:
+class _FrontSlice:
     """A slice of the front: its states, and what of its keys is joined behind it."""
 
     __slots__ = ("behind", "columns", "start")
@@ -75,17 +75,17 @@ class _Front:
         self.behind = behind
 
 
-class Stacks:
+class TwoStacks:
     """Of all keys, for each part. `until`: slices that begin before it have been pulled in."""
 
-    __slots__ = ("_back", "_back_from", "_front", "_front_until", "_fronts", "_merges", "_parts", "_slices", "until")
+    __slots__ = ("_back", "_back_from", "_front", "_front_until", "_fronts", "_merges", "_runner", "_slices", "until")
 
-    def __init__(self, slices: Slices, parts: Parts) -> None:
+    def __init__(self, slices: Slices, parts: AggregateRunner) -> None:
         self.until: int | None = None
         self._slices = slices
-        self._parts = parts
+        self._runner = parts
         self._merges = merges = parts.merges
-        self._fronts: list[_Front] = []  # the newest first, so that the oldest is popped
+        self._fronts: list[_FrontSlice] = []  # the newest first, so that the oldest is popped
         self._front: Columns = [{} for _ in merges]
         self._front_until: int | None = None
         self._back: Columns = [{} for _ in merges]
@@ -96,15 +96,15 @@ class Stacks:
         for start in self._slices.between(self.until, window.end):
             self._back_from = start if self._back_from is None else self._back_from
             for merge, states, more in zip(self._merges, self._back, self._slices.columns[start], strict=True):
-                for some in _some(more):
+                for some in _in_steps(more):
                     for key, state in some:
                         states[key] = merge(states[key], state) if key in states else state
                     yield
         self.until = window.end
         while self._fronts and self._fronts[-1].start < window.start:
-            yield from self._without(self._fronts.pop())
+            yield from self._remove_oldest(self._fronts.pop())
         if not self._fronts and self._back_from is not None and self._back_from < window.start:
-            yield from self._turn_over(window.start)
+            yield from self._rebuild_front(window.start)
 
     def keys(self) -> list[Any]:
         """All of the window."""
@@ -113,16 +113,16 @@ class Stacks:
     def of(self, keys: Sequence[Any]) -> Columns:
         """The states of some of them, put together."""
         columns: Columns = []
-        for careful, quick, front, back in zip(
-            self._merges, self._parts.quick_merges(), self._front, self._back, strict=True
+        for safe, unchecked, front, back in zip(
+            self._merges, self._runner.unchecked_merges(), self._front, self._back, strict=True
         ):
             try:
-                columns.append(_both(quick, front, back, keys))
+                columns.append(_joined(unchecked, front, back, keys))
             except Exception:  # which key it was is seen when care is taken; merges change nothing
-                columns.append(_both(careful, front, back, keys))
+                columns.append(_joined(safe, front, back, keys))
         return columns
 
-    def put_behind(self, slice_: Window, key: Any, states: list[Any]) -> bool:
+    def add_late(self, slice_: Window, key: Any, states: list[Any]) -> bool:
         """States of a key for a slice that has been pulled in. Is the key new there?"""
         columns = self._slices.columns.get(slice_.start)
         is_new = columns is None or key not in columns[0]
@@ -130,7 +130,7 @@ class Stacks:
             columns = [{} for _ in self._merges]
         if not is_new:
             known = [by_key[key] for by_key in columns]
-            states = [raised(merge(*pair)) for merge, *pair in zip(self._merges, known, states, strict=True)]
+            states = [check_state(merge(*pair)) for merge, *pair in zip(self._merges, known, states, strict=True)]
         if self._front_until is not None and slice_.start < self._front_until:
             self._join_front(slice_.start, key, columns, states)
         else:
@@ -140,9 +140,9 @@ class Stacks:
         self._slices.keep(slice_, columns)
         return is_new
 
-    def _without(self, oldest: _Front) -> Iterator[None]:
+    def _remove_oldest(self, oldest: _FrontSlice) -> Iterator[None]:
         for front, states, behind in zip(self._front, oldest.columns, oldest.behind, strict=True):
-            for some in _some(states):
+            for some in _in_steps(states):
                 for key, _ in some:
                     if key in behind:
                         front[key] = behind[key]
@@ -150,13 +150,13 @@ class Stacks:
                         del front[key]
                 yield
 
-    def _turn_over(self, start: int) -> Iterator[None]:
+    def _rebuild_front(self, start: int) -> Iterator[None]:
         self._front = [{} for _ in self._merges]
         for at in reversed(self._slices.between(start, self.until)):
             columns = self._slices.columns[at]
             behind: Columns = [{} for _ in self._merges]
             for merge, front, states, beyond in zip(self._merges, self._front, columns, behind, strict=True):
-                for some in _some(states):
+                for some in _in_steps(states):
                     for key, state in some:
                         if key in front:
                             beyond[key] = later = front[key]
@@ -164,7 +164,7 @@ class Stacks:
                         else:
                             front[key] = state
                     yield
-            self._fronts.append(_Front(at, columns, behind))
+            self._fronts.append(_FrontSlice(at, columns, behind))
         self._front_until = self.until
         self._back = [{} for _ in self._merges]
         self._back_from = None
@@ -172,7 +172,7 @@ class Stacks:
     def _join_front(self, start: int, key: Any, columns: Columns, states: list[Any]) -> None:
         at = next((at for at, front in enumerate(self._fronts) if front.start <= start), len(self._fronts))
         missing = at == len(self._fronts) or self._fronts[at].start != start
-        own = _Front(start, columns, [{} for _ in self._merges]) if missing else self._fronts[at]
+        own = _FrontSlice(start, columns, [{} for _ in self._merges]) if missing else self._fronts[at]
         fronts = [*self._fronts[:at], own, *self._fronts[at + (not missing) :]]
         changes: list[tuple[dict[Any, Any], Any]] = []
         for part, merge in enumerate(self._merges):
@@ -181,7 +181,7 @@ class Stacks:
                 state = states[part] if front is own else front.columns[part].get(key, NOTHING)
                 if state is not NOTHING:
                     changes.append((front.behind[part], joined))
-                    joined = state if joined is NOTHING else raised(merge(state, joined))
+                    joined = state if joined is NOTHING else check_state(merge(state, joined))
             changes.append((self._front[part], joined))
         for by_key, joined in changes:  # nothing fails any more
             if joined is NOTHING:
@@ -200,14 +200,14 @@ class Stacks:
             for at in starts:
                 state = states[part] if at == start else self._slices.columns[at][part].get(key, NOTHING)
                 if state is not NOTHING:
-                    whole = state if whole is NOTHING else raised(merge(whole, state))
+                    whole = state if whole is NOTHING else check_state(merge(whole, state))
             joined.append(whole)
         for by_key, whole in zip(self._back, joined, strict=True):
             by_key[key] = whole
         self._back_from = start if self._back_from is None else min(self._back_from, start)
 
 
-def _both(merge: Merge, front: States, back: States, keys: Sequence[Any]) -> States:
+def _joined(merge: Merge, front: States, back: States, keys: Sequence[Any]) -> States:
     if not front or not back:
         states = front or back
         return {key: states[key] for key in keys}
@@ -217,7 +217,7 @@ def _both(merge: Merge, front: States, back: States, keys: Sequence[Any]) -> Sta
     }
 
 
-def _some(states: States) -> Iterator[Iterator[tuple[Any, Any]]]:
+def _in_steps(states: States) -> Iterator[Iterator[tuple[Any, Any]]]:
     """All of it, but some at a time."""
     items = iter(states.items())
     for _ in range(0, len(states), STEP):

@@ -16,20 +16,19 @@ from .generators import INTERVAL_MS, Generator
 from .timestamps import to_ms
 
 
-class Guarded(Generator):
+class SafeGenerator(Generator):
     """Asks `generator`; `failed` hears of its errors."""
 
     def __init__(self, generator: Generator, failed: Callable[[Exception], None]) -> None:
         self._generator = generator
         self._failed = failed
-        self._rests_ms: int | None = None  # it is not asked again before that
+        self._paused_until_ms: int | None = None  # it is not asked again before that
         self._due_ms = self._next()
 
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
-        """See Generator."""
         try:
-            said = self._generator.observe(timestamps, rows)
-            return None if said is None else to_ms(said)
+            watermark = self._generator.observe(timestamps, rows)
+            return None if watermark is None else to_ms(watermark)
         except Exception as error:
             self._failed(error)
             return None
@@ -37,28 +36,26 @@ class Guarded(Generator):
             self._due_ms = self._next()
 
     def tick(self, now_ms: int) -> int | None:
-        """See Generator."""
-        if self._rests_ms is not None and now_ms < self._rests_ms:
+        if self._paused_until_ms is not None and now_ms < self._paused_until_ms:
             return None
-        self._rests_ms = None
+        self._paused_until_ms = None
         try:
-            said = self._generator.tick(now_ms)
-            return None if said is None else to_ms(said)
+            watermark = self._generator.tick(now_ms)
+            return None if watermark is None else to_ms(watermark)
         except Exception as error:
-            self._rests_ms = now_ms + INTERVAL_MS
+            self._paused_until_ms = now_ms + INTERVAL_MS
             self._failed(error)
             return None
         finally:
             self._due_ms = self._next()
             if self._due_ms is not None and self._due_ms <= now_ms:
-                self._rests_ms = now_ms + INTERVAL_MS
+                self._paused_until_ms = now_ms + INTERVAL_MS
 
     @property
     def next_tick_ms(self) -> int | None:
-        """See Generator."""
-        if self._due_ms is None or self._rests_ms is None:
+        if self._due_ms is None or self._paused_until_ms is None:
             return self._due_ms
-        return max(self._due_ms, self._rests_ms)
+        return max(self._due_ms, self._paused_until_ms)
 
     def _next(self) -> int | None:
         try:
