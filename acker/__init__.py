@@ -1,10 +1,10 @@
-"""Which tuple trees are complete: XOR ledger, edge ids, pending messages, retries, the acker actor."""
+"""Tracks which tuple trees are complete: XOR ledger, edge ids, pending messages, retries, and the acker actor."""
 
 from .actor import EXPIRY_STEPS, AckerActor, Acks, Forget, Init, Verdicts
-from .ids import IdSource, alone, in_company, is_alone
+from .ids import IdSource, is_single_root, shared_root, single_root
 from .ledger import Ledger, Verdict, VerdictKind
 from .pending import Emission, Key, Pending, Settled, Tree
-from .retries import Fate, Retries
+from .retries import FailureAction, Retries
 from .wire import ACKER_MESSAGES
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "AckerActor",
     "Acks",
     "Emission",
-    "Fate",
+    "FailureAction",
     "Forget",
     "IdSource",
     "Init",
@@ -26,7 +26,7 @@ __all__ = [
     "Verdict",
     "VerdictKind",
     "Verdicts",
-    "alone",
-    "in_company",
-    "is_alone",
+    "is_single_root",
+    "shared_root",
+    "single_root",
 ]

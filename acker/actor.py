@@ -1,7 +1,7 @@
 """The acker: a ledger with a mailbox.
 
-Tasks post `Init`, `Acks` and `Forget` on its control lane, one per turn; verdicts go back to the spout tasks' control
-lanes. What it holds is bounded by what is pending at the spouts.
+Tasks send `Init`, `Acks` and `Forget` on its control lane, one of each per turn; verdicts go back to the control lanes
+of the spout tasks. Its memory is bounded by the messages that are pending at the spouts.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from ..actors import Actor, Timer
 from .ledger import Ledger, Verdict
 
 EXPIRY_STEPS: Final = 20
-"""The ledger is swept this often per timeout: a tree expires at most 1/20 late."""
+"""Sweeps of the ledger per timeout: a tree expires at most 1/20 of the timeout too late."""
 
 _SWEEP: Final = object()
 
 
 class Init:
-    """From a spout task: the trees of one turn, as (root, xor of first edges)."""
+    """From a spout task: the trees of one turn, as (root, xor of the first edges)."""
 
     __slots__ = ("items", "owner")
 
@@ -29,9 +29,9 @@ class Init:
 
 
 class Acks:
-    """From a bolt task: one turn. `items` (root, xor); `failures` (root, index, failure); `resets` roots.
+    """From a bolt task, for one turn. `items`: (root, xor); `failures`: (root, index, failure); `resets`: roots.
 
-    `detached`: (root, index, root of the sub-tree, its edge), with the edges that are done in `items`.
+    `detached`: (root, index, root of the sub-tree, its edge); the edges that are done are in `items`.
     """
 
     __slots__ = ("detached", "failures", "items", "resets")
@@ -50,7 +50,7 @@ class Acks:
 
 
 class Forget:
-    """From a spout task `owner`: whatever it had open has failed; its INITs so far are void. (A worker has died.)"""
+    """From the spout task `owner`: its open messages have failed and its INITs are void. (A worker has died.)"""
 
     __slots__ = ("owner",)
 
@@ -59,7 +59,7 @@ class Forget:
 
 
 class Verdicts:
-    """To a spout task: decisions about its trees, in the order they were reached."""
+    """To a spout task: the verdicts about its trees, in the order of the decisions."""
 
     __slots__ = ("verdicts",)
 
@@ -68,7 +68,7 @@ class Verdicts:
 
 
 class AckerActor(Actor):
-    """Task of the component `__acker`. `deliver(spout_task, verdicts)` must not wait."""
+    """A task of the component `__acker`. `deliver(spout_task, verdicts)` must not wait."""
 
     def __init__(self, timeout_s: float | None, deliver: Callable[[int, Verdicts], None]) -> None:
         self._deliver = deliver
@@ -76,20 +76,20 @@ class AckerActor(Actor):
         self.ledger = Ledger(timeout_s)
 
     def started(self) -> None:
-        """A restart of this instance keeps the rows: what a failed step left out makes trees expire, never a false ACK.
+        """A restart with the same instance keeps the rows: after a failed step trees expire, but never get a false ACK.
 
-        A new instance has none; the spouts' own deadlines then fail those trees.
+        A new instance has no rows; the spouts' own deadlines then fail those trees.
         """
         self._timer = None
         self._monotonic = self.system.clock.monotonic
         self._arm()
 
     def receive(self, message: Any) -> None:
-        """Post in the ledger, deliver what follows."""
+        """Pass the message to the ledger, and deliver the verdicts."""
         out: list[tuple[int, Verdict]] = []
         try:
             self._post(message, self._monotonic(), out)
-        finally:  # what was decided before an error was decided
+        finally:  # verdicts that were reached before an error still count
             if out:
                 self._send(out)
         if self._timer is None:
@@ -98,11 +98,11 @@ class AckerActor(Actor):
     def _post(self, message: Any, now_s: float, out: list[tuple[int, Verdict]]) -> None:
         ledger = self.ledger
         if type(message) is Acks:
-            # Failures first: should the same step complete the tree, the failed messages must not be acked with it.
+            # Failures first: if the same step completes the tree, the failed messages must not be acked with it.
             if message.failures:
                 for root, index, failure in message.failures:
                     ledger.fail(root, index, failure, now_s, out)
-            if message.detached:  # before the edges by which they came: what they have left may be complete then
+            if message.detached:  # before the edges of these rows: those may complete the tree
                 ledger.detach(message.detached, now_s, out)
             ledger.ack(message.items, now_s, out)
             if message.resets:
@@ -117,11 +117,11 @@ class AckerActor(Actor):
             self._timer = None
             ledger.expire(now_s, out)
         else:
-            raise TypeError(f"an acker takes Init, Acks and Forget, not {message!r}")
+            raise TypeError(f"an acker accepts Init, Acks and Forget, not {message!r}")
 
     def _arm(self) -> None:
         if self.ledger.may_expire:
-            self._timer = self.after(self.ledger.stray_timeout_s / EXPIRY_STEPS, _SWEEP)
+            self._timer = self.after(self.ledger.early_timeout_s / EXPIRY_STEPS, _SWEEP)
 
     def _send(self, out: list[tuple[int, Verdict]]) -> None:
         by_owner: dict[int, list[Verdict]] = {}

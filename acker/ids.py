@@ -1,14 +1,14 @@
 """Ids of roots and edges: 64 random bits, never zero, drawn in bulk.
 
-1. They come from the operating system's random source, through the Rng seam: a counter would cancel itself
-   (1 ^ 2 ^ 3 == 0) and a guessable generator would let acks be forged.
-2. Zero is never given: it is "no root" and "complete".
-3. One call to the operating system makes `BULK` ids; that is about ten times cheaper than a call each.
-4. Ids that were drawn do not survive a fork of the process: whoever forks makes new sources, or two processes share
-   ids. (Ours start programs instead.)
-5. The highest bit of a root says whether its tree is of one message (`alone`): such a tree is never split (ledger.py),
-   and every task sees that without being told the size of a tree. 63 random bits are enough for a root: it has to be
-   rare that two are the same, and nothing more; an ack is forged only by who guesses the 64 bits of an edge.
+1. They come from the operating system's random source, through the Rng seam: the XOR of a counter's values can be zero
+   (1 ^ 2 ^ 3 == 0), and with a guessable generator acks could be forged.
+2. Zero is never an id: it means "no root" and "complete".
+3. One call to the operating system makes `BULK` ids; that is about ten times cheaper than a call for each.
+4. Ids that were drawn do not survive a fork of the process: a forked child must make new sources, or two processes
+   would share ids. (aiostorm starts programs instead of forking.)
+5. The highest bit of a root says whether its tree has a single message (`single_root`): such a tree is never split
+   (ledger.py), and every task can see that from the root alone. 63 random bits are enough for a root, which only has to
+   be unlikely to repeat: to forge an ack, an attacker must guess the 64 bits of an edge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TRIES = 8
 
 
 class IdSource:
-    """A supply of ids for one task. `token_bytes(n)` gives n unguessable bytes."""
+    """A supply of ids for one task. `token_bytes(n)` returns n unguessable bytes."""
 
     __slots__ = ("_ids", "_token_bytes")
 
@@ -45,11 +45,11 @@ class IdSource:
             self._ids.extend(n for n in drawn if n)
             if self._ids:
                 return
-        raise RuntimeError(f"the random source gave {_TRIES} times {8 * BULK} zero bytes: it is broken")
+        raise RuntimeError(f"the random source returned {8 * BULK} zero bytes {_TRIES} times: it is broken")
 
 
-def alone(root: int, like: int = 0, ackers: int = 1) -> int:
-    """This root, as that of a tree of one message. It has the acker that the root `like` has, of so many."""
+def single_root(root: int, like: int = 0, ackers: int = 1) -> int:
+    """This root, marked as the root of a single-message tree. Of `ackers` ackers it has the same one as root `like`."""
     root |= _ALONE
     if ackers == 1:
         return root
@@ -57,11 +57,11 @@ def alone(root: int, like: int = 0, ackers: int = 1) -> int:
     return root if root < 1 << 64 else root - ackers
 
 
-def in_company(root: int) -> int:
-    """This root, as that of a tree of several messages."""
+def shared_root(root: int) -> int:
+    """This root, marked as the root of a tree of several messages."""
     return root & ~_ALONE or 1
 
 
-def is_alone(root: int) -> bool:
-    """Is the tree of this root of one message?"""
+def is_single_root(root: int) -> bool:
+    """Does the tree of this root have a single message?"""
     return root >= _ALONE

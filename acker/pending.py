@@ -1,16 +1,16 @@
-"""Pending: what a spout task has emitted and not yet heard of, as a pure machine.
+"""Pending: the messages that a spout task has emitted and that are still open, as a pure machine.
 
-One entry per tree: the message ids in it, by index, and (where somebody will want them) the values. Messages that have
-left their tree (ledger.py) are what is left of the entry when the others are acked.
+One entry per tree: its message ids by index, and (if they will be needed) the values. Detached messages (ledger.py)
+stay in the entry when the others are acked.
 
-1. Every message is settled exactly once: acked or failed. What comes later for it is ignored.
-2. `count` is the number of open messages; it is what `topology.max.spout.pending` bounds.
-3. A tree whose verdict never comes (an acker died) fails by its own deadline, a little after the acker's.
-4. Trees are in the order of their deadlines: the timeout is one for all, a reset moves a tree to the end. A message
-   that has left its complete tree keeps the tree's deadline, which counts from the emit; a reset gives it its own.
-5. A tree is small. Measured (CPython 3.11, beside ids, values and the root, which others hold as well): one message
-   takes 213 bytes here and 170 in the ledger; 64 messages take 698 and 145, which is 13 bytes a message. A message that
-   has left its tree takes 221 bytes in the ledger.
+1. Every message is settled exactly once: acked or failed. Later verdicts about it are ignored.
+2. `count` is the number of open messages; `topology.max.spout.pending` bounds it.
+3. A tree whose verdict never arrives (an acker died) fails by its own deadline, a little after the acker's.
+4. Trees are in the order of their deadlines: all have the same timeout, and a reset moves a tree to the end. A detached
+   message of a complete tree keeps the tree's deadline, counted from the emit; a reset gives it its own.
+5. A tree is small. Measured (CPython 3.11, without ids, values and the root, which exist anyway): one message takes 213
+   bytes here and 170 in the ledger; 64 messages take 698 and 145, which is 13 bytes a message. A detached message takes
+   221 bytes in the ledger.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SETTLED: Final = object()
 
 
 class Emission(NamedTuple):
-    """What was emitted under a message id, kept for replay and for spouts that ask for their values."""
+    """What was emitted under a message id, kept for replay and for spouts that need their values."""
 
     values: tuple[Any, ...]
     stream: str
@@ -30,7 +30,7 @@ class Emission(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """A message whose fate is known. `failure` is None when it was acked; `attempts` counts its failures before."""
+    """A message with its outcome. `failure` is None if it was acked; `attempts` counts its earlier failures."""
 
     message_id: Any
     failure: Any
@@ -40,9 +40,9 @@ class Settled(NamedTuple):
 
 
 class Tree:
-    """The messages of one tree, by index. `emissions` is parallel to `ids`, or None where nobody wants them.
+    """The messages of one tree, by index. `emissions` is parallel to `ids`, or None if they are not needed.
 
-    `indices` are those of its messages, where they are not 0, 1, …. Its clock runs from `since_s`: the emit, or the
+    `indices` are the indices of its messages, if they are not 0, 1, …. Its clock runs from `since_s`: the emit, or the
     last reset.
     """
 
@@ -70,23 +70,23 @@ class Tree:
         return [message_id for message_id in self.ids if message_id is not _SETTLED]
 
     def settled(self, failure: Any = None) -> list[Settled]:
-        """The fate of every message that is not settled yet."""
+        """The outcomes of all messages that are not settled yet."""
         return [self.settle(i, failure) for i, message_id in enumerate(self.ids) if message_id is not _SETTLED]
 
     def settle(self, place: int, failure: Any) -> Settled:
-        """The fate of one message."""
+        """The outcome of one message."""
         emission = self.emissions[place] if self.emissions is not None else None
         return Settled(self.ids[place], failure, emission, self.attempts, self.emitted_s)
 
     def place(self, index: int) -> int | None:
-        """Where a message is that is not settled yet."""
+        """The position of an open message; None if it is settled."""
         place = index
         if self.indices is not None:
             place = self.indices.index(index) if index in self.indices else -1
         return place if 0 <= place < len(self.ids) and self.ids[place] is not _SETTLED else None
 
     def part(self, indices: Sequence[int]) -> Tree | None:
-        """Those of these messages that are open, as a tree; from now on they are settled in this one."""
+        """The open ones of these messages, as a tree of their own; in this tree they are settled."""
         places = {index: place for index in indices if (place := self.place(index)) is not None}
         if not places:
             return None
@@ -103,7 +103,7 @@ class Tree:
 
 
 Key = int | tuple[int, int]
-"""Of what has a clock: the root of a tree; or (root, index) of a message whose clock was restarted by itself."""
+"""Key of anything with a clock: the root of a tree; or (root, index) of a message with its own clock."""
 
 
 class Pending:
@@ -117,7 +117,7 @@ class Pending:
         self.count = 0
 
     def time_out_after(self, timeout_s: float) -> None:
-        """Another timeout, for those that are open too: they stay in order."""
+        """Set another timeout, for open trees too: their order stays the same."""
         self._timeout_s = timeout_s
 
     def __contains__(self, root: object) -> bool:
@@ -131,18 +131,18 @@ class Pending:
     ) -> None:
         """A tree was emitted: message ids by index; `emissions` parallel to them, or None.
 
-        ValueError for a root that is pending: the other tree would be forgotten. (Ask `root in pending` first: of 64
-        random bits, two in a million are the same once in some 10**7 times.)
+        ValueError for a root that is already pending: its first tree would be lost. (Check `root in pending` first:
+        with 64 random bits, two of a million roots are equal once in some 10**7 times.)
         """
         if root in self._trees:
-            raise ValueError(f"root {root:#x} is pending already: draw another")
+            raise ValueError(f"root {root:#x} is already pending: draw another one")
         self._trees[root] = Tree(ids, emissions, attempts, now_s)
         self.count += len(ids)
 
     def acked(self, root: int, left: Sequence[int] = ()) -> Tree | None:
-        """The tree is complete: every open message of it is acked, but for those in `left`, which have left it.
+        """The tree is complete: every open message of it is acked, except the detached ones in `left`.
 
-        None if there is none (any more).
+        None if there is no such tree (any more).
         """
         tree = self._trees.get(root)
         if tree is None:
@@ -151,12 +151,12 @@ class Pending:
         if kept is None:
             del self._trees[root]
         else:
-            self._trees[root] = kept  # in its place: its deadline is the same
+            self._trees[root] = kept  # in the same position: its deadline is the same
         self.count -= tree.open
         return tree if tree.open else None
 
     def message_acked(self, root: int, index: int) -> Tree | None:
-        """One message is acked that had left its tree; None if it was settled before."""
+        """One detached message is acked; None if it was settled before."""
         return self._take(root, index)
 
     def failed(self, root: int, index: int, failure: Any) -> Settled | None:
@@ -165,7 +165,7 @@ class Pending:
         return None if tree is None else tree.settle(0, failure)
 
     def expired(self, key: Key, failure: Any) -> list[Settled]:
-        """The tree (or a message with a clock of its own) timed out: every open message of it fails."""
+        """The tree (or a message with its own clock) timed out: every open message of it fails."""
         tree = self._trees.pop(key, None)
         if tree is None:
             return []
@@ -173,7 +173,7 @@ class Pending:
         return tree.settled(failure)
 
     def reset(self, root: int, now_s: float, index: int = -1) -> None:
-        """Restart the clock of a tree; or of one message of it, which has left it."""
+        """Restart the clock of a tree, or of one detached message of it."""
         key: Key = root
         if index < 0:
             tree = self._trees.pop(root, None)
@@ -185,7 +185,7 @@ class Pending:
             self._trees[key] = tree
 
     def overdue(self, now_s: float) -> list[Key]:
-        """What has passed its own deadline, oldest first: for `expired`."""
+        """The keys whose own deadline has passed, oldest first: for `expired`."""
         due: list[Key] = []
         for key, tree in self._trees.items():
             if tree.since_s + self._timeout_s > now_s:
@@ -194,7 +194,7 @@ class Pending:
         return due
 
     def all(self) -> list[Key]:
-        """All that is open, oldest first: for `expired`."""
+        """The keys of everything open, oldest first: for `expired`."""
         return list(self._trees)
 
     def message_ids(self) -> list[Any]:
@@ -202,7 +202,7 @@ class Pending:
         return [message_id for tree in self._trees.values() for message_id in tree.open_ids()]
 
     def _take(self, root: int, index: int) -> Tree | None:
-        """One message, as a tree of its own; it is not open any more."""
+        """Remove one message from its tree, and return it as a tree of its own."""
         key: Key = (root, index)
         tree = self._trees.get(key)
         if tree is None:

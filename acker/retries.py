@@ -1,13 +1,13 @@
-"""Retries: what becomes of a message that failed, as a pure machine.
+"""Retries: what to do with a failed message, as a pure machine.
 
-    failed ──► max_retries unset:      the spout's own `fail` hears of it (Storm), and may emit it again
-           ──► failures <= max_retries: replayed by the framework, in a tree of its own
-           ──► more failures:           the dead-letter stream, then the spout's `fail`
+    failed ──► max_retries not set:      call the spout's own `fail` (as Storm), which may emit the message again
+           ──► failures <= max_retries:  the framework replays it, in a tree of its own
+           ──► more failures:            the dead-letter stream, then the spout's `fail`
 
-1. A message that has failed is emitted again in a tree of its own, whoever emits it: a poisonous one ends up alone and
-   takes nobody with it.
-2. The failures of at most `remembered` messages are counted when the spout replays by itself: the oldest is forgotten
-   first, and then counts from one again.
+1. A failed message is emitted again in a tree of its own, by the framework or by the spout: a message that always fails
+   ends up alone, and no other message fails with it.
+2. If the spout itself replays, failures are counted for at most `remembered` messages: the oldest one is forgotten
+   first, and its count then starts at one again.
 
 Storm leaves all of this to the spout (depart).
 """
@@ -19,10 +19,10 @@ from collections import OrderedDict
 from typing import Any
 
 
-class Fate(enum.Enum):
+class FailureAction(enum.Enum):
     """What to do with a failed message."""
 
-    TELL_SPOUT = "tell spout"
+    NOTIFY_SPOUT = "notify spout"
     REPLAY = "replay"
     DEAD_LETTER = "dead letter"
 
@@ -30,7 +30,7 @@ class Fate(enum.Enum):
 class Retries:
     """The failures of one spout task's messages.
 
-    `suspects`: message id → failures, of those that the spout may replay.
+    `suspects`: message id → failures, for the messages that the spout may replay.
     """
 
     __slots__ = ("_max_retries", "_remembered", "suspects")
@@ -40,18 +40,18 @@ class Retries:
         self._remembered = remembered
         self.suspects: OrderedDict[Any, int] = OrderedDict()
 
-    def failed(self, message_id: Any, failures: int) -> Fate:
+    def failed(self, message_id: Any, failures: int) -> FailureAction:
         """A message failed for the `failures`-th time."""
         if self._max_retries is not None:
-            return Fate.REPLAY if failures <= self._max_retries else Fate.DEAD_LETTER
+            return FailureAction.REPLAY if failures <= self._max_retries else FailureAction.DEAD_LETTER
         try:
             self.suspects[message_id] = failures
-        except TypeError:  # a message id need not be hashable; then its failures are not counted
-            return Fate.TELL_SPOUT
+        except TypeError:  # a message id need not be hashable; its failures are not counted then
+            return FailureAction.NOTIFY_SPOUT
         self.suspects.move_to_end(message_id)
         if len(self.suspects) > self._remembered:
             self.suspects.popitem(last=False)
-        return Fate.TELL_SPOUT
+        return FailureAction.NOTIFY_SPOUT
 
     def failures_of(self, message_id: Any) -> int:
         """How often a message that is emitted now has failed before."""

@@ -1,4 +1,4 @@
-"""Wire: what ackers and tasks tell each other, between two workers.
+"""Wire: the messages between ackers and tasks of other workers, encoded.
 
     INIT      [task, 1, owner, (root, xor) …]
     ACKS      [task, 2, (root, xor) …, failures, resets, (root, index, sub-tree's root, its edge) …]
@@ -7,10 +7,11 @@
 
     a failure: [root, index, what]     what: [reason, component, task, error] or none     left: indices, 8 bytes each
 
-1. Ids travel as bytes, 8 each, little-endian: a number of 64 bits costs 9 in msgpack, and time.
-2. What comes is checked before a ledger sees it: ProtocolError. An XOR may be any number of 64 bits; a root is not 0.
-3. A message of any size travels: one that may be larger than a payload goes in parts (`_split`), and of many failures
-   the texts are cut. What is said of one root stays in one part, in the order in which it was: account.py's rule.
+1. Ids are sent as 8 bytes each, little-endian: in msgpack, a 64-bit number takes 9 bytes, and more time.
+2. Received messages are checked before they reach a ledger: ProtocolError. An XOR may be any 64-bit number; a root is
+   not 0.
+3. A message of any size can be sent: one that may be larger than a payload is split (`_split`), and the texts of many
+   failures are shortened. All items about one root stay in one part, in their order: the rule of ack_batch.py.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from .ledger import Verdict, VerdictKind
 _INIT: Final = 1
 _ACKS: Final = 2
 _VERDICTS: Final = 3
-_FORGET: Final = 7  # 4 to 6 are those of backpressure
+_FORGET: Final = 7  # 4 to 6 belong to backpressure
 
 _KINDS: Final = (VerdictKind.ACK, VerdictKind.FAIL, VerdictKind.EXPIRED, VerdictKind.RESET)
 _NUMBER_OF: Final = {kind: number for number, kind in enumerate(_KINDS)}
 
 MAX_PAIRS: Final = 16_384
-"""Roots in one message: some 0.3 MB."""
+"""Roots in one message: about 0.3 MB."""
 
 FEW_FAILURES: Final = 64
-"""So many go as they are, with texts of up to 2000 characters (tasks.describe): 0.5 MB."""
+"""Up to this many failures keep their texts of up to 2000 characters (tasks.describe): 0.5 MB."""
 
 MAX_FAILURES: Final = 256
-"""In one part, if they are not all of one root: TEXT_BYTES for their texts, MIN_TEXT characters at least for each."""
+"""In one part, unless all are of one root: TEXT_BYTES for their texts, at least MIN_TEXT characters for each."""
 
 TEXT_BYTES: Final = 512 * 1024
 MIN_TEXT: Final = 40
@@ -58,7 +59,7 @@ def _pack(task_id: int, message: Any) -> bytes:
         return pack_value((task_id, _VERDICTS, tuple(map(_verdict, message.verdicts))))
     if type(message) is Forget:
         return pack_value((task_id, _FORGET, message.owner))
-    raise TypeError(f"{message!r} does not travel to another worker")
+    raise TypeError(f"{message!r} cannot be sent to another worker")
 
 
 def _unpack(item: Any) -> tuple[int, Any]:
@@ -72,11 +73,11 @@ def _unpack(item: Any) -> tuple[int, Any]:
             return task_id, Verdicts([_unverdict(found) for found in verdicts])
         case (int(task_id), 7, int(owner)):
             return task_id, Forget(owner)
-    raise ProtocolError(f"no message of an acker's: {item!r:.100}")
+    raise ProtocolError(f"not a message of an acker: {item!r:.100}")
 
 
 def _split(message: Any) -> Sequence[Any]:
-    """The same in parts, each of which is surely within a payload. Nearly always it is one."""
+    """The same in parts that each fit into a payload. Nearly always it is one part."""
     if type(message) is Acks:
         failures, resets, detached = message.failures or (), message.resets or (), message.detached or ()
         pairs = len(message.items) + 2 * len(detached)
@@ -147,7 +148,7 @@ def _weight(verdict: Verdict) -> int:
 
 
 def _cut(failure: Any, count: int) -> Any:
-    """The text no longer than there is room for, should `count` of them be as long, or MAX_FAILURES."""
+    """Shorten the text so that `count` (or at least MAX_FAILURES) texts of this length fit."""
     most = max(MIN_TEXT, TEXT_BYTES // (4 * max(count, MAX_FAILURES)))  # UTF-8: up to 4 bytes a character
     if failure is None or failure.error is None or len(failure.error) <= most:
         return failure
@@ -168,30 +169,30 @@ ACKER_MESSAGES: Final = MessageCodec(
 def _unpairs(packed: bytes) -> list[tuple[int, int]]:
     pairs = unpack_pairs(packed)
     if not all(root for root, _ in pairs):
-        raise ProtocolError("a root is not 0")
+        raise ProtocolError("a root must not be 0")
     return pairs
 
 
 def _undetached(packed: bytes) -> list[tuple[int, int, int, int]]:
     numbers = unpack_numbers(packed)
     if len(numbers) % 4:
-        raise ProtocolError("a detached row is four numbers")
+        raise ProtocolError("a detached row must have four numbers")
     rows = list(zip(numbers[::4], numbers[1::4], numbers[2::4], numbers[3::4], strict=True))
     for root, index, sub, edge in rows:
         if not (root and sub and edge) or root == sub or index >= 2**31:
-            raise ProtocolError(f"no detached row: {(root, index, sub, edge)}")
+            raise ProtocolError(f"not a detached row: {(root, index, sub, edge)}")
     return rows
 
 
 def _root(root: Any) -> int:
     if type(root) is not int or not 0 < root < 2**64:
-        raise ProtocolError(f"no root: {root!r:.50}")
+        raise ProtocolError(f"not a root: {root!r:.50}")
     return root
 
 
 def _index(index: Any) -> int:
     if type(index) is not int or not -1 <= index < 2**31:
-        raise ProtocolError(f"no index of a message: {index!r:.50}")
+        raise ProtocolError(f"not an index of a message: {index!r:.50}")
     return index
 
 
@@ -207,14 +208,14 @@ def _unfailure(what: Any) -> Failure | None:
             return None
         case (("failed" | "timeout") as reason, str() | None as component, int() | None as task, str() | None as error):
             return Failure(reason, component, task, error)
-    raise ProtocolError(f"no failure: {what!r:.100}")
+    raise ProtocolError(f"not a failure: {what!r:.100}")
 
 
 def _failed(found: Any) -> tuple[int, int, Any]:
     match found:
         case (root, index, what):
             return _root(root), _index(index), _unfailure(what)
-    raise ProtocolError(f"no failed message: {found!r:.100}")
+    raise ProtocolError(f"not a failed message: {found!r:.100}")
 
 
 def _verdict(verdict: Verdict) -> Any:
@@ -235,7 +236,7 @@ def _unverdict(found: Any) -> Verdict:
             return Verdict(VerdictKind.ACK, _root(root), _index(index))
         case (1 | 2 | 3 as kind, root, index, what, b""):
             return Verdict(_KINDS[kind], _root(root), _index(index), _unfailure(what))
-    raise ProtocolError(f"no verdict: {found!r:.100}")
+    raise ProtocolError(f"not a verdict: {found!r:.100}")
 
 
 def _named(failures: tuple[Any, ...]) -> dict[int, Any]:
@@ -245,5 +246,5 @@ def _named(failures: tuple[Any, ...]) -> dict[int, Any]:
             case (index, what):
                 named[_index(index)] = _unfailure(what)
             case _:
-                raise ProtocolError(f"no failed message: {found!r:.100}")
+                raise ProtocolError(f"not a failed message: {found!r:.100}")
     return named

@@ -1,8 +1,8 @@
-"""The kernel: actors with bounded mailboxes. It knows no Storm noun. It stands on runtime.
+"""The kernel: actors with bounded mailboxes. It knows nothing of Storm, and uses only the package runtime.
 
-system ─ guardian of all ─┬─ cell: mailbox, restarts, timers, watchers ── actor (user code)
-                          └─ cell …                 ▲
-                                    ref.tell / ask ─┘
+system ─ root guardian ─┬─ cell: mailbox, restarts, timers, watchers ── actor (user code)
+                        └─ cell …                 ▲
+                                  ref.tell / ask ─┘
 """
 
 from .actor import Actor, maybe_await
@@ -17,7 +17,7 @@ from .errors import (
     MailboxClosedError,
 )
 from .inbox import Inbox
-from .lanes import EMPTY, Lanes, Parked
+from .lanes import EMPTY, Lanes, ParkedSender
 from .mailbox import Mailbox
 from .messages import ChildEscalated, DeadLetter, Question, Reply, Stop, Terminated
 from .policy import (
@@ -57,7 +57,7 @@ __all__ = [
     "Lanes",
     "Mailbox",
     "MailboxClosedError",
-    "Parked",
+    "ParkedSender",
     "Question",
     "Ref",
     "Reply",

@@ -1,15 +1,15 @@
-"""Actor: state of its own, one message at a time, an address.
+"""Actor: it has its own state, receives one message at a time, and has an address.
 
     spawn ──► started ──► receive … receive ──► stopped
                  ▲            │ raises
-                 └─ backoff ◄─┘   (the guardian's policy; a new instance, the same mailbox)
+                 └─ backoff ◄─┘   (by the restart policy; a new instance, the same mailbox)
 
-1. `receive` is never run twice at once: an actor needs no locks for its own state.
+1. `receive` never runs twice at the same time: an actor needs no locks for its own state.
 2. Control messages (timers, Terminated, stop) are received before data.
-3. An actor ends after its mailbox: `stop` closes the mailbox, what was accepted is processed, then the children end
-   (youngest first), then `stopped` is called. A failure on the way does not change that, if its policy lets it go on.
-4. `kill` cancels what `receive` awaits, and everything below; `stopped` is still called. Catch CancelledError only to
-   clean up: an actor that swallows it is given up and reported.
+3. `stop` closes the mailbox; accepted messages are processed; then the children stop (youngest first); then `stopped`
+   is called. A failure in between does not change this order if the policy lets the actor continue.
+4. `kill` cancels what `receive` awaits, in this actor and in all its children; `stopped` is still called. Catch
+   CancelledError only to clean up: an actor that swallows it is abandoned and reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 from .errors import ActorEscalatedError
 from .lanes import EMPTY
 from .mailbox import Mailbox
-from .messages import Begun, ChildEscalated, Question, Reply, Stop
+from .messages import ChildEscalated, Question, Reply, StartedAnswer, Stop
 from .policy import RestartPolicy
 from .timers import Timer
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from .system import ActorSystem
 
 TURN_MESSAGES = 128
-"""Messages received before other actors get the loop."""
+"""Messages that an actor receives before it yields to other asyncio tasks."""
 
 
 _OURS: Final = frozenset({type(EMPTY), Question, Stop, Timer, ChildEscalated})
-"""What a mailbox gives that is no message for `receive`."""
+"""Types that a mailbox returns but that are not messages for `receive`."""
 
 
 class _NoCell:
@@ -49,7 +49,7 @@ NO_CELL = cast("Cell", _NoCell())
 
 
 class Actor:
-    """Base of all actors: define `receive`, and `started` and `stopped` if needed. Each may be `def` or `async def`."""
+    """Base class of actors: define `receive`, and optionally `started` and `stopped`, as `def` or `async def`."""
 
     _cell: Cell = NO_CELL  # the system sets one before `started`
 
@@ -57,14 +57,14 @@ class Actor:
         """Called before the first message, and again after each restart."""
 
     def receive(self, message: Any) -> Any:
-        """Handle one message. What it returns is the reply, if it was asked."""
+        """Handle one message. The return value is the reply if the message came by `ask`."""
         raise NotImplementedError(f"{type(self).__name__} must define receive")
 
     def stopped(self) -> Any:
-        """Called at the end (not before a restart)."""
+        """Called when the actor ends (not before a restart)."""
 
     def child_escalated(self, ref: Ref, error: BaseException) -> Any:
-        """A child gave up, or failed for good while this actor was ending. By default this actor fails with it."""
+        """A child has failed for good. By default this actor fails with the same error."""
         raise ActorEscalatedError(f"{ref.path} gave up: {error!r}") from error
 
     @property
@@ -74,17 +74,17 @@ class Actor:
 
     @property
     def system(self) -> ActorSystem:
-        """The system it lives in."""
+        """The actor system to which this actor belongs."""
         return self._cell.system
 
     @property
     def mailbox(self) -> Mailbox:
-        """Its inbox."""
+        """The mailbox of this actor."""
         return self._cell.mailbox
 
     @property
     def children(self) -> tuple[Ref, ...]:
-        """Its living children, oldest first."""
+        """The running children of this actor, oldest first."""
         return tuple(child.ref for child in self._cell.children.values())
 
     def spawn(
@@ -95,15 +95,15 @@ class Actor:
         policy: RestartPolicy | None = None,
         mailbox: Mailbox | None = None,
     ) -> Ref:
-        """Start a child: a class or factory (a restart makes a new instance), or an instance (a restart keeps it)."""
+        """Start a child from a class or factory (a restart makes a new instance) or from an instance (kept)."""
         return self._cell.spawn(actor, name, policy=policy, mailbox=mailbox)
 
     def watch(self, ref: Ref) -> None:
-        """Receive `Terminated(ref, error)` when that actor ends, at once if it already has."""
+        """Receive `Terminated(ref, error)` when that actor ends, or at once if it has already ended."""
         self._cell.deathwatch.watch(ref.deathwatch)
 
     def unwatch(self, ref: Ref) -> None:
-        """Stop watching. What is in the mailbox already is still received."""
+        """Stop watching. A Terminated message that is already in the mailbox is still received."""
         self._cell.deathwatch.unwatch(ref.deathwatch)
 
     def after(self, delay_s: float, message: Any) -> Timer:
@@ -111,19 +111,19 @@ class Actor:
         return self._cell.timers.after(delay_s, message)
 
     def every(self, interval_s: float, message: Any) -> Timer:
-        """Send this actor a message every `interval_s` seconds; late ones do not pile up."""
+        """Send this actor a message every `interval_s` seconds; missed messages are not made up for."""
         return self._cell.timers.every(interval_s, message)
 
     def stop(self) -> None:
-        """End in order, after what has been accepted."""
+        """Stop after all accepted messages have been processed."""
         self._cell.ref.stop()
 
     def stepper(self, step: Callable[[], None]) -> Stepper:
-        """For an actor with a `run` of its own: what `mailbox.wait_steps` makes ready (see dispatcher.py)."""
+        """For an actor with its own `run`: the step that `mailbox.wait_steps` makes ready (see dispatcher.py)."""
         return self._cell.stepper(step)
 
     async def run(self) -> None:
-        """The message loop. Ends after `Stop`; what it raises is decided by the guardian."""
+        """The message loop. It ends after `Stop`; the restart policy decides about errors that it raises."""
         cell = self._cell
         cell.answer = None if inspect.iscoroutinefunction(self.receive) else self._answer_at_once
         try:
@@ -137,24 +137,24 @@ class Actor:
             for _ in range(TURN_MESSAGES):
                 message = mailbox.take()
                 if type(message) not in _OURS:
-                    handled = self.receive(message)  # looked up each time: an actor may become another
+                    handled = self.receive(message)  # looked up each time: user code may replace the method
                     if handled is not None and inspect.isawaitable(handled):
                         await handled
                 elif message is not EMPTY:
-                    await self._obey(cell, message)
-                elif cell.stop_asked or cell.killed:  # killed, and still here: user code has swallowed the cancel
+                    await self._handle_system(cell, message)
+                elif cell.stop_asked or cell.killed:  # killed but still running: user code swallowed the cancellation
                     return
                 else:
-                    await mailbox.wait_nudge()
+                    await mailbox.wait_next()
                     if cell.raised is not None:
                         error, cell.raised = cell.raised, None
                         raise error
                     break
             else:
-                await asyncio.sleep(0)  # there may be more: others first
+                await asyncio.sleep(0)  # there may be more messages: let other tasks run first
 
-    async def _obey(self, cell: Cell, message: Any) -> None:
-        """Handle what is not the user's own."""
+    async def _handle_system(self, cell: Cell, message: Any) -> None:
+        """Handle a message of the kernel."""
         kind = type(message)
         if kind is Question:
             later = self._answer(message)
@@ -162,20 +162,20 @@ class Actor:
                 await later
         elif kind is Stop:
             cell.mailbox.close(f"actor {cell.path} is stopping")
-            cell.stop_asked = True  # outlives this incarnation
+            cell.stop_asked = True  # must survive a restart
         elif kind is Timer:
             if message.received():
                 await self._handle(message.message)
-        elif cell.concerns(message):
+        elif cell.is_current_child(message):
             await maybe_await(self.child_escalated(message.ref, message.error))
 
     async def _handle(self, message: Any) -> Any:
         return await maybe_await(self.receive(message))
 
     def _answer(self, question: Question) -> Awaitable[None] | None:
-        """Handle a question. What is left to await, if `receive` is async: most answers need no coroutine."""
+        """Answer a question. Returns what is left to await if `receive` is async: most answers need no coroutine."""
         reply = question.reply
-        if type(question.message) is Begun:
+        if type(question.message) is StartedAnswer:
             return self._answer_later(question.message.value, reply)
         try:
             value = self.receive(question.message)
@@ -184,19 +184,19 @@ class Actor:
         except BaseException as error:
             self._refuse(reply, error)
             raise
-        if not reply.done():  # if it is, the asker has given up: the work may still matter, the reply does not
+        if not reply.done():  # if it is done, the caller no longer waits: the work may still matter, the reply does not
             reply.set_result(value)
         return None
 
     def _answer_at_once(self, message: Any) -> Any:
-        """Answer in the step of whoever asks, as this actor's asyncio task: it sleeps, its mailbox is empty."""
+        """Answer in the caller's step, as this actor's task, while that task sleeps and the mailbox is empty."""
         try:
             return self._cell.as_task(self.receive, message)
         except BaseException as error:
-            # As if it had been received: the guardian decides, the asker hears that it failed.
+            # As for any received message, the restart policy decides; the caller gets the error.
             self._cell.raised = error
-            self._cell.mailbox.nudge()
-            raise self._cell.refusal(error) from error
+            self._cell.mailbox.wake()
+            raise self._cell.ask_error(error) from error
 
     async def _answer_later(self, value: Awaitable[Any], reply: Reply) -> None:
         try:
@@ -208,13 +208,13 @@ class Actor:
             reply.set_result(result)
 
     def _refuse(self, reply: Reply, error: BaseException) -> None:
-        # Never a cancelled reply: the asker would take it for a cancel of its own.
+        # Never cancel the reply: the caller would mistake it for its own cancellation.
         if not reply.done():
-            reply.set_exception(self._cell.refusal(error))
+            reply.set_exception(self._cell.ask_error(error))
 
 
 async def maybe_await(value: Any) -> Any:
-    """What a user method gave back: awaited if it was `async def`."""
+    """The result of a user method: awaited if the method is `async def`."""
     if value is not None and inspect.isawaitable(value):
         return await value
     return value

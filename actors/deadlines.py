@@ -1,12 +1,11 @@
-"""Deadlines: one timer for many waits of the same length.
+"""Deadlines: one timer for many waits with the same timeout.
 
-Nearly every question is answered long before its time is up, and a timer for each costs a fifth of an ask. Deadlines of
-one length come due in the order in which they were set: only the oldest needs a timer, and only if it is still there
-when the last timer goes off.
+Nearly every question is answered long before its timeout, and a timer for each one costs a fifth of an ask. Deadlines
+with the same timeout expire in the order in which they were set, so only the oldest one needs a timer.
 
-    add ─► {wait: due} ─► discard          timer: when the oldest is due ─► it is late, or: who is the oldest now?
+    add ─► {wait: due} ─► discard          timer: is the oldest due? ─► call `late` for it, and look at the next
 
-1. A wait that is over is forgotten at once; the timer that is left goes off once, to find nothing.
+1. A finished wait is removed at once; the remaining timer fires once more and finds nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-_EARLY_S = 1e-6  # a loop may call a little before the time it was given: what is due so soon is due
+_EARLY_S = 1e-6  # an event loop may call a little early: a deadline that is this close counts as due
 
 
 class Deadlines:
-    """Time limits of `timeout_s`; `late(wait, about, timeout_s)` is called for each wait that takes longer."""
+    """Timeouts of `timeout_s`; `late(wait, about, timeout_s)` is called for each wait that takes longer."""
 
     __slots__ = ("_late", "_loop", "_timer", "_waits", "timeout_s")
 
@@ -39,18 +38,18 @@ class Deadlines:
         return len(self._waits)
 
     def add(self, wait: asyncio.Future[Any], about: Any) -> None:
-        """`late` is called for it in `timeout_s` seconds, unless it is discarded."""
+        """Call `late` for this wait in `timeout_s` seconds, unless it is discarded before."""
         due_s = self._loop.time() + self.timeout_s
         self._waits[wait] = (due_s, about)
         if self._timer is None:
             self._timer = self._loop.call_at(due_s, self._due)
 
     def discard(self, wait: asyncio.Future[Any]) -> None:
-        """The wait is over."""
+        """The wait has finished."""
         self._waits.pop(wait, None)
 
     def close(self) -> None:
-        """Leave no timer behind, unless somebody still waits: then it is the one to end that."""
+        """Cancel the timer, unless waits are left: then the timer must still end them."""
         if self._timer is not None and not self._waits:
             self._timer.cancel()
             self._timer = None

@@ -1,8 +1,9 @@
-"""Death watch: who hears of whose end.
+"""Death watch: a watcher is notified when a watched actor ends.
 
-1. A watcher hears once of each end it watches, on its control lane, however often it asked; at once if it was too late.
-2. Both sides forget: when the watched one ends, when the watcher ends, when it stops watching.
-3. Neither side need be an actor: the far end of a ref that leads to another process has a DeathWatch, too.
+1. A watcher is notified once of each end, on its control lane, however often it called `watch`; at once if the watched
+   actor has already ended.
+2. Both sides drop the entry when the watched actor ends, when the watcher ends, and on `unwatch`.
+3. Neither side needs to be an actor: a ref to an actor of another process has a DeathWatch, too.
 """
 
 from __future__ import annotations
@@ -16,44 +17,44 @@ if TYPE_CHECKING:
 
 
 class Watcher(Protocol):
-    """What hears of an end: a mailbox, for an actor."""
+    """Receives the notification: for an actor, its mailbox."""
 
     def post(self, item: Any) -> None:
-        """A Terminated; never refused."""
+        """Put a Terminated message into the mailbox; never refused."""
         ...
 
 
 class DeathWatch:
-    """One actor's side of it: as watcher and as watched. What it hears goes to its ear."""
+    """One actor as watcher and as watched. Its notifications go to `mailbox`."""
 
-    __slots__ = ("_ear", "_ended", "_ref", "_watched", "_watchers")
+    __slots__ = ("_ended", "_mailbox", "_ref", "_watched", "_watchers")
 
-    def __init__(self, ref: Ref, ear: Watcher) -> None:
+    def __init__(self, ref: Ref, mailbox: Watcher) -> None:
         self._ref = ref
-        self._ear = ear
-        # Sets that keep their order: one hears of an end in the order in which one asked, in every run.
+        self._mailbox = mailbox
+        # Dicts as ordered sets: watchers are notified in the order in which they called `watch`, the same in every run.
         self._watchers: dict[DeathWatch, None] = {}
         self._watched: dict[DeathWatch, None] = {}
         self._ended: Terminated | None = None
 
     def watch(self, other: DeathWatch) -> None:
-        """Hear of the other's end."""
+        """Be notified when the other actor ends."""
         if other._ended is not None:
-            self._ear.post(other._ended)
+            self._mailbox.post(other._ended)
         elif self._ended is None:
             other._watchers[self] = None
             self._watched[other] = None
 
     def unwatch(self, other: DeathWatch) -> None:
-        """Stop watching. A message that is in the mailbox already is still received."""
+        """Stop watching. A message that is already in the mailbox is still received."""
         other._watchers.pop(self, None)
         self._watched.pop(other, None)
 
     def end(self, error: BaseException | None) -> None:
-        """It has ended: tell the watchers, and watch nobody any more."""
+        """This actor has ended: notify its watchers, and stop watching others."""
         self._ended = Terminated(self._ref, error)
         for watched in list(self._watched):
             self.unwatch(watched)
         for watcher in list(self._watchers):
             watcher.unwatch(self)
-            watcher._ear.post(self._ended)
+            watcher._mailbox.post(self._ended)

@@ -1,21 +1,21 @@
-"""Dispatcher: turns of ready actors, several in one callback of the event loop.
+"""Dispatcher: runs the turns of ready actors, several in one callback of the event loop.
 
-An asyncio task costs a round of the loop each time it is woken. An actor whose work seldom waits (a bolt of plain
-functions) can do without: it names a step, and while its asyncio task sleeps, an arrival in its mailbox makes the step
-ready. Ready steps run in the order in which they became ready. What one sends may make the next one ready, so a tuple
+Waking an asyncio task costs one iteration of the event loop. An actor that seldom waits (a bolt of plain functions) can
+avoid this: it registers a step, and while its asyncio task sleeps, a message in its mailbox makes the step ready. Ready
+steps run in the order in which they became ready. A message sent by one step may make the next one ready, so a tuple
 goes through a whole chain of bolts in one round.
 
     offer ─► ready ─► [ step, step, step ] ─► the loop: sockets, timers, asyncio tasks ─► [ step … ]
-                      for TURN_S, or MAX_STEPS
+              for TURN_S, or MAX_STEPS
 
-1. A step runs as the actor's own asyncio task would: in its context, and as `asyncio.current_task()`. It is never
-   called within another, and not while that task is awake.
-2. Others get the loop after `TURN_S` seconds or `MAX_STEPS` steps, whichever is first.
-3. A step must not raise: what it cannot finish it leaves to the actor's asyncio task.
-4. What can wait until the data is through (telling the ackers) is done at the end of the round.
+1. A step runs as the actor's own asyncio task would: in its context, and as `asyncio.current_task()`. A step never runs
+   inside another step, and never while the actor's task is awake.
+2. The event loop continues after `TURN_S` seconds or `MAX_STEPS` steps, whichever comes first.
+3. A step must not raise: work that it cannot finish is left to the actor's asyncio task.
+4. Work that can wait until the data has been sent (acks to the ackers) is done at the end of the round.
 
-Akka: the dispatcher and its throughput setting. To run as a task is what asyncio documents for tasks of other makers
-("Extending": `_enter_task`, `_leave_task`).
+Akka: the dispatcher and its throughput setting. Running as a task is what asyncio documents for third-party task
+implementations ("Extending": `_enter_task`, `_leave_task`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from contextvars import Context
 from typing import Any, Final
 
 TURN_S: Final = 0.002
-"""After so long others get the loop."""
+"""The longest time of a round before the event loop continues."""
 MAX_STEPS: Final = 64
-"""After so many steps they do, whatever the clock says: in virtual time it stands still."""
+"""The most steps of a round, whatever the clock says: in virtual time the clock stands still."""
 
 
 class Dispatcher:
-    """The ready steps of one event loop, in `queue`. `stopwatch` gives seconds, for measuring how long steps take."""
+    """The ready steps of one event loop, in `queue`. `stopwatch` returns seconds, to measure how long steps take."""
 
     __slots__ = ("_after", "_loop", "_stopwatch", "queue", "scheduled")
 
@@ -46,13 +46,13 @@ class Dispatcher:
         self._after: list[Callable[[], None]] = []
 
     def after_round(self, work: Callable[[], None]) -> None:
-        """Call it at the end of this round, or of the next. It must not raise."""
+        """Call `work` at the end of this round, or of the next one. It must not raise."""
         self._after.append(work)
         if not self.scheduled:
             self.schedule()
 
     def schedule(self) -> None:
-        """Something is ready."""
+        """Schedule a round."""
         self.scheduled = True
         self._loop.call_soon(self._run)
 
@@ -66,7 +66,7 @@ class Dispatcher:
                 queue.popleft().call()
                 if stopwatch() >= until_s:
                     return
-        finally:  # also when a step was left by a KeyboardInterrupt
+        finally:  # also after a step that was interrupted by KeyboardInterrupt
             if self._after:
                 after, self._after = self._after, []
                 for work in after:
@@ -77,9 +77,9 @@ class Dispatcher:
 
 
 class Stepper:
-    """One actor's step. `waits` says whether its asyncio task still sleeps: else the step is not its to take.
+    """One actor's step. `waits` says whether the actor's asyncio task still sleeps: only then may the step run.
 
-    `queued`: it is ready, and has not been called since.
+    `queued`: the step is ready and has not been called since.
     """
 
     __slots__ = ("_context", "_dispatcher", "_loop", "_step", "_task", "_waits", "queued")
@@ -102,7 +102,7 @@ class Stepper:
         self.queued = False
 
     def ready(self) -> None:
-        """There is something to do: call it soon, once."""
+        """Queue the step once, and call it soon."""
         if not self.queued:
             self.queued = True
             dispatcher = self._dispatcher
@@ -111,7 +111,7 @@ class Stepper:
                 dispatcher.schedule()
 
     def call(self) -> None:
-        """Take the step, as the actor's asyncio task."""
+        """Run the step as the actor's asyncio task."""
         self.queued = False
         if self._waits():
             _enter_task(self._loop, self._task)
@@ -128,7 +128,7 @@ def call_as(
     function: Callable[[Any], Any],
     argument: Any,
 ) -> Any:
-    """Call a function as another task than the one whose step this is (if it is one's), and in the other's context."""
+    """Call a function as another task than the current one (if there is one), in the context of that other task."""
     caller = asyncio.current_task(loop)
     if caller is not None:
         _leave_task(loop, caller)

@@ -1,4 +1,4 @@
-"""The kernel's own errors."""
+"""The errors of the actor kernel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..runtime import AiostormError
 
 
 class MailboxClosedError(AiostormError):
-    """A message was sent to an actor that has stopped (or is stopping): it was not accepted."""
+    """A message was not accepted, because the actor has stopped or is stopping."""
 
 
 class AskTimeoutError(AiostormError, TimeoutError):
@@ -14,15 +14,15 @@ class AskTimeoutError(AiostormError, TimeoutError):
 
 
 class AskFailedError(AiostormError):
-    """The actor raised while it handled the question; `__cause__` is what it raised."""
+    """The actor raised while it handled the question; `__cause__` is that error."""
 
 
 class ActorCancelledError(AiostormError):
-    """An actor was cancelled though nobody killed it: by something it awaited, or from outside; see `__cause__`."""
+    """An actor was cancelled but not killed: by something that it awaited, or from outside; see `__cause__`."""
 
 
 class KillTimeoutError(AiostormError, TimeoutError):
-    """An actor or a guarded asyncio task was killed and given up, since it did not end: it swallows CancelledError."""
+    """A killed actor or guarded asyncio task did not end and was abandoned: it swallows CancelledError."""
 
 
 class ActorEscalatedError(AiostormError):

@@ -1,7 +1,7 @@
-"""Inbox: what a sender sees of a mailbox.
+"""Inbox: a mailbox as its senders use it.
 
-In one process it is the mailbox itself; between processes it is the near end of a link, and in a simulated world what
-stands between two tasks. Whoever sends knows no difference.
+In one process it is the mailbox itself; between processes it is the local end of a link; in a simulation it stands
+between two tasks. A sender cannot tell them apart.
 """
 
 from __future__ import annotations
@@ -9,65 +9,65 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .lanes import Parked
+from .lanes import ParkedSender
 
 
 class Inbox(Protocol):
-    """See Mailbox (and Lanes), which has all of this."""
+    """A mailbox as a sender uses it. Mailbox and Lanes implement all of it."""
 
     @property
     def capacity(self) -> int:
-        """Tuples that it holds."""
+        """The most tuples that the mailbox keeps."""
         ...
 
     @property
     def fill(self) -> int:
-        """Tuples that are in."""
+        """The number of tuples in the mailbox."""
         ...
 
     @property
     def row_s(self) -> float:
-        """Seconds that its reader works for a row, lately; 0.0 before anything was measured."""
+        """Recent seconds of work for a row, measured by the reader; 0.0 before the first measurement."""
         ...
 
     @property
-    def stands(self) -> bool:
-        """Is its reader in one call for long, or so slow: should others have what it need not have?"""
+    def in_long_call(self) -> bool:
+        """Is the reader in one long call, or very slow? Then rows that other tasks may take should go to those."""
         ...
 
     @property
     def gate_open(self) -> bool:
-        """Does it take data?"""
+        """Does the mailbox accept data now?"""
         ...
 
     @property
     def max_piece(self) -> int:
-        """No piece weighs more, unless the sender has looked and it fits."""
+        """The largest weight of a piece, unless the sender has checked that a larger one fits."""
         ...
 
     @property
     def limit(self) -> int:
-        """Tuples that its reader wants in it: up to the capacity, and fewer if it is slow."""
+        """The most tuples that the reader wants in the mailbox: the capacity, or fewer if the reader is slow."""
         ...
 
     @property
     def piece(self) -> int:
-        """Rows that go together when more wait for it than there is room: up to `max_piece`, fewer if it is slow."""
+        """Rows to send together while senders wait for capacity: up to `max_piece`, fewer if the reader is slow."""
         ...
 
     @property
     def closed(self) -> bool:
-        """Will it never take data again?"""
+        """Will it never accept data again?"""
         ...
 
     @property
     def is_high(self) -> bool:
-        """Is it past its high mark, or on the way down to its low mark?"""
+        """Did it pass its high mark without having come down to its low mark since?"""
         ...
 
     @property
     def pack(self) -> Callable[[Any, Any, Any], Any] | None:
-        """(origin, items, marks) → both as they travel, in pieces, where they leave the process; None: they do not."""
+        """(origin, items, marks) → both encoded, in pieces, for a mailbox of another process; None in this process."""
         ...
 
     def offer(self, item: Any, weight: int = 1) -> bool:
@@ -75,11 +75,11 @@ class Inbox(Protocol):
         ...
 
     def force(self, item: Any, weight: int = 1) -> bool:
-        """Accept a piece whatever the fill; False when closed."""
+        """Accept a piece even if the gate is closed; False when the mailbox is closed."""
         ...
 
-    def park(self, sender: Parked) -> None:
-        """Pull from this sender when there is room."""
+    def park(self, sender: ParkedSender) -> None:
+        """Pull pieces from this sender when there is free capacity."""
         ...
 
     def post(self, item: Any) -> None:

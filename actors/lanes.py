@@ -1,24 +1,24 @@
-"""Lanes: the inside of a mailbox, as a pure machine.
+"""Lanes: the two queues of a mailbox, as a pure machine.
 
-Two queues. Data is counted in weight (a segment weighs as many tuples as it holds) and bounded; control is served
-first and never refused: it is bounded by what is pending elsewhere, and it must always get through (that is the
-deadlock rule).
+The data lane is bounded, and counted by weight (the weight of a segment is its number of tuples). The control lane is
+served first and never refuses a message: it is bounded by what is pending elsewhere, and its messages must always get
+through, or there could be a deadlock.
 
     fill > high: the gate closes          closed: offers are refused, senders park
-    fill <= low: the gate opens           opening: parked senders are pulled from, one piece each in turn
+    fill <= low: the gate opens           opening: pieces are pulled from parked senders, one from each in turn
 
-1. `fill` is the sum of the weights of the data that is in. It never exceeds `capacity`: the gate alone decides, and no
-   piece weighs more than the room above the high mark (`max_piece`). A heavier one is an error of the sender, unless it
-   has looked, and all of it fits. Only `force` (edges inside a cycle) may go over.
-2. Senders are parked only while the gate is closed, so nobody overtakes one that is parked.
-3. Parked senders are served in turn, one piece each; pieces of one sender stay in order.
-4. Nothing accepted is lost: it is taken, or handed out by `remove_all`. What is posted after the end goes to `late`.
-5. The reader may hold it to a `limit` below its capacity (`hold`): the marks are shares of that, and senders send
-   pieces of `piece` rows then. What is in stays, and what is heavier (up to `max_piece`) fits all the same.
-6. `row_s` and `stands` are written by the reader and read by senders; nothing in here depends on them.
+1. `fill` is the total weight in the data lane. It never exceeds `capacity`: the gate alone ensures this, because no
+   piece weighs more than the capacity above the high mark (`max_piece`). A heavier piece is an error of the sender,
+   unless the sender has checked that all of it fits. Only `force` (edges inside a cycle) may exceed the capacity.
+2. Senders are parked only while the gate is closed, so no sender overtakes a parked one.
+3. Parked senders are served in turn, one piece each; the pieces of one sender stay in order.
+4. No accepted message is lost: it is taken, or returned by `remove_all`. Messages posted after the end go to `on_late`.
+5. The reader may set a `limit` below the capacity: the marks are then shares of the limit, and senders send pieces of
+   `piece` rows. Messages in the mailbox stay, and heavier pieces (up to `max_piece`) still fit.
+6. `row_s` and `in_long_call` are written by the reader and read by senders; nothing here depends on them.
 
-Storm has one disruptor queue per executor with an overflow list; the marks are its backpressure high and low water
-marks. Pulling from parked senders in turn is ours: no sender can starve another, and none wakes up in vain.
+Storm has one Disruptor queue per executor with an overflow list; the marks are its high and low water marks of
+backpressure. Pulling from parked senders in turn is ours: no sender starves another, and no sender wakes up in vain.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from typing import Any, Final, Protocol
 from .errors import MailboxClosedError
 
 
-class Parked(Protocol):
-    """A sender that waits for room, with its pieces still in hand."""
+class ParkedSender(Protocol):
+    """A sender that waits for free capacity, and keeps its pieces meanwhile."""
 
     def next_piece(self) -> tuple[Any, int] | None:
-        """The next piece and its weight; None if there is none (any more)."""
+        """The next piece and its weight; None if there are no more pieces."""
         ...
 
     def has_more(self) -> bool:
-        """Is there another piece? When not, the sender is let go (and should tell its owner)."""
+        """Is there another piece? If not, the mailbox forgets the sender, which should then notify its owner."""
         ...
 
     def refused(self, error: MailboxClosedError) -> None:
@@ -53,11 +53,11 @@ class _Empty:
 
 
 EMPTY: Final = _Empty()
-"""What `take` returns when nothing is there (None is a message like any other)."""
+"""Returned by `take` when there is no message (None is an ordinary message)."""
 
 
 class Lanes:
-    """A bounded data queue and a control queue, with a gate between marks. No waiting in here: see `Mailbox`."""
+    """A bounded data queue and a control queue, with a gate between two marks. It never waits: see `Mailbox`."""
 
     __slots__ = (
         "_control",
@@ -71,15 +71,15 @@ class Lanes:
         "fill",
         "gate_open",
         "high",
+        "in_long_call",
         "largest_piece",
-        "late",
         "limit",
         "low",
         "max_piece",
-        "on_stand",
+        "on_late",
+        "on_long_call",
         "piece",
         "row_s",
-        "stands",
     )
 
     def __init__(self, capacity: int, high_mark: float = 0.8, low_mark: float = 0.2) -> None:
@@ -90,63 +90,63 @@ class Lanes:
         self.capacity = capacity
         self._marks = high_mark, low_mark
         self.limit = self.high = self.low = self.piece = 0
-        self._set_limit(capacity)
+        self._apply_limit(capacity)
         self.max_piece = self.piece
-        self.largest_piece = capacity - self.low  # it fits once the mailbox is down at its low mark, whatever the limit
+        self.largest_piece = capacity - self.low  # fits once the fill is at the low mark, whatever the limit
         self.fill = 0
-        self.row_s = 0.0  # seconds that the reader works for a row, as it has measured; 0: not yet
-        self.stands = False  # the reader is in one call for long: who may send to another does
-        self.on_stand: Callable[[], None] | None = None  # called when that changes: it has to be told elsewhere
+        self.row_s = 0.0  # the reader's measured seconds of work for a row; 0: not measured yet
+        self.in_long_call = False  # the reader is in one long call: rows for any task go to other tasks
+        self.on_long_call: Callable[[], None] | None = None  # called on each change, to notify senders elsewhere
         self.gate_open = True
-        self.closings = 0  # how often the gate has closed, since more came than goes
+        self.closings = 0  # how often the gate has closed
         self.closed = False
         self.close_reason = "the mailbox is closed"
-        self.late: Callable[[Any], None] | None = None
+        self.on_late: Callable[[Any], None] | None = None
         self._control: deque[Any] = deque()
         self._data: deque[tuple[int, Any]] = deque()
-        self._parked: deque[Parked] = deque()
+        self._parked: deque[ParkedSender] = deque()
 
     @property
     def has_control(self) -> bool:
-        """Is a control message there?"""
+        """Is there a control message?"""
         return bool(self._control)
 
     @property
     def has_data(self) -> bool:
-        """Is a data message there?"""
+        """Is there a data message?"""
         return bool(self._data)
 
     def waiting(self) -> Iterator[Any]:
-        """The data that is in, in order; it stays."""
+        """The messages of the data lane in order; they stay in it."""
         return (item for _, item in self._data)
 
     @property
     def parked(self) -> int:
-        """How many senders wait for room."""
+        """The number of senders that wait for free capacity."""
         return len(self._parked)
 
     @property
     def is_high(self) -> bool:
-        """Is it past its high mark, or on the way down to its low mark?"""
+        """Did it pass its high mark without having come down to its low mark since?"""
         return not self.gate_open
 
     def offer(self, item: Any, weight: int = 1) -> bool:
         """Accept a piece if the gate is open; never waits. False also when closed (see `closed`).
 
-        ValueError for a piece that goes past the capacity, which none of up to `max_piece` does.
+        ValueError for a piece that would exceed the capacity; no piece of up to `max_piece` does.
         """
         if not self.gate_open:
             return False
         fill = self.fill + weight
         if fill > self.high:
-            self._close_gate(fill, weight)
+            self._accept_last(fill, weight)
         self.fill = fill
         self._data.append((weight, item))
         self._arrived()
         return True
 
     def force(self, item: Any, weight: int = 1) -> bool:
-        """Accept a piece whatever the fill: for the edges on which waiting could deadlock. False only when closed."""
+        """Accept a piece even if the gate is closed, for edges on which waiting could deadlock. False when closed."""
         if self.closed:
             return False
         self._data.append((weight, item))
@@ -157,18 +157,18 @@ class Lanes:
         return True
 
     def post(self, item: Any) -> None:
-        """Put a message on the control lane: never refused, not even when closed (stopping needs it).
+        """Put a message on the control lane. It is never refused, even when the mailbox is closed: stopping needs it.
 
-        Once there is no reader any more, `late` is called with it.
+        When there is no reader any more, `on_late` is called with it.
         """
-        if self.late is not None:
-            self.late(item)
+        if self.on_late is not None:
+            self.on_late(item)
             return
         self._control.append(item)
         self._arrived()
 
-    def park(self, sender: Parked) -> None:
-        """Wait for room: pieces are pulled from the sender when the gate opens."""
+    def park(self, sender: ParkedSender) -> None:
+        """Wait for free capacity: pieces are pulled from the sender when the gate opens."""
         if self.closed:
             sender.refused(MailboxClosedError(self.close_reason))
         else:
@@ -176,30 +176,30 @@ class Lanes:
             if self.gate_open:
                 self._pull()
 
-    def shut(self) -> None:
-        """Close the gate until the fill is at the low mark: somebody parks who has a piece that does not fit now.
+    def close_gate(self) -> None:
+        """Close the gate until the fill is at the low mark, for a sender whose piece does not fit now and which parks.
 
-        A piece of up to `capacity - low` fits then, and nothing overtakes it meanwhile.
+        A piece of up to `capacity - low` fits then, and no other message overtakes it meanwhile.
         """
         self.gate_open = False
 
-    def hold(self, limit: int) -> None:
-        """Let in about so many (1 to `capacity`) from now on."""
-        self._set_limit(limit)
+    def set_limit(self, limit: int) -> None:
+        """From now on, accept about `limit` tuples (1 to `capacity`)."""
+        self._apply_limit(limit)
         if self.gate_open:
             self.gate_open = self.fill <= self.high
         elif self.fill <= self.low:
             self._open()
 
-    def stand(self, *, stands: bool) -> None:
-        """The reader comes to be in one call for long, or has come to its end."""
-        if stands != self.stands:
-            self.stands = stands
-            if self.on_stand is not None:
-                self.on_stand()
+    def set_in_long_call(self, value: bool, /) -> None:
+        """Set by the reader when one of its calls has become long, and when that call has ended."""
+        if value != self.in_long_call:
+            self.in_long_call = value
+            if self.on_long_call is not None:
+                self.on_long_call()
 
-    def unpark(self, sender: Parked) -> None:
-        """Stop waiting (if it still waits)."""
+    def unpark(self, sender: ParkedSender) -> None:
+        """Stop waiting, if the sender still waits."""
         with contextlib.suppress(ValueError):
             self._parked.remove(sender)
 
@@ -226,7 +226,7 @@ class Lanes:
     def take_batch(self, limit: int) -> list[Any]:
         """Data messages until their weight reaches `limit`.
 
-        A message is never cut: the last may go over, by less than its own weight.
+        A message is never cut: the last one may exceed the limit, by less than its own weight.
         """
         data = self._data
         batch: list[Any] = []
@@ -241,7 +241,7 @@ class Lanes:
         return batch
 
     def close(self, reason: str = "the mailbox is closed") -> None:
-        """Accept no more data; what was accepted stays. Parked senders are refused. The first reason is kept."""
+        """Accept no more data; accepted messages stay. Parked senders are refused. The first reason is kept."""
         if not self.closed:
             self.closed = True
             self.close_reason = reason
@@ -250,7 +250,7 @@ class Lanes:
             self._parked.popleft().refused(MailboxClosedError(self.close_reason))
 
     def remove_all(self) -> list[Any]:
-        """Empty both lanes and hand out what was in them, for the dead letters."""
+        """Empty both lanes and return their messages, for the dead letters."""
         left = [*self._control, *(item for _, item in self._data)]
         self._control.clear()
         self._data.clear()
@@ -260,21 +260,21 @@ class Lanes:
         return left
 
     def check_weight(self, weight: int) -> None:
-        """ValueError if a piece may not fit: one sent while the gate is open may go past the capacity."""
+        """ValueError if the piece may not fit: sent while the gate is open, it could exceed the capacity."""
         if weight > self.max_piece:
             raise ValueError(
-                f"a piece of {weight} is more than this mailbox takes at once ({self.max_piece}, of a capacity of "
-                f"{self.capacity}): send it in smaller pieces, or give the mailbox a larger capacity"
+                f"a piece of {weight} tuples is more than this mailbox accepts at once ({self.max_piece}, with a "
+                f"capacity of {self.capacity}): send smaller pieces, or give the mailbox a larger capacity"
             )
 
-    def _set_limit(self, limit: int) -> None:
+    def _apply_limit(self, limit: int) -> None:
         high_mark, low_mark = self._marks
         self.limit = limit
         self.high = min(int(limit * high_mark), limit - 1)
         self.low = min(int(limit * low_mark), self.high)
         self.piece = limit - self.high
 
-    def _close_gate(self, fill: int, weight: int) -> None:
+    def _accept_last(self, fill: int, weight: int) -> None:
         if fill > self.capacity:
             self.check_weight(weight)
         self.gate_open = False
@@ -298,4 +298,4 @@ class Lanes:
                 parked.append(sender)
 
     def _arrived(self) -> None:
-        """Something was accepted; the mailbox wakes its reader."""
+        """A message was accepted. Mailbox wakes its reader."""

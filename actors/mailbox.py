@@ -1,15 +1,15 @@
-"""Mailbox: lanes that can be waited for.
+"""Mailbox: lanes with waiting.
 
-One reader, many senders. The reader's wake-up is a single future that exists only while it waits: that is two to three
+One reader, many senders. The reader waits on a single future that exists only while it waits: this is two to three
 times cheaper than `asyncio.Queue`, which makes a future for every wait on either side.
 
-1. No wake-up is lost: the reader looks, and waits, without giving up the loop in between; whoever puts something in
-   wakes it.
-2. A sender that waits ends in one of three ways: accepted, refused (the mailbox has closed), cancelled. Only one that
-   is cancelled in the very step in which it was accepted does not learn which it was.
-3. Everything happens in the reader's event loop: another thread goes through `loop.call_soon_threadsafe`.
-4. While the reader waits in `wait_steps`, data does not wake it but makes its step ready (see dispatcher.py). A control
-   message and `nudge` wake it as ever.
+1. No wake-up is lost: the reader checks the lanes and starts waiting without yielding to the event loop in between, and
+   every sender that adds a message wakes the reader.
+2. A waiting sender ends in one of three ways: accepted, refused (the mailbox has closed) or cancelled. Only a sender
+   that is cancelled in the same iteration in which it was accepted does not learn which of the two came first.
+3. Everything happens in the reader's event loop: another thread must use `loop.call_soon_threadsafe`.
+4. While the reader waits in `wait_steps`, data makes its step ready instead of waking it (see dispatcher.py). Control
+   messages and `wake` wake it as usual.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .lanes import EMPTY, Lanes
 
 
 class Mailbox(Lanes):
-    """The bounded inbox of one actor. `loop` is the loop its reader runs in."""
+    """The bounded mailbox of one actor. `loop` is the event loop of its reader."""
 
     __slots__ = ("_loop", "_reader", "_stepper", "_waiter")
 
-    pack = None  # what goes into it stays in this process
+    pack = None  # messages stay in this process
 
     def __init__(
         self,
@@ -44,32 +44,32 @@ class Mailbox(Lanes):
         self._stepper: Stepper | None = None
 
     def claim(self, reader: str) -> None:
-        """Be the mailbox of one actor and no other: two readers would steal each other's wake-ups."""
+        """Reserve the mailbox for one actor: two readers would take each other's wake-ups."""
         if self._reader is not None:
-            raise ValueError(f"a mailbox has one reader: this one is (or was) {self._reader}'s, give {reader} its own")
+            raise ValueError(f"a mailbox has one reader: {self._reader} uses this one, give {reader} its own")
         self._reader = reader
 
     @property
     def reader(self) -> str | None:
-        """The path of the actor whose mailbox it is (or was)."""
+        """The path of the actor that uses (or used) the mailbox."""
         return self._reader
 
     async def put(self, item: Any, weight: int = 1) -> None:
-        """Accept a piece, waiting for room. MailboxClosedError if it closes first.
+        """Put a piece into the mailbox; wait for free capacity. MailboxClosedError if the mailbox closes first.
 
-        Cancelled while it waits, the piece has not been accepted, unless that had just happened.
+        If the call is cancelled while it waits, the piece was not accepted, unless that had just happened.
         """
         if not self.offer(item, weight):
             await self._put_slowly(item, weight)
 
     async def wait(self) -> None:
-        """Wait until something is there or `nudge` is called. Only the reader may call it."""
+        """Wait until there is a message or `wake` is called. Only the reader may call this."""
         if self._control or self._data:
             return
-        await self.wait_nudge()
+        await self.wait_next()
 
-    async def wait_nudge(self) -> None:
-        """Wait for the next arrival or `nudge`, whatever is there already. Only the reader may call it."""
+    async def wait_next(self) -> None:
+        """Wait for the next message or `wake`, even if there are messages already. Only the reader may call this."""
         waiter = self._waiter = self._loop.create_future()
         try:
             await waiter
@@ -77,40 +77,40 @@ class Mailbox(Lanes):
             self._waiter = None
 
     async def wait_steps(self, stepper: Stepper, *, ready: bool) -> None:
-        """Wait for a control message or `nudge`; data makes the stepper ready. `ready`: it is already.
+        """Wait for a control message or `wake`; data makes the step ready. `ready`: make it ready at once.
 
-        Only the reader may call it.
+        Only the reader may call this.
         """
         self._stepper = stepper
         if ready:
             stepper.ready()
         try:
-            await self.wait_nudge()
+            await self.wait_next()
         finally:
             self._stepper = None
 
     def takes_steps(self) -> bool:
-        """Does the reader sleep in `wait_steps`, with nothing on its way to wake it?"""
+        """Does the reader sleep in `wait_steps`, and is no wake-up pending?"""
         return self._stepper is not None and self._waiter is not None and not self._waiter.done()
 
     @property
     def reader_waits(self) -> bool:
-        """Does the reader sleep, with nothing on its way to wake it?"""
+        """Does the reader sleep, and is no wake-up pending?"""
         return self._waiter is not None and not self._waiter.done()
 
-    def nudge(self) -> None:
-        """Wake the reader though nothing arrived (room elsewhere, a new state)."""
+    def wake(self) -> None:
+        """Wake the reader without a message (free capacity elsewhere, a new state)."""
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     def offer(self, item: Any, weight: int = 1) -> bool:
-        """Accept a piece if the gate is open; never waits. (Lanes.offer, inlined: this is the hot path.)"""
+        """Accept a piece if the gate is open; never waits. (Lanes.offer, inlined for speed.)"""
         if not self.gate_open:
             return False
         fill = self.fill + weight
         if fill > self.high:
-            self._close_gate(fill, weight)
+            self._accept_last(fill, weight)
         self.fill = fill
         self._data.append((weight, item))
         if self._stepper is not None:
@@ -122,7 +122,7 @@ class Mailbox(Lanes):
         return True
 
     def take(self) -> Any:
-        """See Lanes. (Inlined too.)"""
+        """The next message, control before data; EMPTY if there is none. (Inlined.)"""
         if self._control:
             return self._control.popleft()
         if not self._data:
@@ -134,9 +134,9 @@ class Mailbox(Lanes):
         return item
 
     def post(self, item: Any) -> None:
-        """See Lanes. (Inlined too.)"""
-        if self.late is not None:
-            self.late(item)
+        """Put a message on the control lane; never refused. (Inlined.)"""
+        if self.on_late is not None:
+            self.on_late(item)
             return
         self._control.append(item)
         waiter = self._waiter
@@ -147,24 +147,24 @@ class Mailbox(Lanes):
         if self.closed:
             raise MailboxClosedError(self.close_reason)
         self.check_weight(weight)
-        parcel = _Parcel(item, weight, self._loop.create_future())
-        self.park(parcel)
+        parked = _ParkedMessage(item, weight, self._loop.create_future())
+        self.park(parked)
         try:
-            await parcel.accepted
+            await parked.accepted
         except asyncio.CancelledError:
-            # Accepted in the tick we were cancelled: the message is in, as if the cancel had come just after.
-            self.unpark(parcel)
+            # Accepted in the iteration in which we were cancelled: as if the cancellation had come just after.
+            self.unpark(parked)
             raise
 
     def _arrived(self) -> None:
         if self._stepper is None:
-            self.nudge()
+            self.wake()
         else:
             self._stepper.ready()
 
 
-class _Parcel:
-    """One message of a sender that waits for room."""
+class _ParkedMessage:
+    """One message of a sender that waits for free capacity."""
 
     __slots__ = ("_piece", "accepted")
 

@@ -1,4 +1,4 @@
-"""What the kernel itself puts into mailboxes."""
+"""The kernel's own messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """Death watch: a watched actor has ended; `error` says why, if it was not asked to (stop, kill)."""
+    """A watched actor has ended; `error` is the reason, or None if it was stopped or killed on request."""
 
     ref: Ref
     error: BaseException | None = None
@@ -20,7 +20,7 @@ class Terminated:
 
 @dataclass(frozen=True, slots=True)
 class ChildEscalated:
-    """A child failed more often than its policy allows, or its policy says so. To its parent, on the control lane."""
+    """Sent to the parent, on the control lane: a child failed too often, or its policy escalated the failure."""
 
     ref: Ref
     error: BaseException
@@ -28,27 +28,27 @@ class ChildEscalated:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End in order: accept no more data, process what was accepted, then stop. To any actor, on the control lane."""
+    """Stop after all accepted messages. Sent to any actor, on the control lane."""
 
 
 class Reply(Protocol):
-    """Where an answer goes: an `asyncio.Future`, or what has this of one. It is given one answer."""
+    """Where an answer goes: an `asyncio.Future`, or an object with these methods. It is set once."""
 
     def done(self) -> bool:
-        """Does nobody wait for it (any more)?"""
+        """Is it already set or cancelled?"""
         ...
 
     def set_result(self, result: Any, /) -> None:
-        """The answer."""
+        """Set the answer."""
         ...
 
     def set_exception(self, exception: BaseException, /) -> None:
-        """Why there is none."""
+        """Set the error instead of an answer."""
         ...
 
 
 class Question:
-    """An `ask` in the mailbox: the message, and where its reply goes."""
+    """An `ask` in the mailbox: the message and its reply."""
 
     __slots__ = ("message", "reply")
 
@@ -58,21 +58,21 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """In the place of a question's message: `receive` was called with it, and what it gave back is to be awaited."""
+class StartedAnswer:
+    """Replaces the message of a question for which `receive` was already called; `value` is still to be awaited."""
 
     message: Any
     value: Any
 
     def close(self) -> None:
-        """Nobody will."""
+        """Close the coroutine: it will not be awaited."""
         if asyncio.iscoroutine(self.value):
             self.value.close()
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that was accepted and never processed. `reason` says why."""
+    """A message that was accepted but never processed. `reason` says why."""
 
     path: str
     message: Any

@@ -1,16 +1,16 @@
-"""Restart policy: what a guardian does when an actor fails, as a pure machine.
+"""Restart policy: the decision about an actor's failure, as a pure machine.
 
-    failure -> directive: RESUME   carry on with the same state, the message is lost
-                          RESTART  after backoff, on a new instance; the mailbox stays
+    failure -> directive: RESUME   continue with the same state; the message is lost
+                          RESTART  after a backoff, with a new instance; the mailbox stays
                           STOP     end the actor
-                          ESCALATE the parent fails with it
+                          ESCALATE the parent fails with the same error
 
-1. More than `max_restarts` restarts within `window_s` escalate: an endless restart hides a defect (Erlang's restart
-   intensity).
-2. The backoff grows with the number of restarts in the window, so an actor that has been well for a while starts again
-   at the first step.
-3. An error that says that it is final (AiostormError.final) escalates at once: a restart would not help.
-4. An actor that failed before it had started has nothing to resume: RESUME is a RESTART then, and counts as one.
+1. More than `max_restarts` restarts within `window_s` seconds escalate: an endless restart would hide a defect
+   (Erlang's restart intensity).
+2. The backoff grows with the number of restarts in that time, so an actor that ran well for a while starts again with
+   the shortest wait.
+3. An error that is marked as final (AiostormError.final) escalates at once: a restart would not help.
+4. An actor that failed before it had started has no state to resume: RESUME becomes RESTART then, and counts as one.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ class Directive(enum.Enum):
 
 
 def restart(error: BaseException) -> Directive:
-    """Start it again, unless the error is final."""
+    """Restart the actor, unless the error is final."""
     return Directive.ESCALATE if getattr(error, "final", False) is True else Directive.RESTART
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """How often an actor may fail and how long to wait before it starts again.
+    """How often an actor may fail, and how long to wait before it is restarted.
 
-    `backoff_s[i]` is the wait before restart i of the window; the last one repeats. `decide` chooses by exception.
+    `backoff_s[i]` is the wait before restart i within `window_s`; the last one repeats. `decide` maps an error to a
+    directive.
     """
 
     max_restarts: int = 5
@@ -49,7 +50,7 @@ class RestartPolicy:
 
     def __post_init__(self) -> None:
         if self.max_restarts < 0 or self.window_s <= 0 or not self.backoff_s or min(self.backoff_s) < 0:
-            raise ValueError(f"max_restarts >= 0, window_s > 0 and a backoff_s of non-negative waits: {self}")
+            raise ValueError(f"max_restarts >= 0, window_s > 0 and non-negative waits in backoff_s are needed: {self}")
 
 
 STOP_ON_FAILURE = RestartPolicy(decide=lambda error: Directive.STOP)
@@ -59,7 +60,7 @@ ESCALATE_ON_FAILURE = RestartPolicy(decide=lambda error: Directive.ESCALATE)
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A directive, and for RESTART the wait before it and which restart of the window it is."""
+    """A directive; for RESTART also the wait before it, and the number of restarts within the policy's time."""
 
     directive: Directive
     delay_s: float = 0.0
@@ -67,7 +68,7 @@ class Decision:
 
 
 class FailureHistory:
-    """The failures of one actor within its policy's window."""
+    """The failures of one actor within its policy's `window_s`."""
 
     __slots__ = ("_restarts", "policy")
 

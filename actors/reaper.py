@@ -1,9 +1,9 @@
-"""Reaper: an end that comes within a bound, though user code swallows CancelledError.
+"""Reaper: ends a killed asyncio task within a bound, even if user code swallows CancelledError.
 
-    killed (cancelled) ── timeout_s ──► cancelled again ── timeout_s ──► given up: its place in the code is named
+    killed (cancelled) ── timeout_s ──► cancelled again ── timeout_s ──► abandoned: the line where it hangs is reported
 
-1. While what was killed waits for others that were killed too (`waits`), the bound is theirs.
-2. A coroutine cannot be ended by force: one that was given up goes on, for nobody, until it lets itself be cancelled.
+1. While a killed task waits for its killed children (`waits`), only their bounds count.
+2. A coroutine cannot be ended by force: an abandoned one continues without effect until it accepts a cancellation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..runtime import is_ours
 
 
 class Reaper:
-    """Sees to the end of one asyncio task that was cancelled."""
+    """Watches one cancelled asyncio task until it has ended."""
 
     __slots__ = ("_cancel", "_give_up", "_handle", "_loop", "_timeout_s", "_waits", "_warned")
 
@@ -39,12 +39,12 @@ class Reaper:
         self._handle: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """It was cancelled now, or got a new step to do on its way to the end: the bound runs from here."""
+        """The task was cancelled, or has started its next step on the way to its end: the timeout starts now."""
         self.end()
         self._handle = self._loop.call_later(self._timeout_s, self._overdue)
 
     def end(self) -> None:
-        """It has ended."""
+        """The task has ended."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -59,8 +59,8 @@ class Reaper:
         self.begin()
 
 
-def where(task: asyncio.Task[Any]) -> str:
-    """The line at which an asyncio task is suspended: the innermost of somebody else's code, if there is any."""
+def suspended_at(task: asyncio.Task[Any]) -> str:
+    """The line at which an asyncio task is suspended: in the innermost user code, if there is any."""
     found: FrameType | None = None
     awaited: Any = task.get_coro()
     while awaited is not None:
@@ -69,5 +69,5 @@ def where(task: asyncio.Task[Any]) -> str:
             found = frame
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
     if found is None:
-        return "a place unknown"
+        return "an unknown place"
     return f'File "{found.f_code.co_filename}", line {found.f_lineno}, in {found.f_code.co_name}'

@@ -1,15 +1,15 @@
-"""Ref: the address of an actor; all that others hold of it.
+"""Ref: the address of an actor; all that other actors need to know of it.
 
-    tell ── room? ── yes ─► in the mailbox                   ask ─► as tell, then: reply, or why there is none
-              └───── no ──► waits its turn, or is refused
+    tell ── free capacity? ─ yes ─► in the mailbox           ask ─► like tell, then: the reply, or an error
+               └──────────── no ──► waits, or is refused
 
-1. Messages of one sender arrive in the order in which it sent them.
-2. An ask ends: with the reply, with the actor's failure, with the actor's end, or with its time. It never cancels who
-   asked, whatever becomes of the actor.
-3. An actor that sleeps with an empty mailbox, and whose `receive` is a plain `def`, answers an ask at once, without a
-   round of the loop. Nobody is overtaken: there is nobody. After `AT_ONCE` such answers one goes the long way, so that
-   others get the loop.
-4. A ref may lead to an actor of another process: it is used in the same way (RemoteRef, in transport).
+1. Messages of one sender arrive in the order in which they were sent.
+2. An ask ends with the reply, with the actor's failure, with the actor's end, or with its timeout. It never cancels the
+   caller, whatever happens to the actor.
+3. An actor that sleeps with an empty mailbox, and whose `receive` is a plain `def`, answers an ask at once, without an
+   iteration of the event loop. No message is overtaken, since there is none. After `AT_ONCE` such answers one question
+   goes through the mailbox, so that other tasks can run.
+4. A ref may lead to an actor of another process; it is used in the same way (RemoteRef, in transport).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..runtime import AiostormError
 from .errors import AskTimeoutError, MailboxClosedError
-from .messages import Begun, Question, Reply
+from .messages import Question, Reply, StartedAnswer
 
 if TYPE_CHECKING:
     from .cell import Cell
@@ -32,11 +32,11 @@ _FROM_SYSTEM: Any = object()
 
 AT_ONCE: Final = 64
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, tuple, list, dict, set})
-"""Types of replies that nobody awaits: known without asking `inspect`, which takes a while."""
+"""Types of replies that are never awaitable: a set lookup is faster than `inspect`."""
 
 
 class Ref:
-    """Send messages to an actor, from its own event loop. Equal only to itself; valid over restarts of the actor."""
+    """Sends messages to an actor, in that actor's event loop. Equal only to itself; stays valid after restarts."""
 
     __slots__ = ("_cell", "_mailbox")
 
@@ -46,34 +46,34 @@ class Ref:
 
     @property
     def path(self) -> str:
-        """Where it stands in the tree of its system: "/parent/child"."""
+        """The place in the tree of its system: "/parent/child"."""
         return self._cell.path
 
     @property
     def is_alive(self) -> bool:
-        """False once the actor has ended (a restart is no end)."""
+        """False after the actor has ended (a restart is not an end)."""
         return not self._cell.terminated.done()
 
     @property
     def inbox(self) -> Inbox:
-        """Its actor's mailbox, for who brings messages of others."""
+        """The actor's mailbox, for code that forwards messages of other senders."""
         return self._mailbox
 
     @property
     def deathwatch(self) -> DeathWatch:
-        """What hears of its actor's end."""
+        """The actor's side of the death watch."""
         return self._cell.deathwatch
 
     async def tell(self, message: Any) -> None:
-        """Send a message; waits while the mailbox is past its marks. MailboxClosedError if the actor has stopped.
+        """Send a message; wait while the mailbox is full. MailboxClosedError if the actor has stopped.
 
-        Cancelled while it waits, the message was not sent, unless that had just happened.
+        If the call is cancelled while it waits, the message was not sent, unless that had just happened.
         """
         if not self._mailbox.offer(message):
             await self._mailbox.put(message)
 
     def tell_nowait(self, message: Any) -> bool:
-        """Send a message if there is room now. False if not; MailboxClosedError if the actor has stopped."""
+        """Send a message if there is free capacity. False if not; MailboxClosedError if the actor has stopped."""
         if self._mailbox.offer(message):
             return True
         if self._mailbox.closed:
@@ -81,29 +81,29 @@ class Ref:
         return False
 
     async def ask(self, message: Any, *, timeout_s: float | None = _FROM_SYSTEM) -> Any:
-        """Send a message and wait for what `receive` returns for it.
+        """Send a message and wait for the return value of `receive`.
 
-        The time counts from here, waiting for room included. AskTimeoutError when it runs out, AskFailedError when
-        `receive` raised, MailboxClosedError when the actor stopped before it answered. `timeout_s=None` waits for ever.
-        A question that was accepted is handled even when nobody waits for the reply any more.
+        The timeout includes waiting for free capacity; `timeout_s=None` waits without limit. AskTimeoutError when it
+        expires, AskFailedError if `receive` raised, MailboxClosedError if the actor stopped before it answered. An
+        accepted question is handled even if its caller no longer waits.
         """
         cell = self._cell
         mailbox = self._mailbox
-        begun: Begun | None = None
+        started: StartedAnswer | None = None
         if cell.answer is not None and mailbox.reader_waits:
             if cell.answered < AT_ONCE:
                 cell.answered += 1
                 value = cell.answer(message)
                 if type(value) in _PLAIN or not inspect.isawaitable(value):
                     return value
-                begun = Begun(message, value)
+                started = StartedAnswer(message, value)
             else:
                 cell.answered = 0
         reply: asyncio.Future[Any] = cell.loop.create_future()
-        question = Question(begun or message, reply)
+        question = Question(started or message, reply)
         parked: _ParkedQuestion | None = None
-        if begun is not None:
-            mailbox.post(question)  # before all else: nothing is received while a question is half answered
+        if started is not None:
+            mailbox.post(question)  # on the control lane: nothing may be received before this answer is finished
         elif not mailbox.offer(question):
             if mailbox.closed:
                 raise MailboxClosedError(mailbox.close_reason)
@@ -128,36 +128,36 @@ class Ref:
                 mailbox.unpark(parked)
 
     def ask_nowait(self, message: Any, reply: Reply) -> bool:
-        """Ask for somebody else: what comes of it goes to `reply`. False if there is no room now, or never again."""
+        """Ask; the answer or error goes to `reply`. False if there is no free capacity, or the actor has stopped."""
         cell = self._cell
         if cell.answer is not None and self._mailbox.reader_waits and cell.answered < AT_ONCE:
             cell.answered += 1
             try:
                 value = cell.answer(message)
-            except AiostormError as refusal:  # always one: see Actor
+            except AiostormError as refusal:  # the only kind of error: see Actor._answer_at_once
                 reply.set_exception(refusal)
                 return True
             if type(value) in _PLAIN or not inspect.isawaitable(value):
                 reply.set_result(value)
             else:
-                self._mailbox.post(Question(Begun(message, value), reply))
+                self._mailbox.post(Question(StartedAnswer(message, value), reply))
             return True
         cell.answered = 0
         return self._mailbox.offer(Question(message, reply))
 
     def stop(self) -> None:
-        """Ask the actor to end in order: what it has accepted is processed first."""
+        """Ask the actor to stop after it has processed all accepted messages."""
         self._cell.stop()
 
     def kill(self) -> None:
-        """End the actor and its children at once; what they had accepted becomes dead letters.
+        """End the actor and its children at once; their accepted messages become dead letters.
 
-        What awaits in them is cancelled; one that does not end is given up after twice the system's `kill_timeout_s`.
+        Their awaits are cancelled; an actor that does not end is abandoned after twice the system's `kill_timeout_s`.
         """
         self._cell.kill()
 
     async def wait_terminated(self) -> None:
-        """Wait until the actor has ended. In order this has no bound of its own; after `kill` it has."""
+        """Wait until the actor has ended. After `kill` this has a bound; after `stop` it has none."""
         await asyncio.shield(self._cell.terminated)
 
     def __repr__(self) -> str:
@@ -183,6 +183,6 @@ class _ParkedQuestion:
 
 
 def time_out(reply: asyncio.Future[Any], ref: Ref, timeout_s: float) -> None:
-    """No reply came."""
+    """End a question that got no reply."""
     if not reply.done():
         reply.set_exception(AskTimeoutError(f"no reply from {ref.path} within {timeout_s:g} s"))

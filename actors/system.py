@@ -1,12 +1,12 @@
-"""ActorSystem: the root guardian. Every actor, and every asyncio task of the framework, lives under one.
+"""ActorSystem: the root guardian. Every actor, and every asyncio task of the framework, runs under it.
 
-1. Leaving `async with` ends everything: in order (what was accepted is processed) or, after an exception in the block,
-   at once. Nothing outlives it, also when the end itself is cancelled.
-2. The end has a bound: `stop_timeout_s` for the ordered one, then about twice `kill_timeout_s` for each level of actors
-   that do not let themselves be cancelled. Whoever was given up is named.
-3. What nobody else handled surfaces here: an actor that escalated to the root, a guarded task that raised, an actor
-   that was given up. The block ends with the first such error; all are logged.
-4. An accepted message is processed or becomes a dead letter that is counted: never lost in silence.
+1. Leaving `async with` ends everything: in order (accepted messages are processed), or at once after an exception in
+   the block. Nothing runs on, even if the end itself is cancelled.
+2. The end has a bound: `stop_timeout_s` for an ordered end, then about twice `kill_timeout_s` for each level of actors
+   that ignore their cancellation. An abandoned actor is named.
+3. Errors that no other code handled surface here: an actor that escalated to the root, a guarded task that raised, an
+   abandoned actor. The block ends with the first such error; all are logged.
+4. An accepted message is processed or becomes a dead letter that is counted; it is never lost silently.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextvars import Context
 from types import TracebackType
 from typing import Any, Self
 
-from ..runtime import Clock, LoopClock, Rng, SystemRng, runs, runs_no_more
+from ..runtime import Clock, LoopClock, Rng, SystemRng, add_system, remove_system
 from .actor import Actor
 from .cell import Cell
 from .deadlines import Deadlines
@@ -28,14 +28,14 @@ from .errors import ActorEscalatedError, KillTimeoutError, MailboxClosedError
 from .mailbox import Mailbox
 from .messages import DeadLetter
 from .policy import Decision, Directive, RestartPolicy
-from .reaper import where
+from .reaper import suspended_at
 from .ref import Ref, time_out
 
 log = logging.getLogger("aiostorm.actors")
 
 
 class DeadLetters:
-    """Accepted messages that were never processed: a count of all, the last thousand, and an optional listener."""
+    """Accepted messages that were never processed: the count of all, the last thousand, and an optional listener."""
 
     def __init__(self, kept: int = 1000) -> None:
         self.count = 0
@@ -43,14 +43,14 @@ class DeadLetters:
         self.listener: Callable[[DeadLetter], None] | None = None
 
     def add(self, letter: DeadLetter) -> None:
-        """Count one."""
+        """Count a dead letter, and pass it to the listener."""
         self.count += 1
         self.last.append(letter)
         log.debug("dead letter for %s: %s", letter.path, letter.reason)
         if self.listener is not None:
             try:
                 self.listener(letter)
-            except Exception:  # it is told while an actor ends, which must go on
+            except Exception:  # raised while an actor ends, which must continue
                 log.exception("the listener of dead letters failed")
 
 
@@ -58,8 +58,8 @@ class ActorSystem:
     """A tree of actors in the running event loop.
 
     `mailbox_capacity`, `ask_timeout_s` and `policy` are defaults for its actors. `stop_timeout_s` bounds an ordered
-    end (of the system, and of the children of an actor that restarts), after which what is still running is killed.
-    `kill_timeout_s` is how long what was killed may take; then it is cancelled once more, then given up.
+    end (of the system, and of the children of a restarting actor); actors that still run then are killed.
+    `kill_timeout_s` is the time that a killed actor has to end; then it is cancelled once more, then abandoned.
     """
 
     def __init__(
@@ -90,35 +90,35 @@ class ActorSystem:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.ask_deadlines: Deadlines | None = None
         self.dispatcher: Dispatcher
-        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they began, and are ended
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they started and are ended
         self._given_up: set[asyncio.Task[Any]] = set()
         self._root: Cell | None = None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop it runs in."""
+        """The event loop in which the system runs."""
         if self._loop is None:
             raise RuntimeError("the actor system has not been started: use `async with ActorSystem() as system`")
         return self._loop
 
     @property
     def clock(self) -> Clock:
-        """Its time."""
+        """The system's clock."""
         if self._clock is None:
             self._clock = LoopClock(self.loop)
         return self._clock
 
     @property
     def actors(self) -> int:
-        """How many actors are alive, the root left out."""
+        """The number of running actors, without the root."""
         return len(self.cells)
 
     async def start(self) -> None:
         """Start in the running loop. `async with` does this."""
         if self._root is not None:
-            raise RuntimeError("the actor system was started already")
+            raise RuntimeError("the actor system has already been started")
         self._loop = asyncio.get_running_loop()
-        runs(self)
+        add_system(self)
         self.dispatcher = Dispatcher(self._loop, self.clock.stopwatch)
         if self.ask_timeout_s is not None:
             self.ask_deadlines = Deadlines(self._loop, self.ask_timeout_s, time_out)
@@ -135,32 +135,32 @@ class ActorSystem:
         policy: RestartPolicy | None = None,
         mailbox: Mailbox | None = None,
     ) -> Ref:
-        """Start a top-level actor: a class or factory (a restart makes a new instance), or an instance (kept)."""
+        """Start a top-level actor from a class or factory (a restart makes a new instance) or an instance (kept)."""
         if self._root is None:
             raise RuntimeError("the actor system has not been started: use `async with ActorSystem() as system`")
         if self.closing:
-            raise MailboxClosedError(f"the actor system {self.name!r} is stopping: it takes no new actors")
+            raise MailboxClosedError(f"the actor system {self.name!r} is stopping: it starts no new actors")
         return self._root.spawn(actor, name, policy=policy, mailbox=mailbox)
 
     def guard(self, work: Coroutine[Any, Any, Any], *, name: str, context: Context | None = None) -> asyncio.Task[Any]:
-        """Run a coroutine as an asyncio task that is held until it ends and whose exception is never lost."""
+        """Run a coroutine as an asyncio task that is referenced until it ends and whose exception is never lost."""
         task = self.loop.create_task(work, name=name, context=context)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
     async def stop(self, *, drain: bool = True) -> None:
-        """End all actors: in order, or at once with `drain=False`. Has a bound (see the module).
+        """End all actors: in order, or at once with `drain=False`. It has a bound (see the module).
 
-        Cancelled, it ends them at once, and is done with that before the cancel goes on.
+        If this call is cancelled, it ends all actors at once, and only then raises the cancellation.
         """
         root = self._root
         if root is None:
             return
         if asyncio.current_task() in self._tasks:
             raise RuntimeError(
-                "an actor (or guarded task) cannot wait for the end of the system that it lives in: let whoever "
-                "entered the system leave it"
+                "an actor or guarded task cannot wait for the end of its own actor system: the code that entered the "
+                "system must leave it"
             )
         self.closing = True
         try:
@@ -169,9 +169,9 @@ class ActorSystem:
         finally:
             root.kill()
             try:
-                await self._see_the_end(root)
+                await self._wait_for_end(root)
             finally:
-                runs_no_more(self)
+                remove_system(self)
 
     async def _drain(self, root: Cell) -> None:
         root.stop()
@@ -182,9 +182,9 @@ class ActorSystem:
             names = ", ".join(sorted(cell.path for cell in self.cells if not cell.children))
             log.warning("%s: still running after %g s, killed: %s", self.name, self.stop_timeout_s, names)
 
-    async def _see_the_end(self, root: Cell) -> None:
-        """Wait for the actors, then end the other asyncio tasks. Cancels are passed on only then."""
-        cancelled = await _outlast(root.terminated)
+    async def _wait_for_end(self, root: Cell) -> None:
+        """Wait for the actors, then end the other asyncio tasks. Cancellations are raised again only after that."""
+        cancelled = await _wait_uncancelled(root.terminated)
         if self.ask_deadlines is not None:
             self.ask_deadlines.close()
         warned: set[asyncio.Task[Any]] = set()
@@ -192,10 +192,10 @@ class ActorSystem:
             for task in left:
                 task.cancel()
             waits = self.loop.create_task(asyncio.wait(left, timeout=self.kill_timeout_s))
-            cancelled = await _outlast(waits) or cancelled
+            cancelled = await _wait_uncancelled(waits) or cancelled
             left = self._unfinished()
             for task in [task for task in left if task in warned]:
-                error = f"{task.get_name()} was cancelled and does not end: it hangs at {where(task)}"
+                error = f"{task.get_name()} was cancelled but does not end: it hangs at {suspended_at(task)}"
                 self.give_up(task, KillTimeoutError(error))
             warned.update(left)
         if cancelled is not None:
@@ -205,24 +205,24 @@ class ActorSystem:
         return [task for task in self._tasks if not task.done() and task not in self._given_up]
 
     def fail(self, path: str, error: BaseException) -> None:
-        """Something that nobody else handles has failed: it is raised at the end of the block."""
+        """Record an error that no other code handles: it is raised at the end of the block."""
         if self.failure is None:
             self.failure = error
         log.error("%s: %s failed for good: %r", self.name, path or "/", error, exc_info=error)
 
     def give_up(self, task: asyncio.Task[Any], error: BaseException) -> None:
-        """An asyncio task does not end: nobody waits for it any more."""
+        """Abandon an asyncio task that does not end."""
         self._given_up.add(task)
         self.fail(task.get_name(), error)
 
     def report(self, path: str, error: BaseException, decision: Decision) -> None:
-        """An actor failed and something was decided about it."""
+        """Report an actor's failure and the decision about it."""
         if self.on_failure is not None:
             try:
                 self.on_failure(path, error, decision)
                 return
             except Exception:
-                log.exception("on_failure itself failed; what it was told of:")
+                log.exception("on_failure itself failed; the failure that it was called for:")
         text = decision.directive.value
         if decision.directive is Directive.RESTART:
             text = f"restart {decision.restarts} in {decision.delay_s:g} s"
@@ -246,8 +246,8 @@ class ActorSystem:
             self.fail(task.get_name(), error)
 
 
-async def _outlast(waited: asyncio.Future[Any]) -> asyncio.CancelledError | None:
-    """Wait for what has a bound of its own, though one is cancelled meanwhile; gives that cancel back."""
+async def _wait_uncancelled(waited: asyncio.Future[Any]) -> asyncio.CancelledError | None:
+    """Wait for something that has its own bound, even if this task is cancelled; returns that cancellation."""
     cancelled: asyncio.CancelledError | None = None
     while not waited.done():
         try:
@@ -258,14 +258,14 @@ async def _outlast(waited: asyncio.Future[Any]) -> asyncio.CancelledError | None
 
 
 class _Root(Actor):
-    """Parent of all top-level actors: what escalates to it fails the system."""
+    """The parent of all top-level actors: a failure that escalates to it fails the system."""
 
     def receive(self, message: Any) -> None:
-        raise TypeError(f"the root of an actor system takes no messages: {message!r}")
+        raise TypeError(f"the root of an actor system accepts no messages: {message!r}")
 
     def child_escalated(self, ref: Ref, error: BaseException) -> None:
         if not isinstance(error, Exception):
-            return  # its asyncio task ends with it: that is how the system hears
+            return  # its asyncio task ends with the same error, which the system handles
         failed = ActorEscalatedError(f"{ref.path} gave up: {error!r}")
         failed.__cause__ = error
         self.system.fail(ref.path, failed)

@@ -1,8 +1,8 @@
-"""Timers: messages that an actor sends itself later, on the control lane.
+"""Timers: messages that an actor sends to itself later, on the control lane.
 
-1. A repeating timer has at most one message under way: an actor that is busy for ten intervals gets one message, not
-   ten.
-2. All timers end with their actor, and at each restart of it; from then on (`close`) no new one can be made.
+1. A repeating timer has at most one message in the mailbox: an actor that is busy for ten intervals receives one
+   message, not ten.
+2. All timers end with their actor, and at each restart of it; after `close`, no new timer can be made.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .mailbox import Mailbox
 
 
 class Timer:
-    """A message to come. `cancel` also takes back one that is in the mailbox but not yet received."""
+    """A message to be sent later. `cancel` also removes one that is in the mailbox but not yet received."""
 
     __slots__ = ("_handle", "_interval_s", "_loop", "_mailbox", "_timers", "active", "message", "under_way")
 
@@ -30,13 +30,13 @@ class Timer:
         self._handle = self._loop.call_later(delay_s, self._fire)
 
     def cancel(self) -> None:
-        """The message will not be received (any more)."""
+        """Cancel the timer: its message will not be received any more."""
         self.active = False
         self._handle.cancel()
         self._timers.discard(self)
 
     def received(self) -> bool:
-        """The reader has taken it out of the mailbox: is it still wanted?"""
+        """The reader has taken the message out of the mailbox. Returns False if the timer was cancelled."""
         self.under_way = False
         if self._interval_s is None:
             self._timers.discard(self)
@@ -51,7 +51,7 @@ class Timer:
 
 
 class Timers:
-    """The timers of one actor; all end with it."""
+    """The timers of one actor; they end with it."""
 
     __slots__ = ("_closed", "_timers", "loop", "mailbox")
 
@@ -62,13 +62,13 @@ class Timers:
         self._closed: str | None = None
 
     def after(self, delay_s: float, message: Any) -> Timer:
-        """Once, in `delay_s` seconds."""
+        """Send the message once, in `delay_s` seconds."""
         return self._add(delay_s, message, None)
 
     def every(self, interval_s: float, message: Any) -> Timer:
-        """Again and again; the first after one interval."""
+        """Send the message repeatedly; the first time after one interval."""
         if interval_s <= 0:
-            raise ValueError(f"an interval is more than 0 seconds, not {interval_s}")
+            raise ValueError(f"an interval must be more than 0 seconds, not {interval_s}")
         return self._add(interval_s, message, interval_s)
 
     def cancel_all(self) -> None:
@@ -77,17 +77,17 @@ class Timers:
             timer.cancel()
 
     def close(self, reason: str) -> None:
-        """Cancel every timer; making another is an error from now on: nobody would receive its message."""
+        """Cancel every timer and refuse new ones: no reader would receive their messages."""
         self._closed = reason
         self.cancel_all()
 
     def discard(self, timer: Timer) -> None:
-        """Forget a timer that has ended."""
+        """Remove a timer that has ended."""
         self._timers.pop(timer, None)
 
     def _add(self, delay_s: float, message: Any, interval_s: float | None) -> Timer:
         if self._closed is not None:
-            raise MailboxClosedError(f"{self._closed}: it cannot have timers any more")
+            raise MailboxClosedError(f"{self._closed}: it cannot make timers any more")
         timer = Timer(self, delay_s, message, interval_s)
         self._timers[timer] = None
         return timer

@@ -5,10 +5,10 @@ mailboxes ─ sampler ─► readings ─► coordinator ─► orders ─► sp
 
 from .coordinator import Coordinator, Order
 from .graph import Graph, sources_of
-from .holding import Holding
-from .messages import BoltReading, Change, Clear, Pace, Readings, SpoutReading
+from .mailbox_limit import MailboxLimit
+from .messages import BoltReading, Clear, Pace, PaceChange, Readings, SpoutReading
 from .portion import Portion
-from .sampler import Level, Sample, Sampler, Verdict, level_of
+from .sampler import Level, PressureVerdict, Sample, Sampler, level_of
 from .service import ServiceTime
 from .settings import Settings
 from .spout_pace import SpoutPace
@@ -30,17 +30,18 @@ __all__ = [
     "THROTTLED",
     "Backpressure",
     "BoltReading",
-    "Change",
     "Clear",
     "ComponentPressure",
     "Coordinator",
     "Graph",
-    "Holding",
     "Level",
+    "MailboxLimit",
     "Order",
     "Pace",
+    "PaceChange",
     "Portion",
     "PressureEvent",
+    "PressureVerdict",
     "Readings",
     "Sample",
     "Sampler",
@@ -51,7 +52,6 @@ __all__ = [
     "SpoutReading",
     "TaskPressure",
     "Throttle",
-    "Verdict",
     "level_of",
     "sources_of",
 ]

@@ -20,7 +20,7 @@ from typing import Final
 from .flows import Flows
 from .graph import Graph
 from .messages import BoltReading, SpoutReading
-from .sampler import Verdict
+from .sampler import PressureVerdict
 from .settings import Settings
 from .throttle import MAX_WAIT
 
@@ -35,24 +35,24 @@ LEAST_LOAD: Final = 0.25
 """
 
 
-HURRY: Final = 1.02
+HEADROOM: Final = 1.02
 """Who ran out of work is sent a little more than was measured: a mailbox that holds a moment bears that."""
 
 
 @dataclass(slots=True)
-class KnownBolt:
+class BoltState:
     """What a bolt task has said last; blocked or not since `since_s` (wall clock)."""
 
     component: str
     reading: BoltReading
     life: int
-    heard_s: float
+    reported_s: float
     since_s: float
 
     @property
     def blocked(self) -> bool:
         """Was its last verdict BLOCKED?"""
-        return self.reading.flagged and self.reading.verdict is Verdict.BLOCKED
+        return self.reading.flagged and self.reading.verdict is PressureVerdict.BLOCKED
 
     @property
     def stays_blocked(self) -> bool:
@@ -61,12 +61,12 @@ class KnownBolt:
 
 
 @dataclass(slots=True)
-class KnownSpout:
+class SpoutState:
     """What a spout task has said last; it waits since `since_s` (wall clock)."""
 
     component: str
     reading: SpoutReading
-    heard_s: float
+    reported_s: float
     since_s: float
 
 
@@ -78,8 +78,8 @@ class Capacity:
         graph: Graph,
         tasks: Mapping[str, Sequence[int]],
         flows: Flows,
-        bolts: Mapping[int, KnownBolt],
-        spouts: Mapping[int, KnownSpout],
+        bolts: Mapping[int, BoltState],
+        spouts: Mapping[int, SpoutState],
     ) -> None:
         self._graph = graph
         self._tasks = tasks
@@ -103,7 +103,7 @@ class Capacity:
         """What it takes for one tuple of one of the spout tasks that feed it."""
         rate = self.rate(component)
         if not rate:  # it hangs
-            return self._share_us(component, 1 / max(self._flows.seen_s(component), settings.period_s))
+            return self._share_us(component, 1 / max(self._flows.observed_s(component), settings.period_s))
         return self._share_us(component, rate / self._flows.per_emitted(component, self._graph.sources[component]))
 
     def follow_us(self, spout: str) -> int:
@@ -127,12 +127,12 @@ class Capacity:
         rate = self.rate(component)
         return fill, room / rate if rate else settings.period_s
 
-    def _of_task(self, bolt: KnownBolt) -> float:
+    def _of_task(self, bolt: BoltState) -> float:
         reading = bolt.reading
         done = self._flows.rate_of(bolt.component, reading.task)
         if reading.starved:
             now = self._flows.rate_of(bolt.component, reading.task, now=True)
-            return max(done, now / max(LEAST_LOAD, reading.load)) * HURRY
+            return max(done, now / max(LEAST_LOAD, reading.load)) * HEADROOM
         return done
 
     def _flagged(self, spout: str) -> set[str]:

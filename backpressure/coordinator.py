@@ -33,12 +33,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from .capacity import Capacity, KnownBolt, KnownSpout, fill_of
+from .capacity import BoltState, Capacity, SpoutState, fill_of
 from .flows import Flows
 from .graph import Graph
-from .messages import BoltReading, Change, Clear, Pace, Readings, SpoutReading
+from .messages import BoltReading, Clear, Pace, PaceChange, Readings, SpoutReading
 from .pacer import LEAST_SLACK_S, MOST_SLACK_S
-from .sampler import Verdict
+from .sampler import PressureVerdict
 from .settings import Settings
 from .throttle import gain_of, trim
 from .view import (
@@ -64,7 +64,7 @@ class _Pacing:
     """A spout component that is paced: its last order, when it was given, why; `wait_us` was seen last."""
 
     step: int
-    change: Change
+    change: PaceChange
     at_s: float
     why: tuple[str, ...]
     time_us: int = 0
@@ -94,9 +94,9 @@ class Coordinator:
         self._component_of = {task: component for component, found in tasks.items() for task in found}
         self._epoch = epoch
         self._step = 0
-        self._bolts: dict[int, KnownBolt] = {}
-        self._spouts: dict[int, KnownSpout] = {}
-        self._fresh: dict[str, set[Verdict]] = {}
+        self._bolts: dict[int, BoltState] = {}
+        self._spouts: dict[int, SpoutState] = {}
+        self._fresh: dict[str, set[PressureVerdict]] = {}
         self._pacings: dict[str, _Pacing] = {}
         self._flows = Flows(settings.samples, graph.inputs)
         self._capacity = Capacity(graph, tasks, self._flows, self._bolts, self._spouts)
@@ -108,19 +108,19 @@ class Coordinator:
 
     # -- events in ---------------------------------------------------------------------------------------------------
 
-    def heard(self, readings: Readings, now_s: float, wall_s: float) -> list[Order]:
+    def on_readings(self, readings: Readings, now_s: float, wall_s: float) -> list[Order]:
         """A gauge reports. What is to be done at once."""
         if not self.settings.enable:
             return []
         self._expire(now_s, wall_s)
         for bolt in readings.bolts:
-            self._heard_bolt(bolt, readings, now_s, wall_s)
+            self._on_bolt_reading(bolt, readings, now_s, wall_s)
         for spout in readings.spouts:
-            self._heard_spout(spout, readings, now_s, wall_s)
+            self._on_spout_reading(spout, readings, now_s, wall_s)
         fills: dict[str, int] = {}
         for known in self._bolts.values():
             fills[known.component] = fills.get(known.component, 0) + known.reading.fill
-        self._flows.moment(now_s, fills)
+        self._flows.end_interval(now_s, fills)
         return self._decide(now_s, wall_s)
 
     def tick(self, now_s: float, wall_s: float) -> list[Order]:
@@ -129,9 +129,9 @@ class Coordinator:
             return []
         self._expire(now_s, wall_s)
         orders = self._decide(now_s, wall_s)
-        told = {task for task, _ in orders}
+        sent = {task for task, _ in orders}
         for component in self._pacings:
-            orders += [order for order in self._paces(component) if order[0] not in told]
+            orders += [order for order in self._paces(component) if order[0] not in sent]
         return orders
 
     def update(self, settings: Settings, now_s: float, wall_s: float) -> None:
@@ -149,9 +149,9 @@ class Coordinator:
                 self._become(NORMAL, wall_s, "switched off: no spout waits")
         # A lease that is shorter now begins now: nobody was silent for longer than he might be.
         for bolt in self._bolts.values():
-            bolt.heard_s = now_s
+            bolt.reported_s = now_s
         for spout in self._spouts.values():
-            spout.heard_s = now_s
+            spout.reported_s = now_s
         if settings.samples != self.settings.samples:
             self._flows = Flows(settings.samples, self._graph.inputs)
             self._capacity = Capacity(self._graph, self._tasks, self._flows, self._bolts, self._spouts)
@@ -166,7 +166,7 @@ class Coordinator:
 
     def view(self) -> Backpressure:
         """As it is now."""
-        bolts: dict[str, list[KnownBolt]] = {component: [] for component in self._sources}
+        bolts: dict[str, list[BoltState]] = {component: [] for component in self._sources}
         for bolt in self._bolts.values():
             bolts[bolt.component].append(bolt)
         components = {component: self._component_view(component, found) for component, found in bolts.items()}
@@ -177,7 +177,7 @@ class Coordinator:
         )
         return Backpressure(self.settings.enable, self.state, self.since_s, components, spouts, tuple(self.events))
 
-    def _component_view(self, component: str, bolts: Sequence[KnownBolt]) -> ComponentPressure:
+    def _component_view(self, component: str, bolts: Sequence[BoltState]) -> ComponentPressure:
         rate = self._capacity.rate(component)
         flagged = sorted((b for b in bolts if b.reading.flagged), key=lambda b: b.reading.task)
         tasks = tuple(
@@ -192,16 +192,16 @@ class Coordinator:
 
     # -- readings ----------------------------------------------------------------------------------------------------
 
-    def _heard_bolt(self, reading: BoltReading, told: Readings, now_s: float, wall_s: float) -> None:
+    def _on_bolt_reading(self, reading: BoltReading, readings: Readings, now_s: float, wall_s: float) -> None:
         component = self._component_of.get(reading.task, "")
         if component not in self._sources:
             return
-        life = told.life
-        self._flows.count(component, reading.task, life, told.at_s, reading.executed)
+        life = readings.life
+        self._flows.count(component, reading.task, life, readings.at_s, reading.executed)
         known = self._bolts.get(reading.task)
         before = (known.life, known.reading.step) if known is not None else (life, 0)
         was = known is not None and known.blocked
-        bolt = KnownBolt(component, reading, life, now_s, wall_s if known is None else known.since_s)
+        bolt = BoltState(component, reading, life, now_s, wall_s if known is None else known.since_s)
         self._bolts[reading.task] = bolt
         if reading.flagged and (life, reading.step) != before:
             self._fresh.setdefault(component, set()).add(reading.verdict)
@@ -211,20 +211,20 @@ class Coordinator:
             shown = f"task {reading.task} {how}: {reading.fill:,} tuples wait (mailbox: {reading.capacity:,})"
             self._event(wall_s, kind, component, shown)
 
-    def _heard_spout(self, reading: SpoutReading, told: Readings, now_s: float, wall_s: float) -> None:
+    def _on_spout_reading(self, reading: SpoutReading, readings: Readings, now_s: float, wall_s: float) -> None:
         component = self._component_of.get(reading.task, "")
         if component not in self._tasks or component in self._sources:
             return
-        self._flows.count(component, reading.task, told.life, told.at_s, reading.emitted)
+        self._flows.count(component, reading.task, readings.life, readings.at_s, reading.emitted)
         known = self._spouts.get(reading.task)
         waited = known is not None and known.reading.wait_us > 0
         since_s = known.since_s if known is not None and waited else wall_s
-        self._spouts[reading.task] = KnownSpout(component, reading, now_s, since_s)
+        self._spouts[reading.task] = SpoutState(component, reading, now_s, since_s)
         pacing = self._pacings.get(component)
         if reading.wait_us:
             if pacing is None:  # an order of a coordinator that is no more
                 self._step += 1
-                self._pacings[component] = _Pacing(self._step, Change.HOLD, now_s, (), wait_us=reading.wait_us)
+                self._pacings[component] = _Pacing(self._step, PaceChange.HOLD, now_s, (), wait_us=reading.wait_us)
                 if self.state == NORMAL:
                     self._become(THROTTLED, wall_s, f"found {component} waiting")
             else:
@@ -234,12 +234,12 @@ class Coordinator:
 
     def _expire(self, now_s: float, wall_s: float) -> None:
         since_s = now_s - self.settings.lease_s
-        for task, bolt in [(t, b) for t, b in self._bolts.items() if b.heard_s < since_s]:
+        for task, bolt in [(t, b) for t, b in self._bolts.items() if b.reported_s < since_s]:
             del self._bolts[task]
-            self._flows.gone(bolt.component, task)
+            self._flows.remove_task(bolt.component, task)
             if bolt.blocked:
                 self._event(wall_s, "RELIEVED", bolt.component, f"task {task} is gone")
-        for task in [task for task, spout in self._spouts.items() if spout.heard_s < since_s]:
+        for task in [task for task, spout in self._spouts.items() if spout.reported_s < since_s]:
             del self._spouts[task]
 
     # -- decisions ---------------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class Coordinator:
         if causes:
             if pacing is not None and not pacing.why:  # it was found waiting
                 pacing.why = tuple(causes)
-            is_new = any(Verdict.BLOCKED in self._fresh.get(c, ()) for c in causes)
+            is_new = any(PressureVerdict.BLOCKED in self._fresh.get(c, ()) for c in causes)
             if not is_new or passed_s < SPACING * self.settings.period_s:
                 return False
             self._slow(spout, causes, now_s, wall_s)
@@ -286,7 +286,7 @@ class Coordinator:
         flagged = {
             b.component for b in self._bolts.values() if b.reading.flagged and spout in self._sources[b.component]
         }
-        if flagged and not any(Verdict.RELIEVED in self._fresh.get(c, ()) for c in flagged):
+        if flagged and not any(PressureVerdict.RELIEVED in self._fresh.get(c, ()) for c in flagged):
             return False
         self._relieve(spout, pacing, flagged, now_s)
         return True
@@ -296,10 +296,10 @@ class Coordinator:
         old = self._pacings.get(spout)
         self._step += 1
         wait_us = 0 if old is None else old.wait_us
-        self._pacings[spout] = _Pacing(self._step, Change.SLOW, now_s, tuple(causes), time_us, wait_us=wait_us)
+        self._pacings[spout] = _Pacing(self._step, PaceChange.SLOW, now_s, tuple(causes), time_us, wait_us=wait_us)
         if self.state == NORMAL:
             self._become(THROTTLED, wall_s, f"{', '.join(causes)} cannot keep up")
-            self._flows.begin_anew(now_s, 2 * self.settings.period_s)
+            self._flows.reset_base(now_s, 2 * self.settings.period_s)
         if old is None or old.why != tuple(causes):
             shown = f"{time_us / 1000:.3g} ms for each tuple of a task, because of {', '.join(causes)}"
             self._event(wall_s, "SLOWED", spout, shown)
@@ -308,7 +308,7 @@ class Coordinator:
         about = {*flagged, *pacing.why}
         busy = max((b.reading.busy for b in self._bolts.values() if b.component in about), default=0.0)
         self._step += 1
-        self._pacings[spout] = replace(pacing, step=self._step, change=Change.RELIEVE, at_s=now_s, busy=busy)
+        self._pacings[spout] = replace(pacing, step=self._step, change=PaceChange.RELIEVE, at_s=now_s, busy=busy)
 
     def _waits(self, component: str) -> bool:
         """Does one of its tasks wait, as far as it has said?"""

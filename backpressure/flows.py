@@ -23,31 +23,31 @@ WINDOW_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Moment:
+class _Totals:
     """`counts`: component → executed or emitted so far; `fills`: component → tuples in its mailboxes."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     fills: Mapping[str, int] = field(default_factory=dict)
 
 
-class _Track:
-    """One task in one life: when it had counted how many, of the last period; the most that it has `counted`."""
+class _TaskRate:
+    """One task in one life: when it had counted how many, of the last period; the `highest` count."""
 
-    __slots__ = ("counted", "life", "seen")
+    __slots__ = ("counts", "highest", "life")
 
     def __init__(self, life: int, samples: int) -> None:
         self.life = life
-        self.counted = 0
-        self.seen: deque[tuple[float, int]] = deque(maxlen=samples + 1)
+        self.highest = 0
+        self.counts: deque[tuple[float, int]] = deque(maxlen=samples + 1)
 
     @property
     def lasting_s(self) -> float:
-        return self.seen[-1][0] - self.seen[0][0] if self.seen else 0.0
+        return self.counts[-1][0] - self.counts[0][0] if self.counts else 0.0
 
     def rate(self, since: int) -> float:
-        if len(self.seen) < 2:
+        if len(self.counts) < 2:
             return 0.0
-        (first_s, first), (last_s, last) = self.seen[since], self.seen[-1]
+        (first_s, first), (last_s, last) = self.counts[since], self.counts[-1]
         return max(last - first, 0) / (last_s - first_s)
 
 
@@ -58,8 +58,8 @@ class Flows:
         self._samples = samples
         self._inputs = inputs
         self._counts: Counter[str] = Counter()
-        self._tracks: dict[str, dict[int, _Track]] = {}
-        self._before = self._base = self._now = _Moment()
+        self._tracks: dict[str, dict[int, _TaskRate]] = {}
+        self._before = self._base = self._now = _Totals()
         self._base_s = -math.inf
 
     def count(self, component: str, task: int, life: int, at_s: float, so_far: int) -> None:
@@ -67,28 +67,28 @@ class Flows:
         tracks = self._tracks.setdefault(component, {})
         track = tracks.get(task)
         if track is None or track.life != life:
-            track = tracks[task] = _Track(life, self._samples)
-        elif track.seen and at_s <= track.seen[-1][0]:  # it came twice
+            track = tracks[task] = _TaskRate(life, self._samples)
+        elif track.counts and at_s <= track.counts[-1][0]:  # it came twice
             return
-        self._counts[component] += max(so_far - track.counted, 0)
-        track.counted = max(so_far, track.counted)
-        track.seen.append((at_s, so_far))
+        self._counts[component] += max(so_far - track.highest, 0)
+        track.highest = max(so_far, track.highest)
+        track.counts.append((at_s, so_far))
 
-    def gone(self, component: str, task: int) -> None:
+    def remove_task(self, component: str, task: int) -> None:
         """A task is no more, or silent: it has no rate. What it has counted stays, and is not counted again."""
         track = self._tracks.get(component, {}).get(task)
         if track is not None:
-            track.seen.clear()
+            track.counts.clear()
 
-    def moment(self, now_s: float, fills: Mapping[str, int]) -> None:
+    def end_interval(self, now_s: float, fills: Mapping[str, int]) -> None:
         """All that is known now has been counted."""
-        self._now = _Moment(dict(self._counts), dict(fills))
+        self._now = _Totals(dict(self._counts), dict(fills))
         if self._base_s == -math.inf:
             self._base_s = now_s
         elif now_s - self._base_s >= WINDOW_S:
             self._before, self._base, self._base_s = self._base, self._now, now_s
 
-    def begin_anew(self, now_s: float, after_s: float) -> None:
+    def reset_base(self, now_s: float, after_s: float) -> None:
         """From `after_s` on count from now: what has been emitted so far fills places that nobody tells of.
 
         (At senders in other processes, say: it was emitted, and has not come.)
@@ -108,7 +108,7 @@ class Flows:
         """The same over the last interval."""
         return sum(track.rate(-2) for track in self._tracks.get(component, {}).values())
 
-    def seen_s(self, component: str) -> float:
+    def observed_s(self, component: str) -> float:
         """How long what `rate` is about has lasted."""
         return max((track.lasting_s for track in self._tracks.get(component, {}).values()), default=0.0)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from .sampler import Verdict
+from .sampler import PressureVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class BoltReading:
     capacity: int
     executed: int
     flagged: bool = False
-    verdict: Verdict = Verdict.NONE
+    verdict: PressureVerdict = PressureVerdict.NONE
     step: int = 0
     busy: float = 0.0
     load: float = 0.0
@@ -61,7 +61,7 @@ class Readings:
     spouts: tuple[SpoutReading, ...] = ()
 
 
-class Change(enum.StrEnum):
+class PaceChange(enum.StrEnum):
     """What an order asks for."""
 
     HOLD = "hold"
@@ -80,7 +80,7 @@ class Pace:
 
     epoch: int
     step: int
-    change: Change
+    change: PaceChange
     lease_s: float
     time_us: int = 0
     busy: float = 0.0

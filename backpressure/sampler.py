@@ -41,7 +41,7 @@ class Level(enum.Enum):
     HIGH = "high"
 
 
-class Verdict(enum.StrEnum):
+class PressureVerdict(enum.StrEnum):
     """What a period has shown."""
 
     NONE = "none"
@@ -68,9 +68,9 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Observation:
     at_s: float
-    seen: Sample
+    sample: Sample
     level: Level
 
 
@@ -90,12 +90,12 @@ class Sampler:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.flagged = False
-        self.verdict = Verdict.NONE
+        self.verdict = PressureVerdict.NONE
         self.step = 0
         self.blocks = 0
         self.busy = 0.0
-        self._looks: deque[_Look] = deque(maxlen=settings.samples + 1)
-        self._begun: _Look | None = None
+        self._observations: deque[_Observation] = deque(maxlen=settings.samples + 1)
+        self._begun: _Observation | None = None
         self._high = self._low = self._seen = 0
 
     @property
@@ -106,74 +106,76 @@ class Sampler:
     @property
     def load(self) -> float:
         """How busy it was in the last interval: 0 to 1; 1 if it had something to do all the time."""
-        if len(self._looks) < 2:
+        if len(self._observations) < 2:
             return 0.0
-        return _busy(self._looks[-2], self._looks[-1]) if self._looks[-1].seen.dry else 1.0
+        return _busy(self._observations[-2], self._observations[-1]) if self._observations[-1].sample.dry else 1.0
 
     @property
     def starved(self) -> bool:
         """Has it run out of work within the last period: could it have done more?"""
-        return any(look.seen.dry for look in self._looks)
+        return any(observation.sample.dry for observation in self._observations)
 
-    def sample(self, seen: Sample, now_s: float) -> Verdict:
+    def sample(self, sample: Sample, now_s: float) -> PressureVerdict:
         """A look. The verdict, if a period ends with it; else NONE."""
-        if self._looks and seen.life != self._looks[-1].seen.life:
+        if self._observations and sample.life != self._observations[-1].sample.life:
             self.forget()
-        last = self._looks[-1] if self._looks else None
-        look = _Look(now_s, seen, level_of(seen, self.settings))
-        self._looks.append(look)
+        last = self._observations[-1] if self._observations else None
+        observation = _Observation(now_s, sample, level_of(sample, self.settings))
+        self._observations.append(observation)
         if self._begun is None or last is None:  # a period is the time between looks
-            self._begun = look
-            return Verdict.NONE
+            self._begun = observation
+            return PressureVerdict.NONE
         self._seen += 1
-        self._high += look.level is Level.HIGH
-        self._low += look.level is Level.LOW
-        if self.flagged and look.level is Level.LOW and (busy := _busy(last, look)) < IDLE:
-            return self._judged(Verdict.RELIEVED, busy)
+        self._high += observation.level is Level.HIGH
+        self._low += observation.level is Level.LOW
+        if self.flagged and observation.level is Level.LOW and (busy := _busy(last, observation)) < IDLE:
+            return self._decided(PressureVerdict.RELIEVED, busy)
         if self._seen < self.settings.samples:
-            return Verdict.NONE
-        return self._judged(self._counted(), _busy(self._begun, look))
+            return PressureVerdict.NONE
+        return self._decided(self._counted(), _busy(self._begun, observation))
 
     def clear(self) -> None:
         """All is over: the task is as any other."""
         self.flagged = False
-        self.verdict = Verdict.NONE
+        self.verdict = PressureVerdict.NONE
         self.blocks = 0
 
     def forget(self) -> None:
         """Begin anew."""
         self.clear()
-        self._looks.clear()
+        self._observations.clear()
         self._begin_period(None)
 
     def update(self, settings: Settings) -> None:
         """Other settings; the period begins anew. The flag stays, unless all is switched off."""
         self.settings = settings
-        self._looks = deque(maxlen=settings.samples + 1)
+        self._observations = deque(maxlen=settings.samples + 1)
         self._begin_period(None)
         if not settings.enable:
             self.clear()
 
-    def _counted(self) -> Verdict:
+    def _counted(self) -> PressureVerdict:
         if self.settings.are_enough(self._high):
-            return Verdict.BLOCKED
-        return Verdict.RELIEVED if self.flagged and self.settings.are_enough(self._low) else Verdict.NONE
+            return PressureVerdict.BLOCKED
+        return (
+            PressureVerdict.RELIEVED if self.flagged and self.settings.are_enough(self._low) else PressureVerdict.NONE
+        )
 
-    def _judged(self, verdict: Verdict, busy: float) -> Verdict:
+    def _decided(self, verdict: PressureVerdict, busy: float) -> PressureVerdict:
         self.busy = busy
-        if verdict is not Verdict.NONE:
+        if verdict is not PressureVerdict.NONE:
             self.flagged = True
             self.verdict = verdict
             self.step += 1
-            self.blocks = self.blocks + 1 if verdict is Verdict.BLOCKED else 0
-        self._begin_period(self._looks[-1])
+            self.blocks = self.blocks + 1 if verdict is PressureVerdict.BLOCKED else 0
+        self._begin_period(self._observations[-1])
         return verdict
 
-    def _begin_period(self, begun: _Look | None) -> None:
+    def _begin_period(self, begun: _Observation | None) -> None:
         self._begun = begun
         self._high = self._low = self._seen = 0
 
 
-def _busy(first: _Look, last: _Look) -> float:
-    spent_s = last.seen.execute_s - first.seen.execute_s
+def _busy(first: _Observation, last: _Observation) -> float:
+    spent_s = last.sample.execute_s - first.sample.execute_s
     return min(max(spent_s / max(last.at_s - first.at_s, 1e-9), 0.0), 1.0)

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from .messages import Change, Pace
+from .messages import Pace, PaceChange
 from .pacer import Pacer
 from .throttle import Throttle
 
@@ -35,7 +35,7 @@ class SpoutPace:
         return self.throttle.wait
 
     @property
-    def is_led(self) -> bool:
+    def has_order(self) -> bool:
         """Has an order come whose lease is not over?"""
         return self._until_s is not None
 
@@ -51,9 +51,9 @@ class SpoutPace:
         self.pacer.slack_s = pace.slack_s
         if first and pace.others_us:
             self.throttle.adopt(pace.others_us)
-        elif new and pace.change is Change.SLOW and not (self.wait_us and pace.follow_us):
+        elif new and pace.change is PaceChange.SLOW and not (self.wait_us and pace.follow_us):
             self.throttle.slow(pace.time_us)
-        elif new and pace.change is Change.RELIEVE and self.wait_us:
+        elif new and pace.change is PaceChange.RELIEVE and self.wait_us:
             held_s, passed_s = self.pacer.held_s, now_s - self._taken_s
             self.throttle.relieve(pace.busy, bound=held_s > BOUND * passed_s)
         elif pace.follow_us:  # what is known need not be tried

@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..transport import MessageCodec, ProtocolError, pack_value
-from .messages import BoltReading, Change, Clear, Pace, Readings, SpoutReading
+from .messages import BoltReading, Clear, Pace, PaceChange, Readings, SpoutReading
 from .pacer import MOST_SLACK_S
-from .sampler import Verdict
+from .sampler import PressureVerdict
 from .settings import MOST_LEASE_S
 from .throttle import MAX_WAIT, MOST_TRIM
 
@@ -28,8 +28,8 @@ _READINGS: Final = 4
 _PACE: Final = 5
 _CLEAR: Final = 6
 
-_VERDICTS: Final = (Verdict.NONE, Verdict.BLOCKED, Verdict.RELIEVED)
-_CHANGES: Final = (Change.HOLD, Change.SLOW, Change.RELIEVE)
+_VERDICTS: Final = (PressureVerdict.NONE, PressureVerdict.BLOCKED, PressureVerdict.RELIEVED)
+_CHANGES: Final = (PaceChange.HOLD, PaceChange.SLOW, PaceChange.RELIEVE)
 
 MAX_TASKS: Final = 1000
 

@@ -111,7 +111,7 @@ class IdleDetector:
         for spout in self._spouts:
             if (wait.finished and not spout.finished) or (spout.pending and not wait.held):
                 return None
-            if spout.is_quiet:
+            if spout.is_idle:
                 continue
             since_s = spout.waits_since_s
             if since_s is None or wait.finished:
@@ -120,7 +120,7 @@ class IdleDetector:
             recheck_s = max(recheck_s, since_s + wait.quiet_s - now_s)
             if wait.quiet_s:  # what it waits for may be there since a moment ago
                 recheck_s = max(recheck_s, wait.begun_s + SOON_S - now_s)
-        if not all(bolt.is_quiet for bolt in self._bolts) or not self._also():
+        if not all(bolt.is_idle for bolt in self._bolts) or not self._also():
             return None
         if any(box.has_control or box.has_data for box in self._ackers):
             return max(recheck_s, SOON_S)  # what it reads may lead to nothing, and then it tells nobody

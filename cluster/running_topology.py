@@ -25,7 +25,7 @@ from ..backpressure import Backpressure
 from ..metrics import TopologyMetrics
 from ..runtime import Stall
 from ..tasks import ErrorReport, describe
-from ..topology import Config, ConfigError, Topology, cannot_keep
+from ..topology import Config, ConfigError, Topology, retention_problems
 from .completing import complete, is_whole
 from .errors import NotCompletedError, TopologyFailedError, TopologyKilledError
 from .runtimes import GaveUp, LocalRuntime, TopologyRuntime, WorkerStatus
@@ -176,7 +176,7 @@ class RunningTopology:
         """
         self._check_alive()
         changed = self.config.updated(config)
-        if problems := cannot_keep(self.topology, changed):
+        if problems := retention_problems(self.topology, changed):
             raise ConfigError(*problems)
         self.config = changed
         await self._body.update(self.config)

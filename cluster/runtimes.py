@@ -309,4 +309,4 @@ class LocalRuntime:
 
     def _exchange_is_quiet(self) -> bool:
         exchange = self.task_set.exchange
-        return exchange is None or exchange.is_quiet
+        return exchange is None or exchange.is_idle

@@ -33,11 +33,11 @@ from ..tasks import (
     ErrorLog,
     Exits,
     FailPending,
-    Resources,
     SpoutTask,
     TaskActor,
     TopologyMaster,
     Wire,
+    WorkerResources,
     direct,
     load_hooks,
     update_bolt,
@@ -176,7 +176,7 @@ class TaskSet:
     def doom(self) -> None:
         """The same without waiting for it."""
         self._ending = True
-        self._resources.hurry()
+        self._resources.close_soon()
         if self.exchange is not None:
             self.exchange.close()
         if self._root is not None:
@@ -222,8 +222,8 @@ class TaskSet:
             errors=self.errors,
             exits=Exits(self._config.restart_window_s, self._config.restart_max, gave_up),
             mailboxes=self.mailboxes,
-            far={} if self.exchange is None else self.exchange.inboxes,
-            near=self._near,
+            remote={} if self.exchange is None else self.exchange.inboxes,
+            same_machine=self._near,
             acker_ids=self.plan.tasks_of.get(ACKER_COMPONENT, ()),
             wire=self._wire,
             on_idle=on_idle,
@@ -231,7 +231,7 @@ class TaskSet:
         )
         self._env = env
         worker = "local" if self._hosting is None else self._hosting.worker
-        self._resources = Resources(env, worker, _policy(self._config), self._system.guard, gave_up)
+        self._resources = WorkerResources(env, worker, _policy(self._config), self._system.guard, gave_up)
         self._guardian = _Guardian(gave_up, self._resources)
         for task in self.plan.tasks:
             spec = topology.components.get(task.component)
@@ -283,7 +283,7 @@ class TaskSet:
 class _Guardian(Actor):
     """Parent of a topology's tasks."""
 
-    def __init__(self, gave_up: Callable[[str, BaseException], None], resources: Resources) -> None:
+    def __init__(self, gave_up: Callable[[str, BaseException], None], resources: WorkerResources) -> None:
         self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._gave_up = gave_up
         self._resources = resources

@@ -12,7 +12,7 @@ forking.py          what a fork must not do      parent_watch.py         a child
 from .clock import Clock, LoopClock, is_virtual
 from .directory_store import DirectoryStore
 from .errors import AiostormError, SpawnError, StoreError
-from .forking import runs, runs_no_more
+from .forking import add_system, remove_system
 from .loops import loop_factory
 from .parent_watch import die_with_parent
 from .rng import Rng, SystemRng
@@ -40,13 +40,13 @@ __all__ = [
     "StoreError",
     "SystemRng",
     "WarmPool",
+    "add_system",
     "check_blob_name",
     "check_stdin",
     "die_with_parent",
     "is_ours",
     "is_virtual",
     "loop_factory",
-    "runs",
-    "runs_no_more",
+    "remove_system",
     "watch_stalls",
 ]

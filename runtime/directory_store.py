@@ -52,7 +52,7 @@ class DirectoryStore:
             raise ValueError(f"a blob has room for 1 byte at least: max_bytes={max_bytes}")
         self.max_bytes = max_bytes
         self.path = os.path.abspath(path)
-        self._files = _Files(self.path, max_bytes)
+        self._files = _DirectoryFiles(self.path, max_bytes)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="aiostorm-store")
         self._closed = False
 
@@ -94,7 +94,7 @@ class DirectoryStore:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
 
 
-class _Files:
+class _DirectoryFiles:
     """What the store's thread does: blocking, one call at a time."""
 
     def __init__(self, path: str, max_bytes: int) -> None:
@@ -129,7 +129,7 @@ class _Files:
                     _flush(fd)
                 finally:
                     os.close(fd)
-                self._forget(name)  # before the rename: Windows renames over no file that is open
+                self._close_appended(name)  # before the rename: Windows renames over no file that is open
                 os.replace(temporary, self._file(name))
             except OSError:
                 with contextlib.suppress(OSError):
@@ -145,12 +145,12 @@ class _Files:
             try:
                 _write_all(fd, data)
             except OSError:
-                self._cut_back(name, fd, size_bytes)
+                self._truncate(name, fd, size_bytes)
                 raise
 
     def remove(self, name: str) -> None:
         with self._working(f"remove {name}"):
-            self._forget(name)
+            self._close_appended(name)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._file(name))
                 self._renamed = True
@@ -164,7 +164,7 @@ class _Files:
         with self._working("sync"):
             try:
                 for name in list(self._appended):
-                    self._settle(name)
+                    self._sync_appended(name)
                 if self._renamed:
                     _flush_directory(self._path)
                     self._renamed = False
@@ -174,7 +174,7 @@ class _Files:
 
     def close(self) -> None:
         for name in list(self._appended):
-            self._forget(name)
+            self._close_appended(name)
         if self._lock_fd is not None:
             os.close(self._lock_fd)  # and with it goes the lock
             self._lock_fd = None
@@ -197,7 +197,7 @@ class _Files:
     def _open(self) -> None:
         if not os.path.isdir(self._path):
             os.makedirs(self._path, mode=0o700, exist_ok=True)
-            _flush_directory(os.path.dirname(self._path))  # where the new one is entered
+            _flush_directory(os.path.dirname(self._path))  # where the new directory is entered
         if os.stat(self._path).st_mode & 0o077:
             os.chmod(self._path, 0o700)
         lock_fd = os.open(os.path.join(self._path, _LOCK), os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
@@ -233,7 +233,7 @@ class _Files:
         if name in self._appended:
             return self._appended[name]
         if len(self._appended) >= _MAX_OPEN:
-            self._settle_early(next(iter(self._appended)))
+            self._sync_early(next(iter(self._appended)))
         try:
             fd = os.open(self._file(name), os.O_WRONLY | os.O_APPEND | _FLAGS)
         except FileNotFoundError:
@@ -242,25 +242,25 @@ class _Files:
         self._appended[name] = fd
         return fd
 
-    def _cut_back(self, name: str, fd: int, size_bytes: int) -> None:
+    def _truncate(self, name: str, fd: int, size_bytes: int) -> None:
         try:
             os.ftruncate(fd, size_bytes)
         except OSError as error:
             self._broken = f"half of what was appended to {name} is there, and cannot be taken back ({error})"
 
-    def _settle_early(self, name: str) -> None:
+    def _sync_early(self, name: str) -> None:
         try:
-            self._settle(name)
+            self._sync_appended(name)
         except OSError as error:
             self._broken = f"what was appended to {name} may be lost ({error})"
             raise
 
-    def _settle(self, name: str) -> None:
+    def _sync_appended(self, name: str) -> None:
         # The descriptor that was written to is the one that hears of a failed write: none is opened anew for the fsync.
         _flush(self._appended[name])
-        self._forget(name)
+        self._close_appended(name)
 
-    def _forget(self, name: str) -> None:
+    def _close_appended(self, name: str) -> None:
         fd = self._appended.pop(name, None)
         if fd is not None:
             os.close(fd)

@@ -26,7 +26,7 @@ EXIT_CODE: Final = 70
 
 _TRACED: Final = frozenset({__name__.partition(".")[0], "asyncio", "uvloop"})
 
-_WORDS: Final = (
+_MESSAGE: Final = (
     "a process that was forked by code of a topology has come back to it: it ends here (70). End it with os._exit, or "
     "use subprocess or multiprocessing with the start method 'spawn'\n"
 )
@@ -34,24 +34,27 @@ _WORDS: Final = (
 _running: set[int] = set()
 
 
-def runs(system: object) -> None:
+def add_system(system: object) -> None:
     """That actor system runs in this process."""
     _running.add(id(system))
 
 
-def runs_no_more(system: object) -> None:
+def remove_system(system: object) -> None:
     """It has ended."""
     _running.discard(id(system))
 
 
-def _in_child() -> None:
+def _after_fork_in_child() -> None:
     """In a forked child, in its only thread, before the code that has forked goes on."""
     if not _running:
         return
     frame: FrameType | None = sys._getframe()
     ours = False
     while frame is not None:
-        if str(frame.f_globals.get("__name__")).partition(".")[0] in _TRACED and frame.f_code is not _in_child.__code__:
+        if (
+            str(frame.f_globals.get("__name__")).partition(".")[0] in _TRACED
+            and frame.f_code is not _after_fork_in_child.__code__
+        ):
             frame.f_trace = _end
             ours = True
         frame = frame.f_back
@@ -66,10 +69,10 @@ def _nothing(frame: FrameType, event: str, argument: Any) -> None:
 def _end(frame: FrameType, event: str, argument: Any) -> Any:
     """It has come back."""
     try:
-        os.write(2, _WORDS.encode())
+        os.write(2, _MESSAGE.encode())
     finally:
         os._exit(EXIT_CODE)
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -27,7 +27,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
-PARENT_WATCH: Final = "AIOSTORM_LIFELINE"
+PARENT_WATCH: Final = "AIOSTORM_PARENT_WATCH"
 """The variable that tells a child of its parent watch: `<descriptor> <pid of the parent> <1: by the kernel, too>`."""
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -41,27 +41,27 @@ class ParentWatch:
     def __init__(self) -> None:
         self._read_fd, self._write_fd = (-1, -1) if sys.platform == "win32" else os.pipe()
 
-    def entered(self, environment: Mapping[str, str]) -> dict[str, str]:
+    def added_to(self, environment: Mapping[str, str]) -> dict[str, str]:
         """The child's environment with the parent watch in it, and no other."""
-        entered = {key: value for key, value in environment.items() if key != PARENT_WATCH}
+        extended = {key: value for key, value in environment.items() if key != PARENT_WATCH}
         if self._read_fd >= 0:
             forked_by_main = threading.current_thread() is threading.main_thread()
-            entered[PARENT_WATCH] = f"{self._read_fd} {os.getpid()} {int(forked_by_main)}"
-        return entered
+            extended[PARENT_WATCH] = f"{self._read_fd} {os.getpid()} {int(forked_by_main)}"
+        return extended
 
-    def passed(self) -> dict[str, Any]:
+    def start_options(self) -> dict[str, Any]:
         """What is passed to the start of the process."""
         return {"pass_fds": (self._read_fd,)} if self._read_fd >= 0 else {}
 
-    def given(self) -> None:
+    def close_child_end(self) -> None:
         """The child has its end: close ours of it."""
         if self._read_fd >= 0:
             os.close(self._read_fd)
             self._read_fd = -1
 
-    def cut(self) -> None:
+    def release(self) -> None:
         """Let go. A child that still runs dies."""
-        self.given()
+        self.close_child_end()
         if self._write_fd >= 0:
             os.close(self._write_fd)
             self._write_fd = -1
@@ -72,10 +72,10 @@ def die_with_parent() -> bool:
 
     To be called first of all in the child's `__main__`, in its main thread. Twice is once.
     """
-    told = os.environ.pop(PARENT_WATCH, "")  # what this process starts itself has another parent watch, or none
-    if not told or sys.platform == "win32":
+    given = os.environ.pop(PARENT_WATCH, "")  # what this process starts itself has another parent watch, or none
+    if not given or sys.platform == "win32":
         return False
-    read_fd, parent, by_kernel = map(int, told.split())
+    read_fd, parent, by_kernel = map(int, given.split())
     if not _is_pipe(read_fd):
         return False  # the variable has come by way of a process that did not call this
     os.set_inheritable(read_fd, False)

@@ -95,7 +95,7 @@ class WaitingChild(Child, Protocol):
         """Has it not ended?"""
         ...
 
-    def become(self, name: str, stdin: bytes) -> None:
+    def assign(self, name: str, stdin: bytes) -> None:
         """Give it another name, and what it waits for; then its standard input ends."""
         ...
 
@@ -132,7 +132,7 @@ class PythonSpawner:
         """Start one (see Spawner). Cancelled, it leaves no process behind."""
         check_stdin(name, stdin)
         child = await self._start(name, arguments, environment, subprocess.PIPE if stdin else subprocess.DEVNULL)
-        child.give(stdin)
+        child.write_stdin(stdin)
         return child
 
     async def start_waiting(self, name: str, arguments: Sequence[str]) -> WaitingChild:
@@ -146,8 +146,8 @@ class PythonSpawner:
             raise SpawnError("this Python does not know its own path (sys.executable): it is embedded in a program")
         if any("\0" in word for word in chain(arguments, *(environment or {}).items())):
             raise SpawnError(f"{name}: an argument or a variable has a NUL in it")  # uvloop would cut it there
-        surroundings = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8:backslashreplace"}
-        surroundings.update(os.environ if environment is None else environment)
+        variables = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8:backslashreplace"}
+        variables.update(os.environ if environment is None else environment)
         parent_watch = ParentWatch()
         child = _PythonChild(name, self._on_line, parent_watch)
         try:
@@ -160,17 +160,17 @@ class PythonSpawner:
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=parent_watch.entered(surroundings),
-                **parent_watch.passed(),
+                env=parent_watch.added_to(variables),
+                **parent_watch.start_options(),
                 **_own_group(),
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            parent_watch.cut()
+            parent_watch.release()
             raise SpawnError(f"{name}: cannot start {sys.executable} -m {self._module}: {error}") from error
         except BaseException:
             child.abandon()
             raise
-        parent_watch.given()
+        parent_watch.close_child_end()
         return child
 
 
@@ -223,17 +223,17 @@ class _PythonChild(asyncio.SubprocessProtocol):
             else:
                 os.killpg(self.pid, signal.SIGKILL)  # its session began with it: the group has its id
 
-    def give(self, stdin: bytes) -> None:
+    def write_stdin(self, stdin: bytes) -> None:
         """What it reads from its standard input. One that ends without reading it has simply not read it."""
         if stdin and self._transport is not None:
             pipe = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
             pipe.write(stdin)
             pipe.close()  # after what was written
 
-    def become(self, name: str, stdin: bytes) -> None:
+    def assign(self, name: str, stdin: bytes) -> None:
         """See WaitingChild."""
         self.name = name
-        self.give(stdin)
+        self.write_stdin(stdin)
 
     @property
     def runs(self) -> bool:
@@ -243,7 +243,7 @@ class _PythonChild(asyncio.SubprocessProtocol):
     def abandon(self) -> None:
         """Nobody will wait for it: it was being started when whoever wanted it was cancelled."""
         self.kill()
-        self._parent_watch.cut()
+        self._parent_watch.release()
 
     # -- what asyncio tells ------------------------------------------------------------------------------------------
 
@@ -253,15 +253,15 @@ class _PythonChild(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         for text in self._lines[fd].feed(data):
-            self._tell(fd, text)
+            self._report_line(fd, text)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd in self._lines:
             for text in self._lines[fd].end():
-                self._tell(fd, text)
+                self._report_line(fd, text)
 
     def process_exited(self) -> None:
-        self._parent_watch.cut()
+        self._parent_watch.release()
         self._last_lines = self._loop.call_later(LAST_LINES_S, self._finish)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -279,7 +279,7 @@ class _PythonChild(asyncio.SubprocessProtocol):
         self._transport.close()
         self._ended.set_result(-1 if code is None else code)
 
-    def _tell(self, fd: int, text: str) -> None:
+    def _report_line(self, fd: int, text: str) -> None:
         try:
             self._on_line(ChildLine(self.name, self.pid, "stdout" if fd == 1 else "stderr", text))
         except Exception as error:

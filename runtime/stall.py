@@ -112,7 +112,7 @@ class StallWatch:
             blocked_s = now_s - beat_s - held_up_s
             if blocked_s <= self._limit_s or beat_s == reported:
                 continue
-            stall = self._look(blocked_s)
+            stall = self._find_stall(blocked_s)
             if stall is None or self._beat_s != beat_s or self._over.is_set():
                 continue  # not blocked (any more), or it waits for this thread; what was seen may be anything
             reported = beat_s
@@ -121,7 +121,7 @@ class StallWatch:
             except Exception:
                 log.exception("the report of a stall failed: %s", stall)
 
-    def _look(self, blocked_s: float) -> Stall | None:
+    def _find_stall(self, blocked_s: float) -> Stall | None:
         frame = sys._current_frames().get(self._loop_thread)
         if frame is None or self._loop is None:
             return None
@@ -141,7 +141,7 @@ class StallWatch:
         )
 
 
-class _Shared:
+class _SharedWatch:
     """A watch, and all who want to hear of its stalls."""
 
     def __init__(self, limit_s: float) -> None:
@@ -153,7 +153,7 @@ class _Shared:
             report(stall)
 
 
-_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, _Shared]] = WeakKeyDictionary()
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, _SharedWatch]] = WeakKeyDictionary()
 
 
 def watch_stalls(limit_s: float, report: Callable[[Stall], None]) -> Callable[[], None]:
@@ -164,17 +164,17 @@ def watch_stalls(limit_s: float, report: Callable[[Stall], None]) -> Callable[[]
     watches = _shared.setdefault(asyncio.get_running_loop(), {})
     shared = watches.get(limit_s)
     if shared is None:
-        shared = watches[limit_s] = _Shared(limit_s)
+        shared = watches[limit_s] = _SharedWatch(limit_s)
         shared.watch.start()
     shared.reports.append(report)
 
-    def leave() -> None:
+    def unwatch() -> None:
         shared.reports.remove(report)
         if not shared.reports:
             del watches[limit_s]
             shared.watch.stop()
 
-    return leave
+    return unwatch
 
 
 def user_frame(stack: traceback.StackSummary) -> traceback.FrameSummary:

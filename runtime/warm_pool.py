@@ -1,6 +1,6 @@
 """Warm processes: a process that was started beforehand, for when one is needed at once.
 
-    spawn ─┬─ a spare is there ─► it is told its arguments, and goes on from where it waits
+    spawn ─┬─ a spare is there ─► it is given its arguments, and goes on from where it waits
            └─ none is           ─► a new process
     soon after that: the next spare is started
 
@@ -61,11 +61,11 @@ class WarmPool:
         self._spawned.set()
         self._wait_s = AFTER_S
         if environment is None and self._spare is not None and self._spare.runs:
-            told = json.dumps(list(arguments)).encode() + b"\n" + stdin
-            check_stdin(name, told)
+            request = json.dumps(list(arguments)).encode() + b"\n" + stdin
+            check_stdin(name, request)
             spare, self._spare = self._spare, None
             self._wait_s = SOON_S
-            spare.become(name, told)
+            spare.assign(name, request)
             return spare
         return await self._spawner.spawn(name, arguments, environment=environment, stdin=stdin)
 

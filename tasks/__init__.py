@@ -1,4 +1,4 @@
-"""Spouts and bolts as actors: collectors, outboxes, the tasks themselves."""
+"""Spouts and bolts as actors: collectors, outboxes and the tasks themselves."""
 
 from .backpressure_monitor import BackpressureMonitor
 from .bolt_task import BoltTask
@@ -8,7 +8,7 @@ from .event_time.time_messages import TIME_MESSAGES
 from .exits import Exits
 from .hooks import load_hooks
 from .reports import ErrorLog, ErrorReport, describe
-from .resources import Resources
+from .resources import WorkerResources
 from .spout_task import SpoutTask
 from .task import Activate, Deactivate, FailPending, GetResult, TaskActor
 from .topology_master import TopologyMaster
@@ -26,12 +26,12 @@ __all__ = [
     "Exits",
     "FailPending",
     "GetResult",
-    "Resources",
     "SpoutTask",
     "TaskActor",
     "TimeReader",
     "TopologyMaster",
     "Wire",
+    "WorkerResources",
     "describe",
     "direct",
     "load_hooks",

@@ -1,6 +1,7 @@
-"""Backoff: a spout whose `next_tuple` has raised is called again after a while, or given up, as the policy says.
+"""Backoff: when `next_tuple` of a spout has raised, the task waits and calls it again, or gives up, by the restart
+policy.
 
-It is called on the same instance: a new one would begin its source anew.
+The same instance is called again: a new instance would read its source from the start.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ..topology import Config
 
 
 class Backoff:
-    """Of one spout task, called `name`."""
+    """The backoff of one spout task, called `name`."""
 
     __slots__ = ("_clock", "_history", "_name")
 
@@ -22,7 +23,7 @@ class Backoff:
         self._history = FailureHistory(policy)
 
     async def wait(self, error: Exception, *, can_go_on: bool) -> None:
-        """Wait until it may be called again. ActorEscalatedError if it may not."""
+        """Wait until the spout may be called again. ActorEscalatedError if it may not."""
         decision = self._history.failed(error, self._clock.monotonic())
         if not can_go_on or decision.directive is Directive.ESCALATE:
             raise ActorEscalatedError(f"{self._name} failed in next_tuple and was given up: {error!r}") from error

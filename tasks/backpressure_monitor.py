@@ -1,14 +1,14 @@
-"""BackpressureMonitor: looks at the mailboxes of all tasks in this process, each check interval, and tells the
+"""BackpressureMonitor: samples the mailboxes of all tasks in this process at each check interval, and reports to the
 topology master.
 
     awake: ─ interval ─► sample bolts, end leases of spouts ─► Readings ─► topology master
     asleep ◄─ nothing has moved, nothing is flagged, held or paced            awake ◄─ a spout emits, a bolt executes
 
-1. One backpressure monitor for all tasks of a process, beside them: a task that works is not woken to be looked at.
+1. One backpressure monitor serves all tasks of a process, so a task that works is not woken to be sampled.
 2. It sleeps while nothing moves: an idle topology has no timer, and nothing can be triggered in it.
-3. If nothing at all has moved for STILL_S, what is flagged hangs, and no pace helps it: all is let go and it sleeps. A
-   deadlock has no timer.
-4. What it reports holds for a lease; a task whose component was started anew reports as a new one.
+3. If nothing at all has moved for STILL_S, the flagged tasks hang and pacing cannot help: every pace is released and
+   the monitor sleeps. A deadlock has no timer.
+4. A report is valid for a lease; a task whose component was restarted reports as a new one.
 
 Storm: none. JStorm 2.1.1: BackpressureTrigger in each task's executor.
 """
@@ -31,11 +31,11 @@ _TICK: Final = object()
 _WAKE: Final = object()
 
 STILL_S: Final = 300.0
-"""A bolt that takes longer for a tuple is not paced for: its mailbox holds the spouts back."""
+"""Spouts are not paced for a bolt that takes longer than this for one tuple: its full mailbox slows them down."""
 
 
 class BackpressureMonitor(Actor):
-    """Of the tasks of one process. `master` is the topology master's task id."""
+    """The monitor of one process. `master` is the topology master's task id."""
 
     def __init__(
         self, env: Environment, settings: Settings, master: int, spouts: Sequence[SpoutTask], bolts: Sequence[BoltTask]
@@ -45,24 +45,24 @@ class BackpressureMonitor(Actor):
         self._master = master
         self._spouts = spouts
         self._bolts = bolts
-        self._life = int.from_bytes(env.rng.token_bytes(8), "big") >> 1
+        self._incarnation = int.from_bytes(env.rng.token_bytes(8), "big") >> 1
         self._moved = self._last = -1
         self._last_s = 0.0
         self._timer: Timer | None = None
 
     def started(self) -> None:
-        """Asleep, until something moves; awake if another has failed, and left what must end."""
+        """Asleep until something moves; awake if an earlier instance failed and left flags or paces that must end."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
-        self._env.wake = self._woken
+        self._env.wake = self._wake
         self._env.sampling = not self._settings.enable
         self._switch_spouts()
-        if self._settings.enable and not self._is_calm:
-            self._woken()
+        if self._settings.enable and not self._is_idle:
+            self._wake()
 
     def update(self, settings: Settings) -> None:
-        """Other settings, at once. Switched off, no spout of this process waits any more."""
+        """Apply other settings at once. If backpressure is off now, no spout of this process waits any more."""
         self._settings = settings
         for bolt in self._bolts:
             bolt.update(settings)
@@ -74,7 +74,7 @@ class BackpressureMonitor(Actor):
         self._env.sampling = self._timer is not None or not settings.enable
 
     def receive(self, message: Any) -> None:
-        """Its own timer, and whoever wakes it."""
+        """The timer, and the wake-up."""
         if message is _WAKE:
             if self._timer is None and self._settings.enable:
                 self._timer = self.after(self._settings.interval_s, _TICK)
@@ -88,9 +88,9 @@ class BackpressureMonitor(Actor):
         for spout in self._spouts:
             spout.portions.aim(self._settings.target_s)
             spout.pace.switch(self._settings.enable, self._env.clock.monotonic())
-            spout.free()
+            spout.wake()
 
-    def _woken(self) -> None:
+    def _wake(self) -> None:
         self._env.sampling = True
         self.mailbox.post(_WAKE)
 
@@ -100,14 +100,14 @@ class BackpressureMonitor(Actor):
         now_s = self._env.clock.monotonic()
         moves = self._moves(now_s)
         if now_s - self._last_s >= max(STILL_S, self._settings.lease_s):
-            self._let_go(now_s)
+            self._release_all(now_s)
         bolts = tuple(bolt.sample(now_s) for bolt in self._bolts if bolt.ready.done())
         for spout in self._spouts:
             if spout.pace.expire(now_s):
-                log.warning("%s waits no more: the topology master has said nothing for long", spout.name)
-                spout.free()
+                log.warning("%s is no longer paced: no order from the topology master for a whole lease", spout.name)
+                spout.wake()
         self._report(now_s, bolts)
-        if not (moves or any(bolt.sampler.high for bolt in self._bolts)) and self._is_calm:
+        if not (moves or any(bolt.sampler.high for bolt in self._bolts)) and self._is_idle:
             for bolt in self._bolts:
                 bolt.sampler.forget()
             self._moved = -1
@@ -118,13 +118,13 @@ class BackpressureMonitor(Actor):
     def _report(self, now_s: float, bolts: tuple[BoltReading, ...]) -> None:
         env = self._env
         if not env.reaches(self._master) or not (self._bolts or self._spouts):
-            return  # it will be told the next time
-        told = Readings(self._life, now_s, bolts, tuple(spout.reading() for spout in self._spouts))
-        somebody = (*self._bolts, *self._spouts)[0].task.task_id
-        env.mailbox_of(somebody, self._master).post(told)
+            return  # reported at the next tick
+        readings = Readings(self._incarnation, now_s, bolts, tuple(spout.reading() for spout in self._spouts))
+        sender = (*self._bolts, *self._spouts)[0].task.task_id
+        env.mailbox_of(sender, self._master).post(readings)
 
     def _moves(self, now_s: float) -> bool:
-        """Has anything moved since the tick before?"""
+        """Has anything moved since the previous tick?"""
         tasks = (*self._spouts, *self._bolts)
         moved = sum(task.counters.executed + task.counters.emitted + task.counters.replayed for task in tasks)
         if moved != self._last:
@@ -132,15 +132,15 @@ class BackpressureMonitor(Actor):
         before, self._moved = self._moved, moved
         return moved != before
 
-    def _let_go(self, now_s: float) -> None:
+    def _release_all(self, now_s: float) -> None:
         for bolt in self._bolts:
             bolt.sampler.forget()
         for spout in self._spouts:
             spout.pace.release(now_s)
-            spout.free()
+            spout.wake()
 
     @property
-    def _is_calm(self) -> bool:
-        """Is nobody paced, nothing flagged?"""
-        paced = any(spout.pace.wait_us or spout.pace.is_led for spout in self._spouts)
+    def _is_idle(self) -> bool:
+        """Is no spout paced, and no bolt flagged?"""
+        paced = any(spout.pace.wait_us or spout.pace.has_order for spout in self._spouts)
         return not (paced or any(bolt.sampler.flagged for bolt in self._bolts))

@@ -1,14 +1,14 @@
-"""Bolt task: takes batches from its mailbox, executes them, sends on what came of them.
+"""Bolt task: takes batches from its mailbox, executes them, and sends on what was emitted.
 
-    control first ─► blocked? wait for room ─► a turn: take a batch ─► executor ─► flush ─► let others run
-                                                   └ none: quiet, wait
+    control first ─► blocked? wait ─► a turn: take a batch ─► executor ─► flush ─► let others run
+                                          └ none: idle, wait
 
-1. A turn ends with the batch, or when it has used `topology.turn.max.ms`: what is left is first in the next turn.
+1. A turn ends with the batch, or after `topology.turn.max.ms`: the rest of the batch comes first in the next turn.
 2. Nothing is taken while the outbox is blocked: that is how a full mailbox downstream reaches the spout, hop by hop.
-   Control messages are served all the same.
+   Control messages are handled all the same.
 3. A segment's edge is done when its last row is: executed (basic, function) or acked or failed (rich).
-4. When a rich bolt raises, its tuple fails, the tuples that the instance still held fail, and the guardian decides; the
-   rest of the batch is executed by the next instance.
+4. When a rich bolt raises, its tuple fails, and so do the tuples that the instance still held; the guardian decides
+   about a restart; the next instance executes the rest of the batch.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from ..topology import (
 )
 from ..windows import WindowBolt, WindowedBolt
 from .detaching import Detacher
-from .drive import USER_ERRORS, blamed, is_cancelled
+from .drive import USER_ERRORS, is_cancelled, user_error
 from .emit.collectors import BoltTaskCollector, TaskCollector, WindowCollector
 from .emit.detached import Detached
 from .emit.portions import Portions
 from .environment import Environment
-from .event_time.time_messages import AskTime
+from .event_time.time_messages import WatermarkRequest
 from .execute.choice import Rewire, Tools, choose_executor
 from .execute.executors import BatchExecutor, Executor, RowFailedError, without_waiting
 from .failing import FailingTask
-from .intake import Intake
+from .input_limits import InputLimits
 from .long_call import LongCallWatch
 
 
@@ -53,36 +53,35 @@ class BoltTask(FailingTask):
         self._stopwatch = env.clock.stopwatch
         self._turn_s = config.turn_max_ms / 1000
         self._turn_tuples = config.turn_max_tuples
-        self._slice = 1  # rows between two looks at the clock; follows the time a row takes
+        self._slice = 1  # rows between two readings of the clock; follows the time a row takes
         self._batches: BatchExecutor | None
         self._collectors: list[TaskCollector] = []
         self._working = False
         self._dry = False
-        self._closings = 0  # of its mailbox's gate, until the last look
-        self._begun_s = 0.0  # what is executed now was begun then,
-        self._running = 0  # and is so many tuples
+        self._closings = 0  # of its mailbox's gate, until the last sample
+        self._begun_s = 0.0  # when the current rows were begun,
+        self._running = 0  # and how many they are
         self._suspended = False
         self._flush_soon: asyncio.Handle | None = None
         pressure = Settings.of(env.config)
         self.sampler = Sampler(pressure)
         portions = Portions(self.outbox, self._stopwatch, self._turn_tuples, pressure.target_s)
-        self._intake = Intake(self._box, portions, config, pressure.target_s)
+        self._limits = InputLimits(self._box, portions, config, pressure.target_s)
         self._detacher = Detacher(self, self.emitter, env.ids(), env.clock.monotonic)
-        self._long_call = LongCallWatch(self._stands, self._leave, self._box, env.clock.monotonic)
+        self._long_call = LongCallWatch(self._running_s, self._detach_waiting, self._box, env.clock.monotonic)
 
     @property
-    def is_quiet(self) -> bool:
-        """See TaskActor."""
+    def is_idle(self) -> bool:
         box, busy = self._box, self._working or self._raised is not None or self.fires
         return not (busy or self._inbox or self.outbox.blocked or box.has_data or box.has_control or self.emitter.dirty)
 
     def sample(self, now_s: float) -> BoltReading:
-        """Look at its mailbox, for the topology master. What it has taken and not executed is still to be done."""
-        self._intake.look()
-        self._long_call.look()
+        """Sample the mailbox for the topology master. Rows that were taken and not executed count as still in it."""
+        self._limits.check()
+        self._long_call.check()
         box, sampler, counters = self._box, self.sampler, self.counters
         in_hand = sum(len(segment.items) for segment in self._inbox) - self._start
-        # What is executed now counts as far as it is likely to be done: a batch may take longer than an interval.
+        # Of the current rows, those that are probably done count as executed: a batch may take longer than an interval.
         spent_s = self._stopwatch() - self._begun_s if self._working else 0.0
         running = self._running if self._working else 0
         done = int(min(running, spent_s * counters.executed / counters.execute_s)) if counters.execute_s else 0
@@ -104,16 +103,17 @@ class BoltTask(FailingTask):
         return BoltReading(self.task.task_id, seen.fill, seen.capacity, seen.executed, *judged, *since)
 
     def update(self, settings: Settings) -> None:
-        """Other settings about pressure."""
+        """Apply other backpressure settings."""
         self.sampler.update(settings)
-        self._intake.update(settings)
+        self._limits.update(settings)
 
     async def started(self) -> None:
         """Make, prepare and wire a component: the first, or the next after a failure."""
         self._close_collectors()
-        self._held.rest()  # the timer of the instance before has ended with it
-        if len(self._held):  # what failed was no call of the instance's, or this was done by then
-            self._fail_held(RuntimeError("it began anew"), self._inbox[0] if self._start else None, self._start)
+        self._held.stop_watching()  # the timer of the instance before ended with that instance
+        if len(self._held):  # else they failed with the call that raised
+            error = RuntimeError("the bolt was restarted")
+            self._fail_held(error, self._inbox[0] if self._start else None, self._start)
         component = await self.make_component()
         context, report = self.context(), partial(self.report, "report_error")
         fails = (self._fail_row, self._fail_segment)
@@ -132,9 +132,9 @@ class BoltTask(FailingTask):
             self._executor = choose_executor(component, tools, collector, self._collectors, self.task.task_id)
             self.pass_time_on(component, tools)
         self._batches = self._executor if isinstance(self._executor, BatchExecutor) else None
-        self._intake.begins(batches=self._batches is not None)
+        self._limits.use_batches(batches=self._batches is not None)
         self.begin_ticks()
-        if self._time is not None:  # an instance's alarm ends with it
+        if self._time is not None:  # an instance's alarm ends with the instance
             self.settle_time(self._time)
         self.is_ready()
 
@@ -145,7 +145,7 @@ class BoltTask(FailingTask):
         while True:
             while (message := mailbox.take_control()) is not EMPTY:
                 await self._control(message)
-            if self.emitter.dirty:  # from user code that ran outside of a turn, or lost segments
+            if self.emitter.dirty:  # emitted or acked outside of a turn, or segments were lost
                 self.emitter.flush()
             blocked, work = self.outbox.blocked, bool(self._inbox or self.fires or mailbox.has_data)
             if self._stopping and not (blocked or work):
@@ -156,7 +156,7 @@ class BoltTask(FailingTask):
             if self._executor.plain and self._thread is None:
                 await self._wait_steps(ready=work and not blocked)
             elif blocked or not work:
-                await mailbox.wait_nudge()
+                await mailbox.wait_next()
             else:
                 self._waits()
                 await self._turn()
@@ -168,20 +168,20 @@ class BoltTask(FailingTask):
         self._long_call.stop()
         try:
             await self.end_component("cleanup")
-        finally:  # also if the cleanup hangs and is cut short
+        finally:  # also if the cleanup hangs and is cancelled
             self._close_collectors()
             for segment in self._inbox:
                 self.dead_letter(segment)
-            self.say_what_ends()
+            self.report_dropped()
 
     # -- a turn ------------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> None:
-        inbox, time, intake = self._inbox, self._time, self._intake
+        inbox, time, limits = self._inbox, self._time, self._limits
         begun_ms = 0 if time is None else time.now_ms()
         if not inbox and (time is None or not time.firing):
-            inbox.extend(self._box.take_batch(intake.whole or intake.rows()))
-        if not self.env.sampling:  # the spouts may be in other processes
+            inbox.extend(self._box.take_batch(limits.whole or limits.rows()))
+        if not self.env.sampling:  # in workers without spouts nothing else wakes the monitor
             self.env.wake()
         self._working, self._begun_s = True, self._stopwatch()
         counters = self.counters
@@ -193,27 +193,27 @@ class BoltTask(FailingTask):
                 await self._run_batch(self._batches)
             else:
                 await self._run_slices(self._executor)
-            intake.executed += counters.executed - executed
-            intake.work_s += counters.execute_s - execute_s
-            if intake.work_s >= intake.due_s:
-                intake.measure()
+            limits.executed += counters.executed - executed
+            limits.work_s += counters.execute_s - execute_s
+            if limits.work_s >= limits.due_s:
+                limits.measure()
             if time is not None:
                 self.after_turn(time, begun_ms)
         finally:
             self._working = self._suspended = False
-            if self._box.stands:
-                self._long_call.ended(idle=not (self._inbox or self._box.has_data))
+            if self._box.in_long_call:
+                self._long_call.turn_ended(idle=not (self._inbox or self._box.has_data))
             self.emitter.in_hand = None
             if self.stamps is not None:
                 self.stamps.enter(None)
-            if self._in_step:  # the data first; the ackers hear of it when it is through
+            if self._in_step:  # the data first; the ackers are informed at the end of the round
                 self.emitter.seal_emit_buffers()
                 self._after_round(self._post)
-            elif self._thread is None or not is_cancelled():  # killed: its thread may still be emitting
+            elif self._thread is None or not is_cancelled():  # killed: the thread may still be emitting
                 self._detach_if_idle()
                 self.emitter.flush()
-            if self.outbox.blocked or not intake.whole:
-                intake.sent(counters.executed - executed)
+            if self.outbox.blocked or not limits.whole:
+                limits.turn_sent(counters.executed - executed)
 
     def _post(self) -> None:
         if self._detacher.waiting:
@@ -222,17 +222,17 @@ class BoltTask(FailingTask):
         time = self._time
         if self._raised is None and not (self._inbox or self._box.fill or (time is not None and time.firing)):
             self._dry = True
-            self.env.on_idle()  # not before: what was to be posted kept it from being quiet
+            self.env.on_idle()  # only now: before the post the task was not idle
 
     async def _run_slices(self, executor: Executor) -> None:
         stopwatch, inbox, limit_s, emitter = self._stopwatch, self._inbox, self._turn_s, self.emitter
-        begun_s = last_s = self._begun_s  # of the turn, a moment ago
+        begun_s = last_s = self._begun_s  # start of the turn, start of the slice
         time = self._time
         while inbox:
             segment = inbox[0]
             if time is not None and segment.origin.stream == WATERMARK_STREAM:
                 inbox.popleft()
-                self.hear(time, segment)
+                self.on_watermarks(time, segment)
                 if time.firing:
                     return
                 continue
@@ -242,8 +242,8 @@ class BoltTask(FailingTask):
                 self._held.add((segment,))
             emitter.in_hand = (segment,)
             if self.stamps is not None:
-                self.stamps.enter(segment.born_ms)
-            # Moved on before the rows are executed: after a failure the next instance goes on behind them.
+                self.stamps.enter(segment.ingested_ms)
+            # Advance before the rows are executed: after a failure the next instance continues behind them.
             if stop < length:
                 self._start = stop
             else:
@@ -272,7 +272,7 @@ class BoltTask(FailingTask):
             now_s = stopwatch()
             used_s = now_s - last_s
             self.counters.execute_s += used_s
-            # So many rows that a slice takes about half of a turn: a slow bolt gives the loop back after few.
+            # Choose a slice that takes about half of a turn: a slow bolt returns to the loop after a few rows.
             if used_s * 2 > limit_s:
                 self._slice = max(1, int((stop - start) * limit_s / (2 * used_s)))
             elif stop - start == self._slice:
@@ -286,7 +286,7 @@ class BoltTask(FailingTask):
             segments = list(self._inbox)
             self._inbox.clear()
         else:
-            segments = self.up_to_mark(self._time)
+            segments = self.up_to_watermark(self._time)
             if not segments:
                 return
         self._start = 0
@@ -294,7 +294,7 @@ class BoltTask(FailingTask):
             self._held.add(segments)
         self.emitter.in_hand = segments
         if self.stamps is not None:
-            self.stamps.enter(min((s.born_ms for s in segments if s.born_ms is not None), default=None))
+            self.stamps.enter(min((s.ingested_ms for s in segments if s.ingested_ms is not None), default=None))
         begun_s = self._begun_s = self.env.clock.stopwatch()
         self._running = sum(len(segment.items) for segment in segments)
         try:
@@ -332,8 +332,8 @@ class BoltTask(FailingTask):
         counters.executed += count
         if executor.hold_open:
             if self._held.executed(segment):
-                self.emitter.hold(segment)
-                if not (self._inbox and self._inbox[0] is segment):  # to its end
+                self.emitter.withhold(segment)
+                if not (self._inbox and self._inbox[0] is segment):  # to the end of the segment
                     self._detacher.executed(segment)
             return
         counters.acked += count - failed
@@ -342,42 +342,40 @@ class BoltTask(FailingTask):
             return
         segment.open -= count
         if segment.open:
-            self.emitter.hold(segment)
+            self.emitter.withhold(segment)
         else:
             self.emitter.done(segment)
 
     def _detach_if_idle(self) -> None:
         if self._detacher.waiting and not (self._inbox or self.fires or self._box.has_data):
-            self.emitter.seal_emit_buffers()  # children of what is held: their edges are told with its own
+            self.emitter.seal_emit_buffers()  # children of held rows: all edges go in one message
             self._detacher.all()
 
-    def detaches(self) -> bool:
-        """See detaching.Holding."""
+    def may_detach_now(self) -> bool:
         return not self._working or (self._suspended and self._thread is None)
 
-    def tell_detached(self) -> None:
-        """See detaching.Holding."""
+    def send_detached(self) -> None:
         self.emitter.flush()
         if not self._working:
-            self.mailbox.nudge()  # it may be quiet now
+            self.mailbox.wake()  # the task may be idle now
 
-    def _stands(self) -> float:
+    def _running_s(self) -> float:
         return self._stopwatch() - self._begun_s if self._working and self._thread is None else 0.0
 
-    def _leave(self) -> bool:
+    def _detach_waiting(self) -> bool:
         return self._detacher.unfinished(self._executor, self._start, self._inbox, self._box.waiting())
 
     def _waits(self) -> None:
-        self._long_call.begins()
+        self._long_call.turn_began()
 
     def _interrupted(self, segments: list[Segment]) -> None:
-        """Killed in the middle of them: they were not executed to their end, so they are dead letters too."""
+        """The task was killed in the middle of these segments: they become dead letters."""
         waiting = {id(segment) for segment in self._inbox}
         self._inbox.extendleft(segment for segment in reversed(segments) if id(segment) not in waiting)
 
-    def _on_room(self) -> None:
-        self._intake.freed()
-        super()._on_room()
+    def _on_unblock(self) -> None:
+        self._limits.unblocked()
+        super()._on_unblock()
 
     # -- control -----------------------------------------------------------------------------------------------------
 
@@ -386,7 +384,7 @@ class BoltTask(FailingTask):
         if kind is Timer:
             if not message.received():
                 return
-            if not self.rang(message.message):
+            if not self.on_timer(message.message):
                 await self._tick()
         elif kind is Stop:
             self._stopping = True
@@ -397,14 +395,14 @@ class BoltTask(FailingTask):
             self.sampler.clear()
         elif kind is Rewire:
             message.work()
-        elif kind is AskTime:
-            self.watermarks.again(message.who)
+        elif kind is WatermarkRequest:
+            self.watermarks.resend(message.task)
         else:
             raise TypeError(f"a bolt task does not understand {message!r}")
 
     async def _tick(self) -> None:
         segment = Segment(self._tick_origin, [self.config.tick_tuple_freq_s])
-        segment.open, segment.done = 0, bytearray(b"\1")  # acking it does nothing: it is nobody's, and is not counted
+        segment.open, segment.done = 0, bytearray(b"\1")  # in no tree: acking it does nothing
         self._working, self._begun_s = True, self._stopwatch()
         self._waits()
         try:
@@ -413,36 +411,36 @@ class BoltTask(FailingTask):
             else:
                 await self._executor.tick(segment)
         except USER_ERRORS as raised:
-            error = blamed(raised)
+            error = user_error(raised)
             cause = error.__cause__ if isinstance(error, RowFailedError) and error.__cause__ is not None else error
             self.report("a tick", cause)
-            # A turn may have been cut short: what the instance has not seen yet, it does not hold.
+            # A turn may have been interrupted: rows that the instance has not received are kept for the next one.
             self._fail_held(cause, keep=self._inbox[0] if self._start else None, below=self._start)
             raise cause from None
         finally:
             self._working = False
-            self._long_call.ended(idle=not (self._inbox or self._box.has_data))
+            self._long_call.turn_ended(idle=not (self._inbox or self._box.has_data))
             self.emitter.flush()
 
     # -- collectors --------------------------------------------------------------------------------------------------
 
     def _close_collectors(self) -> None:
-        """The instance is gone: what it still emits, from asyncio tasks of its own, is an error."""
+        """The instance was replaced: an emit from an asyncio task that it left behind is an error."""
         for collector in self._collectors:
             collector.closed = True
 
     def _suspend(self) -> None:
-        """User code suspends in the middle of a turn: what it has emitted and acked is sent now."""
+        """User code suspends in the middle of a turn: send what it has emitted and acked so far."""
         self._suspended = True
         self.emitter.flush()
 
     def _wake(self) -> None:
-        """A rich bolt emitted, acked or failed. Outside of a turn (its own asyncio tasks) nobody else would flush."""
-        if (not self._working or self._suspended) and self._flush_soon is None and not self.blocks:  # (a thread)
+        """A rich bolt emitted, acked or failed. Outside of a turn, nothing else would flush."""
+        if (not self._working or self._suspended) and self._flush_soon is None and not self.blocks:
             self._flush_soon = asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_soon = None
         self.emitter.flush()
         if not self._working:
-            self.mailbox.nudge()  # it may be quiet now, or blocked
+            self.mailbox.wake()  # the task may be idle or blocked now

@@ -1,4 +1,4 @@
-"""Calls: a turn of `next_tuple`, called again and again until it has emitted enough, or nothing, or time is over."""
+"""Calls: `next_tuple` is called again and again until enough was emitted, a call emits nothing, or the time is over."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from .emit.outbox import Outbox
 from .emit.spout_collector import SpoutTaskCollector
 
 CALLS_PER_LOOK: Final = 16
-"""Calls of `next_tuple` between two looks at the clock, if they were short so far."""
+"""Calls of `next_tuple` between two readings of the clock, if they were short so far."""
 
 
-class Caller(Protocol):
+class CallingTask(Protocol):
     """The spout task."""
 
     active: bool
     outbox: Outbox
 
-    def room(self) -> int:
+    def messages_left(self) -> int:
         """How many more messages may be open."""
         ...
 
     def suspended(self) -> None:
-        """`next_tuple` really suspends."""
+        """`next_tuple` suspends."""
         ...
 
 
 class Turns(Protocol):
-    """How a spout of some kind is asked for tuples."""
+    """How a spout of some kind is called for tuples."""
 
     @property
     def polled(self) -> Spout | None:
-        """The spout, if `next_tuple` may be called by itself, in the loop (see polling)."""
+        """The spout, if `next_tuple` may be called directly in the loop (see polling)."""
         ...
 
     async def turn(self, most: int) -> None:
-        """Until so many more (at least one) have been emitted, there are none, or the time is over."""
+        """Call the spout until `most` messages (at least one) were emitted, none are left, or the time is over."""
         ...
 
 
 class Calls:
-    """Of one spout whose methods run in the loop."""
+    """The turns of one spout whose methods run in the loop."""
 
     def __init__(
         self,
-        task: Caller,
+        task: CallingTask,
         spout: Spout,
         collector: SpoutTaskCollector,
         stopwatch: Callable[[], float],
@@ -63,7 +63,6 @@ class Calls:
         self._stride = 1
 
     async def turn(self, most: int) -> None:
-        """See Turns."""
         task, collector, next_tuple, stopwatch = self._task, self._collector, self._spout.next_tuple, self._stopwatch
         outbox = task.outbox
         until_s = stopwatch() + self._turn_s
@@ -76,17 +75,17 @@ class Calls:
             if result is not None:
                 if inspect.iscoroutine(result):
                     await drive(result, self._suspends)
-                    if self._has_suspended:  # its source had it wait: what came is sent at once
+                    if self._has_suspended:  # it waited for its source: send at once what was emitted
                         return
                 else:
                     await finish(result, self._suspends)
-                if task.room() <= 0:  # while it was suspended, what it had emitted was sent and may be settled
+                if task.messages_left() <= 0:  # what was emitted before the suspension may be settled by now
                     return
             before, now = now, collector.emitted
             if now == before:
                 return
             calls += 1
-            if calls >= self._stride:  # a look at the clock costs as much as a short call
+            if calls >= self._stride:  # reading the clock costs as much as a short call
                 calls = 0
                 now_s = stopwatch()
                 if now_s >= until_s:

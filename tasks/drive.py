@@ -1,9 +1,9 @@
-"""Drive: await a user's coroutine and know the moment it really suspends.
+"""Drive: await a user's coroutine and know the moment when it suspends.
 
-1. A turn ends when user code suspends: what it has emitted is sent then, not when it resumes. So nothing waits in
-   a buffer while a spout awaits its socket, and no timer is needed to fill or flush a batch.
-2. A CancelledError that nobody sent to this task is an error of user code: something that it awaited was cancelled, or
-   it asked a cancelled future for its result. It must not pass for the end of the task. (SystemExit: see exits.py.)
+1. A turn ends when user code suspends: what it has emitted is sent then, not when it resumes. So nothing waits in a
+   buffer while a spout awaits its socket, and no timer is needed to flush a batch.
+2. A CancelledError without a cancel of this task is an error of user code: something that it awaited was cancelled, or
+   it read the result of a cancelled future. It must not look like the end of the task. (SystemExit: see exits.py.)
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ..runtime import AiostormError
 from .exits import UserExitError, is_of_program
 
 USER_ERRORS: Final = BaseException
-"""What a call of user code is caught with, and `blamed` looks at: it can raise CancelledError and SystemExit too."""
+"""What a call of user code is caught with: CancelledError and SystemExit included. `user_error` decides about them."""
 
 
 class AwaitCancelledError(AiostormError):
-    """Something that user code awaited was cancelled, and nobody had cancelled the task: see `__cause__`."""
+    """Something that user code awaited was cancelled, though the task was not: see `__cause__`."""
 
 
 @types.coroutine
 def drive(work: Coroutine[Any, Any, Any], on_suspend: Callable[[], None]) -> Generator[Any, Any, Any]:
-    """Await `work`; `on_suspend()` is called before each suspension of it. It must not raise."""
+    """Await `work`; `on_suspend()` is called before each of its suspensions. It must not raise."""
     step: Callable[[Any], Any] = work.send
     argument: Any = None
     while True:
@@ -50,11 +50,11 @@ def drive(work: Coroutine[Any, Any, Any], on_suspend: Callable[[], None]) -> Gen
 def resume(
     work: Coroutine[Any, Any, Any], waited: Any, thrown: BaseException | None = None
 ) -> Generator[Any, Any, Any]:
-    """Go on, in this asyncio task, with a coroutine that was begun outside of it and has come to wait for `waited`.
+    """Continue a coroutine in this asyncio task. It was started outside of the task and now waits for `waited`.
 
-    `thrown` has come instead.
+    `thrown`: an exception that arrived instead of the result.
     """
-    # A cancel goes to what is waited for, as asyncio's own does: a task of the user's must not be left behind.
+    # Pass a cancel on to what is awaited, as asyncio does: a task of the user must not be left running.
     if thrown is not None and asyncio.isfuture(waited) and waited.cancel(*thrown.args):
         thrown = None
     step: Callable[[Any], Any] = work.send
@@ -75,12 +75,12 @@ def resume(
 
 @types.coroutine
 def pause() -> Generator[None, None, None]:
-    """Others get the loop. (`asyncio.sleep(0)`, two calls less.)"""
+    """Let other tasks run. (`asyncio.sleep(0)`, two calls cheaper.)"""
     yield
 
 
 async def finish(value: Any, on_suspend: Callable[[], None]) -> Any:
-    """What a user method gave back: driven if it was `async def`."""
+    """Finish what a user method returned: awaited if it was `async def`."""
     if inspect.iscoroutine(value):
         return await drive(value, on_suspend)
     if inspect.isawaitable(value):
@@ -90,7 +90,7 @@ async def finish(value: Any, on_suspend: Callable[[], None]) -> Any:
 
 
 async def awaited(value: Awaitable[Any]) -> Any:
-    """Await what user code gave back; AwaitCancelledError for a cancel that was not meant for this task."""
+    """Await what user code returned; AwaitCancelledError for a cancel that was not meant for this task."""
     try:
         return await value
     except asyncio.CancelledError as cancelled:
@@ -99,13 +99,13 @@ async def awaited(value: Awaitable[Any]) -> Any:
 
 
 def check_cancel(cancelled: asyncio.CancelledError) -> None:
-    """AwaitCancelledError if nobody has cancelled the current task."""
+    """AwaitCancelledError if the current task was not cancelled."""
     if not is_cancelled():
-        raise AwaitCancelledError("what it awaited was cancelled, and not by the framework") from cancelled
+        raise AwaitCancelledError("an awaited task or future was cancelled, and not by the framework") from cancelled
 
 
-def blamed(error: BaseException) -> Exception:
-    """What user code raised, as an Exception. Raised again if it is not for us: a cancel of this task, a signal's."""
+def user_error(error: BaseException) -> Exception:
+    """What user code raised, as an Exception. A cancel of this task, or what a signal handler raised, goes on."""
     if isinstance(error, Exception):
         return error
     if not isinstance(error, asyncio.CancelledError):
@@ -114,18 +114,18 @@ def blamed(error: BaseException) -> Exception:
         return UserExitError(error)
     if is_cancelled():
         raise error
-    found = AwaitCancelledError("it raised CancelledError, and nobody had cancelled the task")
+    found = AwaitCancelledError("user code raised CancelledError, and the task was not cancelled")
     found.__cause__ = error
     return found
 
 
-def ran_out() -> RuntimeError:
-    """What a call raised that ended a loop over `map`: a StopIteration (`next(lines)`) looks like its end there."""
-    return RuntimeError("it raised StopIteration: an iterator that it asked has no more")
+def stop_iteration_error() -> RuntimeError:
+    """The error for a call that ended a loop over `map`: there, a StopIteration (`next(lines)`) looks like the end."""
+    return RuntimeError("user code raised StopIteration: an iterator that it called next() on has no more items")
 
 
 def is_cancelled() -> bool:
-    """Has somebody cancelled the current task? In a component's thread there is none."""
+    """Was the current task cancelled? (In a component's thread there is no task.)"""
     try:
         task = asyncio.current_task()
     except RuntimeError:

@@ -1,6 +1,6 @@
 """Environment: what the tasks of one running topology share.
 
-Everything a task needs from outside comes through here, so that a test or another process can give it something else.
+A task receives everything from outside through its environment, so a test or another process can replace it.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ from .reports import ErrorLog, describe
 T = TypeVar("T")
 
 Wire = Callable[[int, int, Mailbox], Inbox]
-"""What stands between two tasks: (sender's task id, receiver's, receiver's mailbox) → what the sender sees of it."""
+"""(sender's task id, receiver's task id, receiver's mailbox) → the inbox that the sender uses for the receiver."""
 
 
 def direct(source: int, target: int, mailbox: Mailbox) -> Inbox:
-    """Nothing: the mailbox itself."""
+    """The mailbox itself, with nothing in between."""
     return mailbox
 
 
 def _nothing() -> None:
-    """Nobody waits for quiet."""
+    """Does nothing."""
 
 
 def _always(target: int) -> bool:
-    """All is in this process."""
+    """All tasks are in this process."""
     return True
 
 
 @dataclass(slots=True)
 class Environment:
-    """`mailboxes` has those of the tasks of this worker, by task id; `far` stands for those of other workers' tasks.
+    """`mailboxes`: by task id, for the tasks of this worker; `remote`: inboxes for the tasks of other workers.
 
-    `acker_ids` are the ackers' ids, in order (a root's is `root % len`). Who sends reaches a mailbox by `wire`. `near`
-    are the tasks on this machine (None: all). `resources`: what the tasks of this worker share, by name.
+    `acker_ids`: the ackers, in order (a root belongs to number `root % len`). A sender reaches a mailbox by `wire`.
+    `same_machine`: the tasks on this machine (None: all). `resources`: shared by the tasks of this worker, by name.
 
-    `on_idle` is called when a task has run out of work: somebody may be waiting for that. While not `sampling`, a task
-    that emits or executes calls `wake`: the backpressure monitor sleeps. `reaches` says whether what is posted to a
-    task goes there now. `memory` is what the tasks of one process share, groupings too (GroupingContext.shared).
+    `on_idle` is called when a task has run out of work. While not `sampling`, a task that emits or executes calls
+    `wake`, because the backpressure monitor sleeps. `reaches`: can a message be posted to a task now? `memory`: shared
+    by the tasks of one process, groupings included (GroupingContext.shared).
     """
 
     name: str
@@ -73,8 +73,8 @@ class Environment:
     rng: Rng
     errors: ErrorLog
     mailboxes: Mapping[int, Mailbox]
-    far: Mapping[int, Inbox] = field(default_factory=dict)
-    near: frozenset[int] | None = None
+    remote: Mapping[int, Inbox] = field(default_factory=dict)
+    same_machine: frozenset[int] | None = None
     acker_ids: Sequence[int] = ()
     wire: Wire = direct
     on_idle: Callable[[], None] = field(default=_nothing)
@@ -86,12 +86,12 @@ class Environment:
     resources: dict[str, Any] = field(default_factory=dict)
 
     def ids(self) -> IdSource:
-        """A supply of ids for one task."""
+        """A source of ids for one task."""
         return IdSource(self.rng.token_bytes)
 
     def ackers(self, task: TaskSpec) -> Sequence[Inbox]:
-        """The ackers, as a task sees them."""
-        if self.wire is direct:  # all see the same
+        """The inboxes of the ackers, as a task uses them."""
+        if self.wire is direct:  # the same for all tasks
             return self._shared(
                 "ackers", "", lambda: [self.mailbox_of(task.task_id, acker) for acker in self.acker_ids]
             )
@@ -106,7 +106,7 @@ class Environment:
         }
 
     def out_streams(self, task: TaskSpec, spec: ComponentSpec, config: Config, outbox: Outbox) -> dict[str, OutStream]:
-        """The declared streams of a task, wired to the mailboxes of their consumers.
+        """The declared streams of a task, connected to the mailboxes of their consumers.
 
         TopologyError if a custom grouping cannot be prepared.
         """
@@ -116,13 +116,13 @@ class Environment:
             origin = Origin(spec.id, task.task_id, name, declared.fields)
             subscriptions = self.topology.consumers_of(source)
             if declared.direct:
-                streams[name] = OutStream(origin, (), Direct(self._takers(source), outbox))
+                streams[name] = OutStream(origin, (), Direct(self._direct_receivers(source), outbox))
                 continue
             routes = []
             for subscription in subscriptions:
                 targets = self.plan.tasks_of[subscription.consumer]
                 never_waits = (source, subscription.consumer) in self.plan.feedback
-                local, same_node = self._where(subscription.consumer)
+                local, same_node = self._local_targets(subscription.consumer)
                 context = GroupingContext(
                     component=spec.id,
                     task_id=task.task_id,
@@ -145,52 +145,51 @@ class Environment:
             streams[name] = OutStream(origin, routes)
         return streams
 
-    def hearers(self, component: str) -> Sequence[int]:
-        """The tasks that hear how far time is at those of a component: by the outlets of its rows."""
-        return self._shared("hearers", component, lambda: tuple(self._hearers(component)))
+    def watermark_receivers(self, component: str) -> Sequence[int]:
+        """The tasks that a component's watermarks go to, on the same outlets as its rows."""
+        return self._shared("watermark receivers", component, lambda: tuple(self._watermark_receivers(component)))
 
     def time_inputs(self, component: str) -> Mapping[int, bool]:
-        """Input task → does it tell watermarks? Without those that close a cycle."""
+        """Input task → does it send watermarks? Without edges that close a cycle."""
         return self._shared("time inputs", component, lambda: self._time_inputs(component))
 
-    def _where(self, consumer: str) -> tuple[frozenset[int], frozenset[int]]:
+    def _local_targets(self, consumer: str) -> tuple[frozenset[int], frozenset[int]]:
         """The tasks of a consumer that are in this process, and on this machine."""
-        return self._shared("where", consumer, lambda: self._find_where(consumer))
+        return self._shared("local targets", consumer, lambda: self._find_local_targets(consumer))
 
-    def _takers(self, source: StreamId) -> Mapping[int, bool]:
-        """See Direct."""
-        return self._shared("takers", source, lambda: self._find_takers(source))
+    def _direct_receivers(self, source: StreamId) -> Mapping[int, bool]:
+        return self._shared("direct receivers", source, lambda: self._find_direct_receivers(source))
 
     def _shared(self, what: str, of: Any, find: Callable[[], T]) -> T:
-        """One of it for all tasks of this process: what is as long as a list of tasks is not made for each task."""
+        """One value for all tasks of this process: lists as long as the number of tasks are not built for each task."""
         key = Environment, what, of
         found: T | None = self.memory.get(key)
         if found is None:
             found = self.memory[key] = find()
         return found
 
-    def _find_where(self, consumer: str) -> tuple[frozenset[int], frozenset[int]]:
+    def _find_local_targets(self, consumer: str) -> tuple[frozenset[int], frozenset[int]]:
         targets = self.plan.tasks_of[consumer]
-        here = frozenset(target for target in targets if target not in self.far)
-        return here, frozenset(targets if self.near is None else self.near.intersection(targets))
+        here = frozenset(target for target in targets if target not in self.remote)
+        return here, frozenset(targets if self.same_machine is None else self.same_machine.intersection(targets))
 
-    def _find_takers(self, source: StreamId) -> dict[int, bool]:
+    def _find_direct_receivers(self, source: StreamId) -> dict[int, bool]:
         return {
             target: (source, subscription.consumer) in self.plan.feedback
             for subscription in self.topology.consumers_of(source)
             for target in self.plan.tasks_of[subscription.consumer]
         }
 
-    def _hearers(self, component: str) -> Iterator[int]:
+    def _watermark_receivers(self, component: str) -> Iterator[int]:
         time, feedback = self.plan.time, self.plan.feedback
-        if component not in time.marks:
+        if component not in time.sends_time:
             return
         streams = [StreamId(component, name) for name in self.topology.components[component].outputs]
         consumers = [
             subscription.consumer
             for source in streams
             for subscription in self.topology.consumers_of(source)
-            if (source, subscription.consumer) not in feedback and time.hears(subscription.consumer)
+            if (source, subscription.consumer) not in feedback and time.receives_time(subscription.consumer)
         ]
         for consumer in dict.fromkeys(consumers):
             yield from self.plan.tasks_of[consumer]
@@ -198,26 +197,26 @@ class Environment:
     def _time_inputs(self, component: str) -> dict[int, bool]:
         time, feedback = self.plan.time, self.plan.feedback
         return {
-            task: subscription.source.component in time.tells
+            task: subscription.source.component in time.sends_watermarks
             for subscription in self.topology.components[component].inputs
             if (subscription.source, component) not in feedback
             for task in self.plan.tasks_of[subscription.source.component]
         }
 
     def mailbox_of(self, source: int, target: int) -> Inbox:
-        """What a task sees of another one's mailbox."""
-        far = self.far.get(target)
-        return far if far is not None else self.wire(source, target, self.mailboxes[target])
+        """The inbox through which one task sends to another."""
+        remote = self.remote.get(target)
+        return remote if remote is not None else self.wire(source, target, self.mailboxes[target])
 
     def is_high(self, target: int) -> bool:
-        """Is a task's mailbox past its high mark (or, elsewhere, does it take nothing now)?"""
-        far = self.far.get(target)
-        return far.is_high if far is not None else self.mailboxes[target].is_high
+        """Is the fill of a task's mailbox above its high mark? (In another worker: does it accept nothing now?)"""
+        remote = self.remote.get(target)
+        return remote.is_high if remote is not None else self.mailboxes[target].is_high
 
     def row_s(self, target: int) -> float:
-        """How many seconds a task works for a row, lately; 0.0: it has measured nothing yet."""
-        far = self.far.get(target)
-        return far.row_s if far is not None else self.mailboxes[target].row_s
+        """How many seconds a task needs for a row, lately; 0.0: not measured yet."""
+        remote = self.remote.get(target)
+        return remote.row_s if remote is not None else self.mailboxes[target].row_s
 
 
 def _prepared(subscription: Subscription, context: GroupingContext, targets: Sequence[int]) -> Grouping:

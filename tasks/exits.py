@@ -3,10 +3,11 @@
     raised once              the row fails like any other, and is reported with its component
     again within the window  the topology fails (topology.restart.window.secs; in one process)
 
-1. It becomes a UserExitError, whose cause it is: from there on it is an error like others.
-2. What a signal handler of the program raised is not user code's, though it came up there: it goes on. So does a
-   KeyboardInterrupt where Python's own handler stands, which leaves no trace of itself.
-3. GeneratorExit is left alone: a coroutine that is closed gets it, and must end. From user code it fails the topology.
+1. The exception becomes the cause of a UserExitError, which is handled like other errors.
+2. What a signal handler of the program raised is not an error of user code, though it was raised there: it propagates.
+   So does a KeyboardInterrupt where Python's own handler is installed, because that handler leaves no trace.
+3. GeneratorExit is left alone: a coroutine that is closed receives it and must end. From user code it fails the
+   topology.
 
 Storm ends the worker, and its supervisor starts another, for ever (depart).
 """
@@ -24,15 +25,15 @@ from ..runtime import AiostormError
 
 
 class UserExitError(AiostormError):
-    """User code raised what is no Exception: see `__cause__`."""
+    """User code raised an exception that is not an Exception: see `__cause__`."""
 
     def __init__(self, cause: BaseException) -> None:
-        super().__init__(f"it raised {cause!r:.200}, but user code ends no process here")
+        super().__init__(f"user code raised {cause!r:.200}, which does not end a process here")
         self.__cause__ = cause
 
 
 class Exits:
-    """How often user code of one process has raised such. `gave_up` is called when it was once too often."""
+    """Counts such exceptions in one process. `gave_up` is called when there was one too many in the window."""
 
     def __init__(
         self,
@@ -43,19 +44,19 @@ class Exits:
         self._window_s = window_s
         self._allowed = min(allowed, 1)
         self._gave_up = gave_up
-        self._seen_s: list[float] = []
+        self._raised_s: list[float] = []
 
     def add(self, path: str, error: BaseException, now_s: float) -> None:
-        """An error of user code was reported; others than UserExitError are not counted."""
+        """Count a reported error of user code, if it is a UserExitError."""
         if not isinstance(error, UserExitError):
             return
-        self._seen_s = [seen_s for seen_s in self._seen_s if seen_s > now_s - self._window_s] + [now_s]
-        if len(self._seen_s) > self._allowed:
+        self._raised_s = [raised_s for raised_s in self._raised_s if raised_s > now_s - self._window_s] + [now_s]
+        if len(self._raised_s) > self._allowed:
             self._gave_up(path, error)
 
 
 def is_of_program(error: BaseException) -> bool:
-    """Has a signal handler raised it, while user code ran?"""
+    """Did a signal handler raise it, while user code ran?"""
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     if isinstance(error, KeyboardInterrupt) and signal.default_int_handler in handlers:
         return True

@@ -1,6 +1,6 @@
-"""Expiry: a spout task looks for messages that nothing was heard of, a few times in each timeout.
+"""Expiry: a spout task looks for messages without a verdict, a few times in each timeout.
 
-It is one step behind the acker's deadline, which should be first: this one is for a tree whose acker has died.
+Its deadline is one step after the acker's, which normally comes first: this one is for trees whose acker has died.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LATE: Final = 1 + 1 / EXPIRY_STEPS
 
 
 class Expiry:
-    """Of one spout task. `timeout_s` None: nothing expires. `after` makes a timer of the task's."""
+    """The expiry of one spout task. `timeout_s` None: nothing expires. `after` makes a timer of the task."""
 
     __slots__ = ("_after", "_timeout_s", "_timer", "pending")
 
@@ -28,17 +28,17 @@ class Expiry:
         self._timer: Timer | None = None
 
     def time_out_after(self, timeout_s: float) -> None:
-        """Another timeout, for messages that are open too. Where there is none there is none."""
+        """Change the timeout, also for messages that are open. Without a timeout it stays so."""
         if self._timeout_s is not None:
             self._timeout_s = timeout_s
             self.pending.time_out_after(timeout_s * LATE)
 
     def arm(self) -> None:
-        """Look in a while, if there is something to look for."""
+        """Start the timer, if a message is open."""
         if self._timer is None and self._timeout_s is not None and len(self.pending):
             self._timer = self._after(self._timeout_s / EXPIRY_STEPS, _SWEEP)
 
     def overdue(self, now_s: float) -> Sequence[Key]:
-        """The timer has come."""
+        """The timer has fired: the keys of the trees that are overdue."""
         self._timer = None
         return self.pending.overdue(now_s)

@@ -4,7 +4,7 @@
     an instance raises          ─► the messages of that row, and of all rows that the instance still holds
 
 1. A message fails at its spout at once; the edges of its rows are done like those of any others.
-2. Rows that an instance has not been given yet are for the next one.
+2. Rows that an instance has not received yet are for the next one.
 3. A batch of columns is one message: it fails as a whole, once.
 """
 
@@ -37,32 +37,32 @@ from .timed_task import ALARM, EventTimeTask
 TICK_FIELDS = Fields("rate_secs")
 
 HELD: Final = object()
-"""The message of the timer that looks at what is held."""
+"""The message of the timer that checks held rows."""
 
 HELD_S: Final = 3600.0
-"""Where there are no message timeouts: a tuple that is open for longer is named."""
+"""Without message timeouts, a tuple that is open for longer than this is reported."""
 
-LOOKS: Final = 4
-"""In that time, or in a message timeout; but not more than one a second."""
+CHECKS: Final = 4
+"""So many in that time, or in a message timeout; at most one each second."""
 
 NAMED_EACH_S: Final = 60.0
 
 MOST_UNCHANGED: Final = 100
-"""Looks at which nothing has come: then it rests until something does."""
+"""After so many checks without a new row, checking stops until one arrives."""
 
 
-class NotAckedError(AiostormError):
-    """Tuples that a bolt has been given and has neither acked nor failed. Their messages have timed out, if any do."""
+class TuplesNotAckedError(AiostormError):
+    """A bolt has neither acked nor failed tuples that it received. Their messages have timed out, if they can."""
 
     def __init__(self, rows: int, oldest_s: float, most_s: float) -> None:
         super().__init__(
             f"{rows:,} tuple{'' if rows == 1 else 's'} neither acked nor failed for longer than {most_s:g} s, the "
-            f"oldest for about {oldest_s:g} s: execute must ack or fail each tuple, or be that of a BasicBolt"
+            f"oldest for about {oldest_s:g} s: execute must ack or fail each tuple; a BasicBolt is acked for you"
         )
 
 
 class FailingTask(EventTimeTask):
-    """Base of bolt tasks: knows what their executor was given, and what it holds."""
+    """Base of bolt tasks: knows which rows the executor received, and which are held."""
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
@@ -70,46 +70,46 @@ class FailingTask(EventTimeTask):
         self._held = InFlight(self._watch_held)
         self.set_limits(config)
         self._ticks: Timer | None = None
-        self._looks_unchanged = 0
+        self._checks_unchanged = 0
         self._named_s: float | None = None
         self._executor: Executor
         self._tick_origin = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, TICK_FIELDS)
 
-    def rang(self, message: object) -> bool:
-        """A timer; False if it is not one of those here."""
+    def on_timer(self, message: object) -> bool:
+        """Handle a timer; False if it is not one of this class."""
         if message is ALARM:
-            self.alarm_rings()
+            self.on_alarm()
         elif message is HELD:
-            self.look_at_held()
+            self.check_held()
         return message is ALARM or message is HELD
 
     def set_limits(self, config: Config) -> None:
-        """How long a tuple may be held before it is named."""
+        """Set how long a tuple may be held before it is reported."""
         self._most_held_s = config.message_timeout_s if config.enable_message_timeouts else HELD_S
-        self._look_s = max(1.0, self._most_held_s / LOOKS)
+        self._check_s = max(1.0, self._most_held_s / CHECKS)
 
     def begin_ticks(self) -> None:
-        """From now on; or none, if that is what its configuration says."""
+        """Start the ticks, or stop them, as the configuration says."""
         if self._ticks is not None:
             self._ticks.cancel()
         seconds = self.config.tick_tuple_freq_s
         self._ticks = None if seconds is None else self.every(seconds, TICK_STREAM)
 
-    def look_at_held(self) -> None:
-        """Rows that are open for longer than the message timeout are reported, once a minute: they are forgotten."""
-        rows, looks, news = self._held.look(LOOKS)
+    def check_held(self) -> None:
+        """Report rows that are open for longer than the message timeout, once a minute: the bolt has forgotten them."""
+        rows, looks, news = self._held.check(CHECKS)
         now_s = self.env.clock.monotonic()
         if rows and (self._named_s is None or now_s - self._named_s >= NAMED_EACH_S):
             self._named_s = now_s
-            self.report("execute", NotAckedError(rows, looks * self._look_s, self._most_held_s))
-        self._looks_unchanged = 0 if news else self._looks_unchanged + 1
-        if self._held.watched and self._looks_unchanged < MOST_UNCHANGED:
+            self.report("execute", TuplesNotAckedError(rows, looks * self._check_s, self._most_held_s))
+        self._checks_unchanged = 0 if news else self._checks_unchanged + 1
+        if self._held.watched and self._checks_unchanged < MOST_UNCHANGED:
             self._watch_held()
         elif self._held.watched:
-            self._held.rest()
+            self._held.stop_watching()
 
     def _watch_held(self) -> None:
-        self.after(self._look_s, HELD)
+        self.after(self._check_s, HELD)
 
     def _fail_row(self, segment: Segment, offset: int, error: BaseException | str | None) -> None:
         """A row failed: its messages fail at their spouts."""
@@ -136,7 +136,7 @@ class FailingTask(EventTimeTask):
         self.emitter.failures += [(*message, self.failure(error)) for message in segment.messages]
 
     def _unreadable(self, executor: Executor, segment: Segment, error: ColumnsError) -> int:
-        """A bolt that takes rows got columns that cannot be made rows: all fail. How many."""
+        """A bolt that takes rows received columns that cannot be made rows: all fail. How many."""
         self._fail_segment(segment, error)
         if executor.hold_open:
             segment.open = 0
@@ -144,7 +144,7 @@ class FailingTask(EventTimeTask):
         return len(segment.items)
 
     def _rich_failed(self, segment: Segment, start: int, stop: int, error: RowFailedError) -> None:
-        """A rich bolt raised: put back what it did not get to, fail what it had, let the guardian decide."""
+        """A rich bolt raised: put back the rows it did not reach, fail those it had, let the guardian decide."""
         cause = error.__cause__ or error
         done = error.offset + 1
         if done < stop:
@@ -161,13 +161,13 @@ class FailingTask(EventTimeTask):
         raise cause from None
 
     def _fail_held(self, error: BaseException, keep: Segment | None = None, below: int = 0) -> None:
-        """The instance is gone, and with it every tuple that it held: fail them now rather than by timeout."""
+        """The instance is replaced: the tuples that it held fail now, not by timeout."""
         failure = f"held by an instance that failed: {describe(error)}"
-        for segment in self._held.take():  # only open ones: an edge that is done once more would be undone
+        for segment in self._held.take_open():  # only open ones: an edge that is done twice would be open again
             for offset in range(below if segment is keep else len(segment.items)):
                 if settle(segment, offset):
                     self._fail_row(segment, offset, failure)
                     self.emitter.settled(segment, offset)
         if keep is not None:
             self._held.add((keep,))
-            self.emitter.hold(keep)
+            self.emitter.withhold(keep)

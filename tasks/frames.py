@@ -1,9 +1,10 @@
-"""Frames: the traceback of an error as its author needs it: lines of user code, not those of what called it.
+"""Frames: the traceback of an error as its author needs it: lines of user code, not of the framework around it.
 
 1. Frames of aiostorm are left out, and those of asyncio and of threads that lead to user code.
-2. An error in the chain that has nothing but frames of ours is left out too, unless it is the one that was raised.
-3. What was raised by code of ours alone has its innermost frame; an error of ours has nothing: its text says it.
-4. Nothing of the error is changed: it may be the user's own class, and one object raised many times.
+2. An error in the chain that has only frames of aiostorm is left out, too, unless it is the one that was raised.
+3. An error from code of aiostorm alone is shown with its innermost frame; an AiostormError without any: its text is
+   enough.
+4. The error itself is not changed: it may be of the user's own class, and one object may be raised many times.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PLUMBING: Final = ("asyncio", "concurrent")
 
 
 def own_frames(error: BaseException) -> str:
-    """What Python would print of an error, with the frames of user code only; empty if it says all by itself."""
+    """What Python would print for an error, with the frames of user code only; empty if the message is enough."""
     shown = TracebackException.from_exception(error)
     ours, plumbing = _files(error)
     _strip(shown, ours, plumbing)
@@ -34,7 +35,7 @@ def own_frames(error: BaseException) -> str:
 
 
 def _strip(shown: TracebackException, ours: set[str], plumbing: set[str]) -> None:
-    """Leave out what is not the user's, in the whole chain."""
+    """Leave out the frames that are not the user's, in the whole chain."""
     kept = [frame for frame in shown.stack if frame.filename not in ours]
     while kept and kept[0].filename in plumbing:
         del kept[0]
@@ -50,12 +51,12 @@ def _strip(shown: TracebackException, ours: set[str], plumbing: set[str]) -> Non
 
 
 def _parts(shown: TracebackException) -> list[TracebackException]:
-    """Of an exception group."""
+    """The exceptions of a group."""
     return shown.exceptions or []
 
 
 def _files(error: BaseException) -> tuple[set[str], set[str]]:
-    """The files of our frames in the chain of an error, and those of asyncio and of threads."""
+    """The source files of aiostorm's frames in the chain of an error, and those of asyncio and of threads."""
     ours: set[str] = set()
     plumbing: set[str] = set()
     for one in _chain(error):

@@ -1,7 +1,7 @@
 """Generator spouts: `@spout` functions as spouts.
 
-A generator can say that it is exhausted, so a topology of generator spouts ends by itself; it cannot emit anything
-again, so the framework replays its tracked messages (`topology.max.retries`, here 3 unless configured).
+A generator can say that it is exhausted, so a topology of generator spouts ends by itself. It cannot emit a row again,
+so the framework replays its tracked messages (`topology.max.retries`, here 3 unless configured).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK: Final = 256
 
 
 class ChunkTurns:
-    """Of one plain generator, many items at a time."""
+    """The turns of one plain generator, many items at a time."""
 
     polled = None
 
@@ -33,7 +33,6 @@ class ChunkTurns:
         self._turn_s = turn_s
 
     async def turn(self, most: int) -> None:
-        """See calls.Turns."""
         if not self._collector.finished:
             self._spout.turn(most, self._turn_s, self._stopwatch)
 
@@ -77,13 +76,13 @@ class GeneratorSpout(Spout):
         return not (self._function.is_async or self._function.blocking) and bool(self._collector.takes_chunks)
 
     def turn(self, most: int, limit_s: float, stopwatch: Callable[[], float]) -> None:
-        """Emit the next items: at most so many, for about so many seconds. What the generator raises is raised."""
+        """Emit at most `most` items, for about `limit_s` seconds. Errors of the generator are raised."""
         begun_s = last_s = stopwatch()
         while most > 0 and last_s - begun_s < limit_s:
             wanted = min(most, self._chunk)
             items: list[Any] = []
             try:
-                items.extend(islice(self._items, wanted))  # what came before an error stays in the list
+                items.extend(islice(self._items, wanted))  # items before an error stay in the list
             finally:
                 columns = self._emit_chunk(items)
             if len(items) < wanted:
@@ -101,7 +100,7 @@ class GeneratorSpout(Spout):
             last_s = now_s
 
     def _emit_chunk(self, items: list[Any]) -> bool:
-        """Emit rows or values at once. True if there were batches of columns among them."""
+        """Emit rows or values together. True if there were batches of columns among them."""
         if not items:
             return False
         arity = self._arity

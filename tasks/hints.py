@@ -1,7 +1,7 @@
-"""Hints: what a common mistake looks like from the place where it is seen, and what to do instead.
+"""Hints: for a common mistake, a line in the error report that says what to do instead.
 
-A plain `@bolt` function that returns a list emits one row, whose value is the list. What is behind it fails then, with
-an error about a list that its author has never seen.
+A plain `@bolt` function that returns a list emits one row, whose value is the list. The next bolt then fails, with an
+error about a list that its author did not expect.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ..topology import DEFAULT_STREAM, EmitError, FunctionBolt, Topology, Tuple
 YIELD_EACH: Final = "yield each item to emit several"
 
 _LIKELY: Final = (TypeError, AttributeError, EmitError)
-"""What code raises that is given a list and expects one of its items."""
+"""Errors of code that receives a list and expects one of its items."""
 
 
 def hint(topology: Topology, component: str, error: BaseException, tup: object) -> str:
-    """What may be behind an error of a component on a tuple, or on a row that it emits; empty if there is no guess."""
+    """A guess at the cause of an error on a tuple, or on a row that a component emits; empty if there is none."""
     source, stream, values = component, DEFAULT_STREAM, tup
     if isinstance(tup, Tuple):
         source, stream, values = tup.source_component, tup.stream, tup.values

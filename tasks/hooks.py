@@ -1,9 +1,9 @@
-"""Hooks: user code called around what a task does. Only a task that has hooks pays for them.
+"""Hooks: user code that is called around the work of a task. Only a task that has hooks pays for them.
 
 1. An error in a hook is reported and changes nothing.
-2. A hook that is named in the configuration is looked up before anything runs: a name that leads nowhere is a mistake
+2. A hook that is named in the configuration is looked up before anything runs: a name that cannot be found is a mistake
    of the configuration, not of a task.
-3. `topology.debug` is a hook of ours.
+3. `topology.debug` is a built-in hook.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from ..topology import Config, ConfigError, Failure, Row, Segment, TaskHook, TopologyContext, Tuple
-from .drive import USER_ERRORS, blamed
+from .drive import USER_ERRORS, user_error
 
 log = logging.getLogger("aiostorm.debug")
 
@@ -40,31 +40,31 @@ class HookCalls:
             try:
                 getattr(hook, name)(*arguments)
             except USER_ERRORS as error:
-                self._report(blamed(error))
+                self._report(user_error(error))
 
     def emitted(self, row: Row, stream: str) -> None:
         """A row was emitted."""
         self.call("emit", row, stream, self._task_id)
 
     def executed(self, tup: Tuple, begun_s: float, acked: bool | None = None) -> None:
-        """A tuple was executed; for a basic bolt also what became of it."""
+        """A tuple was executed; for a basic bolt also whether it was acked."""
         self._executed(tup, self.begin() - begun_s, acked)
 
     def batch_executed(self, segments: Sequence[Segment], used_s: float, acked: bool | None) -> None:
-        """A batch was executed: each of its tuples, with its share of the time."""
+        """A batch was executed: call the hooks for each of its tuples, with its share of the time."""
         share_s = used_s / max(1, sum(map(len, segments)))
         for segment in segments:
             for offset in range(len(segment)):
                 self._executed(segment.tuple_at(offset), share_s, acked)
 
     def rows_executed(self, segment: Segment, start: int, stop: int, used_s: float, failed: Collection[int]) -> None:
-        """Rows [start, stop) were executed together: acked, but those that failed."""
+        """Rows [start, stop) were executed together: all are acked, except those that failed."""
         share_s = used_s / max(1, stop - start)
         for offset in range(start, stop):
             self._executed(segment.tuple_at(offset), share_s, offset not in failed)
 
     def shown(self, tup: Tuple, latency_s: float) -> None:
-        """A tuple was executed; what becomes of it is told later."""
+        """A tuple was executed; whether it is acked is known later."""
         self._executed(tup, latency_s, None)
 
     def _executed(self, tup: Tuple, latency_s: float, acked: bool | None) -> None:
@@ -77,43 +77,36 @@ class DebugHook(TaskHook):
     """Logs what a task does under `aiostorm.debug`, at level INFO: config key `topology.debug`."""
 
     def prepare(self, context: TopologyContext) -> None:
-        """Whose lines these are."""
-        self._who = f"{context.topology}: {context.component}[{context.task_id}]"
+        self._label = f"{context.topology}: {context.component}[{context.task_id}]"
 
     def emit(self, values: Row, stream: str, task_id: int) -> None:
-        """See TaskHook."""
-        log.info("%s emits %.500s on %r", self._who, values, stream)
+        log.info("%s emits %.500s on %r", self._label, values, stream)
 
     def spout_ack(self, message_id: Any, task_id: int, complete_latency_s: float) -> None:
-        """See TaskHook."""
-        log.info("%s hears ack of %.500r after %.3f s", self._who, message_id, complete_latency_s)
+        log.info("%s gets ack of %.500r after %.3f s", self._label, message_id, complete_latency_s)
 
     def spout_fail(self, message_id: Any, task_id: int, failure: Failure) -> None:
-        """See TaskHook."""
-        log.info("%s hears fail of %.500r: %s", self._who, message_id, failure)
+        log.info("%s gets fail of %.500r: %s", self._label, message_id, failure)
 
     def bolt_execute(self, tup: Tuple, task_id: int, execute_latency_s: float) -> None:
-        """See TaskHook."""
-        log.info("%s executes %s", self._who, tup)
+        log.info("%s executes %s", self._label, tup)
 
     def bolt_ack(self, tup: Tuple, task_id: int) -> None:
-        """See TaskHook."""
-        log.info("%s acks %s", self._who, tup)
+        log.info("%s acks %s", self._label, tup)
 
     def bolt_fail(self, tup: Tuple, task_id: int) -> None:
-        """See TaskHook."""
-        log.info("%s fails %s", self._who, tup)
+        log.info("%s fails %s", self._label, tup)
 
 
 def load_hooks(config: Config) -> list[type[TaskHook]]:
-    """The classes that `topology.auto.task.hooks` names. ConfigError for those that cannot be found."""
+    """The classes that `topology.auto.task.hooks` names. ConfigError for names that cannot be found."""
     found: list[type[TaskHook]] = []
     problems: list[str] = []
     for name in config.auto_task_hooks:
         module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
         try:
             hook = getattr(import_module(module), attribute)
-        except Exception as error:  # user code runs at its import
+        except Exception as error:  # importing runs user code
             problems.append(
                 f"topology.auto.task.hooks: {name!r} cannot be loaded ({type(error).__name__}: {error}); name it as "
                 f"package.module:Class"

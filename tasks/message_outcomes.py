@@ -1,11 +1,11 @@
-"""MessageOutcomes: what becomes of a spout task's messages: acked, failed, replayed, given up; and who is told.
+"""MessageOutcomes: what becomes of a spout task's messages: acked, failed, replayed or given up; the spout is notified.
 
     verdict ─► pending ─► acked  ─► spout.ack
                        └► failed ─► retries ─► replay, in a tree of its own
                                             ├► spout.fail
                                             └► the dead-letter stream, then spout.fail
 
-An error in what the spout is told is reported and changes nothing: the message is settled.
+An error in the spout's `ack` or `fail` is reported and changes nothing: the message is settled.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..acker import Emission, Fate, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
+from ..acker import Emission, FailureAction, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
 from ..topology import AckValueSpout, Failure, FailValueSpout, Spout
-from .drive import USER_ERRORS, awaited, blamed, ran_out
+from .drive import USER_ERRORS, awaited, stop_iteration_error, user_error
 from .emit.spout_collector import SpoutTaskCollector
 from .task import TaskActor
 
 
 class MessageOutcomes:
-    """Hears verdicts for one spout task. Messages to emit again go into `replays`: (id, emission, failures)."""
+    """Handles verdicts for one spout task. `replays`: messages to emit again: (id, emission, failures)."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class MessageOutcomes:
         self._pending = pending
         self._retries = retries
         self._replays = replays
-        self.hears_acks = type(spout).ack not in (Spout.ack, AckValueSpout.ack)
+        self.handles_acks = type(spout).ack not in (Spout.ack, AckValueSpout.ack)
 
     async def on_verdict(self, verdict: Verdict) -> None:
-        """Hear a verdict."""
+        """Handle a verdict."""
         pending = self._pending
         if verdict.kind is VerdictKind.ACK:
             if verdict.index >= 0:
@@ -51,7 +51,7 @@ class MessageOutcomes:
                 if tree is not None:
                     await self._acked(tree)
                 return
-            if verdict.failure:  # what failed is named once more: the verdict on it may not have come
+            if verdict.failure:  # failures are repeated here: their own verdict may be lost
                 for index, failure in verdict.failure.items():
                     await self._fail(verdict.root, index, failure)
             tree = pending.acked(verdict.root, verdict.left)
@@ -70,27 +70,27 @@ class MessageOutcomes:
             await self._failed(failed)
 
     async def settle_at_once(self) -> None:
-        """Messages that nobody tracks are acked as soon as the call that emitted them is over."""
+        """Messages that are not tracked are acked as soon as the call that emitted them has returned."""
         while self._collector.settled_at_once:
             trees, self._collector.settled_at_once = self._collector.settled_at_once, []
             for tree in trees:
                 await self._acked(tree)
 
     async def expire(self, keys: Sequence[Key]) -> None:
-        """Every open message of these trees fails."""
+        """Fail every open message of these trees."""
         for key in keys:
             for settled in self._pending.expired(key, Failure("timeout")):
                 await self._failed(settled)
 
     async def fail_all(self, failure: Failure) -> None:
-        """Every open message fails."""
+        """Fail every open message."""
         self._collector.void()
         for key in self._pending.all():
             for settled in self._pending.expired(key, failure):
                 await self._failed(settled)
 
     async def _acked(self, tree: Tree) -> None:
-        """Every open message of a tree is acked. The common case is one plain call per message."""
+        """Ack every open message of a tree. The common case is one plain call per message."""
         latency_s = self._task.env.clock.monotonic() - tree.emitted_s
         self._task.counters.acked += tree.open
         self._task.counters.complete_s += latency_s * tree.open
@@ -99,32 +99,32 @@ class MessageOutcomes:
                 self._retries.settled(message_id)
                 if self._task.hook_calls is not None:
                     self._task.hook_calls.call("spout_ack", message_id, self._task.task.task_id, latency_s)
-        if not self.hears_acks:
+        if not self.handles_acks:
             return
         if self._task.blocks or isinstance(self._spout, AckValueSpout):
             for settled in tree.settled():
                 arguments: tuple[Any, ...] = (settled.message_id,)
                 if isinstance(self._spout, AckValueSpout):
                     arguments += (settled.emission.values if settled.emission is not None else (),)
-                await self._task.tell("ack", self._spout.ack, *arguments)
+                await self._task.notify("ack", self._spout.ack, *arguments)
             return
-        await self._tell_acks(tree.open_ids())
+        await self._notify_acks(tree.open_ids())
 
-    async def _tell_acks(self, ids: Sequence[Any]) -> None:
-        acks = map(self._spout.ack, ids)  # called from C; a call that raises ends the loop, and it begins again
-        told = 0
-        while told < len(ids):
+    async def _notify_acks(self, ids: Sequence[Any]) -> None:
+        acks = map(self._spout.ack, ids)  # called from C; a call that raises ends the loop, which is then continued
+        notified = 0
+        while notified < len(ids):
             raised: Exception
             try:
                 for result in acks:
-                    told += 1
+                    notified += 1
                     if result is not None:
                         await self._finish_ack(result)
-                raised = ran_out()
+                raised = stop_iteration_error()
             except USER_ERRORS as error:
-                raised = blamed(error)
-            if told < len(ids):
-                told += 1
+                raised = user_error(error)
+            if notified < len(ids):
+                notified += 1
                 self._task.report("ack", raised)
             del raised  # its traceback holds this frame
 
@@ -132,7 +132,7 @@ class MessageOutcomes:
         try:
             await awaited(result)
         except USER_ERRORS as error:
-            self._task.report("ack", blamed(error))
+            self._task.report("ack", user_error(error))
 
     async def _failed(self, settled: Settled) -> None:
         self._task.counters.failed += 1
@@ -141,13 +141,13 @@ class MessageOutcomes:
         if self._task.hook_calls is not None:
             self._task.hook_calls.call("spout_fail", settled.message_id, self._task.task.task_id, failure)
         fate = self._retries.failed(settled.message_id, failures)
-        if fate is Fate.REPLAY and settled.emission is not None:
+        if fate is FailureAction.REPLAY and settled.emission is not None:
             self._replays.append((settled.message_id, settled.emission, failures))
             return
-        if fate is Fate.DEAD_LETTER:
+        if fate is FailureAction.DEAD_LETTER:
             self._collector.dead_letter(settled, failure, failures)
         if isinstance(self._spout, FailValueSpout):
             values = settled.emission.values if settled.emission is not None else ()
-            await self._task.tell("fail", self._spout.fail, settled.message_id, values, failure)
+            await self._task.notify("fail", self._spout.fail, settled.message_id, values, failure)
         else:
-            await self._task.tell("fail", self._spout.fail, settled.message_id, failure)
+            await self._task.notify("fail", self._spout.fail, settled.message_id, failure)

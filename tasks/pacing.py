@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ..backpressure import SpoutPace
 from ..runtime import Clock
-from .wakeup import Wakeup
+from .wakeup import SpoutWakeup
 
 
-async def wait_for_pace(pace: SpoutPace, wakeup: Wakeup, clock: Clock) -> bool:
-    """Wait until the next tuple may go, or the wakeup rings: an order may have come. False if it may go now.
+async def wait_for_pace(pace: SpoutPace, wakeup: SpoutWakeup, clock: Clock) -> bool:
+    """Wait until the next tuple is due, or the wakeup fires: an order may have come. False if it may be emitted now.
 
-    What was waited counts: a pace that holds nobody back is no pace.
+    The time waited is counted: a pace that delays nothing has no effect.
     """
     begun_s = clock.monotonic()
     delay_s = pace.pacer.delay_s(begun_s)

@@ -1,11 +1,11 @@
-"""Reports: errors in user code, as people and programs read them.
+"""Reports: errors in user code, for people and programs.
 
 1. Every error names topology, component, task and, where there is one, the input tuple.
-2. All are counted; the last `kept` are kept; the log gets each kind (component, type, line) once with its traceback and
+2. All are counted; the last `kept` are kept. The log has each kind (component, type, line) once with its traceback,
    then at most once a second with the number left out: a bolt that fails on every tuple must not fill the disk. The log
-   shows frames of user code; all of them are in the report, and in the log of level DEBUG.
-3. Texts are bounded, and no value can break them: a report is made while something fails already, perhaps of a value of
-   a million characters, or of one whose `__repr__` raises.
+   shows frames of user code; the report, and the log at level DEBUG, have all of them.
+3. Texts are bounded, and no value can break them: a report is made while something fails already, perhaps about a value
+   of a million characters, or one whose `__repr__` raises.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MAX_TUPLE, MAX_ERROR, MAX_TRACEBACK = 600, 2_000, 20_000
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """One error: `error` is "ValueError: …", `traceback` the text Python would print, `time` seconds since 1970.
+    """One error: `error` is "ValueError: …", `traceback` the text that Python would print, `time` seconds since 1970.
 
-    Of a resource of the worker: `component` is "resource 'db'", `task` 0.
+    For a resource of the worker: `component` is "resource 'db'", `task` 0.
     """
 
     topology: str
@@ -47,7 +47,7 @@ class ErrorReport:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _LoggedKind:
     logged_s: float
     left_out: int = field(default=0)
 
@@ -59,7 +59,7 @@ class ErrorLog:
         self.count = 0
         self._topology = topology
         self._last: deque[ErrorReport] = deque(maxlen=kept)
-        self._seen: dict[tuple[str, type[BaseException], int], _Seen] = {}
+        self._kinds: dict[tuple[str, type[BaseException], int], _LoggedKind] = {}
 
     @property
     def last(self) -> list[ErrorReport]:
@@ -80,7 +80,7 @@ class ErrorLog:
     ) -> ErrorReport:
         """Count, keep and (sometimes) log an error. `wall_s` is seconds since 1970, `now_s` monotonic.
 
-        `hint`: what may be behind it; it stands below the traceback.
+        `hint`: a possible cause; it stands below the traceback.
         """
         self.count += 1
         report = ErrorReport(
@@ -102,20 +102,20 @@ class ErrorLog:
         while line is not None and line.tb_next is not None:
             line = line.tb_next
         kind = (report.component, type(error), line.tb_lineno if line is not None else 0)
-        seen = self._seen.get(kind)
-        if seen is None:
-            if len(self._seen) >= 1000:  # a bound: exception types are user code's
-                self._seen.clear()
-            self._seen[kind] = _Seen(now_s)
+        logged = self._kinds.get(kind)
+        if logged is None:
+            if len(self._kinds) >= 1000:  # a bound: exception types are user code's
+                self._kinds.clear()
+            self._kinds[kind] = _LoggedKind(now_s)
             lines = [str(report), _clipped(own_frames(error), MAX_TRACEBACK), hint]
             if log.isEnabledFor(logging.DEBUG):
                 lines = [str(report), report.traceback.rstrip()]
             log.error("%s", "\n".join(line for line in lines if line))
-        elif now_s - seen.logged_s >= REPEAT_S:
-            log.error("%s%s", report, f" (and {seen.left_out:,} more like it)" if seen.left_out else "")
-            seen.logged_s, seen.left_out = now_s, 0
+        elif now_s - logged.logged_s >= REPEAT_S:
+            log.error("%s%s", report, f" (and {logged.left_out:,} more like it)" if logged.left_out else "")
+            logged.logged_s, logged.left_out = now_s, 0
         else:
-            seen.left_out += 1
+            logged.left_out += 1
 
 
 def describe(error: BaseException | str) -> str:
@@ -125,7 +125,7 @@ def describe(error: BaseException | str) -> str:
     try:
         text = str(error)
     except Exception as broken:
-        text = f"(its text cannot be had: {type(broken).__name__})"
+        text = f"(its text cannot be read: {type(broken).__name__})"
     return _clipped(f"{type(error).__name__}: {text}" if text else type(error).__name__, MAX_ERROR)
 
 

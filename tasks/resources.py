@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 from ..actors import Directive, FailureHistory, RestartPolicy
 from ..topology import Managed, Resource, WorkerContext
-from .drive import USER_ERRORS, AwaitCancelledError, awaited, blamed
+from .drive import USER_ERRORS, AwaitCancelledError, awaited, user_error
 from .environment import Environment
 
 AT_ONCE_S: Final = 1.0
@@ -38,7 +38,7 @@ class Guard(Protocol):
         ...
 
 
-class Resources:
+class WorkerResources:
     """Those of one topology in this worker, whose name is `worker`; tasks find them in `env.resources`."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Resources:
             self._task = self._guard(self._live(), name=f"resources of {self._env.name}")
             await asyncio.wait((self._up, self._task, ended), return_when=asyncio.FIRST_COMPLETED)
 
-    def hurry(self) -> None:
+    def close_soon(self) -> None:
         """Close at once, now or when the time has come."""
         if self._due_s is None:
             self._due_s = self._env.clock.monotonic() + AT_ONCE_S
@@ -85,7 +85,7 @@ class Resources:
         try:
             await self._wait_closed(self._task)
         except asyncio.CancelledError:
-            self.hurry()
+            self.close_soon()
             await self._wait_closed(self._task)
             raise
 
@@ -138,7 +138,7 @@ class Resources:
                 else:
                     value = manager.__enter__()
             except USER_ERRORS as raised:
-                error = blamed(raised)
+                error = user_error(raised)
                 self._report(resource.name, "open", error)
             else:
                 self._opened.append((resource.name, manager))
@@ -182,7 +182,7 @@ class Resources:
             raised = TimeoutError("it did not close in time, and was cancelled")
         elif isinstance(raised, asyncio.CancelledError) and _is_cancelled():
             raised = AwaitCancelledError("it was cancelled before it had closed: the program ends")
-        error = blamed(raised)
+        error = user_error(raised)
         self._report(name, "close", error)
         return error
 

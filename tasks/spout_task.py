@@ -29,21 +29,21 @@ from ..backpressure import Pace, SpoutPace, SpoutReading
 from ..topology import AckValueSpout, ComponentSpec, Config, FailValueSpout, FunctionSpout, Spout, TaskSpec
 from .backoff import Backoff
 from .calls import Calls, Turns
-from .drive import USER_ERRORS, blamed, finish, pause
+from .drive import USER_ERRORS, finish, pause, user_error
 from .emit.portions import Portions
 from .emit.spout_collector import SpoutTaskCollector
 from .emit.threaded_collector import ThreadedSpoutCollector
 from .environment import Environment
 from .event_time.end_of_stream import EndOfStream
-from .event_time.time_messages import AskTime
+from .event_time.time_messages import WatermarkRequest
 from .expiry import Expiry
 from .generator_spout import ChunkTurns, GeneratorSpout
 from .message_outcomes import MessageOutcomes
 from .pacing import wait_for_pace
-from .polling import NOT_ASKED, Polling
+from .polling import NOT_CALLED, Polling
 from .task import Activate, Deactivate, FailPending, TaskActor
 from .threaded_turns import ThreadedTurns
-from .wakeup import Wakeup
+from .wakeup import SpoutWakeup
 
 
 class SpoutTask(TaskActor):
@@ -61,13 +61,13 @@ class SpoutTask(TaskActor):
         self._replays: deque[tuple[Any, Emission, int]] = deque()
         keeps = task.component in env.plan.time.kept
         self._end_of_stream = EndOfStream(self.watermarks, self._pending, self._replays, keeps=keeps)
-        self._wakeup = Wakeup()
+        self._wakeup = SpoutWakeup()
         self._polling = Polling(self._wakeup, config.spout_wait_ms / 1000, config.spout_wait_max_ms / 1000)
         self._emit_loop: asyncio.Task[None] | None = None
         self._emit_loop_error: BaseException | None = None
         self.active = False
         self._ended = False
-        self.hearing = False
+        self.on_control = False
         self._spout: Spout
         self._collector: SpoutTaskCollector
         self._threaded: ThreadedTurns | None = None
@@ -82,12 +82,10 @@ class SpoutTask(TaskActor):
 
     @property
     def pending(self) -> int:
-        """See TaskActor."""
         return self._pending.count
 
     @property
     def pending_trees(self) -> int:
-        """See TaskActor."""
         return len(self._pending)
 
     @property
@@ -96,9 +94,8 @@ class SpoutTask(TaskActor):
         return self.ready.done() and self._collector.finished
 
     @property
-    def is_quiet(self) -> bool:
-        """See TaskActor. Messages may be pending: whether that counts is the asker's business."""
-        return self._nothing_in_hand and (self._polling.resting or not self.active or self.finished or self._ended)
+    def is_idle(self) -> bool:
+        return self._nothing_in_hand and (self._polling.idle or not self.active or self.finished or self._ended)
 
     @property
     def waits_since_s(self) -> float | None:
@@ -116,8 +113,8 @@ class SpoutTask(TaskActor):
         box = self.env.mailboxes[self.task.task_id]
         return self.ready.done() and not (
             self._end_of_stream.is_due(self._collector)
-            or (self._replays and self.active and self.room() > 0)
-            or self.hearing
+            or (self._replays and self.active and self.messages_left() > 0)
+            or self.on_control
             or self.outbox.blocked
             or box.has_control
             or self._collector.dirty
@@ -132,7 +129,7 @@ class SpoutTask(TaskActor):
         pace = self.pace
         return SpoutReading(self.task.task_id, emitted, pace.wait_us, pace.epoch, pace.step, emits)
 
-    def free(self) -> None:
+    def wake(self) -> None:
         """Its pace has been released: go on at once."""
         self._wakeup.wake()
 
@@ -176,7 +173,7 @@ class SpoutTask(TaskActor):
             self._threaded = ThreadedTurns(self, component, given, self._turn_s)
         context = self.context()
         await self.open_component(component.open, context, given)
-        self._take_over()
+        self._transfer()
         self._turns = self._turns_of(component)
         self.use_hooks(context)
         self._outcomes = MessageOutcomes(self, component, self._collector, self._pending, self._retries, self._replays)
@@ -200,11 +197,11 @@ class SpoutTask(TaskActor):
                 while (message := mailbox.take_control()) is not EMPTY:
                     if type(message) is Stop:
                         return
-                    self.hearing = heard = True
+                    self.on_control = heard = True
                     try:
                         await self._on_control(message)
                     finally:
-                        self.hearing = False
+                        self.on_control = False
                 if self._emit_loop_error is not None:
                     raise self._emit_loop_error
                 if self._replays and self.suspended_since_s is not None and self.active and not self.outbox.blocked:
@@ -215,14 +212,14 @@ class SpoutTask(TaskActor):
                     await self._settle_at_once()
                 if heard:
                     # Not quiet before it was asked again: what it heard of may be a failure that it wants to replay.
-                    self._polling.resting = False
+                    self._polling.idle = False
                     self._wakeup.wake()
                 self.env.on_idle()
                 if not mailbox.has_control and self._emit_loop_error is None:
-                    await mailbox.wait_nudge()
+                    await mailbox.wait_next()
         finally:
             self._send()
-            await self._silence()
+            await self._stop_emit_loop()
 
     async def stopped(self) -> None:
         """The task ends."""
@@ -230,7 +227,7 @@ class SpoutTask(TaskActor):
             await self.end_component("close")
         finally:  # a kill does not wait for a thread for ever
             if self.ready.done():
-                self._take_over()  # what a thread emitted in its last call: nobody else will send it
+                self._transfer()  # what a thread emitted in its last call: nobody else will send it
                 self._collector.flush()
                 self._collector.close()
 
@@ -243,13 +240,13 @@ class SpoutTask(TaskActor):
             while True:
                 if not self._may_emit():
                     idle = False
-                    if not self.hearing and self._end_of_stream.is_due(self._collector):
-                        self._end_of_stream.tell(self._collector)
-                    self._polling.resting = True
+                    if not self.on_control and self._end_of_stream.is_due(self._collector):
+                        self._end_of_stream.send(self._collector)
+                    self._polling.idle = True
                     self.env.on_idle()
                     await self._wakeup.wait()
                     continue
-                self._polling.resting = False
+                self._polling.idle = False
                 if self.pace.wait_us and not idle and await wait_for_pace(self.pace, self._wakeup, self.env.clock):
                     continue
                 failed: Exception | None = None
@@ -257,7 +254,7 @@ class SpoutTask(TaskActor):
                 try:
                     emitted = await (self._rest() if idle else self._turn())
                 except USER_ERRORS as error:
-                    failed = blamed(error)
+                    failed = user_error(error)
                 self.suspended_since_s = None
                 self._send()
                 rows, emitted_before = counters.emitted - emitted_before, counters.emitted
@@ -280,7 +277,7 @@ class SpoutTask(TaskActor):
             if isinstance(error, GeneratorExit) and asyncio.current_task(self.system.loop) is not self._emit_loop:
                 raise  # the loop was closed under us
             self._emit_loop_error = error
-            self.mailbox.nudge()
+            self.mailbox.wake()
 
     def _send(self) -> None:
         """What was emitted so far goes out; its deadlines are watched from now on."""
@@ -293,18 +290,18 @@ class SpoutTask(TaskActor):
     def _may_emit(self) -> bool:
         return (
             self.active
-            and not self.hearing
+            and not self.on_control
             and not self.outbox.blocked
-            and self.room() > 0
+            and self.messages_left() > 0
             and (not self._collector.finished or bool(self._replays))
         )
 
     def held_up(self) -> bool:
-        """Is there something to do before the next call? (See threaded_turns.ThreadedCaller.)"""
-        return self.hearing or not self.active or bool(self.outbox.blocked)
+        """Is there something to do before the next call? (See threaded_turns.ThreadedTask.)"""
+        return self.on_control or not self.active or bool(self.outbox.blocked)
 
-    def room(self) -> int:
-        """How many more messages may be open. (See calls.Caller.)"""
+    def messages_left(self) -> int:
+        """How many more messages may be open. (See calls.CallingTask.)"""
         if self._limit is None:
             return 1 << 30
         return self._limit - self._pending.count - self._collector.open_messages
@@ -319,7 +316,7 @@ class SpoutTask(TaskActor):
         replayed = self._replay(most)
         begun, most = begun - replayed, most - replayed
         if self._limit is not None:
-            most = min(most, self.room())
+            most = min(most, self.messages_left())
         try:
             if most > 0:  # replays may have taken the room
                 await self._turns.turn(most)
@@ -330,7 +327,7 @@ class SpoutTask(TaskActor):
 
     def _replay(self, most: int) -> int:
         """Emit again what has failed, as far as there is room; how much."""
-        replayed = max(0, min(most, len(self._replays), self.room()))
+        replayed = max(0, min(most, len(self._replays), self.messages_left()))
         for _ in range(replayed):
             self._collector.replay(*self._replays.popleft())
         if not self._replays:
@@ -341,27 +338,27 @@ class SpoutTask(TaskActor):
         """The thread has emitted something, and may block for long before it comes back: it goes out now."""
         if self._emit_loop is None:  # the thread may outlive the task
             return
-        self._take_over()
+        self._transfer()
         self._send()
-        if self._collector.settled_at_once and not self._outcomes.hears_acks:
-            self.mailbox.nudge()  # the thread need not be asked to count them
+        if self._collector.settled_at_once and not self._outcomes.handles_acks:
+            self.mailbox.wake()  # the thread need not be asked to count them
 
-    def _take_over(self) -> None:
+    def _transfer(self) -> None:
         if self._threaded is not None:
-            self._threaded.take_over()
+            self._threaded.transfer()
 
     def suspended(self) -> None:
-        """`next_tuple` really suspends: send what it has emitted. (See calls.Caller.)"""
+        """`next_tuple` really suspends: send what it has emitted. (See calls.CallingTask.)"""
         if self.suspended_since_s is None:
             self.suspended_since_s = self.env.clock.monotonic()
             self.env.on_idle()
         self._send()
         if self._collector.settled_at_once:
-            self.mailbox.nudge()  # the control loop will tell it
+            self.mailbox.wake()  # the control loop will tell it
 
     async def _rest(self) -> bool | None:
         """Ask again after a while, and again, as long as nothing comes. Has it emitted? None: a turn is due."""
-        self._polling.resting = True
+        self._polling.idle = True
         self.env.on_idle()
         if not self._may_emit():
             return None
@@ -371,8 +368,8 @@ class SpoutTask(TaskActor):
             spout = None if self.pace.wait_us else self._turns.polled
             result = await self._polling.poll(self, collector, spout)
         finally:
-            self._polling.resting = False
-        if result is NOT_ASKED:
+            self._polling.idle = False
+        if result is NOT_CALLED:
             return None
         if result is not None:
             await finish(result, self.suspended)
@@ -384,10 +381,10 @@ class SpoutTask(TaskActor):
     def _new_tuples(self) -> None:
         self._polling.soon()  # and it is not quiet before it was asked
         self._wakeup.wake()
-        if not self.hearing:
-            self.mailbox.nudge()
+        if not self.on_control:
+            self.mailbox.wake()
 
-    async def _silence(self) -> None:
+    async def _stop_emit_loop(self) -> None:
         """End the emit loop."""
         emit_loop, self._emit_loop = self._emit_loop, None
         if emit_loop is not None:
@@ -408,39 +405,39 @@ class SpoutTask(TaskActor):
         elif kind is Activate:
             if not self.active and not self._ended:
                 self.active = True
-                await self.tell("activate", self._spout.activate)
+                await self.notify("activate", self._spout.activate)
         elif kind is Deactivate:
             if message.end:
                 self._ended = True
                 if self.suspended_since_s is not None and self._threaded is None:
-                    await self._silence()
+                    await self._stop_emit_loop()
             if self.active:
                 self.active = False
-                await self.tell("deactivate", self._spout.deactivate)
+                await self.notify("deactivate", self._spout.deactivate)
         elif kind is Question:
             await self.answer(message)
         elif kind is FailPending:
             await self._outcomes.fail_all(message.failure)
-        elif kind is AskTime:
-            self._end_of_stream.asked(message.who)
+        elif kind is WatermarkRequest:
+            self._end_of_stream.on_request(message.task)
         elif kind is Pace:
             self.pace.order(message, self.env.clock.monotonic())
             self.env.wake()  # the lease has to end, though nothing may be emitted
         else:
             raise TypeError(f"a spout task does not understand {message!r}")
-        self._take_over()
+        self._transfer()
         await self._outcomes.settle_at_once()
 
     async def _settle_at_once(self) -> None:
-        self.hearing = True
+        self.on_control = True
         try:
             await self._outcomes.settle_at_once()
         finally:
-            self.hearing = False
+            self.on_control = False
 
     # -- callbacks ---------------------------------------------------------------------------------------------------
 
-    def _on_room(self) -> None:
-        self.portions.freed()
+    def _on_unblock(self) -> None:
+        self.portions.unblocked()
         self._wakeup.wake()
-        self.mailbox.nudge()
+        self.mailbox.wake()

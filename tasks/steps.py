@@ -85,7 +85,7 @@ class SteppingTask(TaskActor):
         """A turn, called by the dispatcher. Mostly it comes to its end without having to wait."""
         box, time = self._box, self._time
         if self.outbox.blocked:
-            return  # `_on_room` makes it ready again
+            return  # `_on_unblock` makes it ready again
         worked = bool(self._inbox or box.fill or (time is not None and time.firing))
         if worked:
             turn = self._turn()
@@ -96,11 +96,11 @@ class SteppingTask(TaskActor):
                 pass
             except BaseException as error:
                 self._raised = error
-                box.nudge()
+                box.wake()
                 return
             else:
                 self._open_turn, self._waited = turn, waited
-                box.nudge()
+                box.wake()
                 return
             finally:
                 self._in_step = False
@@ -109,12 +109,12 @@ class SteppingTask(TaskActor):
         if self._inbox or box.fill or (time is not None and time.firing):
             self._stepper.ready()
         elif self._stopping:
-            box.nudge()
+            box.wake()
         elif not worked:  # else a turn says so at the end of the round, when it has told the ackers
             self.env.on_idle()
 
-    def _on_room(self) -> None:
+    def _on_unblock(self) -> None:
         if self._box.takes_steps() and not self.emitter.dirty:  # dirty: lost segments, which no turn need come to send
             self._stepper.ready()
         else:
-            self._box.nudge()
+            self._box.wake()

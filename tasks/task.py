@@ -31,7 +31,7 @@ from ..topology import (
     TaskSpec,
     TopologyContext,
 )
-from .drive import USER_ERRORS, AwaitCancelledError, awaited, blamed, check_cancel
+from .drive import USER_ERRORS, AwaitCancelledError, awaited, check_cancel, user_error
 from .emit.checking import emitter_class
 from .emit.outbox import Outbox
 from .emit.stamping import StampingEmitter
@@ -79,7 +79,7 @@ class TaskActor(Actor):
         self.name = f"component {task.component!r} (task {task.task_id})"
         ids = env.ids()
         mailbox_of = partial(env.mailbox_of, task.task_id)
-        self.outbox = Outbox(self._on_room, self._lost, ids.take, self._packed, mailbox_of, self._on_block)
+        self.outbox = Outbox(self._on_unblock, self._lost, ids.take, self._packed, mailbox_of, self._on_block)
         checked = env.config.testing_always_try_serialize
         self.emitter = emitter_class(stamped=env.plan.time.stamped, checked=checked)(
             self.name,
@@ -89,7 +89,7 @@ class TaskActor(Actor):
             self.counters,
             self._refused,
         )
-        self.emitter.spread = bool(env.far)
+        self.emitter.spread = bool(env.remote)
         self.stamps: StampingEmitter | None = None
         if isinstance(self.emitter, StampingEmitter):
             self.stamps = self.emitter
@@ -98,20 +98,20 @@ class TaskActor(Actor):
             self.emitter,
             Origin(task.component, task.task_id, WATERMARK_STREAM, WATERMARK_FIELDS),
             self.outbox.outlets,
-            env.hearers(task.component),
-            declared=spec.time.tells,
+            env.watermark_receivers(task.component),
+            declared=spec.time.emits_watermarks,
         )
         self.emitter.following = follow(env, task, self.emitter.streams.values(), self.watermarks)
         self.hooks: list[TaskHook] = []
         self.hook_calls: HookCalls | None = None
         self.component: Component | None = None
-        self._blamed: Component | None = None
+        self._progress_failed: Component | None = None
         self._thread: ThreadPoolExecutor | None = None
 
     # -- what the cluster asks ---------------------------------------------------------------------------------------
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Nothing to do, nothing in hand, nothing on its way out."""
         raise NotImplementedError
 
@@ -150,8 +150,8 @@ class TaskActor(Actor):
                 return None
             return ProgressMetrics(found.unit, found.done, found.total, found.rows, found.before, found.note)
         except Exception as error:
-            if component is not self._blamed:
-                self._blamed = component
+            if component is not self._progress_failed:
+                self._progress_failed = component
                 self.report("progress", error)
             return None
 
@@ -194,7 +194,7 @@ class TaskActor(Actor):
         if self.hook_calls is not None:
             self.hook_calls.call("prepare", context)
 
-    def log_what_it_does(self, *, wanted: bool) -> bool:
+    def log_activity(self, *, wanted: bool) -> bool:
         """`topology.debug`, of a component that is open. Has that changed anything?"""
         others = [hook for hook in self.hooks if not isinstance(hook, DebugHook)]
         if wanted == (len(others) < len(self.hooks)):
@@ -227,7 +227,7 @@ class TaskActor(Actor):
                 if hasattr(self.component, method):  # a function bolt has nothing to clean up
                     await self.call(getattr(self.component, method))
             except USER_ERRORS as error:
-                self.report(method, blamed(error))
+                self.report(method, user_error(error))
             if self.hook_calls is not None:
                 self.hook_calls.call("cleanup")
             self.emitter.flush()  # what a blocking component emitted or acked meanwhile
@@ -253,19 +253,19 @@ class TaskActor(Actor):
         try:
             await self.call(method, *arguments)
         except USER_ERRORS as raised:
-            error = blamed(raised)
+            error = user_error(raised)
             self.report(method.__name__, error)
             self._end_thread()  # the guardian may give the task up; a next instance gets a new one
             if error is raised:
                 raise
             raise error from raised
 
-    async def tell(self, where: str, method: Callable[..., Any], *arguments: Any) -> None:
+    async def notify(self, where: str, method: Callable[..., Any], *arguments: Any) -> None:
         """Call a user method that hears something; an error in it is reported and changes nothing."""
         try:
             await self.call(method, *arguments)
         except USER_ERRORS as error:
-            self.report(where, blamed(error))
+            self.report(where, user_error(error))
 
     @property
     def blocks(self) -> bool:
@@ -304,7 +304,7 @@ class TaskActor(Actor):
                 raise TypeError(f"a task does not understand {question.message!r}")
             value = await self.call(self.component.result) if self.component is not None else None
         except USER_ERRORS as raised:
-            error = blamed(raised)
+            error = user_error(raised)
             self.report("result", error)
             if not question.reply.done():
                 question.reply.set_exception(error)
@@ -317,9 +317,9 @@ class TaskActor(Actor):
     def _on_block(self) -> None:
         """What was sent waits for room, and nothing did."""
 
-    def _on_room(self) -> None:
+    def _on_unblock(self) -> None:
         """Nothing waits any more; or something was lost, and the rest may wait still."""
-        self.mailbox.nudge()
+        self.mailbox.wake()
 
     def _lost(self, segment: Segment, error: MailboxClosedError) -> None:
         """A target ended before it took the segment: the messages in it fail, at once if anybody still listens."""
@@ -331,7 +331,7 @@ class TaskActor(Actor):
         """A target in another worker takes a piece of what waited for several: as it travels."""
         packed = self.emitter.spreader.packed(pack, piece)
         if self.emitter.dirty:  # a row that cannot be sent: its message fails
-            self._on_room()
+            self._on_unblock()
         return packed
 
     def dead_letter(self, segment: Segment) -> None:

@@ -10,7 +10,7 @@ from .emit.threaded_collector import ThreadedSpoutCollector
 from .environment import Environment
 
 
-class ThreadedCaller(Protocol):
+class ThreadedTask(Protocol):
     """The spout task."""
 
     env: Environment
@@ -30,14 +30,13 @@ class ThreadedTurns:
 
     polled = None
 
-    def __init__(self, task: ThreadedCaller, spout: Spout, collector: ThreadedSpoutCollector, turn_s: float) -> None:
+    def __init__(self, task: ThreadedTask, spout: Spout, collector: ThreadedSpoutCollector, turn_s: float) -> None:
         self._task = task
         self._spout = spout
         self._turn_s = turn_s
         self.collector = collector
 
     async def turn(self, most: int) -> None:
-        """See calls.Turns."""
         task, collector = self._task, self.collector
         next_tuple, stopwatch = self._spout.next_tuple, task.env.clock.stopwatch
         until_s = stopwatch() + self._turn_s
@@ -48,9 +47,9 @@ class ThreadedTurns:
                 lambda: collector.turn(next_tuple, most, lambda: task.held_up() or stopwatch() >= until_s)
             )
         finally:
-            self.take_over()  # also what it emitted before it raised
+            self.transfer()  # also what it emitted before it raised
 
-    def take_over(self) -> None:
+    def transfer(self) -> None:
         """What it has emitted so far is the task's now. One that emits while it is suspended does not wait in vain."""
-        if self.collector.take_over() and self._task.suspended_since_s is not None:
+        if self.collector.transfer() and self._task.suspended_since_s is not None:
             self._task.suspended_since_s = self._task.env.clock.monotonic()

@@ -20,7 +20,7 @@ from ..windows import WatermarkTracker, WindowBolt
 from .emit.collectors import BoltTaskCollector
 from .environment import Environment
 from .event_time.driver import EventTimeDriver
-from .event_time.time_messages import AskTime
+from .event_time.time_messages import WatermarkRequest
 from .execute.choice import Tools
 from .execute.executors import Executor
 from .execute.windowing import make_keeper, pass_through_driver, window_executor
@@ -46,7 +46,6 @@ class EventTimeTask(SteppingTask):
         self._has_dropped = False
 
     def time_metrics(self) -> TimeMetrics | None:
-        """See TaskActor."""
         if self._time is None:
             return None
         found = self._time.metrics()
@@ -102,10 +101,10 @@ class EventTimeTask(SteppingTask):
             self._alarm.cancel()
         self._alarm, self._alarm_s = self.after(wait_ms / 1000, ALARM), at_s
 
-    def alarm_rings(self) -> None:
+    def on_alarm(self) -> None:
         """It is time."""
         self._alarm = None
-        if self._time is None or self.outbox.blocked:  # then `_on_room` sees to it
+        if self._time is None or self.outbox.blocked:  # then `_on_unblock` sees to it
             return
         late_ms = int((self.env.clock.monotonic() - self._alarm_s) * 1000)
         if late_ms > HELD_UP_MS:
@@ -117,8 +116,8 @@ class EventTimeTask(SteppingTask):
         if self._time is not None:
             self._held_ms = self._time.now_ms()
 
-    def _on_room(self) -> None:
-        super()._on_room()
+    def _on_unblock(self) -> None:
+        super()._on_unblock()
         if self._time is None or self.outbox.blocked:  # a target has ended, and other rows wait: it is held up still
             return
         if self._held_ms is not None:
@@ -127,22 +126,22 @@ class EventTimeTask(SteppingTask):
         if self._alarm is None:
             self._alarm, self._alarm_s = self.after(0, ALARM), self.env.clock.monotonic()
 
-    def hear(self, time: EventTimeDriver, segment: Segment) -> None:
+    def on_watermarks(self, time: EventTimeDriver, segment: Segment) -> None:
         """A mark."""
         for watermark_ms in segment.items:
             if type(watermark_ms) is int:
-                time.mark(segment.origin.task, watermark_ms)
+                time.on_watermark(segment.origin.task, watermark_ms)
 
-    def up_to_mark(self, time: EventTimeDriver) -> list[Segment]:
+    def up_to_watermark(self, time: EventTimeDriver) -> list[Segment]:
         """Take the segments that come first, up to a mark; marks before them are heard."""
         inbox, segments = self._inbox, list[Segment]()
         while inbox and inbox[0].origin.stream == WATERMARK_STREAM and not time.firing:
-            self.hear(time, inbox.popleft())
+            self.on_watermarks(time, inbox.popleft())
         while inbox and inbox[0].origin.stream != WATERMARK_STREAM and not time.firing:
             segments.append(inbox.popleft())
         return segments
 
-    def say_what_ends(self) -> None:
+    def report_dropped(self) -> None:
         """The task ends. What was in open windows has not fired."""
         time, counters = self._time, self.counters
         if time is None or not time.held or self._has_dropped:
@@ -161,10 +160,10 @@ class EventTimeTask(SteppingTask):
     def _keep_time(self, component: Any, tools: Tools) -> WatermarkTracker | None:
         if self._keeper is None:
             self._keeper = make_keeper(self.env, self.task, component, self.config, tools.report)
-            if self._keeper is not None and self.env.far:
+            if self._keeper is not None and self.env.remote:
                 # In one process all begin together. Elsewhere the inputs may have told a life of this task before.
                 for task in self.env.time_inputs(self.task.component):
-                    self.env.mailbox_of(self.task.task_id, task).post(AskTime(self.task.task_id))
+                    self.env.mailbox_of(self.task.task_id, task).post(WatermarkRequest(self.task.task_id))
         return self._keeper
 
 

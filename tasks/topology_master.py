@@ -52,27 +52,27 @@ class TopologyMaster(Actor):
     def update(self, settings: Settings) -> None:
         """Other settings, at once."""
         self._settings = settings
-        clock, told = self._env.clock, self._coordinator.event_count
+        clock, events_before = self._env.clock, self._coordinator.event_count
         self._coordinator.update(settings, clock.monotonic(), clock.now())
         if self._timer is not None and self._timer.active:
             self._timer.cancel()
             self._timer = self.after(settings.interval_s, _TICK)
             # The leases of before may be over before an interval of now is.
             self._post(self._coordinator.tick(clock.monotonic(), clock.now()))
-        self._log(told)
+        self._log(events_before)
 
     def receive(self, message: Any) -> None:
         """A backpressure monitor reports, or an interval is over."""
         clock = self._env.clock
-        told = self._coordinator.event_count
+        events_before = self._coordinator.event_count
         if type(message) is Readings:
-            self._post(self._coordinator.heard(message, clock.monotonic(), clock.now()))
+            self._post(self._coordinator.on_readings(message, clock.monotonic(), clock.now()))
         elif message is _TICK:
             self._timer = None
             self._post(self._coordinator.tick(clock.monotonic(), clock.now()))
         else:
             raise TypeError(f"a topology master does not understand {message!r:.200}")
-        self._log(told)
+        self._log(events_before)
         if self._timer is None and not self._coordinator.idle:
             self._timer = self.after(self._settings.interval_s, _TICK)
 
@@ -87,7 +87,7 @@ class TopologyMaster(Actor):
             if self._env.reaches(task):
                 self._env.mailbox_of(self._task_id, task).post(order)
 
-    def _log(self, told: int) -> None:
-        new = self._coordinator.event_count - told
+    def _log(self, events_before: int) -> None:
+        new = self._coordinator.event_count - events_before
         for event in list(self._coordinator.events)[-new:] if new else ():
             log.info("%s: %s %s: %s", self._env.name, event.kind, event.component or "topology", event.text)

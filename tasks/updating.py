@@ -22,8 +22,8 @@ def update_spout(task: SpoutTask, config: Config) -> None:
     task.config = config
     task._limit = config.max_spout_pending
     task._expiry.time_out_after(config.message_timeout_s)
-    task.log_what_it_does(wanted=config.debug)
-    task.free()
+    task.log_activity(wanted=config.debug)
+    task.wake()
 
 
 def update_bolt(task: BoltTask, config: Config) -> None:
@@ -38,7 +38,7 @@ def update_bolt(task: BoltTask, config: Config) -> None:
 
 def _watch(task: BoltTask) -> None:
     """Log what it does, or no longer: its executor is told, or another one takes its place."""
-    if not task.log_what_it_does(wanted=task.config.debug):
+    if not task.log_activity(wanted=task.config.debug):
         return
     hooks, component, task_id = task.hook_calls, task.component, task.task.task_id
     collector = task._collectors[0]

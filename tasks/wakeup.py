@@ -1,4 +1,4 @@
-"""Wakeup: one waiter, woken by whoever rings, or after a while."""
+"""SpoutWakeup: one waiter, woken by whoever rings, or after a while."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from .interval_timer import IntervalTimer
 
 
-class Wakeup:
+class SpoutWakeup:
     """Rings that nobody waits for are forgotten: the waiter looks at the world before it waits."""
 
     __slots__ = ("_rung", "_waiter", "loop")
@@ -42,12 +42,12 @@ class Wakeup:
         """Wait for the next ring, or an interval timer. Has it rung?"""
         waiter = self._waiter = self.loop.create_future()
         self._rung = False
-        interval_timer.join(waiter)
+        interval_timer.add(waiter)
         try:
             await waiter
         finally:
             self._waiter = None
-            interval_timer.leave(waiter)
+            interval_timer.remove(waiter)
         return self._rung
 
 

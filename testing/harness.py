@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ..acker import Acks, alone
+from ..acker import Acks, single_root
 from ..actors import EMPTY, Actor, ActorEscalatedError, ActorSystem, Decision, Directive, Mailbox, Ref, RestartPolicy
 from ..tasks import BoltTask, Environment, ErrorLog, ErrorReport, TimeReader
 from ..topology import (
@@ -135,18 +135,20 @@ class BoltHarness:
         if len(values) != len(fields):
             raise ScriptError(f"{values!r:.200} has {len(values)} values; the fields are: {', '.join(fields)}")
         before = len(self.emitted)
-        root = alone(self._ids.take())  # of one message: what the bolt holds stays in its tree
+        root = single_root(self._ids.take())  # of one message: what the bolt holds stays in its tree
         origin = Origin(INPUT, 1, stream, fields)
         segment = Segment(origin, [values[0] if origin.bare else values], root, self._ids.take(), [0])
-        segment.born_ms = int(self._env.clock.now() * 1000)
+        segment.ingested_ms = int(self._env.clock.now() * 1000)
         self._open[root] = (values, segment)
         self._guardian.check()
         await self._task.mailbox.put(segment)
         if self._clock is not None:  # the test stands for the spout, which follows the time of what it emits
-            self._readers[stream].together(segment.items)
-            mark_ms = self._clock.due_watermark(int(self._env.clock.monotonic() * 1000))
-            if mark_ms is not None:
-                await self._task.mailbox.put(Segment(Origin(INPUT, 1, WATERMARK_STREAM, WATERMARK_FIELDS), [mark_ms]))
+            self._readers[stream].observe_unordered(segment.items)
+            watermark_ms = self._clock.due_watermark(int(self._env.clock.monotonic() * 1000))
+            if watermark_ms is not None:
+                await self._task.mailbox.put(
+                    Segment(Origin(INPUT, 1, WATERMARK_STREAM, WATERMARK_FIELDS), [watermark_ms])
+                )
         await self._changes.until(self._is_done, timeout_s, self._describe)
         self._guardian.check()
         return self.emitted[before:]
@@ -160,7 +162,7 @@ class BoltHarness:
         self._guardian.check()
 
     def _is_done(self) -> bool:
-        return self._task.is_quiet or self._guardian.error is not None
+        return self._task.is_idle or self._guardian.error is not None
 
     def _describe(self) -> str:
         return (

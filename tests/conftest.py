@@ -123,7 +123,7 @@ class _Complaints(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.heard.append(self.format(record))
 
-    def taken(self) -> list[str]:
+    def taken_credentials(self) -> list[str]:
         heard, self.heard = self.heard, []
         return heard
 
@@ -144,7 +144,7 @@ def guard_complaints(complaints: _Complaints, guard_module: None) -> Iterator[No
     _UNPICKLED.clear()
     yield
     gc.collect(1)
-    heard = complaints.taken()
+    heard = complaints.taken_credentials()
     assert not heard, "asyncio complained:\n" + "\n".join(heard)
     assert not _UNPICKLED, f"pickle made objects: {sorted(set(_UNPICKLED))}. Data never becomes code: msgpack or JSON"
 
@@ -158,7 +158,7 @@ def guard_module(complaints: _Complaints) -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
-    heard = complaints.taken()
+    heard = complaints.taken_credentials()
     assert not heard, "asyncio complained about something that this module left behind:\n" + "\n".join(heard)
 
 

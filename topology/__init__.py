@@ -4,7 +4,7 @@ from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
 from .columns import (
     ColumnChoices,
     ColumnRows,
-    Same,
+    RepeatedMark,
     batch_of,
     column_rows,
     deal_columns,
@@ -53,11 +53,11 @@ from .groupings.base import (
 )
 from .groupings.keyed import FieldsGrouping, KeyedGrouping, KeyRangeGrouping, KeyRanges, PartialKeyGrouping
 from .groupings.shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
-from .identity import handed_on, has_identity, metadata_of, part_of, pieces_of
-from .keeping import cannot_keep
+from .identity import has_identity, metadata_of, part_of, pieces_of, with_identity_of
 from .keys import stable_hash
 from .plan import Plan, TaskSpec, make_plan
 from .resources import Managed, Resource, WorkerContext, given_resource
+from .retention import retention_problems
 from .streams import DEAD_LETTER_FIELDS, WATERMARK_FIELDS, StreamDecl, StreamId, direct, read_outputs
 from .time_flow import LaterRows, TimeFlow, TimeRole, Windowing, time_flow
 from .topology import ComponentSpec, Subscription, Topology
@@ -128,11 +128,11 @@ __all__ = [
     "PartialKeyGrouping",
     "Plan",
     "Progress",
+    "RepeatedMark",
     "Resource",
     "ResourceError",
     "Rest",
     "Row",
-    "Same",
     "Segment",
     "Share",
     "ShuffleGrouping",
@@ -160,14 +160,12 @@ __all__ = [
     "WorkerContext",
     "batch_of",
     "bolt",
-    "cannot_keep",
     "column_rows",
     "component_config",
     "deal_columns",
     "direct",
     "given_resource",
     "greatest_of",
-    "handed_on",
     "has_batches",
     "has_identity",
     "is_batch",
@@ -178,10 +176,12 @@ __all__ = [
     "part_of",
     "pieces_of",
     "read_outputs",
+    "retention_problems",
     "share_each",
     "share_out",
     "split_columns",
     "spout",
     "stable_hash",
     "time_flow",
+    "with_identity_of",
 ]

@@ -22,8 +22,8 @@ from .errors import TopologyError
 from .groupings.base import AllGrouping, CustomGrouping, DirectGrouping, GlobalGrouping, Grouping
 from .groupings.keyed import FieldsGrouping, PartialKeyGrouping
 from .groupings.shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
-from .keeping import cannot_keep
 from .resources import Managed, WorkerContext, check_resources
+from .retention import retention_problems
 from .streams import StreamId
 from .topology import Kind, Subscription, Summary, Topology
 from .tuples import DEFAULT_STREAM
@@ -40,9 +40,12 @@ class _Declarer:
         self._declaration = declaration
 
     def set_config(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> Self:
-        """Settings of this component only, by Storm's key or field name; the later call wins."""
+        """Settings of this component only, by Storm's key or field name; the later call wins.
+
+        `settings` may also have keys of your own, which `context.config.get` reads; keywords are settings of aiostorm.
+        """
         self._declaration.config.update(settings or {})
-        self._declaration.config.update(more)
+        self._declaration.take_keywords(more)
         return self
 
 
@@ -163,13 +166,14 @@ class TopologyBuilder:
         if problems or more:
             raise TopologyError(problems + more)
         topology = Topology(components, name, summary, config, resources)
-        problems = cannot_keep(topology, config)
+        problems = retention_problems(topology, config)
         if problems:
             raise TopologyError(problems)
         return topology
 
     def _declare(self, id: str, kind: Kind, template: Any, parallelism: int, config: dict[str, Any]) -> Declaration:  # noqa: A002
-        declaration = Declaration(id, kind, template, parallelism, config=dict(config))
+        declaration = Declaration(id, kind, template, parallelism)
+        declaration.take_keywords(config)
         self._declarations.append(declaration)
         return declaration
 

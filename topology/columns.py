@@ -4,7 +4,7 @@
                                                                                         └──▶ execute: rows, made once
 
 1. `ColumnRows` stands where a segment's list of rows stands. Its rows are made when somebody asks for one, all at once.
-2. All rows of an emitted batch are one message: one mark (`Same`) for all of them.
+2. All rows of an emitted batch are one message: one mark (`RepeatedMark`) for all of them.
 3. pyarrow and NumPy are imported by the first call of a function here, never by importing this file: who emits no batch
    needs neither.
 
@@ -20,7 +20,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from .errors import ColumnsError
-from .identity import handed_on, metadata_of
+from .identity import metadata_of, with_identity_of
 
 if TYPE_CHECKING:
     from .groupings.base import Grouping
@@ -69,12 +69,12 @@ class ColumnRows(Sequence[Any]):
             self._metadata = metadata_of(self.batch)
         return self._metadata
 
-    def handed_on(self, given: Any | None, *steps: object) -> ColumnRows:
+    def with_identity_of(self, given: Any | None, *steps: object) -> ColumnRows:
         """The same rows with the identity of what a bolt executes while it emits them (identity.py)."""
-        named = handed_on(self.batch, given, *steps)
+        named = with_identity_of(self.batch, given, *steps)
         return self if named is self.batch else ColumnRows(named, self.bare)
 
-    def shown(self) -> Sequence[Any]:
+    def readable(self) -> Sequence[Any]:
         """The rows for those who only look (hooks, reports); the batch itself if it cannot be made rows."""
         try:
             return self.items
@@ -95,7 +95,7 @@ class ColumnRows(Sequence[Any]):
         return self._count
 
 
-class Same(Sequence[Any]):
+class RepeatedMark(Sequence[Any]):
     """One mark for so many rows."""
 
     __slots__ = ("_count", "mark")
@@ -107,10 +107,10 @@ class Same(Sequence[Any]):
     @overload
     def __getitem__(self, at: int) -> Any: ...
     @overload
-    def __getitem__(self, at: slice) -> Same: ...
+    def __getitem__(self, at: slice) -> RepeatedMark: ...
     def __getitem__(self, at: int | slice) -> Any:
         if isinstance(at, slice):
-            return Same(self.mark, len(range(*at.indices(self._count))))
+            return RepeatedMark(self.mark, len(range(*at.indices(self._count))))
         if not -self._count <= at < self._count:
             raise IndexError(at)
         return self.mark

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from .completion import Completion
 from .fields import Fields
-from .resources import find
+from .resources import find_resource
 from .streams import StreamId
 from .time_flow import TimeRole
 from .tuples import DEFAULT_STREAM, Row, Tuple, TupleBatch
@@ -109,7 +109,7 @@ class TopologyContext:
 
     def resource(self, name: str) -> Any:
         """What the tasks of this worker share under that name: see TopologyBuilder.resource. ResourceError: no such."""
-        return find(name, self._resources)
+        return find_resource(name, self._resources)
 
     def add_task_hook(self, hook: TaskHook) -> None:
         """Attach a hook to this task; call it in `open` or `prepare`."""
@@ -294,7 +294,7 @@ class Component:
     @property
     def time_role(self) -> TimeRole:
         """What it has to do with time (for the framework)."""
-        return TimeRole(tells=self.watermarks)
+        return TimeRole(emits_watermarks=self.watermarks)
 
     @property
     def outputs_follow(self) -> bool:

@@ -42,7 +42,7 @@ class Layer:
             )
         return cls(dict(values), dict.fromkeys(values, source))
 
-    def place(self, key: str) -> str:
+    def location(self, key: str) -> str:
         """Where a key was given, for people."""
         line = self.lines.get(key)
         return self.sources[key] if line is None else f"{self.sources[key]}, line {line}"
@@ -76,13 +76,13 @@ def resolve(layers: Sequence[Layer], fields: Mapping[str, str], optional: frozen
             elif value is None and name not in optional:
                 continue
             elif name in seen and layer.values[seen[name]] != value:
-                resolved.problems.append(f"{key} ({layer.place(key)}) and {seen[name]} are one setting, given twice")
+                resolved.problems.append(f"{key} ({layer.location(key)}) and {seen[name]} are one setting, given twice")
                 continue
             else:
                 seen[name] = key
                 resolved.values[name] = value
             resolved.sources[name or key] = layer.sources[key]
-            resolved.written[name or key] = f"{key} = {value!r} ({layer.place(key)})"
+            resolved.written[name or key] = f"{key} = {value!r} ({layer.location(key)})"
     return resolved
 
 
@@ -103,7 +103,7 @@ def _unknown(key: Any, layer: Layer, fields: Mapping[str, str]) -> str | None:
         return None
     hint = f"; did you mean {like}?" if like is not None else ""
     own = "" if key.startswith("topology.") else f" (a key of your own must not look so like a setting: my.{key})"
-    return f"{key} ({layer.place(key)}): no such setting{hint}{own}"
+    return f"{key} ({layer.location(key)}): no such setting{hint}{own}"
 
 
 def file_layer(path: Path) -> Layer:
@@ -125,25 +125,27 @@ def file_layer(path: Path) -> Layer:
     except UnicodeDecodeError as error:
         layer.problems.append(f"{source}: not UTF-8 text: {error}")
     except yaml.MarkedYAMLError as error:
-        layer.problems.append(f"{source}{_place(error.problem_mark or error.context_mark)}: {error.problem or error}")
+        layer.problems.append(
+            f"{source}{_location(error.problem_mark or error.context_mark)}: {error.problem or error}"
+        )
     except yaml.YAMLError as error:
         layer.problems.append(f"{source}: {error}")
     else:
         if isinstance(content, dict):
-            _take(layer, source, content, keys)
+            _fill(layer, source, content, keys)
         elif content is not None:
             kind = {"list": "a list", "str": "text"}.get(type(content).__name__, type(content).__name__)
             layer.problems.append(f"{source}, line 1, column 1: expected 'key: value' lines, not {kind}")
     return layer
 
 
-def _take(layer: Layer, source: str, content: Mapping[Any, Any], keys: Sequence[Any]) -> None:
+def _fill(layer: Layer, source: str, content: Mapping[Any, Any], keys: Sequence[Any]) -> None:
     """Fill a layer with a YAML mapping; `keys` are its keys as nodes, which know their lines."""
     lines: dict[str, int] = {}
     for key in keys:
         # YAML forbids a key given twice; PyYAML takes the last without a word.
         if key.value in lines:
-            layer.problems.append(f"{source}{_place(key.start_mark)}: {key.value!r} is given twice")
+            layer.problems.append(f"{source}{_location(key.start_mark)}: {key.value!r} is given twice")
         lines[key.value] = key.start_mark.line + 1
     for key, value in content.items():
         for name, leaf in _flat(key, value):
@@ -153,7 +155,7 @@ def _take(layer: Layer, source: str, content: Mapping[Any, Any], keys: Sequence[
                 layer.lines[name] = lines[str(key)]
 
 
-def _place(mark: Any) -> str:
+def _location(mark: Any) -> str:
     return f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
 
 

@@ -52,7 +52,7 @@ def part_of(batch: Any, *steps: object) -> Any:
     return batch.replace_schema_metadata({**found, PART: _next(found.get(PART, b""), steps)})
 
 
-def handed_on(batch: Any, given: Any | None, *steps: object) -> Any:
+def with_identity_of(batch: Any, given: Any | None, *steps: object) -> Any:
     """What a bolt emits while it executes `given` (None: no batch). `steps` tell its outputs apart."""
     own = batch.schema.metadata
     theirs = None if given is None else given.schema.metadata

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .errors import TopologyError
-from .keeping import cannot_keep
+from .retention import retention_problems
 from .streams import StreamId
 from .time_flow import TimeFlow, time_flow
 from .topology import Topology
@@ -61,7 +61,7 @@ def make_plan(topology: Topology, config: Config) -> Plan:
 
     TopologyError for windows that keep tuples longer, or more of them, than `config` allows for messages.
     """
-    problems = cannot_keep(topology, config)
+    problems = retention_problems(topology, config)
     if problems:
         raise TopologyError(problems)
     cap = config.max_task_parallelism

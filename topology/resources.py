@@ -61,7 +61,9 @@ class WorkerContext:
 
     def resource(self, name: str) -> Any:
         """A resource that was declared before this one. ResourceError if there is none."""
-        return find(name, self._resources, "is open yet (they are opened in the order in which they are declared)")
+        return find_resource(
+            name, self._resources, "is open yet (they are opened in the order in which they are declared)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def given_resource(name: str, value: Any) -> Resource:
     return Resource(name, lambda _: nothing_to_open())
 
 
-def find(name: str, resources: Mapping[str, Any], missing: str = "is declared") -> Any:
+def find_resource(name: str, resources: Mapping[str, Any], missing: str = "is declared") -> Any:
     """One by its name. ResourceError that says what there is, or what was meant."""
     if name in resources:
         return resources[name]
@@ -118,7 +120,7 @@ def check_resources(declared: Iterable[tuple[Any, Any]]) -> tuple[dict[str, Reso
             wrong.append(f"a name is {NAME_RULE}")
         elif name in found:
             wrong.append("declared twice; every name must be different")
-        make, problem = _maker(function)
+        make, problem = _opener(function)
         if problem:
             wrong.append(problem)
         problems += [f"resource {name!r}: {text}" for text in wrong]
@@ -127,7 +129,7 @@ def check_resources(declared: Iterable[tuple[Any, Any]]) -> tuple[dict[str, Reso
     return found, problems
 
 
-def _maker(function: Any) -> tuple[Callable[[WorkerContext], Any] | None, str]:
+def _opener(function: Any) -> tuple[Callable[[WorkerContext], Any] | None, str]:
     """From what a user gave to what is called with the context; or what is wrong with it."""
     if not callable(function):
         advice = "give the function that makes it, not what it returned: each worker opens its own"

@@ -36,7 +36,7 @@ class Windowing(Enum):
 
 
 class LaterRows(Enum):
-    """What must come before rows that are kept are let go (keeping.py)."""
+    """What must come before rows that are kept are let go (retention.py)."""
 
     NONE = "none"
     SOME = "a later row of some input"
@@ -58,7 +58,7 @@ class TimeRole:
     """
 
     windowing: Windowing = Windowing.NONE
-    tells: bool = False
+    emits_watermarks: bool = False
     keeps: bool = False
     kept_ms: int | None = None
     kept_rows: int | None = None
@@ -69,12 +69,12 @@ class TimeRole:
     resumes: str = ""
 
     @property
-    def loses(self) -> bool:
+    def loses_windows(self) -> bool:
         """Has it windows in memory whose rows are acked before they fire?"""
         return self.windowing is not Windowing.NONE and not self.keeps
 
     @property
-    def listens(self) -> bool:
+    def uses_time(self) -> bool:
         """Does it want to hear of time, or of its end?"""
         return self.windowing in (Windowing.CLOCK, Windowing.EVENTS) or self.keeps
 
@@ -91,8 +91,8 @@ class TimeFlow:
     when windows fire, so its end cannot wait for acks. `stamped`: rows carry the time at which they came in.
     """
 
-    marks: frozenset[str]
-    tells: frozenset[str]
+    sends_time: frozenset[str]
+    sends_watermarks: frozenset[str]
     kept: frozenset[str]
     stamped: bool
     roles: Mapping[str, TimeRole]
@@ -101,9 +101,9 @@ class TimeFlow:
         """Do those that emit to it, and tell nothing themselves, follow the timestamps of what they emit?"""
         return self.roles[component].follow is not None
 
-    def hears(self, component: str) -> bool:
+    def receives_time(self, component: str) -> bool:
         """Are marks sent to it?"""
-        return component in self.marks or self.roles[component].listens
+        return component in self.sends_time or self.roles[component].uses_time
 
 
 def time_flow(topology: Topology, feedback: frozenset[Edge]) -> TimeFlow:
@@ -118,26 +118,26 @@ def time_flow(topology: Topology, feedback: frozenset[Edge]) -> TimeFlow:
             if source in specs and (subscription.source, spec.id) not in feedback:
                 sources[spec.id].append(source)
                 consumers[source].append(spec.id)
-    marks = _behind(sources, {component for component, role in roles.items() if role.listens})
+    sends_time = _behind(sources, {component for component, role in roles.items() if role.uses_time})
     kept = _behind(sources, {component for component, role in roles.items() if role.keeps})
-    tells: set[str] = set()
+    senders: set[str] = set()
     grown = True
     while grown:
         more = {
             component
             for component, role in roles.items()
-            if component not in tells and _tells(role, sources[component], tells)
+            if component not in senders and _sends_watermarks(role, sources[component], senders)
         }
-        tells |= more
+        senders |= more
         grown = bool(more)
     stamped = any(role.stamped for role in roles.values())
-    return TimeFlow(frozenset(marks), frozenset(tells), frozenset(kept), stamped, roles)
+    return TimeFlow(frozenset(sends_time), frozenset(senders), frozenset(kept), stamped, roles)
 
 
-def _tells(role: TimeRole, sources: list[str], tells: set[str]) -> bool:
-    if role.tells or role.windowing is Windowing.EVENTS:
+def _sends_watermarks(role: TimeRole, sources: list[str], senders: set[str]) -> bool:
+    if role.emits_watermarks or role.windowing is Windowing.EVENTS:
         return True
-    return role.windowing is Windowing.NONE and bool(sources) and tells.issuperset(sources)
+    return role.windowing is Windowing.NONE and bool(sources) and senders.issuperset(sources)
 
 
 def _behind(sources: Mapping[str, list[str]], asked: set[str]) -> set[str]:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, overload
 
-from .columns import ColumnRows, Same
+from .columns import ColumnRows, RepeatedMark
 from .fields import Fields
 from .identity import NO_METADATA
 
@@ -82,10 +82,10 @@ class Segment:
     """Rows of one origin under one edge id.
 
     `indices[i]` is the index of row i's message within its tree (None when untracked or when `lineage` is given).
-    `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 once row i was. `born_ms` is
+    `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 once row i was. `ingested_ms`:
     when its rows came into the topology (wall clock), where somebody asks (time_flow.py)."""
 
-    __slots__ = ("born_ms", "done", "edge", "indices", "items", "lineage", "open", "origin", "root")
+    __slots__ = ("done", "edge", "indices", "ingested_ms", "items", "lineage", "open", "origin", "root")
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Segment:
         self.lineage = lineage
         self.open = len(items)
         self.done: bytearray | None = None
-        self.born_ms: int | None = None
+        self.ingested_ms: int | None = None
 
     @property
     def tracked(self) -> bool:
@@ -132,10 +132,14 @@ class Segment:
         """The (root, message index) pairs of all rows, each once; empty when untracked."""
         if self.lineage is not None:
             pairs = self.lineage.pairs
-            return pairs.mark if isinstance(pairs, Same) else list(dict.fromkeys(pair for of in pairs for pair in of))
+            return (
+                pairs.mark
+                if isinstance(pairs, RepeatedMark)
+                else list(dict.fromkeys(pair for of in pairs for pair in of))
+            )
         if not self.root or self.indices is None:
             return ()
-        indices = (self.indices.mark,) if isinstance(self.indices, Same) else dict.fromkeys(self.indices)
+        indices = (self.indices.mark,) if isinstance(self.indices, RepeatedMark) else dict.fromkeys(self.indices)
         return list(zip(repeat(self.root), indices))
 
     def pairs_of(self, offset: int) -> tuple[tuple[int, int], ...]:

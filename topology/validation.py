@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .components import BasicBolt, Bolt, Component, Spout, Windowed
-from .config_keys import nearest
+from .config_keys import PER_COMPONENT, nearest
 from .errors import ConfigError, TopologyError
 from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout
 from .groupings.base import Grouping
-from .keeping import lossy_windows
+from .retention import lossy_windows
 from .streams import DEAD_LETTER_FIELDS, NAME, NAME_RULE, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing
 from .topology import ComponentSpec, Kind, Subscription
@@ -50,6 +50,26 @@ class Declaration:
     def label(self) -> str:
         """How messages name it."""
         return f"{self.kind} {self.id!r}"
+
+    def take_keywords(self, keywords: Mapping[str, Any]) -> None:
+        """Take settings that were given as keywords. An unknown keyword is a mistake, since it would have no effect."""
+        if not keywords:
+            return
+        from .config import field_keys
+
+        for name, value in keywords.items():
+            if name in field_keys() or "." in name:
+                self.config[name] = value
+            else:
+                self.problems.append(_no_keyword(name))
+
+
+def _no_keyword(name: str) -> str:
+    if name in ("conf", "config", "settings"):
+        return f"{name}=… is no setting; give each setting as a keyword (max_retries=3), or use set_config({{…}})"
+    like = nearest(name, [*PER_COMPONENT, "parallelism"])
+    hint = f"; did you mean {like}?" if like is not None else ""
+    return f"{name}=… is no setting{hint} (a value of your own needs a key with a dot: set_config({{'my.{name}': …}}))"
 
 
 def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[dict[str, ComponentSpec], list[str]]:

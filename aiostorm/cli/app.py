@@ -29,7 +29,7 @@ from .worker_command import debug_option, security_options, spare, worker
 if TYPE_CHECKING:
     from ..topology import Config, Topology
     from .progress import Display
-    from .report import Report
+    from .report import RunReport
     from .run import Job
     from .signals import Interrupts
 
@@ -197,22 +197,22 @@ def run(
         title = name or topology.name or found
         check_title(title)
         display = choose_display(title, config.mailbox_high_mark, quiet=quiet)
-        spread = None
+        plan = None
         spark_settings: dict[str, str] = {}
         if master or spark_conf or any(hasattr(c.template, "spark_session") for c in topology.components.values()):
             from .spark import spark_settings_of
 
             spark_settings = spark_settings_of(topology, master, spark_conf)
         if workers or remote_workers:
-            from .worker import spread_of
+            from .worker import worker_plan
 
-            spread = spread_of(target, args, workers, remote_workers, listen, loop, log_level, **security)
+            plan = worker_plan(target, args, workers, remote_workers, listen, loop, log_level, **security)
         elif master:
-            from .spark import spark_spread_of
+            from .spark import spark_worker_plan
 
             given = (master, slots or 1, spark_settings, py_files, listen, loop, log_level)
-            spread = spark_spread_of(target, args, *given, ship=ship, **security)
-        job = Job(title, topology, config, timeout_s, spread, control=not no_control)
+            plan = spark_worker_plan(target, args, *given, ship=ship, **security)
+        job = Job(title, topology, config, timeout_s, plan, control=not no_control)
         code = _run(job, display, Interrupts(), loop, log_level, as_json=as_json)
     sys.exit(code)
 
@@ -236,7 +236,7 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
         _log_to(display.log_handler(), log_level)
     out = sys.stdout
 
-    def done(report: Report) -> None:
+    def done(report: RunReport) -> None:
         click.echo(json_text(report) if as_json else as_text(report), file=out)
         if report.state in INTERRUPTED:
             click.echo(f"{report.state}; pending: {pending_text(report.pending)}", err=True)
@@ -345,7 +345,7 @@ def check(file: Path, debug: bool) -> None:
         from ..topology import Config
 
         found = Config.from_yaml(file)
-        _say_ignored(found)
+        _print_ignored(found)
         number = len(found.model_fields_set) + len(found.user)
         click.echo(f"{file}: {number} setting{'' if number == 1 else 's'}, no mistakes")
 
@@ -372,11 +372,11 @@ def _settings(file: Path | None, settings: tuple[str, ...], base: Config | None)
     from ..topology import Config
 
     found = Config.load(file, overrides=settings, base=base)
-    _say_ignored(found)
+    _print_ignored(found)
     return found
 
 
-def _say_ignored(found: Config) -> None:
+def _print_ignored(found: Config) -> None:
     if found.ignored:
         click.echo(f"Ignored, since they mean nothing here: {', '.join(found.ignored)}", err=True)
 

@@ -75,7 +75,7 @@ def init(directory: Path, cluster: str, days: int, force: bool) -> None:
             f"  aiostorm certs node {directory} NODE --host HOST"
         )
 
-    _told(make)
+    _run(make)
 
 
 @certs.command(epilog="Example: aiostorm certs node certs node-a --host a.example --role parent --role worker")
@@ -107,7 +107,7 @@ def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: b
         credentials = Credentials.from_file(directory / _CREDENTIALS)
         ca = (directory / _CA_CERTIFICATE).read_bytes()
         ca_key = Secret(read_private(directory / _CA_KEY, 64 * 1024))
-        issued = new_certificate(ca, ca_key, name, hosts, time.time(), days, _words(roles))
+        issued = new_certificate(ca, ca_key, name, hosts, time.time(), days, _certificate_roles(roles))
         place = directory / "nodes" / name
         for each in (directory, place.parent, place):
             _private_directory(each)
@@ -129,15 +129,15 @@ def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: b
             f"  aiostorm worker --credentials {name} --listen {_bracketed(hosts[0])}:6700 …"
         )
 
-    _told(make)
+    _run(make)
 
 
-def _words(roles: tuple[str, ...]) -> list[str]:
+def _certificate_roles(roles: tuple[str, ...]) -> list[str]:
     """As they stand in the certificate."""
     return list(dict.fromkeys(word for role in roles for word in _ROLES[role]))
 
 
-def _told(make: Callable[[], None]) -> None:
+def _run(make: Callable[[], None]) -> None:
     from ..transport import CredentialsError
 
     try:

@@ -28,7 +28,7 @@ WATCH_S = 1.0
 
 def run_update(name: str, settings: tuple[str, ...], file: Path | None, *, as_json: bool) -> None:
     """Change settings, and say what has changed. ControlError, ConfigError."""
-    told, updated = asyncio.run(_updated(find(name), settings, file))
+    told, updated = asyncio.run(_update(find(name), settings, file))
     pairs = {_key(field): plain(pair) for field, pair in updated.changed.items()}
     if as_json:
         changed = {key: {"before": before, "after": after} for key, (before, after) in pairs.items()}
@@ -42,40 +42,40 @@ def run_update(name: str, settings: tuple[str, ...], file: Path | None, *, as_js
 
 def run_pressure(name: str, *, as_json: bool, watch: bool) -> None:
     """Show it, once or until it ends. ControlError."""
-    whom = find(name)
+    found = find(name)
     if watch:
-        asyncio.run(_watch(whom, as_json=as_json))
+        asyncio.run(_watch(found, as_json=as_json))
         return
-    told = asyncio.run(_asked(whom, Ask()))
+    told = asyncio.run(_query(found, Ask()))
     click.echo(json.dumps(as_document(told), indent=2) if as_json else as_text(told))
 
 
-async def _updated(whom: Found, settings: tuple[str, ...], file: Path | None) -> tuple[Told, Updated]:
-    told = await _asked(whom, Ask())
+async def _update(found: Found, settings: tuple[str, ...], file: Path | None) -> tuple[Told, Updated]:
+    told = await _query(found, Ask())
     holds = Config(**told.config)
     wanted = Config.load(file, {}, settings, holds)
     if wanted.ignored:
         click.echo(f"Ignored, since they mean nothing here: {', '.join(wanted.ignored)}", err=True)
     fields = {key: getattr(wanted, key) for key in Config.model_fields}
     changes = {key: value for key, value in fields.items() if value != getattr(holds, key)} | dict(wanted.user)
-    return told, (await _asked(whom, Update(changes)) if changes else Updated())
+    return told, (await _query(found, Update(changes)) if changes else Updated())
 
 
-async def _asked(whom: Found, question: Ask | Update) -> Any:
+async def _query(found: Found, question: Ask | Update) -> Any:
     """The answer. A network for one question: nothing stays open between two."""
     async with open_network("client", Security()) as network:
-        return await ask(network, whom, question)
+        return await ask(network, found, question)
 
 
-async def _watch(whom: Found, *, as_json: bool) -> None:
+async def _watch(found: Found, *, as_json: bool) -> None:
     with contextlib.ExitStack() as stack:
         show = click.echo if as_json else _screen(stack)
-        told = await _asked(whom, Ask())
+        told = await _query(found, Ask())
         while True:
             show(json.dumps(as_document(told)) if as_json else as_text(told))
             await asyncio.sleep(WATCH_S)
             try:
-                told = await _asked(whom, Ask())
+                told = await _query(found, Ask())
             except ControlError as error:
                 click.echo(f"{error}", err=True)
                 return

@@ -57,7 +57,7 @@ def topology(seconds: str = "20") -> Topology:
     builder.set_bolt("payments", Payments, 2).shuffle_grouping("orders")
     windows = WindowedBolt(Tumbling(600_000), sums, key="product", timestamp="at", lag_ms=1_200_000)
     builder.set_bolt("revenue", windows).fields_grouping("payments", "product")
-    builder.set_bolt("report", Report).global_grouping("revenue")
+    builder.set_bolt("report", SalesReport).global_grouping("revenue")
     return builder.create_topology("demo-shop", summary, Config(mailbox_capacity_tuples=256))
 
 
@@ -83,7 +83,7 @@ class Payments(Bolt):
         self._collector.ack(tup)
 
 
-class Report(BasicBolt):
+class SalesReport(BasicBolt):
     """What the windows come to."""
 
     def prepare(self, context: TopologyContext) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComponentRow:
     """One component in a Snapshot. Rates are tuples per second; `fill` is its fullest mailbox, 0 to 1."""
 
     component: str
@@ -54,7 +54,7 @@ class Snapshot:
     """A running topology at one moment; `elapsed_s` since its start. `failed`, `replayed` and so on are messages."""
 
     elapsed_s: float
-    rows: tuple[Row, ...]
+    rows: tuple[ComponentRow, ...]
     pending_messages: int
     pending_trees: int
     acked: int
@@ -77,7 +77,7 @@ class Rates:
         self._window_s = window_s
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque([(started_s, {})])
 
-    def look(self, metrics: TopologyMetrics, now_s: float, paced: str = "", starting: str = "") -> Snapshot:
+    def snapshot(self, metrics: TopologyMetrics, now_s: float, paced: str = "", starting: str = "") -> Snapshot:
         """The moment `now_s`, with rates since the sample that is `window_s` old (or the oldest)."""
         while len(self._samples) > 1 and self._samples[1][0] <= now_s - self._window_s:
             self._samples.popleft()
@@ -108,9 +108,9 @@ def starting_text(workers: Sequence[WorkerStatus]) -> str:
     return f"starting workers, {running} of {len(workers)} run"
 
 
-def _row(c: ComponentMetrics, then: tuple[int, int], seconds: float) -> Row:
+def _row(c: ComponentMetrics, then: tuple[int, int], seconds: float) -> ComponentRow:
     emitted, executed = c.emitted - then[0], c.executed - then[1]
-    return Row(
+    return ComponentRow(
         component=c.component,
         kind=c.kind,
         tasks=len(c.tasks),
@@ -158,7 +158,7 @@ class Display(AbstractContextManager["Display"], Protocol):
         """Show a line to a person."""
 
 
-class Silent(Display):
+class QuietDisplay(Display):
     """No progress; what is said is still said."""
 
     interval_s = 3600.0
@@ -176,7 +176,7 @@ class Silent(Display):
         return None
 
 
-class PlainLines(Silent):
+class PlainLines(QuietDisplay):
     """One line a second, and one more while spouts are paced."""
 
     interval_s = 1.0
@@ -291,7 +291,7 @@ def live_table(snapshot: Snapshot, title: str, high_mark: float) -> Table:
 def choose_display(title: str, high_mark: float, *, quiet: bool) -> Display:
     """The live table on a terminal where rich is installed, else plain lines; nothing when quiet."""
     if quiet:
-        return Silent()
+        return QuietDisplay()
     if sys.stderr.isatty():
         try:
             from rich.console import Console

@@ -1,6 +1,6 @@
-"""Report: what a run of a topology came to, for people and for programs.
+"""RunReport: what a run of a topology came to, for people and for programs.
 
-1. Everything in a Report is plain and final: nothing in it changes when the topology has gone.
+1. Everything in a RunReport is plain and final: nothing in it changes when the topology has gone.
 2. What a topology's `summary` gives is rendered by its shape, not by its meaning: a scalar is `name  value`, a list of
    rows a table, text is lines. Without a summary the results stand there, by component.
 3. The JSON document has the same content; what JSON cannot say becomes text.
@@ -33,7 +33,7 @@ EPOCH_MS = 978_307_200_000, 4_102_444_800_000
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunReport:
     """The end of a run. `state` is finished, interrupted, terminated, timed out or failed.
 
     `summary` is what the topology's own `summary` made of `results` (None if it has none, or did not get to it).
@@ -98,7 +98,7 @@ class Report:
 # -- for programs ------------------------------------------------------------------------------------------------------
 
 
-def as_json(report: Report) -> str:
+def as_json(report: RunReport) -> str:
     """One JSON document."""
     document = {
         "topology": report.topology,
@@ -192,7 +192,7 @@ def _key(key: Any) -> str:
 # -- for people --------------------------------------------------------------------------------------------------------
 
 
-def as_text(report: Report) -> str:
+def as_text(report: RunReport) -> str:
     """The summary (or the results by component), then the totals."""
     if isinstance(report.summary, str):
         blocks = ["\n".join(printable(line) for line in report.summary.splitlines())]
@@ -238,7 +238,7 @@ def _results(results: Mapping[str, Sequence[Any]]) -> list[str]:
     return blocks
 
 
-def _totals(report: Report) -> str:
+def _totals(report: RunReport) -> str:
     messages = report.messages
     counts = ", ".join(f"{messages[name]:,} {name.replace('_', '-')}" for name in ("acked", "failed", "replayed"))
     counts += f", {messages['dead_lettered']:,} dead-lettered, {messages['pending']:,} pending"

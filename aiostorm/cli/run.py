@@ -6,7 +6,7 @@
 
 1. A bounded topology ends by itself; any other runs until Ctrl-C, SIGTERM or `timeout_s`.
 2. Draining is bounded by the message timeout: what is pending then is reported, not waited for.
-3. The Report is complete before anything is printed; what goes wrong on the way to it is one of its problems.
+3. The RunReport is complete before anything is printed; what goes wrong on the way to it is one of its problems.
 4. Exit codes: 0 all was processed; 1 the topology failed, or a message was not processed; 130 and 143 interrupted
    (SIGINT, SIGTERM); 124 timed out, as timeout(1) has it.
 """
@@ -26,7 +26,7 @@ from ..runtime import AiostormError
 from ..topology import Config, Topology
 from .pressure import paced_text
 from .progress import Display, Rates, starting_text
-from .report import Report, pending_text
+from .report import RunReport, pending_text
 from .signals import Interrupts
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ class Job:
     topology: Topology
     config: Config
     timeout_s: float | None = None
-    spread: Spread | None = None
+    worker_plan: WorkerPlan | None = None
     control: bool = False
     """Is it to be found by `aiostorm update` and `aiostorm pressure`?"""
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class WorkerPlan:
     """On which workers to run it, and how they find it. `remote`: how many are started on other machines."""
 
     target: str
@@ -65,14 +65,14 @@ class Spread:
     workers: int
     remote: int
     backend: WorkerBackend
-    say_remote: Callable[[str, Sequence[str]], None]
+    print_remote: Callable[[str, Sequence[str]], None]
     """Told the address and the names of remote workers, once they can be started."""
     abandon: Callable[[], None]
     """Removes what would stay of the worker backend, when the process ends at once."""
 
 
-async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable[[Report], None]) -> Report:
-    """Run a topology to its end. Never raises for what the topology does: the Report says it.
+async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable[[RunReport], None]) -> RunReport:
+    """Run a topology to its end. Never raises for what the topology does: the RunReport says it.
 
     `done` is called with the report before the cluster is left: code of the user's may hold that up.
     """
@@ -80,16 +80,16 @@ async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable
     stop = interrupts.listen()
     timer = loop.call_later(job.timeout_s, stop.set) if job.timeout_s is not None else None
     started_s = loop.time()
-    cluster = _cluster(job.spread)
+    cluster = _cluster(job.worker_plan)
     try:
         async with contextlib.AsyncExitStack() as stack:
-            if not await _started(cluster, stop, None if job.spread is None else display):
-                report = _too_early(job, interrupts, loop.time() - started_s)
+            if not await _started(cluster, stop, None if job.worker_plan is None else display):
+                report = _report_not_started(job, interrupts, loop.time() - started_s)
                 done(report)
                 return report
             stack.push_async_exit(cluster)
-            if job.spread is not None and job.spread.remote:
-                job.spread.say_remote(cluster.address, cluster.remote_names)
+            if job.worker_plan is not None and job.worker_plan.remote:
+                job.worker_plan.print_remote(cluster.address, cluster.remote_names)
             session = _Session(job, cluster, display, interrupts, stop, started_s)
             report = await session.run()
             done(report)
@@ -132,12 +132,12 @@ async def _show_starting(display: Display) -> None:
     with display:
         while True:
             await asyncio.sleep(display.interval_s)
-            display.show(rates.look(TopologyMetrics(()), loop.time(), starting="starting workers"))
+            display.show(rates.snapshot(TopologyMetrics(()), loop.time(), starting="starting workers"))
 
 
-def _too_early(job: Job, interrupts: Interrupts, elapsed_s: float) -> Report:
+def _report_not_started(job: Job, interrupts: Interrupts, elapsed_s: float) -> RunReport:
     """Nothing has run."""
-    return Report(job.name, _stopped_by(interrupts), elapsed_s, TopologyMetrics(()))
+    return RunReport(job.name, _stopped_by(interrupts), elapsed_s, TopologyMetrics(()))
 
 
 def _stopped_by(interrupts: Interrupts) -> str:
@@ -147,13 +147,13 @@ def _stopped_by(interrupts: Interrupts) -> str:
     return "terminated" if interrupts.signal.name == "SIGTERM" else "interrupted"
 
 
-def _cluster(spread: Spread | None) -> LocalCluster:
-    if spread is None:
+def _cluster(plan: WorkerPlan | None) -> LocalCluster:
+    if plan is None:
         return LocalCluster()
-    return LocalCluster(workers=spread.workers, remote_workers=spread.remote, backend=spread.backend)
+    return LocalCluster(workers=plan.workers, remote_workers=plan.remote, backend=plan.backend)
 
 
-def exit_code(report: Report, interrupts: Interrupts) -> int:
+def exit_code(report: RunReport, interrupts: Interrupts) -> int:
     """See the module."""
     if report.state in INTERRUPTED:
         return TIMED_OUT if report.state == "timed out" else interrupts.exit_code
@@ -181,19 +181,19 @@ class _Session:
         self._loop = asyncio.get_running_loop()
         self._running: RunningTopology | None = None
         self._problems: list[str] = []
-        interrupts.first_words = self._first_words
-        interrupts.last_words = self._last_words
+        interrupts.first_message = self._first_message
+        interrupts.last_message = self._last_message
         self._control: ControlSocket | None = None
         self._serving: asyncio.Task[None] | None = None
         self._pressure: Backpressure | None = None
         interrupts.before_end = self._abandon
 
-    async def run(self) -> Report:
+    async def run(self) -> RunReport:
         """To the end."""
         with self._display:
             async with asyncio.TaskGroup() as group:
                 progress = group.create_task(self._show_progress())
-                state = await self._reach_the_end(group)
+                state = await self._wait_for_end(group)
                 drained = state == "finished" or (state in INTERRUPTED and await self._drain())
                 results = await self._results()
                 elapsed_s = self._loop.time() - self._started_s
@@ -209,7 +209,7 @@ class _Session:
     def _alive(self) -> bool:
         return self._running is not None and self._running.state in (State.ACTIVE, State.INACTIVE)
 
-    async def _reach_the_end(self, group: asyncio.TaskGroup) -> str:
+    async def _wait_for_end(self, group: asyncio.TaskGroup) -> str:
         """Submit, then wait until it is finished, has failed or is to stop; which of them."""
         finishing = group.create_task(self._finish())
         stopping = group.create_task(self._stop.wait())
@@ -231,11 +231,11 @@ class _Session:
     async def _finish(self) -> str:
         job = self._job
         try:
-            if job.spread is None:
+            if job.worker_plan is None:
                 running = await self._cluster.submit(job.name, job.topology, job.config)
             else:
-                spread = job.spread
-                running = await self._cluster.submit(job.name, spread.target, job.config, arguments=spread.arguments)
+                plan = job.worker_plan
+                running = await self._cluster.submit(job.name, plan.target, job.config, arguments=plan.arguments)
             await running.wait_finished()
         except AiostormError as error:
             self._problems.append(str(error))
@@ -289,7 +289,7 @@ class _Session:
         elapsed_s: float,
         results: Mapping[str, Sequence[Any]] | None,
         pending: Mapping[str, Sequence[Any]],
-    ) -> Report:
+    ) -> RunReport:
         running, topology = self._running, self._job.topology
         summary: Mapping[str, Any] | str | None = None
         if topology.summary is not None and results is not None:
@@ -303,7 +303,7 @@ class _Session:
             except Exception as error:
                 log.debug("no summary", exc_info=error)
                 self._problems.append(f"the topology's summary raised {type(error).__name__}: {error}")
-        report = Report(
+        report = RunReport(
             topology=self._job.name,
             state=state,
             elapsed_s=elapsed_s,
@@ -327,19 +327,19 @@ class _Session:
             if running is not None:
                 paced = paced_text(running.backpressure())
                 starting = starting_text(running.workers()) if running.state is State.STARTING else ""
-                self._display.show(rates.look(running.metrics(), self._loop.time(), paced, starting))
+                self._display.show(rates.snapshot(running.metrics(), self._loop.time(), paced, starting))
 
     def _abandon(self) -> None:
         """The process ends now: remove what would stay."""
         if self._control is not None:
             self._control.abandon()
-        if self._job.spread is not None:
-            self._job.spread.abandon()
+        if self._job.worker_plan is not None:
+            self._job.worker_plan.abandon()
 
-    def _first_words(self) -> str:
+    def _first_message(self) -> str:
         pending = self._running.metrics().pending if self._running is not None else 0
         return f"Stopping: no new messages, {pending:,} under way are drained. Press Ctrl-C again to stop now."
 
-    def _last_words(self) -> str:
+    def _last_message(self) -> str:
         pending = self._running.pending() if self._running is not None else {}
         return f"Stopped now. Pending: {pending_text(pending)}."

@@ -28,15 +28,15 @@ _SHOW_CURSOR = "\x1b[?25h"
 class Interrupts:
     """Handles SIGINT and SIGTERM from `with` on; afterwards too if one came, so that a second still ends a stuck exit.
 
-    `first_words` and `last_words` make the text for the standard error. With `on_first` the first text goes there, from
-    the loop (a live table must not be torn); without, it is written at once, whatever the loop is doing. `before_end`
-    is called before a second signal ends the process.
+    `first_message` and `last_message` return the text for the standard error. With `on_first`, the first text goes
+    there, called from the event loop (a live table must not be torn); without it, the text is written at once,
+    whatever the loop is doing. `before_end` is called before a second signal ends the process.
     """
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
-        self.first_words: Callable[[], str] = str
-        self.last_words: Callable[[], str] = str
+        self.first_message: Callable[[], str] = str
+        self.last_message: Callable[[], str] = str
         self.on_first: Callable[[str], None] | None = None
         self.before_end: Callable[[], None] = _nothing
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -91,19 +91,19 @@ class Interrupts:
         if self.signal is not None:
             try:
                 show_cursor = _SHOW_CURSOR if self.on_first is not None else ""
-                _write(f"{show_cursor}\n{self.last_words()}\n")
+                _write(f"{show_cursor}\n{self.last_message()}\n")
                 self.before_end()
             finally:
                 os._exit(128 + number)
         self.signal = signal.Signals(number)
         if self.on_first is None:
-            _write(f"\n{self.first_words()}\n")
+            _write(f"\n{self.first_message()}\n")
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._first)
 
     def _first(self) -> None:
         if self.on_first is not None:
-            self.on_first(self.first_words())
+            self.on_first(self.first_message())
         if self._stopped is not None:
             self._stopped.set()
 

@@ -10,12 +10,12 @@ from typing import Any
 from ..cluster import TargetError
 from ..spark import SparkWorkers, merged_settings, override_settings
 from ..topology import Topology
-from .run import Spread
+from .run import WorkerPlan
 
 log = logging.getLogger("aiostorm.cli")
 
 
-def spark_spread_of(
+def spark_worker_plan(
     target: str,
     arguments: tuple[str, ...],
     master: str,
@@ -28,7 +28,7 @@ def spark_spread_of(
     *,
     ship: bool,
     **security: Any,
-) -> Spread:
+) -> WorkerPlan:
     """What `aiostorm run` is to do with executors. TargetError, CredentialsError."""
     if any(security[key] for key in ("token_file", "tls_cert", "tls_key", "tls_ca")):
         raise TargetError("--spark takes --credentials DIR, in the same place on every machine, not single files")
@@ -48,7 +48,7 @@ def spark_spread_of(
         ship=ship,
         arguments=("--loop", loop, "--log-level", log_level),
     )
-    return Spread(target, arguments, slots, 0, backend, _say_nothing, backend.abandon)
+    return WorkerPlan(target, arguments, slots, 0, backend, _print_nothing, backend.abandon)
 
 
 def spark_settings_of(topology: Topology, master: str, conf: Sequence[str]) -> dict[str, str]:
@@ -76,5 +76,5 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _say_nothing(address: str, names: Sequence[str]) -> None:
+def _print_nothing(address: str, names: Sequence[str]) -> None:
     """Nobody is started by hand."""

@@ -24,7 +24,7 @@ def take_credentials() -> None:
         _taken[CREDENTIALS_VARIABLE] = value
 
 
-def taken() -> dict[str, str]:
+def taken_credentials() -> dict[str, str]:
     """What was taken."""
     return dict(_taken)
 

@@ -39,9 +39,9 @@ from ..cluster import (
 )
 from ..runtime import loop_factory
 from ..transport import Credentials, Security, TlsFiles, open_network
-from .run import Spread
+from .run import WorkerPlan
 from .signals import Interrupts
-from .start import taken
+from .start import taken_credentials
 
 MAX_STDIN_BYTES = 1024
 
@@ -68,7 +68,7 @@ def security_of(
     elif token_file is not None:
         credentials = Credentials.from_file(token_file)
     else:
-        credentials = Credentials.from_environment(taken())
+        credentials = Credentials.from_environment(taken_credentials())
     if tls_cert is None and tls_key is None and tls_ca is None:
         return Security(credentials, None, insecure)
     if tls_cert is None or tls_key is None or tls_ca is None:
@@ -79,8 +79,8 @@ def security_of(
 def run_worker(options: WorkerOptions, security: Security, interrupts: Interrupts, loop: str, *, child: bool) -> int:
     """Be a worker to the end; the exit code."""
     security.check_listening(options.listen)  # at once, and not when a parent was found
-    interrupts.first_words = lambda: f"{options.name}: asked to end; its parent goes on without it"
-    interrupts.last_words = lambda: f"{options.name}: ends now"
+    interrupts.first_message = lambda: f"{options.name}: asked to end; its parent goes on without it"
+    interrupts.last_message = lambda: f"{options.name}: ends now"
     if child:
         interrupts.on_first = logging.getLogger("aiostorm.worker").info
     with interrupts, asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
@@ -111,12 +111,12 @@ def options_of(
     return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), lease_s, tuple(targets), any_code)
 
 
-def look_in(paths: Sequence[str]) -> None:
+def add_module_paths(paths: Sequence[str]) -> None:
     """Modules are looked for there, too, after this process's own places."""
     sys.path += [path for path in paths if path not in sys.path]
 
 
-def log_here(level: str, *, child: bool) -> None:
+def configure_logging(level: str, *, child: bool) -> None:
     """All logging goes to the standard error. If a parent reads it, that is marked, and what is printed is."""
     handler = logging.StreamHandler()
     plain = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -127,7 +127,7 @@ def log_here(level: str, *, child: bool) -> None:
         sys.stderr = cast(TextIO, MarkedStream(sys.stderr, "stderr"))
 
 
-def spread_of(
+def worker_plan(
     target: str,
     arguments: tuple[str, ...],
     workers: int,
@@ -136,7 +136,7 @@ def spread_of(
     loop: str,
     log_level: str,
     **options: Any,
-) -> Spread:
+) -> WorkerPlan:
     """What `aiostorm run` is to do with workers. TargetError, CredentialsError."""
     if remote and not listen:
         raise TargetError("--remote-workers need --listen HOST:PORT: where they reach this process")
@@ -150,10 +150,10 @@ def spread_of(
         insecure=security.insecure,
         arguments=("--loop", loop, "--log-level", log_level),
     )
-    return Spread(target, arguments, workers, remote, backend, partial(_say_remote, target), backend.abandon)
+    return WorkerPlan(target, arguments, workers, remote, backend, partial(_print_remote, target), backend.abandon)
 
 
-def _say_remote(target: str, address: str, names: Sequence[str]) -> None:
+def _print_remote(target: str, address: str, names: Sequence[str]) -> None:
     click.echo(f"Waiting for {len(names)} workers of other machines. There, with its own certificate:", err=True)
     for name in names:
         click.echo(

@@ -112,13 +112,13 @@ def worker(
     with errors(debug=debug):
         from .signals import Interrupts
         from .start import check_open_files, check_worker_name, take_credentials
-        from .worker import log_here, look_in, options_of, run_worker, security_of
+        from .worker import add_module_paths, configure_logging, options_of, run_worker, security_of
 
         take_credentials()
         check_worker_name(name)
         check_open_files(OTHERS)
-        log_here(log_level, child=child)
-        look_in(paths)
+        configure_logging(log_level, child=child)
+        add_module_paths(paths)
         options = options_of(name, connect, listen, targets, child=child, any_code=any_code)
         code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)
     sys.exit(code)

@@ -122,7 +122,7 @@ class SparkBatchSpout(Spout):
     @property
     def time_role(self) -> TimeRole:
         """See Component."""
-        return TimeRole(tells=self.watermarks, resumes=self._resumes)
+        return TimeRole(emits_watermarks=self.watermarks, resumes=self._resumes)
 
     def all_outputs(self, inputs: object = None) -> Outputs:
         """See Component."""

@@ -77,7 +77,7 @@ class SparkIngressSpout(Spout):
     @property
     def time_role(self) -> TimeRole:
         """See Component."""
-        return TimeRole(tells=self.watermarks, resumes=self._resumes)
+        return TimeRole(emits_watermarks=self.watermarks, resumes=self._resumes)
 
     @property
     def address(self) -> str:

@@ -109,7 +109,7 @@ class SparkStreamSpout(Spout):
 
     @property
     def time_role(self) -> TimeRole:
-        return TimeRole(tells=self.watermarks, resumes=self._resumes)
+        return TimeRole(emits_watermarks=self.watermarks, resumes=self._resumes)
 
     async def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
         if context.parallelism > 1:

@@ -10,7 +10,7 @@ checking.py are emitters that do more.
 
 from .checking import emitter_class
 from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector, TaskCollector, WindowCollector
-from .detached import Detached, may_part
+from .detached import Detached, can_detach
 from .emit_buffer import MANY, UNTRACKED, Direct, EmitBuffer, OutStream, Route, Split
 from .emitter import Emitter
 from .lineage import emit_buffer_of, settle
@@ -44,8 +44,8 @@ __all__ = [
     "TaskCollector",
     "ThreadedSpoutCollector",
     "WindowCollector",
+    "can_detach",
     "emit_buffer_of",
     "emitter_class",
-    "may_part",
     "settle",
 ]

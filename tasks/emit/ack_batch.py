@@ -12,8 +12,8 @@
    were they told apart, the loss of one frame and of the segment that it tells of would make a false ACK. It costs no
    time: the tree cannot be complete before.
 3. A segment whose rows are held, or wait behind a call that does not end, is detached (detached.py): its edge is done,
-   and what was kept is told, with the sub-trees that its rows go on in, in one message. From then on rule 2 is about
-   the roots of those.
+   and what was withheld is sent, with the sub-trees of its rows, in one message. After that, rule 2 applies to the
+   roots of the sub-trees.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from typing import Any
 from ...acker import Acks, IdSource
 from ...actors import Inbox
 from ...topology import Segment
-from .detached import MAX_DETACHED, Detached, Told, may_part, part
+from .detached import MAX_DETACHED, Detached, SubTree, can_detach, detach_rows
 
 
 class AckBatch:
     """Of one task. `xors`: root → the edges made and done in this turn; `failures`: (root, index, failure)."""
 
-    __slots__ = ("_ackers", "_detached", "_held", "_kept", "_open", "failures", "resets", "xors")
+    __slots__ = ("_ackers", "_detached", "_held", "_open", "_withheld", "failures", "resets", "xors")
 
     def __init__(self, ackers: Sequence[Inbox]) -> None:
         self.xors: dict[int, int] = {}
         self.failures: list[tuple[int, int, Any]] = []
         self.resets: list[int] = []
         self._ackers = ackers
-        self._detached: list[Told] = []
+        self._detached: list[SubTree] = []
         self._held: set[Segment] = set()
         self._open: dict[int, int] = {}
-        self._kept: dict[int, _Kept] = {}
+        self._withheld: dict[int, _Withheld] = {}
 
     def done(self, segment: Segment) -> None:
         """Every row of a received segment is acked or failed: its edge is done."""
@@ -83,19 +83,19 @@ class AckBatch:
         What was made of them so far has to be counted (`xors`): it is told with the edge by which they came.
         `executed`: so many of its first rows are done, where being executed is what settles a row.
         """
-        if not may_part(segment) or not self._has_room(segment):
+        if not can_detach(segment) or not self._has_room(segment):
             return False
-        self.hold(segment)
-        parted = part(segment, ids, len(self._ackers), executed)
-        for root, edge in parted.done.items():
+        self.withhold(segment)
+        detached = detach_rows(segment, ids, len(self._ackers), executed)
+        for root, edge in detached.done.items():
             self.xors[root] = self.xors.get(root, 0) ^ edge
-            self._let_go(root)
-        for told in parted.told:
-            self._open[told[2]] = 1
-        self._detached += parted.told
+            self._release_root(root)
+        for sub_tree in detached.sub_trees:
+            self._open[sub_tree[2]] = 1
+        self._detached += detached.sub_trees
         return True
 
-    def hold(self, segment: Segment) -> None:
+    def withhold(self, segment: Segment) -> None:
         """A turn ends (or suspends) and this segment is open: tell nothing of its roots until it is done."""
         if segment.open and segment not in self._held and (roots := _roots(segment)):
             self._held.add(segment)
@@ -111,7 +111,7 @@ class AckBatch:
         items, self.xors = self.xors, {}
         failures, self.failures = self.failures, []
         resets, self.resets = self.resets, []
-        detached: list[Told] | None = None
+        detached: list[SubTree] | None = None
         if self._detached:
             detached, self._detached = self._detached, []
         ackers = self._ackers
@@ -123,7 +123,7 @@ class AckBatch:
                 [(root, xor) for root, xor in items.items() if root % len(ackers) == i],
                 [failure for failure in failures if failure[0] % len(ackers) == i],
                 [root for root in resets if root % len(ackers) == i],
-                None if detached is None else [told for told in detached if told[0] % len(ackers) == i],
+                None if detached is None else [sub_tree for sub_tree in detached if sub_tree[0] % len(ackers) == i],
             )
             if mine.items or mine.failures or mine.resets:
                 mailbox.post(mine)
@@ -131,53 +131,53 @@ class AckBatch:
     def _settled(self, lineage: Detached, offset: int) -> None:
         for root, edge in lineage.settle(offset):
             self.xors[root] = self.xors.get(root, 0) ^ edge
-            self._let_go(root)
+            self._release_root(root)
 
     def _keep_back(self) -> None:
         held = self._open
         for root in [root for root in self.xors if root in held]:
-            self._kept_of(root).xor ^= self.xors.pop(root)
+            self._withheld_of(root).xor ^= self.xors.pop(root)
         for failure in self.failures:
             if failure[0] in held:
-                self._kept_of(failure[0]).failures.append(failure)
+                self._withheld_of(failure[0]).failures.append(failure)
         if self._detached:
-            for told in self._detached:
-                if told[0] in held:
-                    self._kept_of(told[0]).detached.append(told)
-            self._detached = [told for told in self._detached if told[0] not in held]
+            for sub_tree in self._detached:
+                if sub_tree[0] in held:
+                    self._withheld_of(sub_tree[0]).detached.append(sub_tree)
+            self._detached = [sub_tree for sub_tree in self._detached if sub_tree[0] not in held]
 
-    def _kept_of(self, root: int) -> _Kept:
-        kept = self._kept.get(root)
-        if kept is None:
-            kept = self._kept[root] = _Kept()
-        return kept
+    def _withheld_of(self, root: int) -> _Withheld:
+        withheld = self._withheld.get(root)
+        if withheld is None:
+            withheld = self._withheld[root] = _Withheld()
+        return withheld
 
     def _release(self, segment: Segment) -> None:
         self._held.discard(segment)
         for root in _roots(segment):
-            self._let_go(root)
+            self._release_root(root)
 
-    def _let_go(self, root: int) -> None:
+    def _release_root(self, root: int) -> None:
         """One open segment less of this root."""
         left = self._open[root] - 1
         if left:
             self._open[root] = left
             return
         del self._open[root]
-        kept = self._kept.pop(root, None)
-        if kept is not None:
-            self.xors[root] = self.xors.get(root, 0) ^ kept.xor
-            self.failures += kept.failures
-            self._detached += kept.detached
+        withheld = self._withheld.pop(root, None)
+        if withheld is not None:
+            self.xors[root] = self.xors.get(root, 0) ^ withheld.xor
+            self.failures += withheld.failures
+            self._detached += withheld.detached
 
     def _has_room(self, segment: Segment) -> bool:
         """What is told of one root goes in one message, which has an end."""
-        kept = [len(found.detached) for root in _roots(segment) if (found := self._kept.get(root)) is not None]
+        kept = [len(found.detached) for root in _roots(segment) if (found := self._withheld.get(root)) is not None]
         room = MAX_DETACHED - len(self._detached) - max(kept, default=0)
         return segment.open <= room or len(segment.messages) <= room
 
 
-class _Kept:
+class _Withheld:
     """What is not told yet of a root."""
 
     __slots__ = ("detached", "failures", "xor")
@@ -185,7 +185,7 @@ class _Kept:
     def __init__(self) -> None:
         self.xor = 0
         self.failures: list[tuple[int, int, Any]] = []
-        self.detached: list[Told] = []
+        self.detached: list[SubTree] = []
 
 
 def _roots(segment: Segment) -> Iterable[int]:

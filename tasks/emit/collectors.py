@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, Row, Same, Segment, Tuple, TupleBatch
+from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, RepeatedMark, Row, Segment, Tuple, TupleBatch
 from ...windows import to_ms
 from .emit_buffer import UNTRACKED, EmitBuffer, OutStream
 from .emitter import Emitter
@@ -44,16 +44,16 @@ class TaskCollector:
     async def drain(self) -> None:
         """Send what was emitted so far and wait until it has found room."""
         self._emitter.flush()
-        await self._outbox.room()
+        await self._outbox.unblocked()
 
     def emit_watermark(self, timestamp: Any) -> None:
         """Say that no tuple before `timestamp` comes any more: windows behind this component go by it."""
         self.check_open()
         self._emitter.watermarks.check()
-        self._before_mark()
-        self._emitter.watermarks.tell(to_ms(timestamp))
+        self._before_watermark()
+        self._emitter.watermarks.send(to_ms(timestamp))
 
-    def _before_mark(self) -> None:
+    def _before_watermark(self) -> None:
         """What was emitted before goes out before."""
 
     def report_error(self, error: BaseException) -> None:
@@ -108,7 +108,7 @@ class BasicTaskCollector(TaskCollector):
         if self._emit_buffer is not None:
             self._enter(self._emitter.emit_buffer(self._emit_buffer.root))
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """The segment has left its trees while user code was suspended: what it emits now goes by its new marks."""
         segment = self._segment
         if segment is not None:
@@ -152,15 +152,15 @@ class BasicTaskCollector(TaskCollector):
         """A batch made of one row of a batch: which of those of this row it is."""
         items = None if self._segment is None else self._segment.items
         if type(items) is not ColumnRows:
-            return rows.handed_on(None)
+            return rows.with_identity_of(None)
         offset, count = self._emitted
         self._emitted = (self.offset, count + 1 if offset == self.offset else 0)
-        return rows.handed_on(items.batch, out.origin.component, out.origin.stream, *self._emitted)
+        return rows.with_identity_of(items.batch, out.origin.component, out.origin.stream, *self._emitted)
 
     async def drain(self) -> None:
         """Send what was emitted so far and wait until it has found room."""
         self.suspend()
-        await self._outbox.room()
+        await self._outbox.unblocked()
 
     def _enter(self, emit_buffer: EmitBuffer) -> None:
         self._emit_buffer = emit_buffer
@@ -215,7 +215,7 @@ class BoltTaskCollector(TaskCollector):
         self.check_open()
         out, rows = self._emitter.columns(batch, stream, direct_to=task)
         root, mark = lineage_of(anchors)
-        self._emitter.put_columns(root, out, task, rows.handed_on(None), mark)
+        self._emitter.put_columns(root, out, task, rows.with_identity_of(None), mark)
         self._wake()
 
     def ack(self, tup: Tuple | TupleBatch) -> None:
@@ -323,7 +323,7 @@ class BasicBatchCollector(TaskCollector):
         self._lineage = None
         self._given, self._emitted = given, 0
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Segments of it have left their trees while user code was suspended."""
         self._lineage = None
 
@@ -347,7 +347,7 @@ class BasicBatchCollector(TaskCollector):
         """Emit a RecordBatch, anchored to the batch being executed or to `anchors` (None: untracked)."""
         self.check_open()
         out, rows = self._emitter.columns(batch, stream, direct_to=task)
-        rows = rows.handed_on(self._given, out.origin.component, stream, self._emitted)
+        rows = rows.with_identity_of(self._given, out.origin.component, stream, self._emitted)
         self._emitted += 1
         root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
         self._emitter.put_columns(root, out, task, rows, mark)
@@ -388,7 +388,7 @@ class BasicBatchCollector(TaskCollector):
     def _emit_items(self, out: OutStream, items: list[Any], anchors: Anchors) -> None:
         root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
         if items:
-            self._emitter.add(root, out, items, None if root == UNTRACKED else Same(mark, len(items)))
+            self._emitter.add(root, out, items, None if root == UNTRACKED else RepeatedMark(mark, len(items)))
 
     def _batch_lineage(self) -> tuple[int, Any]:
         if self._batch is None:

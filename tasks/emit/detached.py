@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from ...acker import IdSource, alone, is_alone
-from ...topology import Lineage, Same, Segment
+from ...acker import IdSource, is_single_root, single_root
+from ...topology import Lineage, RepeatedMark, Segment
 
 MAX_DETACHED: Final = 8_192
 """A task tells its acker in one message of so many at most: 256 kB."""
 
-Told = tuple[int, int, int, int]
+SubTree = tuple[int, int, int, int]
 """(root, index, root of the sub-tree, its edge)."""
 
 
@@ -54,41 +54,43 @@ class Detached(Lineage):
     def forget(self, offset: int) -> None:
         """A settled row has no messages any more. (Not where rows of a batch that is on its way share the marks.)"""
         pairs: Any = self.pairs
-        if not isinstance(pairs, Same):
+        if not isinstance(pairs, RepeatedMark):
             pairs[offset] = ()
 
 
-class Parted(NamedTuple):
+class DetachResult(NamedTuple):
     """What has become of a segment: edges that are done, and what is told beside them."""
 
     done: dict[int, int]
-    told: list[Told]
+    sub_trees: list[SubTree]
 
 
-def may_part(segment: Segment) -> bool:
+def can_detach(segment: Segment) -> bool:
     """Has it open rows that can leave their trees?"""
     if not segment.open or type(segment.lineage) is Detached:
         return False
     if segment.lineage is not None:
-        return not all(map(is_alone, segment.lineage.edges))
-    return bool(segment.root) and not is_alone(segment.root)
+        return not all(map(is_single_root, segment.lineage.edges))
+    return bool(segment.root) and not is_single_root(segment.root)
 
 
-def part(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> Parted:
-    """Detach the open rows of a segment (see may_part). So many of its first rows are done, if they are counted so."""
+def detach_rows(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> DetachResult:
+    """Detach the open rows of a segment (see can_detach). `executed`: how many of the first rows are done."""
     if executed:
         segment.open = len(segment.items) - executed
         segment.done = bytearray(b"\1" * executed + bytes(segment.open))
     before = segment.lineage.edges if segment.lineage is not None else {segment.root: segment.edge}
     pairs = _open_pairs(segment)
-    one = isinstance(pairs, Same)
-    leaving = dict.fromkeys(pair for row in ([pairs.mark] if one else pairs) for pair in row if not is_alone(pair[0]))
-    subs = {pair: (alone(ids.take(), pair[0], ackers), pair[1]) for pair in leaving}
+    one = isinstance(pairs, RepeatedMark)
+    leaving = dict.fromkeys(
+        pair for row in ([pairs.mark] if one else pairs) for pair in row if not is_single_root(pair[0])
+    )
+    subs = {pair: (single_root(ids.take(), pair[0], ackers), pair[1]) for pair in leaving}
     edges = {sub: ids.take() for sub, _ in subs.values()}
-    told = [(root, index, sub, edges[sub]) for (root, index), (sub, _) in subs.items()]
+    sub_trees = [(root, index, sub, edges[sub]) for (root, index), (sub, _) in subs.items()]
     left: dict[int, int] = {}
     if one:
-        pairs = Same(tuple([subs.get(pair, pair) for pair in pairs.mark]), len(pairs))
+        pairs = RepeatedMark(tuple([subs.get(pair, pair) for pair in pairs.mark]), len(pairs))
         left = dict.fromkeys([root for root, _ in pairs.mark], segment.open)
     else:
         for offset, row in enumerate(pairs):
@@ -102,15 +104,15 @@ def part(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> Par
     edges |= {root: edge for root, edge in before.items() if root in left}  # of one message: they stay
     segment.root, segment.edge, segment.indices = 0, 0, None
     segment.lineage = Detached(edges, pairs, left)
-    return Parted({root: edge for root, edge in before.items() if root not in left}, told)
+    return DetachResult({root: edge for root, edge in before.items() if root not in left}, sub_trees)
 
 
 def _open_pairs(segment: Segment) -> Any:
     """The messages of each row that is open: for a batch of columns one mark, else a list."""
     lineage = segment.lineage
     marks: Any = segment.indices if lineage is None else lineage.pairs
-    if isinstance(marks, Same):
-        return Same(((segment.root, marks.mark),), len(marks)) if lineage is None else marks
+    if isinstance(marks, RepeatedMark):
+        return RepeatedMark(((segment.root, marks.mark),), len(marks)) if lineage is None else marks
     pairs: list[tuple[tuple[int, int], ...]] = [()] * len(segment.items)
     is_done = segment.done
     for offset in range(len(pairs)):

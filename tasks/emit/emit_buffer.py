@@ -16,9 +16,9 @@ from ...topology import (
     KeyedGrouping,
     LocalOrShuffleGrouping,
     Origin,
+    RepeatedMark,
     Rest,
     Row,
-    Same,
     Share,
     ShuffleGrouping,
     Spreading,
@@ -45,13 +45,13 @@ class Route:
     split.
     """
 
-    __slots__ = ("deal", "group", "grouping", "only", "outlets", "place", "room", "split", "whole")
+    __slots__ = ("deal", "free_rows", "group", "grouping", "only", "outlets", "place", "split", "whole")
 
     def __init__(self, grouping: Grouping, bare: bool, outlets: Outlets, group: Group | None = None) -> None:
         self.grouping = grouping
         self.split: Split = grouping.split_values if bare else grouping.split
         self.outlets = outlets
-        self.room = outlets.room  # how many rows a task takes now
+        self.free_rows = outlets.free_rows  # how many rows a task takes now
         self.group = group
         self.whole = not isinstance(grouping, KeyedGrouping)  # a batch of columns is not split
         self.deal: Deal
@@ -64,23 +64,23 @@ class Route:
             self.place = grouping.place
 
     def split_columns(self, rows: Any, marks: Any) -> list[Share]:
-        """The same for a batch of columns (ColumnRows), whose rows have one mark (Same)."""
+        """The same for a batch of columns (ColumnRows), whose rows have one mark (RepeatedMark)."""
         shares = split_columns(self.grouping, rows)
-        return [(to, share, None if marks is None else Same(marks.mark, len(share))) for to, share in shares]
+        return [(to, share, None if marks is None else RepeatedMark(marks.mark, len(share))) for to, share in shares]
 
 
 class Direct:
-    """Where a direct stream goes. `takers`: task → is its edge inside a cycle? (One mapping for all emitters.)"""
+    """Where a direct stream goes. `receivers`: task → is its edge inside a cycle? (One mapping for all emitters.)"""
 
-    __slots__ = ("_outbox", "takers")
+    __slots__ = ("_outbox", "receivers")
 
-    def __init__(self, takers: Mapping[int, bool], outbox: Outbox) -> None:
-        self.takers = takers
+    def __init__(self, receivers: Mapping[int, bool], outbox: Outbox) -> None:
+        self.receivers = receivers
         self._outbox = outbox
 
     def outlet(self, target: int) -> Outlet:
-        """To one of the takers."""
-        return self._outbox.edge(never_waits=self.takers[target])[target]
+        """To one of the receivers."""
+        return self._outbox.edge(never_waits=self.receivers[target])[target]
 
 
 class OutStream:
@@ -98,7 +98,7 @@ class OutStream:
     @property
     def consumed(self) -> bool:
         """Does anybody listen?"""
-        return bool(self.routes or (self.direct is not None and self.direct.takers))
+        return bool(self.routes or (self.direct is not None and self.direct.receivers))
 
     def outlet(self, target: int) -> Outlet:
         """To a task that takes of this direct stream (see Emitter.row)."""
@@ -139,7 +139,7 @@ class EmitBuffer:
         """A batch of columns, and the mark of all its rows. An empty one is nothing to send."""
         emit_buffer = cls(root)
         if len(rows):
-            emit_buffer.others[stream, target] = (rows, Same(mark, len(rows)))
+            emit_buffer.others[stream, target] = (rows, RepeatedMark(mark, len(rows)))
         return emit_buffer
 
     def part(self, start: int, stop: int) -> EmitBuffer:

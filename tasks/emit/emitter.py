@@ -34,8 +34,8 @@ from ...topology import (
     EmitError,
     Lineage,
     Origin,
+    RepeatedMark,
     Row,
-    Same,
     Segment,
     Share,
     column_rows,
@@ -43,7 +43,7 @@ from ...topology import (
     pieces_of,
 )
 from ...transport import WHOLE_BYTES, UnsendableError
-from ..drive import USER_ERRORS, blamed
+from ..drive import USER_ERRORS, user_error
 from .ack_batch import AckBatch
 from .emit_buffer import MANY, UNTRACKED, EmitBuffer, OutStream, Route
 from .outbox import Outlet
@@ -144,7 +144,7 @@ class Emitter(AckBatch):
         """
         if self.in_hand is not None:
             for segment in self.in_hand:
-                self.hold(segment)
+                self.withhold(segment)
         if self._emit_buffers or self.following is not None:
             self.seal_emit_buffers()
         self.post()
@@ -157,7 +157,7 @@ class Emitter(AckBatch):
             for emit_buffer in emit_buffers:
                 self.seal(emit_buffer)
         if self.following is not None:
-            self.following.tell()
+            self.following.send_due()
 
     def sent(self) -> int:
         """How many rows were emitted so far; all of them have been sent."""
@@ -190,7 +190,7 @@ class Emitter(AckBatch):
         counters, origin = self.counters, stream.origin
         counters.emitted += len(items)
         if self.on_emit is not None:
-            for item in items.shown() if isinstance(items, ColumnRows) else items:
+            for item in items.readable() if isinstance(items, ColumnRows) else items:
                 self.on_emit(stream.row(item), origin.stream)
         if root == UNTRACKED:
             marks = None
@@ -209,7 +209,7 @@ class Emitter(AckBatch):
             try:
                 shares = (route.split_columns if columns else route.split)(items, marks)
             except USER_ERRORS as error:
-                shares = self._split_by_row(route, stream, items, marks, root, blamed(error))
+                shares = self._split_by_row(route, stream, items, marks, root, user_error(error))
             outlets = route.outlets
             for to, share, share_marks in shares:
                 send(outlets[to], origin, share, share_marks, root)
@@ -221,7 +221,7 @@ class Emitter(AckBatch):
             self._send(outlet, origin, rows, marks, root)
             return
         for piece in pieces:
-            some = None if marks is None else Same(marks.mark, piece.num_rows)
+            some = None if marks is None else RepeatedMark(marks.mark, piece.num_rows)
             self._send(outlet, origin, ColumnRows(piece, rows.bare), some, root)
 
     def _split_by_row(
@@ -243,7 +243,7 @@ class Emitter(AckBatch):
                 shares += route.split([item], None if marks is None else [marks[i]])
             except USER_ERRORS as refusal:
                 mark = None if marks is None else marks[i]
-                self.refuse(blamed(refusal), stream.row(item), stream.origin.stream, mark, root)
+                self.refuse(user_error(refusal), stream.row(item), stream.origin.stream, mark, root)
         return shares
 
     def refuse(self, error: Exception, row: Row, stream: str, mark: Any, root: int) -> None:
@@ -282,7 +282,7 @@ class Emitter(AckBatch):
     ) -> None:
         """To another worker. A row that cannot be sent fails its message; the others go their way."""
         columns = type(items) is ColumnRows
-        if marks is not None and type(marks) is not Same:
+        if marks is not None and type(marks) is not RepeatedMark:
             marks = list(marks)  # they may be dealt only when somebody asks, and are asked for here more than once
         count, start = len(items), 0
         stop = most = count if columns else min(count, outlet.piece)
@@ -327,7 +327,7 @@ class Emitter(AckBatch):
 
     def _anchors(self, marks: Sequence[Any]) -> Iterable[int]:
         """The roots of rows with several anchors. Rows of one batch share their pairs, and so do its segments."""
-        if not isinstance(marks, Same):
+        if not isinstance(marks, RepeatedMark):
             return dict.fromkeys(
                 anchor for pairs in {id(pairs): pairs for pairs in marks}.values() for anchor, _ in pairs
             )
@@ -374,10 +374,10 @@ class Emitter(AckBatch):
                 raise EmitError(f"stream {stream!r} of {self.name} is direct: use emit_direct(task, values)")
         elif out.direct is None:
             raise EmitError(f"stream {stream!r} of {self.name} is not direct: declare it with direct(...) or use emit")
-        elif direct_to not in out.direct.takers:
-            known = ", ".join(map(str, sorted(out.direct.takers))) or "none"
+        elif direct_to not in out.direct.receivers:
+            known = ", ".join(map(str, sorted(out.direct.receivers))) or "none"
             raise EmitError(
-                f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (takers: {known})"
+                f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (receivers: {known})"
             )
 
     def declared(self, stream: str) -> OutStream:

@@ -29,7 +29,7 @@ from ...transport import PackedItems
 from .waiting import Waiting
 
 
-class _Mark:
+class _Watermark:
     """A segment that says how far time is."""
 
     __slots__ = ("ms", "segment")
@@ -39,9 +39,9 @@ class _Mark:
         self.ms = ms
 
     @staticmethod
-    def of_ms(mark: _Mark) -> int:
+    def of_ms(watermark: _Watermark) -> int:
         """How far."""
-        return mark.ms
+        return watermark.ms
 
 
 class Outlet:
@@ -55,7 +55,7 @@ class Outlet:
         self._outbox = outbox
         self.inbox = mailbox
         self._never_waits = never_waits
-        self._ready: deque[Segment | Waiting | _Mark] = deque()
+        self._ready: deque[Segment | Waiting | _Watermark] = deque()
         self._bound: deque[Segment] = deque()  # packed of one piece of a group: they go before all else
         self.parked = False
 
@@ -65,9 +65,9 @@ class Outlet:
         return self.inbox.piece
 
     @property
-    def room(self) -> int:
+    def free_rows(self) -> int:
         """How many tuples the target takes right now, in one segment."""
-        return 0 if self.parked else _room(self.inbox)
+        return 0 if self.parked else _free_rows(self.inbox)
 
     def send(self, segment: Segment) -> None:
         """Send now if there is room, else when there is; never waits."""
@@ -91,26 +91,25 @@ class Outlet:
             self._bound.append(segment)
             self._park()
 
-    def tell(self, segment: Segment, mark_ms: int) -> None:
+    def send_watermark(self, segment: Segment, watermark_ms: int) -> None:
         """Send a mark behind all that was sent before. Marks that wait with no row between them become one."""
         if not self.parked and self.inbox.offer(segment, 1):
             return
-        kept: deque[Segment | Waiting | _Mark] = deque()
-        for entry in (*self._ready, _Mark(segment, mark_ms)):
+        kept: deque[Segment | Waiting | _Watermark] = deque()
+        for entry in (*self._ready, _Watermark(segment, watermark_ms)):
             if isinstance(entry, Waiting) and entry.is_empty:
                 entry.passed(self.target)
                 continue
-            if isinstance(entry, _Mark) and kept and isinstance(last := kept[-1], _Mark):
-                kept[-1] = max(last, entry, key=_Mark.of_ms)
+            if isinstance(entry, _Watermark) and kept and isinstance(last := kept[-1], _Watermark):
+                kept[-1] = max(last, entry, key=_Watermark.of_ms)
                 continue
-            if isinstance(entry, _Mark) and kept and isinstance(last := kept[-1], Waiting):
+            if isinstance(entry, _Watermark) and kept and isinstance(last := kept[-1], Waiting):
                 last.sealed = True
             kept.append(entry)
         self._ready = kept
         self._park()
 
     def wait_for(self, waiting: Waiting) -> None:
-        """See waiting.Taker."""
         if self.inbox.closed:
             waiting.refused(self.target, MailboxClosedError("the target task has ended"))
         else:
@@ -134,7 +133,7 @@ class Outlet:
                     return self._weighed(self._bound.popleft())
                 continue
             ready.popleft()
-            if isinstance(entry, _Mark):
+            if isinstance(entry, _Watermark):
                 return entry.segment, 1
             self._outbox.released()
             return self._weighed(entry)
@@ -170,7 +169,7 @@ class Outlet:
                 self._outbox.released()
         self._outbox.stir()
 
-    def _append(self, entry: Segment | Waiting | _Mark) -> None:
+    def _append(self, entry: Segment | Waiting | _Watermark) -> None:
         """Behind all that waits, and behind nothing that is added to a group's rows later."""
         ready = self._ready
         while ready and type(last := ready[-1]) is Waiting:
@@ -223,26 +222,26 @@ class Outlets(dict[int, Outlet]):
         found = self[target] = Outlet(self._outbox, target, self._mailbox_of(target), self._never_waits)
         return found
 
-    def room(self, target: int) -> int:
+    def free_rows(self, target: int) -> int:
         """How many rows a target should get right now: one that stands (see Inbox) none, while others have room."""
         outlet = self.get(target)
         if outlet is None:
             inbox = self._mailbox_of(target)
-            stands, room = inbox.stands, _room(inbox)
+            in_long_call, free_rows = inbox.in_long_call, _free_rows(inbox)
         else:
-            stands, room = outlet.inbox.stands, outlet.room
-        if stands:
+            in_long_call, free_rows = outlet.inbox.in_long_call, outlet.free_rows
+        if in_long_call:
             self.passed_over = True
             return 0
-        return room
+        return free_rows
 
-    def any_room(self, target: int) -> int:
+    def free_rows_of_any(self, target: int) -> int:
         """How many rows a target takes right now. The question makes no outlet: without one, nothing is parked."""
         outlet = self.get(target)
-        return _room(self._mailbox_of(target)) if outlet is None else outlet.room
+        return _free_rows(self._mailbox_of(target)) if outlet is None else outlet.free_rows
 
 
-def _room(inbox: Inbox) -> int:
+def _free_rows(inbox: Inbox) -> int:
     """How many tuples it takes, in one segment, from a sender that is not parked there."""
     if inbox.is_high:
         return 0
@@ -252,8 +251,8 @@ def _room(inbox: Inbox) -> int:
 class Outbox:
     """All outlets of one task: `feedback` those of edges inside a cycle, which never wait, `outlets` the others.
 
-    Streams share them, so that order is kept. `on_room` is called when nothing waits any more, or something was lost;
-    `on_block` when something waits, and nothing did.
+    Streams share them, so that order is kept. `on_unblock` is called when nothing waits any more or something was
+    lost, `on_block` when something begins to wait.
 
     `lost` is called with a segment that no target will take, `packed` with a way to pack and the piece of a group that
     goes to another worker: it gives the piece as it travels, in parts. `new_edge`: see waiting.py. `mailbox_of` gives
@@ -263,7 +262,7 @@ class Outbox:
     __slots__ = (
         "_freed",
         "_on_block",
-        "_on_room",
+        "_on_unblock",
         "_waiters",
         "blocked",
         "feedback",
@@ -275,7 +274,7 @@ class Outbox:
 
     def __init__(
         self,
-        on_room: Callable[[], None],
+        on_unblock: Callable[[], None],
         lost: Callable[[Segment, MailboxClosedError], None],
         new_edge: Callable[[], int],
         packed: Callable[[Any, Segment], list[Segment]],
@@ -289,7 +288,7 @@ class Outbox:
         self.lost = lost
         self.new_edge = new_edge
         self.packed = packed
-        self._on_room = on_room
+        self._on_unblock = on_unblock
         self._on_block = on_block
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -313,7 +312,7 @@ class Outbox:
         """Tell the task if nothing waits any more."""
         if self._freed:
             self._freed = False
-            self._on_room()
+            self._on_unblock()
             for waiter in self._waiters:
                 if not waiter.done():
                     waiter.set_result(None)
@@ -324,9 +323,9 @@ class Outbox:
         if self._freed:
             self.settle()
         else:
-            self._on_room()
+            self._on_unblock()
 
-    async def room(self) -> None:
+    async def unblocked(self) -> None:
         """Wait until nothing waits that blocks."""
         while self.blocked:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -52,7 +52,7 @@ class Portions:
             return True
         return False
 
-    def freed(self) -> None:
+    def unblocked(self) -> None:
         """There is room again; or a target has ended, and other rows may still wait."""
         if self._at_s >= 0.0 and not self._outbox.blocked:
             self._held_s += self._stopwatch() - self._at_s

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...acker import Emission, Forget, IdSource, Init, Pending, Retries, Settled, Tree, alone, in_company
+from ...acker import Emission, Forget, IdSource, Init, Pending, Retries, Settled, Tree, shared_root, single_root
 from ...actors import Inbox
 from ...topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, ColumnRows, Failure, Row, is_batch
 from .collectors import TaskCollector
@@ -184,7 +184,7 @@ class SpoutTaskCollector(TaskCollector):
     async def drain(self) -> None:
         """Send what was emitted so far and wait until it has found room."""
         self.flush()
-        await self._outbox.room()
+        await self._outbox.unblocked()
 
     def replay(self, message_id: Any, emission: Emission, failures: int) -> None:
         """Emit a message again, in a tree of its own."""
@@ -210,7 +210,7 @@ class SpoutTaskCollector(TaskCollector):
         items.append(out.item(row))
         marks.append(None)
 
-    def _before_mark(self) -> None:
+    def _before_watermark(self) -> None:
         self.flush()
 
     def flush(self) -> None:
@@ -341,7 +341,7 @@ class SpoutTaskCollector(TaskCollector):
             emitter.seal(emit_buffer)
             self.settled_at_once.append(Tree(ids, emissions, failures, self._monotonic()))
             return
-        root = emit_buffer.root = alone(root) if len(ids) == 1 else in_company(root)
+        root = emit_buffer.root = single_root(root) if len(ids) == 1 else shared_root(root)
         self._pending.add(root, ids, emissions, failures, self._monotonic())
         emitter.seal(emit_buffer)
         # The edges of a tree's first segments go with its INIT, not with a turn's acks. No edge (a custom grouping that

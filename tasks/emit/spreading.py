@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...topology import ColumnRows, Origin, Same, Segment, deal_columns, has_identity, pieces_of
+from ...topology import ColumnRows, Origin, RepeatedMark, Segment, deal_columns, has_identity, pieces_of
 from ...transport import WHOLE_BYTES, UnsendableError
-from ..drive import USER_ERRORS, blamed
+from ..drive import USER_ERRORS, user_error
 from .emit_buffer import OutStream, Route
 from .outbox import Outlet
-from .waiting import Group, Parcel, cut_off, marks_of
+from .waiting import Group, WaitingSegment, cut_off, marks_of
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -47,12 +47,12 @@ class Spreader:
         if type(items) is ColumnRows:
             self._send_columns(route, group, stream.origin, items, marks, root)
             return
-        origin, outlets, room = stream.origin, route.outlets, route.room
+        origin, outlets, free_rows = stream.origin, route.outlets, route.free_rows
         while True:
             try:
-                shares, rest = route.deal(items, marks, room)
+                shares, rest = route.deal(items, marks, free_rows)
             except USER_ERRORS as error:
-                self._send_by_row(route, group, stream, items, marks, root, blamed(error))
+                self._send_by_row(route, group, stream, items, marks, root, user_error(error))
                 return
             for to, share, share_marks in shares:
                 self._send_now(outlets[to], origin, share, share_marks, root)
@@ -61,9 +61,9 @@ class Spreader:
             items, marks, choices = rest
             if shares and choices is None:
                 continue  # a target elsewhere takes one piece at a time
-            if room != route.room or not outlets.passed_over:
+            if free_rows != route.free_rows or not outlets.passed_over:
                 break
-            outlets.passed_over, room = False, outlets.any_room
+            outlets.passed_over, free_rows = False, outlets.free_rows_of_any
         self._emitter.counters.transferred += len(items)
         group.wait(self._emitter.segment(origin, items, marks, root), choices)
 
@@ -74,7 +74,7 @@ class Spreader:
         while todo:
             part = todo.pop()
             marks = marks_of(part)
-            if marks is not None and type(marks) is not Same:
+            if marks is not None and type(marks) is not RepeatedMark:
                 marks = list(marks)  # they may be dealt only when somebody asks, and are asked for more than once
             try:
                 parts = pack(part.origin, part.items, marks)
@@ -112,10 +112,10 @@ class Spreader:
             if not route.whole:
                 self._send_by_key(route, group, origin, part, marks, root)
                 continue
-            part_marks = None if marks is None else Same(marks.mark, len(part))
-            target = route.place(route.room)
+            part_marks = None if marks is None else RepeatedMark(marks.mark, len(part))
+            target = route.place(route.free_rows)
             if target is None and route.outlets.passed_over:
-                target = route.place(route.outlets.any_room)
+                target = route.place(route.outlets.free_rows_of_any)
             if target is not None:
                 self._send_now(route.outlets[target], origin, part, part_marks, root)
             else:
@@ -125,16 +125,16 @@ class Spreader:
     def _send_by_key(self, route: Route, group: Group, origin: Origin, rows: Any, marks: Any, root: int) -> None:
         emitter = self._emitter
         try:
-            shares, rest = deal_columns(route.grouping, rows, route.room)
+            shares, rest = deal_columns(route.grouping, rows, route.free_rows)
         except USER_ERRORS as error:  # a key without a hash: the batch is one message, and fails as a whole
-            emitter.refuse(blamed(error), (rows.batch,), origin.stream, marks and marks[0], root)
+            emitter.refuse(user_error(error), (rows.batch,), origin.stream, marks and marks[0], root)
             return
         for to, share in shares:
-            share_marks = None if marks is None else Same(marks.mark, len(share))
+            share_marks = None if marks is None else RepeatedMark(marks.mark, len(share))
             self._send_now(route.outlets[to], origin, share, share_marks, root)
         if rest is not None:
             emitter.counters.transferred += len(rest)
-            rest_marks = None if marks is None else Same(marks.mark, len(rest))
+            rest_marks = None if marks is None else RepeatedMark(marks.mark, len(rest))
             group.wait_columns(emitter.segment(origin, rest.rows, rest_marks, root), rest)
 
     def _send_now(
@@ -152,7 +152,7 @@ class Spreader:
         """Without the row that cannot be sent: what is behind it, and what is before it (taken first)."""
         emitter, count, at = self._emitter, len(part.items), error.offset or 0
         if count > 1 and type(part.items) is not ColumnRows:
-            parcel = Parcel(part, self._new_edge)
+            parcel = WaitingSegment(part, self._new_edge)
             cuts = [parcel.take(0, size) for size in (at, 1, count - at - 1) if size]
             return [cut for cut in reversed(cuts) if cut is not None]
         # One row, or a batch, which is one message: it fails as a whole.

@@ -22,52 +22,47 @@ _NONE = -2
 
 
 class StampingEmitter(Emitter):
-    """An emitter that stamps. `wall_ms` is set once by the task; `born_ms` is that of the rows that are executed."""
+    """An emitter that stamps. `wall_ms` is set once by the task; `ingested_ms` belongs to the executed rows."""
 
-    __slots__ = ("_born", "_sealing_ms", "born_ms", "wall_ms")
+    __slots__ = ("_born", "_sealing_ms", "ingested_ms", "wall_ms")
 
     def begin(self, wall_ms: Callable[[], int]) -> None:
         """Before anything is emitted."""
         self.wall_ms = wall_ms
-        self.born_ms: int | None = None
+        self.ingested_ms: int | None = None
         self._sealing_ms: int | None = None
         self._born: dict[int, int] = {}  # by the identity of an emit buffer, until it is sealed
 
-    def enter(self, born_ms: int | None) -> None:
+    def enter(self, ingested_ms: int | None) -> None:
         """What is emitted from here on is of rows that came in then; None: of nobody's."""
-        if born_ms != self.born_ms:
-            self.born_ms = born_ms
+        if ingested_ms != self.ingested_ms:
+            self.ingested_ms = ingested_ms
             if self._emit_buffers:
                 self._emit_buffers.append(EmitBuffer(_NONE))  # what comes now is not put to what came before
 
     def emit_buffer(self, root: int) -> EmitBuffer:
-        """See Emitter."""
         return self._stamped(super().emit_buffer(root))
 
     def add(self, root: int, stream: OutStream, items: list[Any], marks: Sequence[Any] | None) -> None:
-        """See Emitter."""
         super().add(root, stream, items, marks)
         self._stamped(self._emit_buffers[-1])
 
     def put_columns(self, root: int, stream: OutStream, target: int | None, rows: Any, mark: Any) -> None:
-        """See Emitter."""
         super().put_columns(root, stream, target, rows, mark)
         for emit_buffer in self._emit_buffers[-2:]:
             self._stamped(emit_buffer)
 
     def seal(self, emit_buffer: EmitBuffer) -> None:
-        """See Emitter."""
         self._sealing_ms = self._born.pop(id(emit_buffer), None)
         super().seal(emit_buffer)
         self._sealing_ms = None
 
     def _stamped(self, emit_buffer: EmitBuffer) -> EmitBuffer:
-        if self.born_ms is not None:
-            self._born.setdefault(id(emit_buffer), self.born_ms)
+        if self.ingested_ms is not None:
+            self._born.setdefault(id(emit_buffer), self.ingested_ms)
         return emit_buffer
 
     def segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
-        """See Emitter."""
         segment = super().segment(origin, items, marks, root)
-        segment.born_ms = self.wall_ms() if self._sealing_ms is None else self._sealing_ms
+        segment.ingested_ms = self.wall_ms() if self._sealing_ms is None else self._sealing_ms
         return segment

@@ -105,7 +105,7 @@ class ThreadedSpoutCollector:
 
     # -- in the loop -------------------------------------------------------------------------------------------------
 
-    def take_over(self) -> bool:
+    def transfer(self) -> bool:
         """Do what the thread has asked for so far. Was there anything?"""
         finished = self._finished  # looked at before the emits that came before it
         emits = self._emits

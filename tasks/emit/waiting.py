@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .outbox import Outbox
 
 
-class Taker(Protocol):
+class Receiver(Protocol):
     """An outlet, as what waits for it sees it."""
 
     target: int
@@ -39,50 +39,50 @@ class Taker(Protocol):
 class Group:
     """The targets of one shuffle-like subscription, as one emitting task sees them."""
 
-    __slots__ = ("_grouping", "_last", "_outbox", "_takers")
+    __slots__ = ("_grouping", "_last", "_outbox", "_receivers")
 
-    def __init__(self, outbox: Outbox, grouping: Spreading, takers: Mapping[int, Taker]) -> None:
+    def __init__(self, outbox: Outbox, grouping: Spreading, receivers: Mapping[int, Receiver]) -> None:
         self._outbox = outbox
-        self._takers = takers  # they may be made when they are asked for: that is when something waits
+        self._receivers = receivers  # they may be made when they are asked for: that is when something waits
         self._grouping = grouping
         self._last: Waiting | None = None
 
     def wait(self, segment: Segment, choices: Sequence[tuple[int, ...]] | None = None) -> None:
         """Rows for which there is no room now; `choices`: the targets that may take each (None: any)."""
-        self._add(Parcel(segment, self._outbox.new_edge, choices))
+        self._add(WaitingSegment(segment, self._outbox.new_edge, choices))
 
     def wait_columns(self, segment: Segment, choices: ColumnChoices) -> None:
         """Rows of a batch that was split by key."""
-        self._add(ColumnParcel(segment, self._outbox.new_edge, choices))
+        self._add(WaitingColumns(segment, self._outbox.new_edge, choices))
 
-    def _add(self, parcel: Parcel | ColumnParcel) -> None:
+    def _add(self, parcel: WaitingSegment | WaitingColumns) -> None:
         last = self._last
         if last is None or last.sealed:
-            last = self._last = Waiting(self._outbox, self._grouping, self._takers)
+            last = self._last = Waiting(self._outbox, self._grouping, self._receivers)
         last.add(parcel)
 
 
 class Waiting:
     """Some of the rows of a group. `sealed`: no more may be added."""
 
-    __slots__ = ("_absent", "_gone", "_outbox", "_parcels", "_takers", "_targets", "_took", "sealed")
+    __slots__ = ("_absent", "_closed", "_outbox", "_parcels", "_receivers", "_targets", "_took", "sealed")
 
-    def __init__(self, outbox: Outbox, grouping: Spreading, takers: Mapping[int, Taker]) -> None:
+    def __init__(self, outbox: Outbox, grouping: Spreading, receivers: Mapping[int, Receiver]) -> None:
         self.sealed = False
         self._outbox = outbox
-        self._takers = takers
+        self._receivers = receivers
         self._targets = grouping.targets
         self._took = grouping.took
         self._absent = set(grouping.targets)  # the targets in whose outlets it does not stand
-        self._gone: set[int] = set()
-        self._parcels: deque[Parcel | ColumnParcel] = deque()
+        self._closed: set[int] = set()
+        self._parcels: deque[WaitingSegment | WaitingColumns] = deque()
 
     @property
     def is_empty(self) -> bool:
         """Does nothing wait?"""
         return not self._parcels
 
-    def add(self, parcel: Parcel | ColumnParcel) -> None:
+    def add(self, parcel: WaitingSegment | WaitingColumns) -> None:
         """Rows, behind those that wait already."""
         parcels = self._parcels
         parcels.append(parcel)
@@ -91,11 +91,11 @@ class Waiting:
         needed = self._absent if parcel.choices is None else self._absent.intersection(parcel.targets())
         for target in list(needed):  # none, mostly: it stands in all of them still
             if not parcels:
-                return  # a target had room after all, or all are gone
+                return  # a target had room after all, or all are closed
             self._absent.discard(target)
-            self._takers[target].wait_for(self)
-        if self._gone:
-            self._lose(MailboxClosedError("the target task has ended"))
+            self._receivers[target].wait_for(self)
+        if self._closed:
+            self._report_lost(MailboxClosedError("the target task has ended"))
             self._outbox.settle()
 
     def take(self, target: int, most: int) -> Segment | None:
@@ -119,15 +119,15 @@ class Waiting:
     def refused(self, target: int, error: MailboxClosedError) -> None:
         """The target will take nothing any more: others may."""
         self._absent.discard(target)
-        self._gone.add(target)
-        self._lose(error)
+        self._closed.add(target)
+        self._report_lost(error)
 
-    def _lose(self, error: MailboxClosedError) -> None:
-        """Rows of which every target has gone are lost."""
-        gone, parcels = self._gone, self._parcels
-        alive = gone.symmetric_difference(self._targets)  # those that are gone are among them
+    def _report_lost(self, error: MailboxClosedError) -> None:
+        """Rows of which every target has closed are lost."""
+        closed, parcels = self._closed, self._parcels
+        alive = closed.symmetric_difference(self._targets)  # those that are closed are among them
         for parcel in list(parcels):
-            lost = parcel.lost(gone, alive)
+            lost = parcel.lost(closed, alive)
             if lost is not None:
                 self._outbox.lost(lost, error)
             if parcel.is_empty:
@@ -136,7 +136,7 @@ class Waiting:
                     self._outbox.released()
 
 
-class Parcel:
+class WaitingSegment:
     """A segment of which pieces are taken. `choices`: for each row, who may take it; None: anybody, in order."""
 
     __slots__ = ("_at", "_new_edge", "_rest", "_segment", "choices")
@@ -172,12 +172,12 @@ class Parcel:
         self._at = stop = min(start + most, length)
         return self._piece(slice(start, stop), last=stop == length)
 
-    def lost(self, gone: set[int], alive: Iterable[int]) -> Segment | None:
+    def lost(self, closed: set[int], alive: Iterable[int]) -> Segment | None:
         """The rows that nobody can take any more."""
         if self._rest is None:
             return None if alive else self.take(0, len(self._segment.items))
         choices: Any = self.choices
-        places = [i for i in self._rest if gone.issuperset(choices[i])]
+        places = [i for i in self._rest if closed.issuperset(choices[i])]
         return self._take_places(places) if places else None
 
     def _take_places(self, places: list[int]) -> Segment:
@@ -192,7 +192,7 @@ class Parcel:
         return cut_off(whole, _at(whole.items, where), cut, self._new_edge, last=last)
 
 
-class ColumnParcel:
+class WaitingColumns:
     """The same of a batch of columns that was split by key."""
 
     __slots__ = ("_new_edge", "_segment", "choices")
@@ -215,9 +215,9 @@ class ColumnParcel:
         """The next rows for a target: a share, whatever its mailbox takes at once of rows (columns are not cut)."""
         return self._piece(self.choices.take(target))
 
-    def lost(self, gone: set[int], alive: Iterable[int]) -> Segment | None:
+    def lost(self, closed: set[int], alive: Iterable[int]) -> Segment | None:
         """The rows that nobody can take any more."""
-        return self._piece(self.choices.lost(gone))
+        return self._piece(self.choices.lost(closed))
 
     def _piece(self, rows: ColumnRows | None) -> Segment | None:
         if rows is None:
@@ -237,7 +237,7 @@ def cut_off(
 ) -> Segment:
     """A piece of a segment, which keeps the edge of the rest; the last piece has what is left of it."""
     piece = Segment(whole.origin, items)
-    piece.born_ms = whole.born_ms
+    piece.ingested_ms = whole.ingested_ms
     if marks is None:
         return piece
     if whole.lineage is not None:

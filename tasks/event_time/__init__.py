@@ -8,12 +8,11 @@ spout that has finished. time_messages.py: a task that has lost what it was sent
 from .driver import EventTimeDriver, PassThroughDriver, TimeTools, WindowDriver
 from .end_of_stream import EndOfStream
 from .following import Following, TimeReader, follow
-from .time_messages import TIME_MESSAGES, AskTime
+from .time_messages import TIME_MESSAGES, WatermarkRequest
 from .watermark_emitter import WatermarkEmitter
 
 __all__ = [
     "TIME_MESSAGES",
-    "AskTime",
     "EndOfStream",
     "EventTimeDriver",
     "Following",
@@ -21,6 +20,7 @@ __all__ = [
     "TimeReader",
     "TimeTools",
     "WatermarkEmitter",
+    "WatermarkRequest",
     "WindowDriver",
     "follow",
 ]

@@ -35,8 +35,8 @@ class TimeTools:
 
     clock: Clock
     keeper: WatermarkTracker
-    tell: Callable[[int], None] | None
-    tells: bool
+    send: Callable[[int], None] | None
+    sends_all: bool
     sent: Callable[[], int]
 
 
@@ -54,16 +54,16 @@ class EventTimeDriver(ABC):
         self.keeper = tools.keeper
         self._time = tools
         self._clock = tools.clock
-        self._told: int | None = None  # by this instance
+        self._passed_on: int | None = None  # by this instance
         self._changes = -1
         self._again_ms = 0.0
-        self._sent_when_told = 0
+        self._sent_at_pass = 0
 
-    def mark(self, task: int, watermark_ms: int) -> None:
+    def on_watermark(self, task: int, watermark_ms: int) -> None:
         """An input task says how far it is."""
         self.keeper.on_watermark(task, watermark_ms, self.now_ms())
-        if watermark_ms >= END_MS and self._told == END_MS and self._time.sent() != self._sent_when_told:
-            self._told = None  # rows have come after the end (a spout began anew); those behind have heard them too
+        if watermark_ms >= END_MS and self._passed_on == END_MS and self._time.sent() != self._sent_at_pass:
+            self._passed_on = None  # rows have come after the end: a spout was restarted
         self.advance_watermark()
 
     @abstractmethod
@@ -93,7 +93,6 @@ class EventTimeDriver(ABC):
         raise NotImplementedError(f"{type(self).__name__} has nothing to fire")
 
     def alarm_ms(self) -> int | None:
-        """See `settled`."""
         at_ms = self.keeper.next_ms
         return None if at_ms is None else max(1, at_ms - self.now_ms())
 
@@ -116,11 +115,15 @@ class EventTimeDriver(ABC):
     def pass_on(self, watermark_ms: int | None) -> None:
         """Tell those behind, if it is news to them."""
         time = self._time
-        if time.tell is None or watermark_ms is None or (self._told is not None and watermark_ms <= self._told):
+        if (
+            time.send is None
+            or watermark_ms is None
+            or (self._passed_on is not None and watermark_ms <= self._passed_on)
+        ):
             return
-        if time.tells or watermark_ms >= END_MS:
-            self._told, self._sent_when_told = watermark_ms, time.sent()
-            time.tell(watermark_ms)
+        if time.sends_all or watermark_ms >= END_MS:
+            self._passed_on, self._sent_at_pass = watermark_ms, time.sent()
+            time.send(watermark_ms)
 
     @property
     def held(self) -> int:
@@ -148,7 +151,6 @@ class PassThroughDriver(EventTimeDriver):
     """Of a bolt without windows by time: it passes on the least of what it hears."""
 
     def advance_watermark(self) -> None:
-        """See EventTimeDriver."""
         self.look()
         self.pass_on(self.keeper.watermark)
 

@@ -4,7 +4,7 @@
 
 Windows that keep their tuples are acked only when they hear of the end: with such windows somewhere behind it, a spout
 does not wait for acks. What it emits after that, because it failed, comes late where the end was heard; where it was
-not (who kept it has died) windows open again, so the end is told again behind it.
+not (the task that kept it has died) windows open again, so the end is told again behind it.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ class EndOfStream:
         self._pending = pending
         self._replays = replays
         self._keeps = keeps
-        self._told_behind = -1  # so many rows; -1: the end was not told yet
-        self._asking: dict[int, None] = {}
+        self._sent_after = -1  # so many rows; -1: the end was not told yet
+        self._requests: dict[int, None] = {}
 
     def is_due(self, collector: SpoutTaskCollector) -> bool:
         """Will it emit nothing more, and have those behind it not been told?"""
-        if not self._watermarks.hearers or not collector.finished or self._replays:
+        if not self._watermarks.receivers or not collector.finished or self._replays:
             return False
-        if self._told_behind == collector.emitted_at_all:
+        if self._sent_after == collector.emitted_at_all:
             return False
         return self._keeps or not (self._pending.count or collector.open_messages)
 
-    def tell(self, collector: SpoutTaskCollector) -> None:
+    def send(self, collector: SpoutTaskCollector) -> None:
         """Tell them, behind all that was emitted."""
-        self._told_behind = collector.emitted_at_all
+        self._sent_after = collector.emitted_at_all
         collector.flush()
-        self._watermarks.tell(END_MS)
+        self._watermarks.send(END_MS)
 
-    def asked(self, who: int) -> None:
+    def on_request(self, task: int) -> None:
         """A task has forgotten how far this one is. What it has lost with that, and comes again, goes first."""
         if self._replays:
-            self._asking[who] = None
+            self._requests[task] = None
         else:
-            self._watermarks.again(who)
+            self._watermarks.resend(task)
 
     def replayed(self, collector: SpoutTaskCollector) -> None:
         """Nothing waits to be emitted again."""
-        if self._asking:
+        if self._requests:
             collector.flush()
-            for who in self._asking:
-                self._watermarks.again(who)
-            self._asking.clear()
+            for task in self._requests:
+                self._watermarks.resend(task)
+            self._requests.clear()

@@ -44,18 +44,18 @@ Values = Callable[[Any], Sequence[Any]]
 class TimeReader:
     """The timestamps of one stream, as one component reads them."""
 
-    __slots__ = ("_asked", "_field", "_function", "_origin", "_take", "clock")
+    __slots__ = ("_computed", "_field", "_function", "_origin", "_take", "clock")
 
     def __init__(self, clock: StreamClock, timestamp: Any, origin: Origin) -> None:
         self.clock = clock
         self._origin = origin
         self._function = timestamp if callable(timestamp) else None
         self._field = timestamp
-        self._asked: dict[int, Sequence[Any]] = {}  # by the identity of rows that are being sent
+        self._computed: dict[int, Sequence[Any]] = {}  # by the identity of rows that are being sent
         self._take: Values | None = None if callable(timestamp) else column(origin.fields, timestamp)
 
     @property
-    def asks(self) -> bool:
+    def uses_function(self) -> bool:
         """Is it a function that says when rows happened?"""
         return self._function is not None
 
@@ -70,21 +70,21 @@ class TimeReader:
         if bounds_ms(values) is not None:
             return self.clock.observe(values)
         places, times = _readable(values)
-        return [(places[at], mark_ms) for at, mark_ms in self.clock.observe(times)]
+        return [(places[at], watermark_ms) for at, watermark_ms in self.clock.observe(times)]
 
-    def together(self, items: Any) -> None:
+    def observe_unordered(self, items: Any) -> None:
         """Rows whose order is not known."""
         try:
             if type(items) is ColumnRows:
                 field = self._field
-                if not callable(field) and self._sees_column(items.batch, field):
+                if not callable(field) and self._observe_column(items.batch, field):
                     return
                 items = items.items
             self.clock.observe_unordered(_readable(self._values(items))[1])
         except ColumnsError:  # Python has no value for something in it: the component fails all of it
             return
 
-    def _sees_column(self, batch: Any, field: str) -> bool:
+    def _observe_column(self, batch: Any, field: str) -> bool:
         try:
             return self.clock.observe_max(to_ms(greatest_of(batch, field)))
         except TimestampError:  # not all are timestamps, as above
@@ -93,25 +93,25 @@ class TimeReader:
     def _values(self, items: Any) -> Sequence[Any]:
         if self._take is not None:
             return self._take(items)
-        times = self._asked[id(items)] = self._ask(items)
+        times = self._computed[id(items)] = self._compute(items)
         return times
 
     def times_of(self, items: Sequence[Any]) -> Sequence[Any]:
         """What the function says of these, or the errors that it raised. (Asked again if a grouping refuses some.)"""
-        times = self._asked.get(id(items))
-        return self._ask(items) if times is None else times
+        times = self._computed.get(id(items))
+        return self._compute(items) if times is None else times
 
     def part(self, items: Sequence[Any], part: Sequence[Any], start: int) -> None:
         """Some of the rows are sent by themselves."""
         if self._function is not None:
-            self._asked[id(part)] = self._asked[id(items)][start : start + len(part)]
+            self._computed[id(part)] = self._computed[id(items)][start : start + len(part)]
 
     def sent(self) -> None:
         """The rows are on their way."""
-        if self._asked:
-            self._asked.clear()
+        if self._computed:
+            self._computed.clear()
 
-    def _ask(self, items: Sequence[Any]) -> list[Any]:
+    def _compute(self, items: Sequence[Any]) -> list[Any]:
         segment, function = Segment(self._origin, items), self._function
         assert function is not None  # noqa: S101 - for the type checker: it is a field or a function
         found: list[Any] = []
@@ -133,7 +133,6 @@ class TimedSplit:
         self._reader = reader
 
     def __call__(self, items: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """See Grouping.split."""
         times = self._reader.times_of(items)
         pairs = list(zip(times, repeat(None) if marks is None else marks, strict=False))
         return [
@@ -161,7 +160,7 @@ class Following:
         self._watermarks = watermarks
         self._now_ms = now_ms
         self._sealed = False
-        self._asking = [reader for of_stream in readers.values() for reader in of_stream if reader.asks]
+        self._with_function = [reader for of_stream in readers.values() for reader in of_stream if reader.uses_function]
 
     @property
     def due(self) -> bool:
@@ -174,26 +173,28 @@ class Following:
         try:
             self._seal(emit_buffer, seal)
         finally:
-            for reader in self._asking:
+            for reader in self._with_function:
                 reader.sent()
 
     def _seal(self, emit_buffer: EmitBuffer, seal: Callable[[EmitBuffer], None]) -> None:
         if emit_buffer.others:
             seal(emit_buffer)
-            self._see_together(emit_buffer)
+            self._observe_unordered(emit_buffer)
             return
         readers = (
             self._readers.get(emit_buffer.stream, ()) if emit_buffer.stream is not None and emit_buffer.items else ()
         )
         cuts = [
-            (place, reader.clock, mark_ms) for reader in readers for place, mark_ms in reader.cuts(emit_buffer.items)
+            (place, reader.clock, watermark_ms)
+            for reader in readers
+            for place, watermark_ms in reader.cuts(emit_buffer.items)
         ]
         if not cuts:
             seal(emit_buffer)
             return
         cuts.sort(key=lambda cut: cut[0])
         begin = 0
-        for place, clock, mark_ms in [*cuts, (len(emit_buffer.items), None, 0)]:
+        for place, clock, watermark_ms in [*cuts, (len(emit_buffer.items), None, 0)]:
             if place > begin:
                 part = emit_buffer.part(begin, place)
                 for reader in readers:
@@ -201,24 +202,24 @@ class Following:
                 seal(part)
                 begin = place
             if clock is not None:
-                self._watermarks.tell_some(self._tasks[clock], mark_ms)
+                self._watermarks.send_to(self._tasks[clock], watermark_ms)
 
-    def tell(self) -> None:
+    def send_due(self) -> None:
         """What was emitted is on its way: marks go behind it."""
         if self._sealed:
             self._sealed, now_ms = False, self._now_ms()
             for clock, tasks in self._tasks.items():
-                mark_ms = clock.due_watermark(now_ms)
-                if mark_ms is not None:
-                    self._watermarks.tell_some(tasks, mark_ms)
+                watermark_ms = clock.due_watermark(now_ms)
+                if watermark_ms is not None:
+                    self._watermarks.send_to(tasks, watermark_ms)
 
-    def _see_together(self, emit_buffer: EmitBuffer) -> None:
+    def _observe_unordered(self, emit_buffer: EmitBuffer) -> None:
         groups = [(stream, items) for (stream, _), (items, _) in emit_buffer.others.items()]
         if emit_buffer.stream is not None and emit_buffer.items:
             groups.append((emit_buffer.stream, emit_buffer.items))
         for stream, items in groups:
             for reader in self._readers.get(stream, ()):
-                reader.together(items)
+                reader.observe_unordered(items)
 
 
 def follow(
@@ -226,7 +227,7 @@ def follow(
 ) -> Following | None:
     """What a task follows for those behind it; None: nothing."""
     flow, topology = env.plan.time, env.topology
-    if task.component in flow.tells or task.component not in flow.marks:
+    if task.component in flow.sends_watermarks or task.component not in flow.sends_time:
         return None
     clocks: dict[str, StreamClock] = {}
     readers: dict[OutStream, list[TimeReader]] = {}
@@ -240,13 +241,13 @@ def follow(
                 continue
             if name not in clocks:
                 config = component_config(env.config, topology.components[name].config)
-                clocks[name] = row_time.clock(config, exact=name in flow.marks)
+                clocks[name] = row_time.clock(config, exact=name in flow.sends_time)
             known = readers.setdefault(stream, [])
             reader = next((reader for reader in known if reader.clock is clocks[name]), None)
             if reader is None:
                 reader = TimeReader(clocks[name], row_time.timestamp, stream.origin)
                 known.append(reader)
-            if reader.asks and not stream.direct:
+            if reader.uses_function and not stream.direct:
                 route.split, route.only = TimedSplit(route.split, reader), None
     if not clocks:
         return None

@@ -13,30 +13,30 @@ from typing import Any, Final
 
 from ...transport import MessageCodec, ProtocolError, pack_value
 
-_ASK_TIME: Final = 8  # 1 to 7 are those of ackers and backpressure
+_WATERMARK_REQUEST: Final = 8  # 1 to 7 are those of ackers and backpressure
 
 
 @dataclass(frozen=True, slots=True)
-class AskTime:
-    """Tell task `who` again how far you are."""
+class WatermarkRequest:
+    """Send task `task` again how far event time is here."""
 
-    who: int
+    task: int
 
 
 def _pack(task_id: int, message: Any) -> bytes:
-    if type(message) is AskTime:
-        return pack_value((task_id, _ASK_TIME, message.who))
+    if type(message) is WatermarkRequest:
+        return pack_value((task_id, _WATERMARK_REQUEST, message.task))
     raise TypeError(f"{message!r} does not travel to another worker")
 
 
 def _unpack(item: Any) -> tuple[int, Any]:
-    if type(item) is not tuple or len(item) != 3 or item[1] != _ASK_TIME:
+    if type(item) is not tuple or len(item) != 3 or item[1] != _WATERMARK_REQUEST:
         raise ProtocolError(f"no message about time: {item!r:.100}")
-    task_id, _, who = item
-    if type(task_id) is not int or type(who) is not int:
+    task_id, _, asking = item
+    if type(task_id) is not int or type(asking) is not int:
         raise ProtocolError(f"a question about time of no task: {item!r:.100}")
-    return task_id, AskTime(who)
+    return task_id, WatermarkRequest(asking)
 
 
-TIME_MESSAGES: Final = MessageCodec(_pack, _unpack, types=(AskTime,), kinds=(_ASK_TIME,))
+TIME_MESSAGES: Final = MessageCodec(_pack, _unpack, types=(WatermarkRequest,), kinds=(_WATERMARK_REQUEST,))
 """Their codec."""

@@ -26,34 +26,34 @@ class WatermarkEmitter:
     """
 
     def __init__(
-        self, emitter: Emitter, origin: Origin, outlets: Outlets, hearers: Sequence[int], *, declared: bool
+        self, emitter: Emitter, origin: Origin, outlets: Outlets, receivers: Sequence[int], *, declared: bool
     ) -> None:
-        self.told_ms: int | None = None
-        self.hearers = hearers
+        self.sent_ms: int | None = None
+        self.receivers = receivers
         self.declared = declared
         self.clocks: Mapping[int, StreamClock] = {}
         self._emitter = emitter
         self._outlets = outlets
         self._origin = origin
 
-    def tell(self, watermark_ms: int) -> None:
+    def send(self, watermark_ms: int) -> None:
         """To all of them."""
         self._emitter.seal_emit_buffers()
-        self.told_ms = watermark_ms
-        for task in self.hearers:
+        self.sent_ms = watermark_ms
+        for task in self.receivers:
             self._send(self._outlets[task], watermark_ms)
 
-    def tell_some(self, tasks: Iterable[int], mark_ms: int) -> None:
+    def send_to(self, tasks: Iterable[int], watermark_ms: int) -> None:
         """To these, behind what has been sealed: how far what they read is."""
         for task in tasks:
-            self._send(self._outlets[task], mark_ms)
+            self._send(self._outlets[task], watermark_ms)
 
-    def again(self, task: int) -> None:
+    def resend(self, task: int) -> None:
         """To one of them, if anything was told."""
-        if task not in self.hearers:
+        if task not in self.receivers:
             return
         followed = self.clocks.get(task)
-        for told_ms in (None if followed is None else followed.sent_ms, self.told_ms):
+        for told_ms in (None if followed is None else followed.sent_ms, self.sent_ms):
             if told_ms is not None:
                 self._send(self._outlets[task], told_ms)
 
@@ -68,7 +68,7 @@ class WatermarkEmitter:
     def _send(self, outlet: Outlet, watermark_ms: int) -> None:
         origin, items = self._origin, [watermark_ms]
         if outlet.pack is None:
-            outlet.tell(Segment(origin, items), watermark_ms)
+            outlet.send_watermark(Segment(origin, items), watermark_ms)
             return
         for packed, _ in outlet.pack(origin, items, None):
-            outlet.tell(Segment(origin, packed), watermark_ms)
+            outlet.send_watermark(Segment(origin, packed), watermark_ms)

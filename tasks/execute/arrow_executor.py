@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from ...topology import BasicBolt, FunctionBolt, Segment, batch_of
-from ..drive import USER_ERRORS, blamed
+from ..drive import USER_ERRORS, user_error
 from .executors import BatchExecutor
 
 
@@ -32,11 +32,10 @@ class ArrowExecutor(BatchExecutor):
                 await self._call(self._execute, [segment], batch, *self._arguments, given=batch)
             except USER_ERRORS as error:
                 failed += len(segment.items)
-                self._fail(segment, blamed(error))
+                self._fail(segment, user_error(error))
         return failed
 
     async def tick(self, segment: Segment) -> None:
-        """See the module."""
         if self._on_tick is not None:
             await super().tick(segment)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...topology import DEFAULT_STREAM, Segment, Tuple
 from ...windows import END_MS, BufferedCounts, BufferedWindowBolt, TimeSettings, WindowRows, all_ms
-from ..drive import USER_ERRORS, blamed, finish
+from ..drive import USER_ERRORS, finish, user_error
 from ..emit.collectors import BoltTaskCollector
 from ..event_time.driver import TimeTools, WindowDriver
 from .choice import Tools
@@ -64,10 +64,9 @@ class BufferedExecutor(Executor, WindowDriver):
     # -- rows --------------------------------------------------------------------------------------------------------
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
-        """See Executor."""
         machine, collector = self.machine, self._collector
         begun_s = 0.0 if self._hooks is None else self._hooks.begin()
-        at_ms = segment.born_ms if self._born else self.wall_ms() if self.by_clock else None
+        at_ms = segment.ingested_ms if self._born else self.wall_ms() if self.by_clock else None
         rows = self._reader.read(segment, start, stop, at_ms)
         for offset, error in rows.failed:
             collector.fail(segment.tuple_at(offset), error)
@@ -82,7 +81,7 @@ class BufferedExecutor(Executor, WindowDriver):
             try:
                 self._late.take(segment, tup.offset, rows.timestamps[at])
             except USER_ERRORS as raised:
-                collector.fail(tup, blamed(raised))
+                collector.fail(tup, user_error(raised))
             else:
                 collector.ack(tup)
         if isinstance(machine, BufferedCounts):
@@ -104,7 +103,6 @@ class BufferedExecutor(Executor, WindowDriver):
     # -- time --------------------------------------------------------------------------------------------------------
 
     def advance_watermark(self) -> None:
-        """See EventTimeDriver."""
         machine = self.machine
         self.look()
         if self.firing:  # first what is due: it ends at or before what is told
@@ -127,7 +125,6 @@ class BufferedExecutor(Executor, WindowDriver):
             self.all_have_fired(machine.watermark)
 
     async def fire(self, most: int) -> None:
-        """See EventTimeDriver."""
         if not isinstance(self.machine, BufferedCounts) and self.machine.work():
             return  # many keys are put in order first, some of them a turn
         rows = 0
@@ -142,7 +139,6 @@ class BufferedExecutor(Executor, WindowDriver):
         self.unsettle()
 
     def alarm_ms(self) -> int | None:
-        """See EventTimeDriver."""
         return self.wait_for(None if isinstance(self.machine, BufferedCounts) else self.machine.next_fire_ms)
 
     async def _execute(self, window: WindowRows) -> None:
@@ -154,7 +150,7 @@ class BufferedExecutor(Executor, WindowDriver):
             for row in rows_of(returned, self._arity, f"{type(self.bolt).__name__}.execute"):
                 self._collector.emit(row, anchors)
         except USER_ERRORS as raised:
-            error = blamed(raised)
+            error = user_error(raised)
             error.add_note(f"in window {window.window} of key {window.key!r:.100}")
             self._collector.report_error(error)
             for tup in window.rows:

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any
 
 from ...topology import BasicBolt, Bolt, Segment, Tuple, TupleBatch
-from ..drive import USER_ERRORS, blamed, finish
+from ..drive import USER_ERRORS, finish, user_error
 from ..emit.collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector
 from ..hooks import HookCalls
 
@@ -50,7 +50,7 @@ class Executor(ABC):
         """
         return None
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """What is in hand has left its trees, and emit buffers were sealed: look up both anew for what is emitted
         next."""
         return
@@ -83,7 +83,6 @@ class BasicExecutor(Executor):
         self.plain = not inspect.iscoroutinefunction(execute)
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
-        """See Executor."""
         collector = self._collector
         collector.enter(segment)
         try:
@@ -100,18 +99,16 @@ class BasicExecutor(Executor):
                         await finish(result, collector.suspend)
                 except USER_ERRORS as error:
                     failed += 1
-                    self._fail(segment, offset, blamed(error))
+                    self._fail(segment, offset, user_error(error))
             return failed
         finally:
             collector.leave()
 
     def reached(self) -> int | None:
-        """See Executor."""
         return self._collector.offset
 
-    def look_again(self) -> None:
-        """See Executor."""
-        self._collector.look_again()
+    def refresh(self) -> None:
+        self._collector.refresh()
 
     async def _run_with_hooks(self, hooks: HookCalls, segment: Segment, start: int, stop: int) -> int:
         failed = 0
@@ -126,12 +123,11 @@ class BasicExecutor(Executor):
             except USER_ERRORS as error:
                 failed += 1
                 acked = False
-                self._fail(segment, offset, blamed(error))
+                self._fail(segment, offset, user_error(error))
             hooks.executed(tup, begun_s, acked=acked)
         return failed
 
     async def tick(self, segment: Segment) -> None:
-        """See Executor."""
         if self._on_tick is None:
             await self.run(segment, 0, 1)
             return
@@ -139,7 +135,7 @@ class BasicExecutor(Executor):
         try:
             await finish(self._on_tick(self._collector), self._collector.suspend)
         except USER_ERRORS as error:
-            self._fail(segment, 0, blamed(error))
+            self._fail(segment, 0, user_error(error))
         finally:
             self._collector.leave()
 
@@ -157,7 +153,6 @@ class RichExecutor(Executor):
         self._on_tick: Callable[[], Any] | None = getattr(bolt, "on_tick", None)
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
-        """See Executor; raises RowFailedError."""
         execute, hooks = self._execute, self._hooks
         for offset in range(start, stop):
             tup = segment.tuple_at(offset)
@@ -167,17 +162,15 @@ class RichExecutor(Executor):
                 if result is not None:
                     await finish(result, self._suspend)
             except USER_ERRORS as error:
-                raise RowFailedError(offset) from blamed(error)
+                raise RowFailedError(offset) from user_error(error)
             if hooks is not None:
                 hooks.executed(tup, begun_s)
         return 0
 
     def reached(self) -> int | None:
-        """See Executor. Anchors are looked up at each emit."""
         return 0
 
     async def tick(self, segment: Segment) -> None:
-        """See Executor; raises what the bolt raises."""
         if self._on_tick is None:
             await self.run(segment, 0, 1)
         else:
@@ -217,23 +210,20 @@ class BatchExecutor(Executor):
             await self._call(self._execute, segments, TupleBatch(segments), *self._arguments)
         except USER_ERRORS as error:
             if self.hold_open:
-                raise RowFailedError(-1) from blamed(error)
+                raise RowFailedError(-1) from user_error(error)
             for segment in segments:
-                self._fail(segment, blamed(error))
+                self._fail(segment, user_error(error))
             return sum(len(segment.items) for segment in segments)
         return 0
 
     def reached(self) -> int | None:
-        """See Executor: the batch is executed as a whole."""
         return 0
 
-    def look_again(self) -> None:
-        """See Executor."""
+    def refresh(self) -> None:
         if self._basic is not None:
-            self._basic.look_again()
+            self._basic.refresh()
 
     async def tick(self, segment: Segment) -> None:
-        """See Executor."""
         if self._on_tick is None:
             await self.run_batch([segment])
         else:

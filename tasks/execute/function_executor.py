@@ -13,7 +13,7 @@ from operator import length_hint
 from typing import Any, Final
 
 from ...topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
-from ..drive import USER_ERRORS, blamed, drive, ran_out
+from ..drive import USER_ERRORS, drive, stop_iteration_error, user_error
 from ..emit.collectors import BasicTaskCollector
 from ..emit.emit_buffer import MANY
 from ..emit.emitter import Emitter
@@ -45,7 +45,6 @@ class FunctionExecutor(Executor):
         self.plain = not bolt.is_async
 
     def run(self, segment: Segment, start: int, stop: int) -> int | Awaitable[int]:
-        """See Executor. (Of a plain function it is `_run_function` or `_run_sink`.)"""
         marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
         if marks is None:
             marks = repeat(None, stop)
@@ -79,10 +78,10 @@ class FunctionExecutor(Executor):
             try:
                 items.extend(calls)  # what came before an error stays in the list
             except USER_ERRORS as error:
-                raised = blamed(error)
+                raised = user_error(error)
             end = at + len(items)
             if end < stop and raised is None:
-                raised = ran_out()
+                raised = stop_iteration_error()
             own = marks if marks is None or (at == 0 and end == len(segment.items)) else marks[at:end]
             if not self._are_items(items):
                 items, own, refused = self._checked(segment, at, items, own)
@@ -149,7 +148,7 @@ class FunctionExecutor(Executor):
             except USER_ERRORS as error:
                 del out[before:]
                 failed += 1
-                self._fail(segment, stop - length_hint(left) - 1, blamed(error))
+                self._fail(segment, stop - length_hint(left) - 1, user_error(error))
 
     def _run_sink(self, segment: Segment, start: int, stop: int) -> int:
         """A plain function that emits nothing: no marks, no buffers."""
@@ -161,10 +160,10 @@ class FunctionExecutor(Executor):
             try:
                 results.extend(calls)
             except USER_ERRORS as error:
-                raised = blamed(error)
+                raised = user_error(error)
             end = at + len(results)
             if end < stop and raised is None:
-                raised = ran_out()
+                raised = stop_iteration_error()
             if [result for result in results if result is not None]:
                 failed += self._checked(segment, at, results, None)[2]  # all are wrong: there is nowhere to emit them
             if raised is not None:
@@ -183,11 +182,10 @@ class FunctionExecutor(Executor):
                 await drive(self._collect(result, segment, offset), self._emitter.flush)
             except USER_ERRORS as error:
                 failed += 1
-                self._fail(segment, offset, blamed(error))
+                self._fail(segment, offset, user_error(error))
         return failed
 
     def reached(self) -> int | None:
-        """See Executor. A generator waits for room only, and goes on with the mark that it has."""
         return None if self.plain else self._at
 
     async def tick(self, segment: Segment) -> None:
@@ -212,13 +210,13 @@ class FunctionExecutor(Executor):
         except USER_ERRORS as error:
             out, out_marks = self._buffer(segment)
             del out[len(out_marks) :]
-            self._fail(segment, offset, blamed(error))
+            self._fail(segment, offset, user_error(error))
             return 1
 
     async def _find_room(self) -> None:
         if self.may_wait:
             self._emitter.flush()
-            await self._outbox.room()
+            await self._outbox.unblocked()
 
     async def _collect(self, result: Any, segment: Segment, offset: int) -> None:
         """Await an async function's results. Each suspension flushes, so the buffer is looked up for every result.

@@ -34,7 +34,7 @@ from ...windows import (
     to_datetime,
     to_ms,
 )
-from ..drive import USER_ERRORS, blamed
+from ..drive import USER_ERRORS, user_error
 from ..emit.emit_buffer import UNTRACKED
 from ..emit.emitter import Emitter
 from ..emit.lineage import emit_buffer_of
@@ -129,9 +129,8 @@ class WindowExecutor(Executor, WindowDriver):
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def run(self, segment: Segment, start: int, stop: int) -> int:
-        """See Executor."""
         begun_s = 0.0 if self._hooks is None else self._hooks.begin()
-        at_ms = segment.born_ms if self._born else self.wall_ms() if self.by_clock else None
+        at_ms = segment.ingested_ms if self._born else self.wall_ms() if self.by_clock else None
         rows = self._reader.read(segment, start, stop, at_ms)
         places, failed = rows.places, rows.failed
         if isinstance(self.machine, CountWindows):
@@ -147,7 +146,7 @@ class WindowExecutor(Executor, WindowDriver):
             try:
                 self._late.take(segment, places[at], rows.timestamps[at])
             except USER_ERRORS as raised:
-                failed.append((places[at], blamed(raised)))
+                failed.append((places[at], user_error(raised)))
         for offset, error in failed:
             self._fail(segment, offset, error)
         if not (self._counts or self.by_clock):
@@ -184,7 +183,6 @@ class WindowExecutor(Executor, WindowDriver):
     # -- time --------------------------------------------------------------------------------------------------------
 
     def advance_watermark(self) -> None:
-        """See EventTimeDriver."""
         self.look()
         if self.firing:  # first what is due: it ends at or before what is told
             return
@@ -205,7 +203,6 @@ class WindowExecutor(Executor, WindowDriver):
 
     @property
     def unsettled(self) -> bool:
-        """See EventTimeDriver."""
         return super().unsettled or (self._early is not None and self._early.needs_timer)
 
     def _show(self) -> None:
@@ -215,7 +212,6 @@ class WindowExecutor(Executor, WindowDriver):
             self._due, self.firing = shown, True
 
     async def fire(self, most: int) -> None:
-        """See EventTimeDriver."""
         if not isinstance(self.machine, CountWindows) and self.machine.work():
             return  # many keys are put in order first, some of them a turn
         fired = list(islice(self._due, most))
@@ -226,7 +222,6 @@ class WindowExecutor(Executor, WindowDriver):
             self.unsettle()
 
     def alarm_ms(self) -> int | None:
-        """See EventTimeDriver."""
         wait_ms = self.wait_for(None if isinstance(self.machine, CountWindows) else self.machine.next_fire_ms)
         shown_ms = None if self._early is None else self._early.next_ms(self.now_ms())
         if shown_ms is None:
@@ -297,7 +292,7 @@ class WindowExecutor(Executor, WindowDriver):
                 rows = rows_of(returned, self._arity, f"{type(self.bolt).__name__}.purge")
                 items += [self._emitter.row(row, DEFAULT_STREAM)[1] for row in rows]
         except USER_ERRORS as error:
-            self._lost(fired, blamed(error))
+            self._lost(fired, user_error(error))
 
     def _lost(self, fired: Fired, error: BaseException) -> None:
         lost = "which is lost" if fired.window.final else "of which an early result is lost"

@@ -31,7 +31,7 @@ def make_keeper(
 ) -> WatermarkTracker | None:
     """Of one task, for as long as it lives; None: time is nothing to it."""
     name, is_windowed = task.component, isinstance(component, WindowBolt)
-    if not (is_windowed or env.plan.time.hears(name)):
+    if not (is_windowed or env.plan.time.receives_time(name)):
         return None
     settings = TimeSettings.of(component if is_windowed else _PLAIN, config)
     if not is_windowed or component.by_count:
@@ -71,7 +71,7 @@ def pass_through_driver(
     tools: Tools, env: Environment, task: TaskSpec, keeper: WatermarkTracker | None
 ) -> EventTimeDriver | None:
     """Of a bolt without windows."""
-    if keeper is None or not tools.emitter.watermarks.hearers:
+    if keeper is None or not tools.emitter.watermarks.receivers:
         return None
     return PassThroughDriver(_tools(tools, env, task, keeper))
 
@@ -81,8 +81,8 @@ def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: WatermarkTrac
     return TimeTools(
         clock=env.clock,
         keeper=keeper,
-        tell=watermarks.tell if watermarks.hearers else None,
+        send=watermarks.send if watermarks.receivers else None,
         # Who tells watermarks of its own passes on only the end.
-        tells=task.component in env.plan.time.tells and not watermarks.declared,
+        sends_all=task.component in env.plan.time.sends_watermarks and not watermarks.declared,
         sent=tools.emitter.sent,
     )

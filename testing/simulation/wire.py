@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...acker import Acks, Init, Verdicts
-from ...actors import Inbox, Mailbox, MailboxClosedError, Parked
+from ...actors import Inbox, Mailbox, MailboxClosedError, ParkedSender
 from ...topology import Plan, Segment
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ class _Wire:
         return self._box.fill
 
     @property
-    def stands(self) -> bool:
+    def in_long_call(self) -> bool:
         """See Inbox."""
-        return self._box.stands
+        return self._box.in_long_call
 
     @property
     def row_s(self) -> float:
@@ -137,7 +137,7 @@ class _Wire:
         self._wires.forced.add(self._target)
         return self.loses(item) or self._box.force(item, weight)
 
-    def park(self, sender: Parked) -> None:
+    def park(self, sender: ParkedSender) -> None:
         self._box.park(_Tapped(self, sender))
 
     def post(self, item: Any) -> None:
@@ -166,7 +166,7 @@ class _Tapped:
 
     __slots__ = ("_sender", "_wire")
 
-    def __init__(self, wire: _Wire, sender: Parked) -> None:
+    def __init__(self, wire: _Wire, sender: ParkedSender) -> None:
         self._wire = wire
         self._sender = sender
 

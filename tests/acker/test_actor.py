@@ -67,7 +67,7 @@ async def test_what_an_owner_has_given_up_is_forgotten_and_what_it_emits_then_is
         actor.mailbox.post(Acks([(11, 5), (12, 6), (13, 8), (21, 7)]))
         await asyncio.sleep(1)
         assert spouts.heard == [(1, "ACK", 13), (2, "ACK", 21)]
-        assert len(actor.ledger) == 2, "strays, which end by themselves"
+        assert len(actor.ledger) == 2, "early rows, which end by themselves"
 
 
 @pytest.mark.parametrize("timeout_s", [0.05, 1.0, 30.0, 3_600.0, 30 * 86_400.0])
@@ -93,7 +93,7 @@ async def test_a_tree_expires_within_ten_percent_of_its_timeout(timeout_s: float
 @settings(max_examples=50)
 @given(
     timeout_s=st.floats(0.01, 1e5),
-    emits=st.lists(st.tuples(st.floats(0, 1), st.sampled_from(["expires", "reset", "stray"])), min_size=1, max_size=20),
+    emits=st.lists(st.tuples(st.floats(0, 1), st.sampled_from(["expires", "reset", "early"])), min_size=1, max_size=20),
 )
 def test_within_ten_percent_for_any_timeout_and_any_pattern(timeout_s: float, emits: list[tuple[float, str]]) -> None:
     async def work() -> None:
@@ -104,7 +104,7 @@ def test_within_ten_percent_for_any_timeout_and_any_pattern(timeout_s: float, em
             _, acker = acker_in(system, spouts, timeout_s)
             await asyncio.sleep(0)
             for root, (pause, kind) in enumerate(emits, 1):
-                if kind == "stray":
+                if kind == "early":
                     acker.mailbox.post(Acks([(root, 99)]))
                 else:
                     acker.mailbox.post(Init(1, [(root, 1)]))
@@ -142,7 +142,7 @@ async def test_no_timer_runs_while_nothing_can_expire() -> None:
             await ref.wait_terminated()
 
 
-async def test_strays_expire_also_where_trees_do_not() -> None:
+async def test_early_rows_expire_also_where_trees_do_not() -> None:
     spouts = Spouts()
     async with ActorSystem() as system:
         _, acker = acker_in(system, spouts, None)

@@ -24,24 +24,24 @@ def as_heard(out: list[tuple[int, Verdict]]) -> list[Heard]:
 
 @dataclass
 class ModelRow:
-    owner: int | None  # None: a stray
+    owner: int | None  # None: an early row
     since_s: float
     open: set[int] = field(default_factory=set)
     failures: dict[int, Any] = field(default_factory=dict)
 
 
 class Model:
-    """What the ledger promises, said plainly. Rows and strays are kept in the order of their clocks."""
+    """What the ledger promises, said plainly. Rows and early rows are kept in the order of their clocks."""
 
     def __init__(self, timeout_s: float | None) -> None:
         self.timeout_s = timeout_s
         self.rows: dict[int, ModelRow] = {}
 
-    def stray(self, root: int, now_s: float) -> ModelRow:
+    def early_row(self, root: int, now_s: float) -> ModelRow:
         return self.rows.setdefault(root, ModelRow(None, now_s))
 
     def init(self, owner: int, root: int, edges: set[int], now_s: float) -> list[Heard]:
-        row = self.stray(root, now_s)
+        row = self.early_row(root, now_s)
         if row.owner is not None:
             return []
         row.owner, row.since_s = owner, now_s
@@ -51,7 +51,7 @@ class Model:
         return heard + self.settle(root)
 
     def ack(self, root: int, edges: set[int], now_s: float) -> list[Heard]:
-        self.stray(root, now_s).open ^= edges
+        self.early_row(root, now_s).open ^= edges
         return self.settle(root)
 
     def settle(self, root: int) -> list[Heard]:
@@ -62,7 +62,7 @@ class Model:
         return [(row.owner, VerdictKind.ACK, root, -1, row.failures or None)]
 
     def fail(self, root: int, index: int, failure: Any, now_s: float) -> list[Heard]:
-        row = self.stray(root, now_s)
+        row = self.early_row(root, now_s)
         known = index in row.failures
         row.failures.setdefault(index, failure)
         return [(row.owner, VerdictKind.FAIL, root, index, failure)] if row.owner is not None and not known else []
@@ -78,10 +78,10 @@ class Model:
     def forget(self, owner: int) -> None:
         self.rows = {root: row for root, row in self.rows.items() if row.owner != owner}
 
-    def expire(self, now_s: float, stray_timeout_s: float) -> list[Heard]:
+    def expire(self, now_s: float, early_timeout_s: float) -> list[Heard]:
         heard: list[Heard] = []
         for root, row in list(self.rows.items()):
-            timeout_s = stray_timeout_s if row.owner is None else self.timeout_s
+            timeout_s = early_timeout_s if row.owner is None else self.timeout_s
             if timeout_s is not None and row.since_s + timeout_s <= now_s:
                 del self.rows[root]
                 if row.owner is not None:
@@ -161,7 +161,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.now_s += delay_s
         out: list[tuple[int, Verdict]] = []
         self.ledger.expire(self.now_s, out)
-        self.check(out, self.model.expire(self.now_s, self.ledger.stray_timeout_s))
+        self.check(out, self.model.expire(self.now_s, self.ledger.early_timeout_s))
 
     @rule(owner=st.integers(0, 3))
     def forget(self, owner: int) -> None:
@@ -185,8 +185,8 @@ class LedgerMachine(RuleBasedStateMachine):
         assert len(self.ledger) == len(self.model.rows)
         assert all(root in self.ledger for root in self.model.rows)
         owned = any(row.owner is not None for row in self.model.rows.values())
-        stray = any(row.owner is None for row in self.model.rows.values())
-        assert self.ledger.may_expire == (stray or (owned and self.model.timeout_s is not None))
+        early = any(row.owner is None for row in self.model.rows.values())
+        assert self.ledger.may_expire == (early or (owned and self.model.timeout_s is not None))
 
 
 TestLedger = LedgerMachine.TestCase
@@ -341,7 +341,7 @@ def test_what_comes_after_the_end_expires_in_silence() -> None:
     assert not len(ledger)
 
 
-def test_strays_end_also_where_trees_do_not() -> None:
+def test_early_rows_end_also_where_trees_do_not() -> None:
     """An acker that was restarted hears of trees whose INIT it will never see."""
     which, lost = tree([[0]], ids(4)), tree([[0]], ids(5))
     ledger = Ledger(None)
@@ -359,7 +359,7 @@ def test_the_clock_runs_from_the_init_or_the_last_reset() -> None:
     slow, reset, plain = (tree([[0], [0]], ids(seed)) for seed in (6, 7, 8))
     ledger = Ledger(10.0)
     out: list[tuple[int, Verdict]] = []
-    deliver(ledger, slow, 1, 0.0)  # a stray at first
+    deliver(ledger, slow, 1, 0.0)  # an early row at first
     deliver(ledger, reset, 0, 1.0)
     deliver(ledger, plain, 0, 2.0)
     deliver(ledger, slow, 0, 5.0)

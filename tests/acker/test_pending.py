@@ -39,7 +39,7 @@ class PendingMachine(RuleBasedStateMachine):
         self.next_id += count
         emissions = [Emission((message_id,), "default") for message_id in ids] if keep else None
         if root in self.open:
-            with pytest.raises(ValueError, match="pending already"):
+            with pytest.raises(ValueError, match="already pending"):
                 self.pending.add(root, ids, emissions, attempts, self.now_s)
             return
         self.pending.add(root, ids, emissions, attempts, self.now_s)

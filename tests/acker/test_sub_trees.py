@@ -113,7 +113,7 @@ def test_sub_trees_end_with_their_tree() -> None:
     tell("detach", (7, 2, 8, 200))
     assert tell("expire", 10.0) == [("EXPIRED", 7, -1, ())]
     assert not len(tell.ledger)
-    tell("detach", (17, 2, 18, 200))  # a stray, which expires
+    tell("detach", (17, 2, 18, 200))  # an early row, which expires
     assert len(tell.ledger) == 2
     tell("expire", 20.0)
     assert not len(tell.ledger)

@@ -65,7 +65,7 @@ async def test_a_question_that_was_accepted_is_handled_though_nobody_waits_any_m
 async def test_a_question_that_fails() -> None:
     async with ActorSystem() as system:
         ref = system.spawn(Diary)
-        with pytest.raises(AskFailedError, match="/diary-1 failed on the question") as caught:
+        with pytest.raises(AskFailedError, match="/diary-1 failed to answer the question") as caught:
             await ref.ask(ValueError("no"))
         assert isinstance(caught.value.__cause__, ValueError)
         assert await ref.ask("still there") == "still there"

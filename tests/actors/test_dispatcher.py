@@ -67,7 +67,7 @@ async def test_control_and_a_nudge_wake_the_task_and_no_step_runs_while_it_is_aw
         assert not box.takes_steps()  # the task is on its way
         await steps(2)
         assert (stage.controls, taken) == (["control"], ["data"])
-        box.nudge()
+        box.wake()
         await steps(2)
         assert stage.woken == 2
         box.post("end")

@@ -135,7 +135,7 @@ async def test_children_that_fail_together_cost_their_parent_one_restart() -> No
 
 
 async def test_a_cancel_from_outside_is_reported_escalated_and_passed_on() -> None:
-    async with ends_with(ActorEscalatedError, "not by its guardian") as system:
+    async with ends_with(ActorEscalatedError, "by code outside of the actor system") as system:
         reports = Reports(system)
         ref = system.spawn(Diary)
         watcher = Watcher(ref)

@@ -51,7 +51,7 @@ async def test_an_actor_can_be_killed_before_its_first_step() -> None:
         assert system.dead_letters.count == 1
 
     loop = asyncio.get_running_loop()
-    async with ends_with(ActorEscalatedError, "/echo was cancelled, and not by its guardian") as system:
+    async with ends_with(ActorEscalatedError, "/echo was cancelled by code outside of the actor system") as system:
         echo = Echo()
         ref = system.spawn(echo, "echo")
         child = echo.spawn(Echo)
@@ -225,7 +225,7 @@ async def test_a_cancel_from_outside_ends_the_branch_and_is_passed_on(when: str)
     pages: list[Any] = []
     top = Slow("p", pages)
     loop = asyncio.get_running_loop()
-    async with ends_with(ActorEscalatedError, "/p was cancelled, and not by its guardian") as system:
+    async with ends_with(ActorEscalatedError, "/p was cancelled by code outside of the actor system") as system:
         ref = system.spawn(top, "p")
         watcher = Watcher(ref)
         system.spawn(watcher)
@@ -274,7 +274,7 @@ async def test_an_actor_that_swallows_every_cancel_is_given_up_and_named(caplog:
     loop = asyncio.get_running_loop()
     async with ends_with(
         KillTimeoutError,
-        r"/parent-1/stubborn was killed and does not end: .*people\.py",
+        r"/parent-1/stubborn was killed but does not end: .*people\.py",
         stop_timeout_s=7,
         kill_timeout_s=3,
     ) as system:
@@ -294,7 +294,7 @@ async def test_an_actor_that_swallows_every_cancel_is_given_up_and_named(caplog:
         assert system.actors == 1  # the watcher
     assert stubborn.cancels == 2
     assert parent.pages == [("p", "stopped")]
-    assert "cancelled and does not end" not in caplog.text
+    assert "cancelled but does not end" not in caplog.text
     stubborn.released.set()
     await steps()  # it ends after all, and disturbs nobody
     assert system.dead_letters.count == 1
@@ -393,7 +393,7 @@ async def test_a_guarded_task_has_a_bound_too() -> None:
     loop = asyncio.get_running_loop()
     begun_s = loop.time()
     async with ends_with(
-        KillTimeoutError, r"pump was cancelled and does not end: it hangs at .*test_kill\.py", kill_timeout_s=3
+        KillTimeoutError, r"pump was cancelled but does not end: it hangs at .*test_kill\.py", kill_timeout_s=3
     ) as system:
         system.guard(stubborn(), name="pump")
         system.guard(asyncio.sleep(1000), name="well-behaved")

@@ -175,7 +175,7 @@ class LanesMachine(RuleBasedStateMachine):
     def hold(self, share: float) -> None:
         lanes = self.lanes
         limit = max(1, int(share * lanes.capacity))
-        lanes.hold(limit)
+        lanes.set_limit(limit)
         assert (lanes.limit, lanes.high + lanes.piece) == (limit, limit)
         assert 1 <= lanes.piece <= lanes.max_piece
 
@@ -300,7 +300,7 @@ def test_held_to_less_it_takes_less_and_what_is_in_stays() -> None:
     sender = Sender(0)
     for n in range(50):
         assert lanes.offer(n)
-    lanes.hold(10)
+    lanes.set_limit(10)
     assert (lanes.high, lanes.low, lanes.piece, lanes.max_piece) == (8, 2, 2, 20)
     assert not lanes.offer(50), "it holds more than it should: nothing more comes in"
     sender.hand = [((0, 1), 1)]
@@ -314,7 +314,7 @@ def test_held_to_less_it_takes_less_and_what_is_in_stays() -> None:
     assert lanes.closings == 1
     assert lanes.fill == 23
     assert not lanes.gate_open
-    lanes.hold(100)
+    lanes.set_limit(100)
     assert not lanes.gate_open, "above the low mark: as ever"
     lanes.take_batch(3)
     assert lanes.gate_open
@@ -331,7 +331,7 @@ def test_none_is_a_message_and_empty_says_so() -> None:
 def test_what_is_posted_after_the_end_goes_to_late() -> None:
     lanes = Lanes(4)
     heard: list[Any] = []
-    lanes.late = heard.append
+    lanes.on_late = heard.append
     lanes.post("too late")
     assert heard == ["too late"]
     assert not lanes.has_control

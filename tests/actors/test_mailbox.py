@@ -17,7 +17,7 @@ from .people import steps
 
 async def test_the_reader_is_woken_by_data_by_control_and_by_a_nudge() -> None:
     box = Mailbox(4)
-    for wake in (lambda: box.offer("d"), lambda: box.post("c"), lambda: box.force("f"), box.nudge):
+    for wake in (lambda: box.offer("d"), lambda: box.post("c"), lambda: box.force("f"), box.wake):
         async with asyncio.TaskGroup() as group:
             reader = group.create_task(box.wait())
             await steps(2)
@@ -34,7 +34,7 @@ async def test_wait_returns_at_once_when_something_is_there_and_wait_nudge_does_
     box.offer("d")
     await box.wait()
     async with asyncio.TaskGroup() as group:
-        reader = group.create_task(box.wait_nudge())
+        reader = group.create_task(box.wait_next())
         await steps(2)
         assert not reader.done()
         box.post("c")
@@ -144,7 +144,7 @@ def test_every_put_ends_and_what_was_accepted_is_there(capacity: int, actions: l
         runner.run(work())
 
 
-@given(arrivals=st.lists(st.sampled_from(["offer", "post", "nudge", "step", "read"]), max_size=30))
+@given(arrivals=st.lists(st.sampled_from(["offer", "post", "wake", "step", "read"]), max_size=30))
 def test_no_wake_up_is_lost(arrivals: list[str]) -> None:
     async def work() -> None:
         box = Mailbox(100)
@@ -163,8 +163,8 @@ def test_no_wake_up_is_lost(arrivals: list[str]) -> None:
                 box.offer(sent)
             elif what == "post":
                 box.post(sent)
-            elif what == "nudge":
-                box.nudge()
+            elif what == "wake":
+                box.wake()
             else:
                 await asyncio.sleep(0)
             sent += what in ("offer", "post")

@@ -282,11 +282,11 @@ async def test_a_cancelled_future_in_user_code_is_a_failure_like_any_other() -> 
         ref = system.spawn(Diary)
         await ref.tell(await_something_cancelled)
         assert await ref.ask("still here") == "still here"
-        with pytest.raises(Exception, match="failed on the question") as caught:
+        with pytest.raises(Exception, match="failed to answer the question") as caught:
             await ref.ask(await_something_cancelled)
         assert isinstance(caught.value.__cause__, asyncio.CancelledError)
         assert [directive for _, _, directive in reports.all] == [Directive.RESTART] * 2
-        assert "something it awaited was cancelled" in reports.all[0][1]
+        assert "something that it awaited was cancelled" in reports.all[0][1]
         assert all(isinstance(cause, asyncio.CancelledError) for cause in reports.causes)
 
 

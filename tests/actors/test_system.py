@@ -104,13 +104,13 @@ async def test_starting_and_stopping_twice() -> None:
         with pytest.raises(RuntimeError, match="use `async with"):
             use()
     await system.start()
-    with pytest.raises(RuntimeError, match="started already"):
+    with pytest.raises(RuntimeError, match="already been started"):
         await system.start()
     async with asyncio.TaskGroup() as group:
         for _ in range(3):
             group.create_task(system.stop())
     await system.stop(drain=False)
-    with pytest.raises(MailboxClosedError, match="takes no new actors"):
+    with pytest.raises(MailboxClosedError, match="starts no new actors"):
         system.spawn(Echo)
 
 
@@ -136,7 +136,7 @@ async def test_while_it_drains_actors_may_spawn_children_but_nobody_may_spawn_at
 async def test_an_actor_cannot_wait_for_the_end_of_its_own_system() -> None:
     async with ActorSystem() as system:
         ref = system.spawn(Diary)
-        with pytest.raises(Exception, match="cannot wait for the end of the system that it lives in"):
+        with pytest.raises(Exception, match="cannot wait for the end of its own actor system"):
             await ref.ask(lambda actor: actor.system.stop())
 
 

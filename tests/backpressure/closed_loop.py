@@ -143,7 +143,7 @@ def run(
             due_s["gauge"] += settings.interval_s
             read = tuple(bolt.reading(now_s) for bolt in fed)
             told = tuple(SpoutReading(s.task, s.emitted, s.pace.wait_us, s.pace.epoch, s.pace.step) for s in feeding)
-            obey(master.heard(Readings(1, now_s, read, told), now_s, now_s))
+            obey(master.on_readings(Readings(1, now_s, read, told), now_s, now_s))
             counts = sum(s.emitted for s in feeding), sum(b.done for b in fed)
             rates = ((counts[0] - emitted) / settings.interval_s, (counts[1] - done) / settings.interval_s)
             emitted, done = counts

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 
 from aiostorm.backpressure import (
     BoltReading,
-    Change,
     Clear,
     Coordinator,
     Graph,
     Order,
     Pace,
+    PaceChange,
+    PressureVerdict,
     Readings,
     Settings,
     SpoutReading,
-    Verdict,
 )
 
 TASKS = {"a": (1, 2), "b": (3,), "left": (4, 5, 6, 7), "right": (8,), "last": (9, 10)}
@@ -70,14 +70,21 @@ class Told:
         for task in tasks:
             before = self.bolts[task]
             step, blocks = before.step + 1, before.blocks + 1
-            self.bolt(task, flagged=True, verdict=Verdict.BLOCKED, step=step, blocks=blocks, fill=fill)
+            self.bolt(task, flagged=True, verdict=PressureVerdict.BLOCKED, step=step, blocks=blocks, fill=fill)
 
     def relieved(self, *tasks: int, busy: float = 0.5) -> None:
         """A period of theirs has ended RELIEVED."""
         for task in tasks:
             step = self.bolts[task].step + 1
             self.bolt(
-                task, flagged=True, verdict=Verdict.RELIEVED, step=step, blocks=0, fill=0, busy=busy, starved=True
+                task,
+                flagged=True,
+                verdict=PressureVerdict.RELIEVED,
+                step=step,
+                blocks=0,
+                fill=0,
+                busy=busy,
+                starved=True,
             )
 
     def flow(self, task: int, rate: int) -> None:
@@ -95,7 +102,7 @@ class Told:
             bolts = tuple(reading for task, reading in self.bolts.items() if task not in self.silent)
             spouts = tuple(reading for task, reading in self.spouts.items() if task not in self.silent)
             told = Readings(self.life, self.now_s, bolts, spouts)
-            orders = self.coordinator.heard(told, self.now_s, self.now_s)
+            orders = self.coordinator.on_readings(told, self.now_s, self.now_s)
             orders += self.coordinator.tick(self.now_s, self.now_s)
         return orders
 
@@ -106,10 +113,10 @@ class Told:
                 wait = self.spouts[task].wait_us if wait_us is None else wait_us
                 self.spout(task, epoch=order.epoch, step=order.step, wait_us=wait)
             else:
-                self.bolt(task, flagged=False, verdict=Verdict.NONE, blocks=0)
+                self.bolt(task, flagged=False, verdict=PressureVerdict.NONE, blocks=0)
 
 
-def changes(orders: Iterable[Order]) -> dict[int, Change]:
+def changes(orders: Iterable[Order]) -> dict[int, PaceChange]:
     """Task → what its pace is to do."""
     return {task: order.change for task, order in orders if isinstance(order, Pace)}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from aiostorm.backpressure import NORMAL, THROTTLED, Change, Pace, Settings, Verdict, sources_of
+from aiostorm.backpressure import NORMAL, THROTTLED, Pace, PaceChange, PressureVerdict, Settings, sources_of
 from aiostorm.topology import TopologyBuilder
 
 from ..conformance.parts import Identity, Words
 from .parts import Told, changes, cleared
 
-ALL_OF_A = {1: Change.SLOW, 2: Change.SLOW}
+ALL_OF_A = {1: PaceChange.SLOW, 2: PaceChange.SLOW}
 
 
 def throttled() -> Told:
@@ -76,7 +76,7 @@ def test_one_task_that_stays_blocked_for_two_periods_triggers_whatever_the_share
     told.blocked(2)
     assert told.second(4) == []
     told.blocked(2)
-    assert changes(told.second()) == {1: Change.SLOW}
+    assert changes(told.second()) == {1: PaceChange.SLOW}
     assert told.coordinator.state == THROTTLED
 
 
@@ -101,7 +101,7 @@ def test_a_new_coordinator_need_not_wait_for_two_periods_more() -> None:
 def test_only_the_spouts_that_feed_it_are_paced() -> None:
     told = Told()
     told.blocked(8)
-    assert changes(told.second()) == {3: Change.SLOW}
+    assert changes(told.second()) == {3: PaceChange.SLOW}
 
 
 def test_of_two_bottlenecks_the_slower_one_counts_and_both_must_be_relieved() -> None:
@@ -118,9 +118,9 @@ def test_of_two_bottlenecks_the_slower_one_counts_and_both_must_be_relieved() ->
     told.blocked(4, 9)
     told.obey(told.second(), 1_000)
     told.relieved(9)
-    assert changes(told.second(4)) == {**ALL_OF_A, 3: Change.RELIEVE}  # b does not feed the other one
+    assert changes(told.second(4)) == {**ALL_OF_A, 3: PaceChange.RELIEVE}  # b does not feed the other one
     told.relieved(4)
-    assert changes(told.second())[1] is Change.RELIEVE
+    assert changes(told.second())[1] is PaceChange.RELIEVE
 
 
 def flowing() -> Told:
@@ -196,7 +196,7 @@ def test_in_between_nothing_changes() -> None:
     before = told.coordinator.event_count
     for _ in range(20):
         told.obey(told.second())
-    assert set(changes(told.second()).values()) == {Change.SLOW}  # the same step, again and again
+    assert set(changes(told.second()).values()) == {PaceChange.SLOW}  # the same step, again and again
     assert (told.coordinator.state, told.coordinator.event_count) == (THROTTLED, before)
 
 
@@ -204,7 +204,7 @@ def test_all_is_over_when_every_paced_task_has_said_so_of_its_last_order() -> No
     told = throttled()
     told.relieved(4)
     orders = told.second(2)
-    assert changes(orders) == {1: Change.RELIEVE, 2: Change.RELIEVE}
+    assert changes(orders) == {1: PaceChange.RELIEVE, 2: PaceChange.RELIEVE}
     told.spout(1, wait_us=0)  # but of which order?
     assert not cleared(told.second())
     told.obey([order for order in orders if order[0] == 1], 0)
@@ -222,7 +222,7 @@ def test_readings_that_are_one_order_late_do_not_keep_it_throttled() -> None:
     told = Told()
     told.blocked(8)
     told.obey(told.second(), wait_us=100)
-    told.bolt(8, flagged=False, verdict=Verdict.NONE)
+    told.bolt(8, flagged=False, verdict=PressureVerdict.NONE)
     orders = told.second()
     for _ in range(5):  # the gauge looks at the moment at which the next order is under way
         late, orders = orders, told.second()
@@ -259,7 +259,7 @@ def test_a_flagged_task_that_says_nothing_any_more_is_relieved() -> None:
     told.second(6)
     assert told.coordinator.view().components["left"].tasks == ()
     orders = told.second()
-    assert changes(orders) == {1: Change.RELIEVE, 2: Change.RELIEVE}
+    assert changes(orders) == {1: PaceChange.RELIEVE, 2: PaceChange.RELIEVE}
     assert all(order.busy == 0.0 for _, order in orders if isinstance(order, Pace))  # nobody is busy: to 0 at once
 
 
@@ -303,7 +303,7 @@ def test_another_coordinator_that_finds_a_spout_waiting_for_nobody_releases_it()
     told.restart()
     told.second()
     orders = told.second()
-    assert set(changes(orders).values()) == {Change.RELIEVE}
+    assert set(changes(orders).values()) == {PaceChange.RELIEVE}
     told.obey(orders, 0)
     told.second()
     assert told.coordinator.state == NORMAL

@@ -14,7 +14,7 @@ def test_a_counter_that_begins_anew_takes_nothing_away_and_what_comes_twice_coun
     for life, at_s, executed in ((1, 1.0, 100), (1, 2.0, 200), (1, 2.0, 200), (2, 3.0, 50), (2, 4.0, 150)):
         flows.count("split", 2, life, at_s, executed)
         flows.count("lines", 1, 1, at_s, 10 * int(at_s))
-    flows.moment(4.0, {})
+    flows.end_interval(4.0, {})
     assert flows.per_emitted("split", ["lines"]) == (200 + 150) / 40
     assert flows.rate("split") == 100  # of the life that it lives
 
@@ -26,7 +26,7 @@ def test_a_rate_is_of_the_last_period_and_of_each_task_by_its_own_clock() -> Non
         flows.count("split", 3, 1, 500.0 + second, 100 * max(second - 4, 0))
     assert flows.rate("split") == pytest.approx(10 + 50)
     assert flows.rate_now("split") == pytest.approx(10 + 100)
-    flows.gone("split", 3)
+    flows.remove_task("split", 3)
     assert flows.rate("split") == pytest.approx(10)
 
 
@@ -37,9 +37,9 @@ def test_what_is_not_told_of_does_not_count_for_long_once_spouts_are_paced() -> 
     for second in range(40):
         flows.count("lines", 1, 1, float(second), 1_000 + 100 * second)
         flows.count("split", 2, 1, float(second), 100 * second)
-        flows.moment(float(second), {})
+        flows.end_interval(float(second), {})
         if second == 4:
-            flows.begin_anew(4.0, 8.0)
+            flows.reset_base(4.0, 8.0)
         found.append(flows.per_emitted("split", ["lines"]))
     assert found[4] < 0.3
     assert found[11] < 0.6

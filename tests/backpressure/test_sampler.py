@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.backpressure import Level, Sample, Sampler, Settings, Verdict, level_of
+from aiostorm.backpressure import Level, PressureVerdict, Sample, Sampler, Settings, level_of
 
 SETTINGS = Settings()
 
@@ -17,7 +17,7 @@ def sample(fill: int, *, held: bool = False, executed: int = 0, execute_s: float
     return Sample(fill, 100, held, executed, execute_s, life=life)
 
 
-def verdicts(sampler: Sampler, fills: Sequence[int], *, busy: float = 1.0, held: bool = False) -> list[Verdict]:
+def verdicts(sampler: Sampler, fills: Sequence[int], *, busy: float = 1.0, held: bool = False) -> list[PressureVerdict]:
     """A sample each second, the first of them the look with which the period begins."""
     return [
         sampler.sample(sample(fill, execute_s=busy * second, held=held), float(second))
@@ -57,26 +57,26 @@ def test_more_than_the_rate_must_be_high_and_a_rate_of_1_means_all(
 ) -> None:
     sampler = Sampler(Settings(samples=number, rate=rate))
     found = verdicts(sampler, [0] + [90] * high + [50] * (number - high))
-    assert found[-1] is (Verdict.BLOCKED if blocked else Verdict.NONE)
+    assert found[-1] is (PressureVerdict.BLOCKED if blocked else PressureVerdict.NONE)
     assert sampler.flagged is blocked
 
 
 def test_it_judges_each_period_anew_and_stays_flagged_until_it_is_told() -> None:
     sampler = Sampler(SETTINGS)
     found = verdicts(sampler, [90] * 9 + [50] * 4 + [3] * 8)
-    judged = [(second, verdict) for second, verdict in enumerate(found) if verdict is not Verdict.NONE]
-    blocked, relieved = Verdict.BLOCKED, Verdict.RELIEVED
+    judged = [(second, verdict) for second, verdict in enumerate(found) if verdict is not PressureVerdict.NONE]
+    blocked, relieved = PressureVerdict.BLOCKED, PressureVerdict.RELIEVED
     assert judged == [(4, blocked), (8, blocked), (16, relieved), (20, relieved)]
     assert (sampler.flagged, sampler.step) == (True, 4)
     sampler.clear()
-    assert (sampler.flagged, sampler.verdict) == (False, Verdict.NONE)
+    assert (sampler.flagged, sampler.verdict) == (False, PressureVerdict.NONE)
 
 
 def test_blocks_counts_the_periods_that_were_blocked_until_one_is_relieved() -> None:
     sampler = Sampler(SETTINGS)
     counted = []
     for second, fill in enumerate([90] * 9 + [50] * 4 + [90] * 4 + [3] * 4 + [90] * 4):
-        if sampler.sample(sample(fill, execute_s=float(second)), float(second)) is not Verdict.NONE:
+        if sampler.sample(sample(fill, execute_s=float(second)), float(second)) is not PressureVerdict.NONE:
             counted.append((second, sampler.blocks))
     assert counted == [(4, 1), (8, 2), (16, 3), (20, 0), (24, 1)]
     sampler.clear()
@@ -84,14 +84,14 @@ def test_blocks_counts_the_periods_that_were_blocked_until_one_is_relieved() -> 
 
 
 def test_a_task_that_is_not_flagged_is_not_relieved() -> None:
-    assert set(verdicts(Sampler(SETTINGS), [0] * 30, busy=0.0)) == {Verdict.NONE}
+    assert set(verdicts(Sampler(SETTINGS), [0] * 30, busy=0.0)) == {PressureVerdict.NONE}
 
 
 def test_a_flagged_one_that_is_low_and_idle_is_relieved_at_once() -> None:
     sampler = Sampler(SETTINGS)
     verdicts(sampler, [90] * 5)
-    assert sampler.sample(sample(2, execute_s=4.9), 5.0) is Verdict.NONE  # low, and busy
-    assert sampler.sample(sample(2, execute_s=5.0), 6.0) is Verdict.RELIEVED
+    assert sampler.sample(sample(2, execute_s=4.9), 5.0) is PressureVerdict.NONE  # low, and busy
+    assert sampler.sample(sample(2, execute_s=5.0), 6.0) is PressureVerdict.RELIEVED
     assert sampler.busy == pytest.approx(0.1)
 
 
@@ -99,7 +99,7 @@ def test_another_instance_is_another_task() -> None:
     sampler = Sampler(SETTINGS)
     verdicts(sampler, [90] * 5)
     assert sampler.flagged
-    assert sampler.sample(sample(90, life=1), 5.0) is Verdict.NONE
+    assert sampler.sample(sample(90, life=1), 5.0) is PressureVerdict.NONE
     assert (sampler.flagged, sampler.high) == (False, 0)
 
 
@@ -108,7 +108,7 @@ def test_switched_off_nothing_is_flagged_and_other_settings_begin_a_period() -> 
     verdicts(sampler, [90] * 8)
     sampler.update(Settings(high=0.95))
     assert (sampler.flagged, sampler.high) == (True, 0)
-    assert set(verdicts(sampler, [90] * 9)) == {Verdict.NONE}
+    assert set(verdicts(sampler, [90] * 9)) == {PressureVerdict.NONE}
     sampler.update(Settings(enable=False))
     assert not sampler.flagged
 
@@ -131,16 +131,16 @@ def test_the_verdicts_are_those_of_the_text(looks: list[tuple[int, bool]], numbe
     sampler, flagged, period = Sampler(settings), False, []
     for second, (fill, held) in enumerate(looks):
         found = sampler.sample(sample(fill, held=held, execute_s=float(second)), float(second))
-        expected = Verdict.NONE
+        expected = PressureVerdict.NONE
         if second:
             period.append(Level.HIGH if held or fill > 80 else Level.LOW if fill <= 5 else Level.BETWEEN)
         if len(period) == number:
             need = rate * number
             if period.count(Level.HIGH) > need or period.count(Level.HIGH) == number:
-                expected = Verdict.BLOCKED
+                expected = PressureVerdict.BLOCKED
             elif flagged and (period.count(Level.LOW) > need or period.count(Level.LOW) == number):
-                expected = Verdict.RELIEVED
+                expected = PressureVerdict.RELIEVED
             period = []
         assert found is expected
-        flagged = flagged or expected is Verdict.BLOCKED
+        flagged = flagged or expected is PressureVerdict.BLOCKED
         assert sampler.flagged is flagged

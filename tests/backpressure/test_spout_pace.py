@@ -2,72 +2,72 @@
 
 from __future__ import annotations
 
-from aiostorm.backpressure import Change, Pace, SpoutPace
+from aiostorm.backpressure import Pace, PaceChange, SpoutPace
 
 
-def order(step: int, change: Change, **more: float) -> Pace:
+def order(step: int, change: PaceChange, **more: float) -> Pace:
     return Pace(epoch=int(more.pop("epoch", 1)), step=step, change=change, lease_s=5.0, **more)  # type: ignore[arg-type]
 
 
 def test_an_order_is_taken_once_however_often_it_comes() -> None:
     pace = SpoutPace()
     for second in range(4):
-        pace.order(order(1, Change.SLOW, time_us=1_000), float(second))
+        pace.order(order(1, PaceChange.SLOW, time_us=1_000), float(second))
         assert pace.wait_us == 1_000
-    pace.order(order(2, Change.SLOW, time_us=1_000), 4.0)
+    pace.order(order(2, PaceChange.SLOW, time_us=1_000), 4.0)
     assert pace.wait_us > 1_000
     assert pace.pacer.wait_s > 0.001
 
 
 def test_it_holds_for_its_lease_and_no_longer() -> None:
     pace = SpoutPace()
-    pace.order(order(1, Change.SLOW, time_us=1_000), 0.0)
-    pace.order(order(1, Change.SLOW, time_us=1_000), 3.0)
+    pace.order(order(1, PaceChange.SLOW, time_us=1_000), 0.0)
+    pace.order(order(1, PaceChange.SLOW, time_us=1_000), 3.0)
     assert not pace.expire(7.9)
     assert pace.expire(8.0)
-    assert (pace.wait_us, pace.pacer.wait_s, pace.is_led) == (0, 0.0, False)
+    assert (pace.wait_us, pace.pacer.wait_s, pace.has_order) == (0, 0.0, False)
     assert not pace.expire(99.0)
 
 
 def test_orders_of_another_master_are_new_ones() -> None:
     pace = SpoutPace()
-    pace.order(order(1, Change.SLOW, time_us=1_000), 0.0)
-    pace.order(order(1, Change.HOLD, epoch=2), 1.0)
+    pace.order(order(1, PaceChange.SLOW, time_us=1_000), 0.0)
+    pace.order(order(1, PaceChange.HOLD, epoch=2), 1.0)
     assert pace.wait_us == 1_000
-    pace.order(order(1, Change.SLOW, epoch=3, time_us=2_000), 2.0)
+    pace.order(order(1, PaceChange.SLOW, epoch=3, time_us=2_000), 2.0)
     assert pace.wait_us == 2_000
 
 
 def test_a_new_task_waits_as_the_others_do() -> None:
     pace = SpoutPace()
-    pace.order(order(7, Change.RELIEVE, others_us=800), 0.0)
+    pace.order(order(7, PaceChange.RELIEVE, others_us=800), 0.0)
     assert pace.wait_us == 800
-    pace.order(order(8, Change.RELIEVE, others_us=800, busy=0.5), 0.1)
+    pace.order(order(8, PaceChange.RELIEVE, others_us=800, busy=0.5), 0.1)
     assert pace.wait_us == 0  # it has not been held back by it
 
 
 def test_a_wait_that_has_held_it_back_is_only_lowered() -> None:
     pace = SpoutPace()
-    pace.order(order(1, Change.SLOW, time_us=1_000), 0.0)
+    pace.order(order(1, PaceChange.SLOW, time_us=1_000), 0.0)
     pace.pacer.held_s = 0.5
-    pace.order(order(2, Change.RELIEVE, busy=0.5), 4.0)
+    pace.order(order(2, PaceChange.RELIEVE, busy=0.5), 4.0)
     assert pace.wait_us == 500
 
 
 def test_it_follows_what_a_tuple_takes_and_is_trimmed() -> None:
     pace = SpoutPace()
-    pace.order(order(1, Change.SLOW, time_us=1_000), 0.0)
-    pace.order(order(1, Change.SLOW, time_us=1_000, follow_us=500, trim=0.05), 1.0)
+    pace.order(order(1, PaceChange.SLOW, time_us=1_000), 0.0)
+    pace.order(order(1, PaceChange.SLOW, time_us=1_000, follow_us=500, trim=0.05), 1.0)
     assert pace.wait_us == 750
     assert abs(pace.pacer.wait_s - 750e-6 * 1.05) < 1e-12
 
 
 def test_what_is_switched_off_takes_no_orders_that_were_under_way() -> None:
     pace = SpoutPace()
-    pace.order(order(1, Change.SLOW, time_us=1_000), 0.0)
+    pace.order(order(1, PaceChange.SLOW, time_us=1_000), 0.0)
     pace.switch(False, 0.1)
-    pace.order(order(2, Change.SLOW, time_us=1_000), 0.2)
-    assert (pace.wait_us, pace.is_led) == (0, False)
+    pace.order(order(2, PaceChange.SLOW, time_us=1_000), 0.2)
+    assert (pace.wait_us, pace.has_order) == (0, False)
     pace.switch(True, 0.3)
-    pace.order(order(3, Change.SLOW, time_us=1_000), 0.4)
+    pace.order(order(3, PaceChange.SLOW, time_us=1_000), 0.4)
     assert pace.wait_us == 1_000

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.backpressure import PRESSURE_MESSAGES, BoltReading, Change, Clear, Pace, Readings, SpoutReading, Verdict
+from aiostorm.backpressure import (
+    PRESSURE_MESSAGES,
+    BoltReading,
+    Clear,
+    Pace,
+    PaceChange,
+    PressureVerdict,
+    Readings,
+    SpoutReading,
+)
 from aiostorm.backpressure.throttle import MAX_WAIT
 from aiostorm.backpressure.wire import MAX_TASKS
 from aiostorm.transport import ProtocolError, pack_value, unpack_value
@@ -23,7 +32,7 @@ bolts = st.builds(
     count,
     count,
     st.booleans(),
-    st.sampled_from(Verdict),
+    st.sampled_from(PressureVerdict),
     count,
     share,
     share,
@@ -38,7 +47,7 @@ paces = st.builds(
     Pace,
     count,
     count,
-    st.sampled_from(Change),
+    st.sampled_from(PaceChange),
     st.floats(0, 86_400),
     wait,
     share,

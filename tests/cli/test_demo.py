@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiostorm import Config
 from aiostorm.cli.demo import topology
-from aiostorm.cli.progress import Silent
+from aiostorm.cli.progress import QuietDisplay
 from aiostorm.cli.report import Report
 from aiostorm.cli.run import Job, run
 from aiostorm.cli.signals import Interrupts
@@ -26,7 +26,7 @@ async def test_it_shows_what_it_says():
     """Twenty seconds, in virtual time."""
     reports: list[Report] = []
     shop = topology()
-    await run(Job("demo", shop, Config().merge(shop.config)), Silent(), Interrupts(), reports.append)
+    await run(Job("demo", shop, Config().merge(shop.config)), QuietDisplay(), Interrupts(), reports.append)
     [report] = reports
     assert (report.state, report.problems) == ("finished", ())
     assert report.elapsed_s < 25

@@ -11,7 +11,7 @@ import pytest
 from aiostorm.backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
 from aiostorm.cli.pressure import SHOWN_EVENTS, as_document, as_text, duration, paced_text
 from aiostorm.cli.progress import PlainLines, Rates, live_table
-from aiostorm.cli.report import Report, as_json
+from aiostorm.cli.report import RunReport, as_json
 from aiostorm.cli.report import as_text as report_text
 from aiostorm.cluster import Told
 from aiostorm.metrics import TopologyMetrics
@@ -145,8 +145,8 @@ def test_the_document_has_all_of_it() -> None:
 
 def test_progress_says_so_while_a_spout_waits(capsys: pytest.CaptureFixture[str]) -> None:
     rates = Rates(0.0)
-    PlainLines().show(rates.look(TopologyMetrics(()), 1.0, paced_text(THROTTLED)))
-    PlainLines().show(rates.look(TopologyMetrics(()), 2.0, paced_text(Backpressure())))
+    PlainLines().show(rates.snapshot(TopologyMetrics(()), 1.0, paced_text(THROTTLED)))
+    PlainLines().show(rates.snapshot(TopologyMetrics(()), 2.0, paced_text(Backpressure())))
     first, paced, second = capsys.readouterr().err.splitlines()
     assert paced == "  paced: lines waits 1.2 ms a tuple, because count cannot keep up"
     assert (first.split(" s ")[0], second.split(" s ")[0]) == ("1.0", "2.0")
@@ -160,9 +160,9 @@ def test_the_live_table_says_so_below() -> None:
 
 
 def test_the_report_says_so_if_it_was_so_at_the_end() -> None:
-    report = Report("t", "timed out", 1.0, TopologyMetrics(()), pressure=THROTTLED, paced=paced_text(THROTTLED))
+    report = RunReport("t", "timed out", 1.0, TopologyMetrics(()), pressure=THROTTLED, paced=paced_text(THROTTLED))
     assert "paced     lines waits 1.2 ms a tuple, because count cannot keep up\n" in report_text(report)
     assert json.loads(as_json(report))["backpressure"]["state"] == "THROTTLED"
-    calm = Report("t", "finished", 1.0, TopologyMetrics(()), pressure=Backpressure())
+    calm = RunReport("t", "finished", 1.0, TopologyMetrics(()), pressure=Backpressure())
     assert "paced" not in report_text(calm)
     assert json.loads(as_json(calm))["backpressure"]["spouts"] == []

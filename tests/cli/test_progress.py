@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.cli.progress import LiveTable, PlainLines, Rates, Silent, choose_display, plain_line, starting_text
+from aiostorm.cli.progress import LiveTable, PlainLines, QuietDisplay, Rates, choose_display, plain_line, starting_text
 from aiostorm.cluster import WorkerStatus
 from aiostorm.metrics import ComponentMetrics, ProgressMetrics, TaskMetrics, TopologyMetrics
 
@@ -43,14 +43,14 @@ def metrics(emitted: int, executed: int, *, failed: int = 0, fill: tuple[int, in
 
 def test_rates_are_over_the_window():
     rates = Rates(started_s=100.0, window_s=1.0)
-    first = rates.look(metrics(100, 50), 100.5)
+    first = rates.snapshot(metrics(100, 50), 100.5)
     assert [row.rate for row in first.rows] == [200.0, 100.0], "over the half second that there is"
-    second = rates.look(metrics(400, 350), 101.0)
+    second = rates.snapshot(metrics(400, 350), 101.0)
     assert [row.rate for row in second.rows] == [400.0, 350.0]
-    third = rates.look(metrics(400, 400), 101.5)
+    third = rates.snapshot(metrics(400, 400), 101.5)
     assert [row.rate for row in third.rows] == [300.0, 350.0], "since 100.5, not since the start"
     assert third.elapsed_s == 1.5
-    later = rates.look(metrics(400, 400), 110.0)
+    later = rates.snapshot(metrics(400, 400), 110.0)
     assert [row.rate for row in later.rows] == [0.0, 0.0]
 
 
@@ -64,7 +64,7 @@ def test_rates_never_invent_tuples(steps: list[tuple[float, int]]):
     rates, now_s, emitted, history = Rates(0.0), 0.0, 0, [(0.0, 0)]
     for step_s, more in steps:
         now_s, emitted = now_s + step_s, emitted + more
-        rate = rates.look(metrics(emitted, 0), now_s).rows[0].emitted_per_s
+        rate = rates.snapshot(metrics(emitted, 0), now_s).rows[0].emitted_per_s
         old = [(at_s, count) for at_s, count in history if at_s <= now_s - 1.0] or history[:1]
         since_s, before = old[-1]
         assert rate == pytest.approx((emitted - before) / (now_s - since_s))
@@ -73,14 +73,14 @@ def test_rates_never_invent_tuples(steps: list[tuple[float, int]]):
 
 def test_plain_line():
     rates = Rates(0.0)
-    rates.look(metrics(0, 0), 11.0)
-    line = plain_line(rates.look(metrics(10_234, 9_000, fill=(40, 12)), 12.0))
+    rates.snapshot(metrics(0, 0), 11.0)
+    line = plain_line(rates.snapshot(metrics(10_234, 9_000, fill=(40, 12)), 12.0))
     assert line == "12.0 s  lines 10,234/s  count 9,000/s  pending 1,234 in 2 trees  fill count 40%  failed 0"
-    line = plain_line(rates.look(metrics(10_234, 9_000, failed=3), 13.0))
+    line = plain_line(rates.snapshot(metrics(10_234, 9_000, failed=3), 13.0))
     assert line.endswith("failed 3  replayed 3")
     late = TopologyMetrics([ComponentMetrics("windows", "bolt", (TaskMetrics(3, late=2), TaskMetrics(4, late=1)))])
-    assert plain_line(rates.look(late, 14.0)).endswith("failed 0  late 3")
-    assert "flights 0/s  flights 7 of 32 partitions, 1 row  pending" in plain_line(rates.look(half_way(), 15.0))
+    assert plain_line(rates.snapshot(late, 14.0)).endswith("failed 0  late 3")
+    assert "flights 0/s  flights 7 of 32 partitions, 1 row  pending" in plain_line(rates.snapshot(half_way(), 15.0))
 
 
 def test_it_says_what_is_being_started():
@@ -102,7 +102,7 @@ def half_way() -> TopologyMetrics:
 
 
 def test_choice(monkeypatch: pytest.MonkeyPatch):
-    assert type(choose_display("x", 0.8, quiet=True)) is Silent
+    assert type(choose_display("x", 0.8, quiet=True)) is QuietDisplay
     assert type(choose_display("x", 0.8, quiet=False)) is PlainLines, "the standard error of a test is no terminal"
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
@@ -135,7 +135,7 @@ def test_live_table():
     table, file = drawn()
     rates = Rates(0.0)
     with table:
-        table.show(rates.look(metrics(10_000, 9_000, failed=3, fill=(90, 10)), 1.0))
+        table.show(rates.snapshot(metrics(10_000, 9_000, failed=3, fill=(90, 10)), 1.0))
     text = ESCAPES.sub("", file.getvalue())
     assert "word-count  1.0 s" in text
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
@@ -147,7 +147,7 @@ def test_live_table():
     assert "__acker" not in text
     table, file = drawn()
     with table:
-        table.show(rates.look(half_way(), 2.0))
+        table.show(rates.snapshot(half_way(), 2.0))
     assert "flights: 7 of 32 partitions, 1 row" in ESCAPES.sub("", file.getvalue())
 
 
@@ -157,11 +157,11 @@ def test_log_lines_stand_above_the_table():
     logger = logging.getLogger("tests.cli.live")
     logger.addHandler(table.log_handler())
     with table:
-        table.show(rates.look(metrics(10, 9), 1.0))
+        table.show(rates.snapshot(metrics(10, 9), 1.0))
         before = len(file.getvalue())
         logger.error("a [bold]long[/bold] line %s", "x" * 150)
         table.say("[red]said[/red]")
-        table.show(rates.look(metrics(10, 9), 1.25))
+        table.show(rates.snapshot(metrics(10, 9), 1.25))
     logger.handlers.clear()
     moved = re.sub(r"(\r?\x1b\[\d*[AK])+", "\n", file.getvalue()[before:])
     lines = [line.rstrip() for line in ESCAPES.sub("", moved).splitlines()]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.cli.report import Report, as_json, as_text, pending_text, plain, render, table
+from aiostorm.cli.report import RunReport, as_json, as_text, pending_text, plain, render, table
 from aiostorm.metrics import ComponentMetrics, ProgressMetrics, TaskMetrics, TimeMetrics, TopologyMetrics
 
 
@@ -100,12 +100,12 @@ def test_any_summary_can_be_shown(summary: dict[str, Any]):
     assert text.replace("\n", "").isprintable(), "nothing that a terminal would take for a command"
 
 
-def report(**changes: Any) -> Report:
+def report(**changes: Any) -> RunReport:
     """The end of a run of a spout and a bolt."""
     spout = TaskMetrics(1, emitted=12, acked=8, failed=5, replayed=2, dead_lettered=1, trees=4, errors=1)
     bolt = TaskMetrics(2, executed=12, acked=7, failed=5)
     metrics = TopologyMetrics([ComponentMetrics("in", "spout", (spout,)), ComponentMetrics("out", "bolt", (bolt,))])
-    return replace(Report("jobs", "finished", 2.0, metrics), **changes)
+    return replace(RunReport("jobs", "finished", 2.0, metrics), **changes)
 
 
 def test_counts():

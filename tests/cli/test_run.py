@@ -15,7 +15,7 @@ import pytest
 from aiostorm import Config, __version__
 from aiostorm.cli.progress import PlainLines
 from aiostorm.cli.report import as_text
-from aiostorm.cli.run import Job, Spread, run
+from aiostorm.cli.run import Job, WorkerPlan, run
 from aiostorm.cli.signals import Interrupts
 from aiostorm.cluster import ProcessBackend
 
@@ -400,7 +400,7 @@ async def test_progress_while_workers_are_started(capsys: pytest.CaptureFixture[
             await asyncio.sleep(60)
             return await super().__aenter__()
 
-    spread = Spread("tests.cli.jobs:endless", (), 1, 0, Slow(), lambda address, names: None, lambda: None)
+    spread = WorkerPlan("tests.cli.jobs:endless", (), 1, 0, Slow(), lambda address, names: None, lambda: None)
     reports = []
     await run(Job("slow", jobs.endless(), Config(), 3.5, spread), PlainLines(), Interrupts(), reports.append)
     lines = capsys.readouterr().err.splitlines()

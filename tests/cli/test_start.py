@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.cli.start import taken
+from aiostorm.cli.start import taken_credentials
 from aiostorm.cluster import check_name
 from aiostorm.transport import CREDENTIALS_VARIABLE, Credentials
 
@@ -88,7 +88,7 @@ def test_the_token_is_taken_out_of_the_environment(
     outcome = aiostorm("run", "looks_jobs")
     assert "it was not there" in outcome.err
     assert CREDENTIALS_VARIABLE not in os.environ
-    assert taken() == {CREDENTIALS_VARIABLE: line}
+    assert taken_credentials() == {CREDENTIALS_VARIABLE: line}
     monkeypatch.setenv(CREDENTIALS_VARIABLE, line)
     aiostorm("worker", "--name", "w", "--connect", "10.0.0.2:6700", "--target", "jobs")
     assert CREDENTIALS_VARIABLE not in os.environ

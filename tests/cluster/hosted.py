@@ -52,12 +52,12 @@ class Hosted:
         self.task_set.post_to_spouts(Activate)
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         task_set = self.task_set
         return (
             task_set.exchange is not None
-            and task_set.exchange.is_quiet
-            and all(task.is_quiet and not task.pending for task in task_set.tasks)
+            and task_set.exchange.is_idle
+            and all(task.is_idle and not task.pending for task in task_set.tasks)
             and not any(box.has_control for box in task_set.ackers)
         )
 
@@ -129,7 +129,7 @@ class Workers:
     async def wait_quiet(self, until: Callable[[], bool] = lambda: True, timeout_s: float = 60.0) -> None:
         async with asyncio.timeout(timeout_s):
             while True:
-                quiet = all(worker.is_quiet for worker in self.living.values())
+                quiet = all(worker.is_idle for worker in self.living.values())
                 sums = [
                     worker.task_set.exchange.sent[peer] - other.task_set.exchange.received[worker.router.name]  # type: ignore[union-attr]
                     for worker in self.living.values()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from aiostorm import Bolt, Config, Fields, Spout, Topology, TopologyBuilder, bolt
-from aiostorm.tasks.event_time.time_messages import TIME_MESSAGES, AskTime
+from aiostorm.tasks.event_time.time_messages import TIME_MESSAGES, WatermarkRequest
 from aiostorm.testing import Recorder
 from aiostorm.transport import ProtocolError
 from aiostorm.windows import END_MS, Combined, Count, Sum, Time, Tumbling, WindowedBolt
@@ -129,7 +129,7 @@ def timed(workers: Workers) -> list[Any]:
 
 
 def test_the_question_travels() -> None:
-    assert TIME_MESSAGES.unpack((3, 8, 5)) == (3, AskTime(5))
+    assert TIME_MESSAGES.unpack((3, 8, 5)) == (3, WatermarkRequest(5))
     for wrong in ((3, 8), (3, 7, 5), ("3", 8, 5), (3, 8, None), [3, 8, 5]):
         with pytest.raises(ProtocolError):
             TIME_MESSAGES.unpack(wrong)

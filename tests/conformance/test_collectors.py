@@ -87,7 +87,7 @@ async def test_direct_emits() -> None:
     assert right is None
     assert "is direct: use emit_direct" in (plain or "")
     assert "is not direct" in (not_direct or "")
-    assert "emits to task 1, which does not take stream 'to.one' (takers: 3)" in (stranger or "")
+    assert "emits to task 1, which does not take stream 'to.one' (receivers: 3)" in (stranger or "")
 
 
 @scenario(

@@ -34,7 +34,7 @@ async def record(runs_s: float) -> str:
         rates = Rates(started_s)
         while loop.time() - started_s < runs_s:
             await asyncio.sleep(0.25)
-            snapshot = rates.look(running.metrics(), loop.time(), paced_text(running.backpressure()))
+            snapshot = rates.snapshot(running.metrics(), loop.time(), paced_text(running.backpressure()))
         console.print(live_table(snapshot, "demo-shop", Config().mailbox_high_mark))
         await running.kill(wait_s=0)
     drawn = console.export_svg(title="aiostorm demo", unique_id="aiostorm-demo")

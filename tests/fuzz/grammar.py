@@ -18,7 +18,7 @@ import pyarrow as _pyarrow  # noqa: ICN001 - pyarrow has no types of its own
 
 from aiostorm.acker import Acks, Forget, Init, Verdict, VerdictKind, Verdicts
 from aiostorm.acker.wire import ACKER_MESSAGES
-from aiostorm.topology import ColumnRows, Failure, Fields, Lineage, Origin, Same, Segment
+from aiostorm.topology import ColumnRows, Failure, Fields, Lineage, Origin, RepeatedMark, Segment
 from aiostorm.transport import (
     PayloadKind,
     pack_bundle,
@@ -150,7 +150,7 @@ def segment(rng: Random) -> Segment:
     if marks == 1:
         return Segment(origin, items, long(rng), long(rng), [rng.choice([0, 1, 300]) for _ in range(count)])
     if marks == 2:
-        return Segment(origin, items, long(rng), long(rng), Same(3, count))
+        return Segment(origin, items, long(rng), long(rng), RepeatedMark(3, count))
     roots = [long(rng), long(rng)]
     pairs = [((roots[0], 1),), ((roots[0], 2), (roots[1], 3))]
     return Segment(

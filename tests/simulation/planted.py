@@ -19,7 +19,7 @@ from aiostorm.tasks.emit import detached, lineage
 from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.emit.emitter import Emitter
 from aiostorm.tasks.emit.outbox import Outlet
-from aiostorm.tasks.emit.waiting import Parcel
+from aiostorm.tasks.emit.waiting import WaitingSegment
 from aiostorm.tasks.message_outcomes import MessageOutcomes
 from aiostorm.topology import AllGrouping, Row, Segment
 
@@ -198,12 +198,12 @@ def what_is_sent_overtakes_what_is_parked(original: Any) -> Any:
     return send
 
 
-@bug(Parcel, "take")
+@bug(WaitingSegment, "take")
 def parked_rows_are_dealt_twice(original: Any) -> Any:
     """Those that are taken first are left where they are: the next target gets them, too, with other edges."""
-    last: list[Parcel] = []
+    last: list[WaitingSegment] = []
 
-    def take(self: Parcel, target: int, most: int) -> Segment | None:
+    def take(self: WaitingSegment, target: int, most: int) -> Segment | None:
         at, rest = self._at, self._rest
         piece: Segment | None = original(self, target, most)
         if piece is not None and not self.is_empty and self not in last:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from aiostorm.actors import Lanes
-from aiostorm.backpressure import Clear, Coordinator, Sampler, SpoutPace, Throttle, Verdict
+from aiostorm.backpressure import Clear, Coordinator, PressureVerdict, Sampler, SpoutPace, Throttle
 from aiostorm.backpressure import coordinator as coordinator_module
-from aiostorm.backpressure.holding import Holding
+from aiostorm.backpressure.mailbox_limit import MailboxLimit
 from aiostorm.backpressure.throttle import trim
 
 from .planting import SEEDS, Plant, first_that_finds, replaced
@@ -55,7 +55,7 @@ def who_stays_blocked_is_one_of_many() -> Iterator[None]:
 @contextlib.contextmanager
 def a_new_master_adopts_nobody() -> Iterator[None]:
     """Who waits because of the one before is not its business; and there are no leases."""
-    real = Coordinator._heard_spout
+    real = Coordinator._on_spout_reading
 
     def heard_spout(self: Coordinator, reading: Any, *args: Any) -> None:
         component = self._component_of.get(reading.task, "")
@@ -63,7 +63,7 @@ def a_new_master_adopts_nobody() -> Iterator[None]:
             reading = replace(reading, wait_us=0)
         real(self, reading, *args)
 
-    with replaced(Coordinator, "_heard_spout", heard_spout), a_lease_has_no_end():
+    with replaced(Coordinator, "_on_spout_reading", heard_spout), a_lease_has_no_end():
         yield
 
 
@@ -92,7 +92,7 @@ def a_flag_outlives_the_bolt() -> Iterator[None]:
     """JStorm's history: a bolt that has triggered dies, and the next instance is flagged as it was."""
     real = Sampler.sample
 
-    def sample(self: Sampler, seen: Any, now_s: float) -> Verdict:
+    def sample(self: Sampler, seen: Any, now_s: float) -> PressureVerdict:
         before = self.flagged, self.verdict
         found = real(self, replace(seen, life=0), now_s)
         if before[0] and not self.flagged:
@@ -125,7 +125,7 @@ def a_spout_does_not_look_at_its_pace() -> Iterator[None]:
 @contextlib.contextmanager
 def a_mailbox_is_held_to_no_time() -> Iterator[None]:
     """What a row takes is not measured: the mailbox of a slow bolt holds as many as before."""
-    with replaced(Holding, "measured", lambda self, *args: self.limit):
+    with replaced(MailboxLimit, "measured", lambda self, *args: self.limit):
         yield
 
 

@@ -103,7 +103,7 @@ def windows_fire_a_millisecond_late() -> Iterator[None]:
 @contextlib.contextmanager
 def nothing_is_told_again() -> Iterator[None]:
     """Who began anew is told what is new."""
-    with replaced(WatermarkEmitter, "again", lambda self, task: None):
+    with replaced(WatermarkEmitter, "resend", lambda self, task: None):
         yield
 
 
@@ -135,7 +135,7 @@ def results_come_behind_the_mark() -> Iterator[None]:
 @contextlib.contextmanager
 def marks_overtake_rows() -> Iterator[None]:
     """What a spout has emitted in this turn goes behind the mark that it has emitted after it."""
-    with replaced(SpoutTaskCollector, "_before_mark", lambda self: None):
+    with replaced(SpoutTaskCollector, "_before_watermark", lambda self: None):
         yield
 
 
@@ -190,13 +190,13 @@ def an_instance_has_no_alarm_until_something_comes() -> Iterator[None]:
 @contextlib.contextmanager
 def a_mark_is_passed_on_by_whoever_hears_it() -> Iterator[None]:
     """A bolt between passes on what one input says, not the least of all."""
-    real = EventTimeDriver.mark
+    real = EventTimeDriver.on_watermark
 
-    def mark(self: EventTimeDriver, task: int, watermark_ms: int) -> None:
+    def on_watermark(self: EventTimeDriver, task: int, watermark_ms: int) -> None:
         real(self, task, watermark_ms)
         self.pass_on(self.keeper.by_input()[task])
 
-    with replaced(EventTimeDriver, "mark", mark):
+    with replaced(EventTimeDriver, "on_watermark", on_watermark):
         yield
 
 
@@ -207,7 +207,7 @@ def marks_of_a_stream_overtake_its_rows() -> Iterator[None]:
 
     def seal(self: Following, emit_buffer: EmitBuffer, send: Callable[[EmitBuffer], None]) -> None:
         real(self, emit_buffer, lambda part: None)
-        self.tell()
+        self.send_due()
         real(self, emit_buffer, send)
 
     with replaced(Following, "seal", seal):

@@ -24,8 +24,8 @@ import statistics
 from collections import deque
 from typing import Any
 
-from aiostorm.backpressure import Graph, Settings, Verdict, sources_of
-from aiostorm.backpressure.holding import LEAST
+from aiostorm.backpressure import Graph, PressureVerdict, Settings, sources_of
+from aiostorm.backpressure.mailbox_limit import LEAST
 from aiostorm.backpressure.throttle import MAX_WAIT
 from aiostorm.cluster import RunningTopology
 from aiostorm.tasks import BoltTask, SpoutTask
@@ -212,9 +212,9 @@ class Watch:
     def _look_for_answers(self, now_s: float, unharmed: bool) -> None:
         for component, spouts in self.fed_by.items():
             tasks = [bolt for bolt in self.bolts if bolt.task.component == component]
-            blocked = sum(bolt.sampler.flagged and bolt.sampler.verdict is Verdict.BLOCKED for bolt in tasks)
+            blocked = sum(bolt.sampler.flagged and bolt.sampler.verdict is PressureVerdict.BLOCKED for bolt in tasks)
             free = [s for s in self.spouts if s.task.component in spouts and s.active and not s.pace.wait_us]
-            judged = sum(bolt.sampler.step for bolt in tasks if bolt.sampler.verdict is Verdict.BLOCKED)
+            judged = sum(bolt.sampler.step for bolt in tasks if bolt.sampler.verdict is PressureVerdict.BLOCKED)
             before, times = self.blocked[component]
             stays = any(bolt.sampler.flagged and bolt.sampler.blocks > 1 for bolt in tasks)
             enough = stays or blocked == len(tasks) or blocked / len(tasks) > self.settings.ratio

@@ -168,11 +168,11 @@ class Watched:
         if not self.emits:
             yield f"{self.name} is not up"
             return
-        if not self.exchange.is_quiet:
+        if not self.exchange.is_idle:
             yield f"in the exchange of {self.name} something waits"
         for task in self.task_set.tasks:
             # (A spout that asks an idle source is not quiet at that moment.)
-            if task.pending or not (task.is_quiet or isinstance(task, SpoutTask)):
+            if task.pending or not (task.is_idle or isinstance(task, SpoutTask)):
                 yield f"{task.task.component}[{task.task.task_id}] of {self.name} is not quiet ({task.pending} pending)"
         for spout in self.task_set.spouts:
             if spout.pace.wait_us:

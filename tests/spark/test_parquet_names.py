@@ -25,7 +25,7 @@ from aiostorm.spark.sinks.parquet_names import (
     temporary_name,
 )
 from aiostorm.spark.sinks.parquet_store import LocalFileStore, open_store
-from aiostorm.topology import handed_on, part_of
+from aiostorm.topology import part_of, with_identity_of
 
 from .parquet_parts import chunk, pa, read, rows_of
 
@@ -238,7 +238,9 @@ def test_any_order_of_chunks_replays_and_crashes_is_exactly_once(
         parts = {
             "whole": [batch],
             "split": [part_of(batch.slice(0, 7), 0, 2), part_of(batch.slice(7), 1, 2)],
-            "two outputs": [handed_on(batch.select(["k", "word", "one"]), batch, "b", "default", i) for i in (0, 1)],
+            "two outputs": [
+                with_identity_of(batch.select(["k", "word", "one"]), batch, "b", "default", i) for i in (0, 1)
+            ],
         }[way]
         store = LocalFileStore(str(path), f"token{at}")
         puts = [

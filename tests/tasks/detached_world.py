@@ -25,15 +25,15 @@ from aiostorm.acker import (
     Tree,
     Verdict,
     VerdictKind,
-    alone,
-    in_company,
+    shared_root,
+    single_root,
 )
 from aiostorm.metrics import TaskCounters
 from aiostorm.tasks.emit.detached import Detached
 from aiostorm.tasks.emit.emit_buffer import MANY, UNTRACKED
 from aiostorm.tasks.emit.emitter import Emitter
 from aiostorm.tasks.emit.lineage import lineage_of, settle
-from aiostorm.topology import Fields, Origin, Same, Segment, Tuple
+from aiostorm.topology import Fields, Origin, RepeatedMark, Segment, Tuple
 
 ORIGIN = Origin("spout", 1, "default", Fields("messages"))
 TIMEOUT_S = 10.0
@@ -88,7 +88,7 @@ class Bolt:
 
     def take(self, segment: Segment) -> None:
         """Execute all rows; they are held until something becomes of them."""
-        self.emitter.hold(segment)
+        self.emitter.withhold(segment)
         self.executed.append(segment)
         self.held += [segment.tuple_at(offset) for offset in range(len(segment.items))]
 
@@ -118,7 +118,7 @@ class Bolt:
             return
         messages = tuple(dict.fromkeys(message for tup in anchors for message in tup[0]))
         count = self.world.rng.choice([1, 1, 2])
-        marks: Any = Same(mark, count) if self.world.rng.random() < 0.3 else [mark] * count
+        marks: Any = RepeatedMark(mark, count) if self.world.rng.random() < 0.3 else [mark] * count
         self.world.open_rows.update(messages * count)
         self.unsealed.append((root, marks, [messages] * count))
 
@@ -208,7 +208,7 @@ class Basic(Bolt):
             return
         segment.open -= stop - start
         if segment.open:
-            self.emitter.hold(segment)
+            self.emitter.withhold(segment)
         else:
             self.emitter.done(segment)
 
@@ -216,7 +216,7 @@ class Basic(Bolt):
         """One row."""
         rng = self.world.rng
         if rng.random() < 0.2:
-            self.emitter.hold(segment)
+            self.emitter.withhold(segment)
             self.post()
             if rng.random() < 0.5:
                 self.emitter.detach(segment, self.ids, offset)
@@ -281,7 +281,7 @@ class World:
             for acker in self.ackers:  # (a failure that is told at once, and comes late, is a stray)
                 assert not acker.ledger._rows
                 assert not acker.ledger._complete
-                assert not any(stray.xor for stray in acker.ledger._strays.values())
+                assert not any(stray.xor for stray in acker.ledger._early_rows.values())
             assert {message for message, failure in self.settled.items() if failure} == self.spoilt
         for _ in range(4):
             self.pass_time(TIMEOUT_S * 0.6)
@@ -294,7 +294,7 @@ class World:
         """A tree: each message goes to some bolts, a segment a bolt."""
         messages = range(self.emitted, self.emitted + count)
         self.emitted += count
-        root = alone(self.ids.take()) if count == 1 else in_company(self.ids.take())
+        root = single_root(self.ids.take()) if count == 1 else shared_root(self.ids.take())
         self.pending.add(root, messages, None, 0, self.now_s)
         xor = 0
         for _ in range(self.rng.choice([1, 1, 2])):

@@ -38,8 +38,8 @@ def told(box: Mailbox) -> list[tuple[list[tuple[int, int]], list[Any]]]:
 async def test_of_a_root_with_an_open_segment_nothing_is_told_before_that_is_done() -> None:
     books, box = ack_batch()
     open_one, other = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1]), Segment(ORIGIN, [3], root=8, edge=200)
-    books.hold(open_one)
-    books.hold(open_one)
+    books.withhold(open_one)
+    books.withhold(open_one)
     books.xors[7] = 0b1  # made of a row of it
     books.done(other)
     books.post()
@@ -55,7 +55,7 @@ async def test_of_a_root_with_an_open_segment_nothing_is_told_before_that_is_don
 async def test_a_failure_is_told_at_once_and_again_with_its_edge() -> None:
     books, box = ack_batch()
     segment = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1])
-    books.hold(segment)
+    books.withhold(segment)
     books.failures.append((7, 1, "why"))
     books.post()
     assert told(box) == [([], [(7, 1)])]
@@ -68,15 +68,15 @@ async def test_two_open_segments_of_a_root_and_one_of_several_roots() -> None:
     books, box = ack_batch()
     first = Segment(ORIGIN, [1], root=7, edge=1)
     both = Segment(ORIGIN, [1], lineage=Lineage({7: 2, 8: 4}, [((7, 0), (8, 0))]))
-    books.hold(first)
-    books.hold(both)
+    books.withhold(first)
+    books.withhold(both)
     books.done(first)
     books.post()
     assert told(box) == []
     books.done(both)
     books.post()
     assert told(box) == [([(7, 3), (8, 4)], [])]
-    books.hold(Segment(ORIGIN, [1]))  # untracked: nothing to keep
+    books.withhold(Segment(ORIGIN, [1]))  # untracked: nothing to keep
     books.post()
     assert told(box) == []
 

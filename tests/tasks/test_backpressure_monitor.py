@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from aiostorm import BasicBolt, Config, LocalCluster, RunningTopology, Spout, TopologyBuilder
-from aiostorm.backpressure import Change, Pace
+from aiostorm.backpressure import Pace, PaceChange
 from aiostorm.tasks import SpoutTask
 
 CONFIG = Config(backpressure_check_interval_ms=100)
@@ -38,7 +38,7 @@ async def idle(cluster: LocalCluster, config: Config = CONFIG) -> tuple[RunningT
 
 def slow(running: RunningTopology, spout: SpoutTask) -> None:
     """An order comes."""
-    running._task_set.post(spout, Pace(epoch=1, step=1, change=Change.SLOW, lease_s=0.5, time_us=2_000_000))
+    running._task_set.post(spout, Pace(epoch=1, step=1, change=PaceChange.SLOW, lease_s=0.5, time_us=2_000_000))
 
 
 async def test_an_order_that_comes_late_to_an_idle_spout_ends_with_its_lease(local_cluster: LocalCluster) -> None:

@@ -91,7 +91,7 @@ async def test_one_fails_its_row_and_no_other(local_cluster: LocalCluster, kind:
     assert source.failed[2].component == "bolt"
     [report] = running.errors()
     assert (report.component, report.where) == ("bolt", "execute")
-    assert "it raised SystemExit(3), but user code ends no process here" in str(report)
+    assert "user code raised SystemExit(3), which does not end a process here" in str(report)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -234,4 +234,4 @@ def test_what_a_signal_handler_raises_is_of_the_program() -> None:
 
 
 def test_it_says_what_it_was() -> None:
-    assert str(UserExitError(SystemExit(3))) == "it raised SystemExit(3), but user code ends no process here"
+    assert str(UserExitError(SystemExit(3))) == "user code raised SystemExit(3), which does not end a process here"

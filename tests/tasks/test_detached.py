@@ -8,17 +8,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiostorm.acker import Acks, IdSource, alone, in_company, is_alone
+from aiostorm.acker import Acks, IdSource, is_single_root, shared_root, single_root
 from aiostorm.actors import Mailbox
 from aiostorm.tasks.emit.ack_batch import AckBatch
-from aiostorm.tasks.emit.detached import MAX_DETACHED, Detached, may_part, part
+from aiostorm.tasks.emit.detached import MAX_DETACHED, Detached, can_detach, detach_rows
 from aiostorm.tasks.emit.lineage import lineage_of, settle
-from aiostorm.topology import Fields, Lineage, Origin, Same, Segment
+from aiostorm.topology import Fields, Lineage, Origin, RepeatedMark, Segment
 
 from .detached_world import World
 
 ORIGIN = Origin("spout", 1, "default", Fields("n"))
-ALONE = alone(77)
+ALONE = single_root(77)
 
 
 def ids(seed: int = 1) -> IdSource:
@@ -46,10 +46,10 @@ def test_lost_repeated_and_late_messages_make_no_false_ack(seed: int, steps: int
 def test_a_root_says_whether_its_tree_is_of_one_message_and_has_the_acker_of_another(
     root: int, drawn: int, ackers: int
 ) -> None:
-    assert is_alone(alone(root))
-    assert not is_alone(in_company(root))
-    made = alone(drawn, root, ackers)
-    assert is_alone(made)
+    assert is_single_root(single_root(root))
+    assert not is_single_root(shared_root(root))
+    made = single_root(drawn, root, ackers)
+    assert is_single_root(made)
     assert made < 2**64
     assert made % ackers == root % ackers or ackers == 1
 
@@ -57,27 +57,27 @@ def test_a_root_says_whether_its_tree_is_of_one_message_and_has_the_acker_of_ano
 def test_the_held_rows_of_a_segment_go_on_in_sub_trees() -> None:
     segment = Segment(ORIGIN, [1, 2, 3, 4], root=7, edge=100, indices=[0, 1, 1, 2])
     settle(segment, 0)
-    parted = part(segment, ids(), 3)
-    assert parted.done == {7: 100}
-    assert [(root, index, sub % 3) for root, index, sub, _ in parted.told] == [(7, 1, 1), (7, 2, 1)]
-    one, two = [sub for _, _, sub, _ in parted.told]
+    detached = detach_rows(segment, ids(), 3)
+    assert detached.done == {7: 100}
+    assert [(root, index, sub % 3) for root, index, sub, _ in detached.sub_trees] == [(7, 1, 1), (7, 2, 1)]
+    one, two = [sub for _, _, sub, _ in detached.sub_trees]
     assert [segment.pairs_of(offset) for offset in range(4)] == [(), ((one, 1),), ((one, 1),), ((two, 2),)]
     assert segment.lineage is not None
-    assert segment.lineage.edges == {sub: edge for _, _, sub, edge in parted.told}
+    assert segment.lineage.edges == {sub: edge for _, _, sub, edge in detached.sub_trees}
     assert lineage_of(segment.tuple_at(3)) == (two, 2)
     assert lineage_of(segment.tuple_at(0))[0] == 0, "a child of an acked row is nobody's"
-    assert not may_part(segment), "sub-trees are not split again"
+    assert not can_detach(segment), "sub-trees are not split again"
 
 
 def test_a_tree_of_one_message_is_never_split() -> None:
     segment = Segment(ORIGIN, [1], root=ALONE, edge=100, indices=[0])
-    assert not may_part(segment)
-    assert not may_part(Segment(ORIGIN, [1])), "untracked"
+    assert not can_detach(segment)
+    assert not can_detach(Segment(ORIGIN, [1])), "untracked"
     both = Segment(ORIGIN, [1, 2], lineage=Lineage({7: 1, ALONE: 2}, [((7, 3), (ALONE, 0)), ((7, 4),)]))
-    assert may_part(both)
-    parted = part(both, ids(), 1)
-    assert parted.done == {7: 1}
-    assert [(root, index) for root, index, _, _ in parted.told] == [(7, 3), (7, 4)]
+    assert can_detach(both)
+    detached = detach_rows(both, ids(), 1)
+    assert detached.done == {7: 1}
+    assert [(root, index) for root, index, _, _ in detached.sub_trees] == [(7, 3), (7, 4)]
     lineage = both.lineage
     assert isinstance(lineage, Detached)
     assert lineage.edges[ALONE] == 2
@@ -85,9 +85,9 @@ def test_a_tree_of_one_message_is_never_split() -> None:
 
 
 def test_a_batch_of_columns_is_one_message() -> None:
-    segment = Segment(ORIGIN, [1, 2, 3], root=7, edge=100, indices=Same(5, 3))
-    parted = part(segment, ids(), 1)
-    [(root, index, sub, edge)] = parted.told
+    segment = Segment(ORIGIN, [1, 2, 3], root=7, edge=100, indices=RepeatedMark(5, 3))
+    detached = detach_rows(segment, ids(), 1)
+    [(root, index, sub, edge)] = detached.sub_trees
     assert (root, index) == (7, 5)
     assert segment.messages == ((sub, 5),)
     lineage = segment.lineage
@@ -112,7 +112,7 @@ def told(box: Mailbox) -> list[Any]:
 async def test_the_edge_and_the_sub_trees_are_told_in_one_message() -> None:
     books, box = ack_batch()
     segment = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1])
-    books.hold(segment)
+    books.withhold(segment)
     books.xors[7] = 0b1  # made of a row of it
     settled(books, segment, 0)
     books.post()
@@ -128,7 +128,7 @@ async def test_the_edge_and_the_sub_trees_are_told_in_one_message() -> None:
     settled(books, segment, 1)
     books.post()
     assert told(box) == [({sub: edge ^ 0b10}, [])]
-    books.hold(segment)
+    books.withhold(segment)
     assert not books._open
     assert not books._held
 
@@ -137,8 +137,8 @@ async def test_what_is_detached_waits_for_other_open_segments_of_its_root() -> N
     books, box = ack_batch()
     first = Segment(ORIGIN, [1], root=7, edge=1, indices=[0])
     second = Segment(ORIGIN, [1], root=7, edge=2, indices=[1])
-    books.hold(first)
-    books.hold(second)
+    books.withhold(first)
+    books.withhold(second)
     books.detach(first, ids())
     books.post()
     assert told(box) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aiostorm import BasicBolt, Config, Fields, LocalCluster
 from aiostorm.testing import Recorder
-from aiostorm.topology import Same
+from aiostorm.topology import RepeatedMark
 
 from .parts import Does, Notes, Numbers, line, rows
 
@@ -105,7 +105,7 @@ async def test_what_is_wrong_fails_the_batch(local_cluster: LocalCluster, emit: 
 
 @given(st.integers(0, 20), st.data())
 def test_same_mark_is_a_list_of_equal_marks(count: int, data: st.DataObject) -> None:
-    mark, plain = Same("m", count), ["m"] * count
+    mark, plain = RepeatedMark("m", count), ["m"] * count
     assert (len(mark), list(mark)) == (count, plain)
     part = data.draw(st.slices(count))
     assert list(mark[part]) == plain[part]

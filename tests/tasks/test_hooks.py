@@ -236,8 +236,8 @@ async def test_debug_of_a_spout(local_cluster: LocalCluster, caplog: pytest.LogC
         await running.wait_finished()
     lines = [record.getMessage() for record in caplog.records if record.name == "aiostorm.debug"]
     assert "t: spout[1] emits (1,) on 'default'" in lines
-    assert any(text.startswith("t: spout[1] hears ack of 0 after ") for text in lines)
-    assert any(text.startswith("t: spout[1] hears fail of 1: ") for text in lines)
+    assert any(text.startswith("t: spout[1] gets ack of 0 after ") for text in lines)
+    assert any(text.startswith("t: spout[1] gets fail of 1: ") for text in lines)
 
 
 async def test_debug_shows_no_more_than_a_line_of_a_huge_value(

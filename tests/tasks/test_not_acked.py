@@ -41,7 +41,7 @@ async def test_it_is_named_once_a_minute(local_cluster: LocalCluster, caplog: py
             await asyncio.sleep(1)
         reports = running.errors()
         assert [(report.component, report.task) for report in reports] == [("forgets", 2)] * 3
-        assert "NotAckedError: " in reports[0].error
+        assert "TuplesNotAckedError: " in reports[0].error
         assert "longer than 30 s, the oldest for about 37.5 s" in reports[0].error
         assert [int(report.error.split()[1]) for report in reports] == [4, 34, 64]
         assert sum("neither acked nor failed" in record.getMessage() for record in caplog.records) == 3
@@ -76,7 +76,7 @@ async def test_the_next_instance_is_looked_at(local_cluster: LocalCluster) -> No
     await asyncio.sleep(80)
     assert [report.error.partition(" tuple")[0] for report in running.errors()] == [
         "ValueError: five",
-        "NotAckedError: 1",
+        "TuplesNotAckedError: 1",
     ]
 
 

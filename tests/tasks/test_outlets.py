@@ -73,11 +73,11 @@ async def test_a_question_for_room_makes_no_outlet() -> None:
         return boxes[target]
 
     outbox = Outbox(lambda: None, lambda segment, error: None, lambda: 1, lambda pack, piece: [piece], mailbox_of)
-    assert [outbox.outlets.room(target) for target in (1, 2)] == [boxes[1].limit, boxes[2].limit]
+    assert [outbox.outlets.free_rows(target) for target in (1, 2)] == [boxes[1].limit, boxes[2].limit]
     assert not outbox.outlets
-    boxes[1].shut()
-    assert outbox.outlets.room(1) == 0
+    boxes[1].close_gate()
+    assert outbox.outlets.free_rows(1) == 0
     assert outbox.outlets[2] is outbox.outlets[2]
     assert outbox.outlets[2] is not outbox.feedback[2]
-    assert outbox.outlets.room(2) == boxes[2].limit
+    assert outbox.outlets.free_rows(2) == boxes[2].limit
     assert asked == [1, 2, 1, 2, 2]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiostorm import Config, ConfigError, LocalCluster, RunningTopology, Spout, TopologyBuilder
-from aiostorm.backpressure import PRESSURE_MESSAGES, Change, Level, Pace, Sample, Settings, level_of
+from aiostorm.backpressure import PRESSURE_MESSAGES, Level, Pace, PaceChange, Sample, Settings, level_of
 from aiostorm.backpressure.flows import Flows
 from aiostorm.testing import DeadlockError, SimClock, VirtualTimeLoop
 from aiostorm.transport import unpack_value
@@ -58,7 +58,7 @@ async def test_an_order_that_is_under_way_when_all_is_switched_off_paces_nobody(
     running = await local_cluster.submit("t", line(Endless(), take=Does(ignore)))
     await sim_clock.advance(1)
     (spout,) = running._task_set.spouts
-    running._task_set.post(spout, Pace(1, 1, Change.SLOW, 5.0, time_us=10_000_000))
+    running._task_set.post(spout, Pace(1, 1, PaceChange.SLOW, 5.0, time_us=10_000_000))
     await running.update({"backpressure_enable": False})
     await sim_clock.advance(20)
     assert spout.pace.wait_us == 0
@@ -87,7 +87,7 @@ async def test_an_order_that_comes_while_next_tuple_waits_is_not_for_what_went_b
     await sim_clock.advance(0.5)
     assert emitted(running) == 100
     (spout,) = running._task_set.spouts
-    running._task_set.post(spout, Pace(1, 1, Change.SLOW, 600.0, time_us=4_000_000))
+    running._task_set.post(spout, Pace(1, 1, PaceChange.SLOW, 600.0, time_us=4_000_000))
     await sim_clock.advance(20)
     assert spout.pace.wait_us
     assert emitted(running) >= 104  # one each 4 s, and not one after 400
@@ -201,7 +201,7 @@ def test_what_waits_on_the_way_was_emitted_too() -> None:
     for task, (component, count) in enumerate(counts.items()):
         flows.count(component, task, 7, 0.0, 0)
         flows.count(component, task, 7, 10.0, count)
-    flows.moment(10.0, fills)
+    flows.end_interval(10.0, fills)
     assert flows.per_emitted("double", ["spout"]) == 1
     assert flows.per_emitted("one", ["spout"]) == pytest.approx(2)  # 1,800 of 900, and 100 more wait
     coming = 100 + (2000 - 700)
@@ -213,7 +213,7 @@ def test_a_cycle_is_gone_round_once() -> None:
     for task, component in enumerate(("spout", "here", "there")):
         flows.count(component, task, 7, 0.0, 0)
         flows.count(component, task, 7, 10.0, 100)
-    flows.moment(10.0, {"here": 50, "there": 20})
+    flows.end_interval(10.0, {"here": 50, "there": 20})
     assert 1 <= flows.per_emitted("here", ["spout"]) < 3
     assert 1 <= flows.per_emitted("there", ["spout"]) < 3
 
@@ -225,7 +225,7 @@ def test_what_is_kept_of_a_task_is_bounded() -> None:
 
 def test_an_order_of_a_long_interval_can_be_sent() -> None:
     lease_s = Settings.of(Config(backpressure_check_interval_ms=1e9)).lease_s
-    order = Pace(1, 1, Change.SLOW, lease_s, time_us=1)
+    order = Pace(1, 1, PaceChange.SLOW, lease_s, time_us=1)
     assert PRESSURE_MESSAGES.unpack(unpack_value(PRESSURE_MESSAGES.pack(7, order))) == (7, order)
 
 
@@ -234,12 +234,12 @@ def test_who_was_silent_or_has_estimated_too_much_is_not_counted_twice() -> None
     for at_s in range(10):
         flows.count("spout", 1, 7, at_s, 1000 * at_s)
         flows.count("bolt", 2, 7, at_s, 1000 * at_s)
-    flows.moment(10, {})
-    flows.gone("spout", 1)
+    flows.end_interval(10, {})
+    flows.remove_task("spout", 1)
     flows.count("spout", 1, 7, 20, 10_000)
     flows.count("spout", 1, 7, 20, 10_000)  # twice on its way
     flows.count("bolt", 2, 7, 20, 8_990)
     flows.count("bolt", 2, 7, 21, 10_000)
-    flows.moment(21, {})
+    flows.end_interval(21, {})
     assert flows.per_emitted("bolt", ["spout"]) == 1.0
     assert flows.rate("spout") == 0.0

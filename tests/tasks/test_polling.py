@@ -9,14 +9,14 @@ import pytest
 
 from aiostorm import Config, LocalCluster
 from aiostorm.tasks.interval_timer import IntervalTimer, interval_timer_of
-from aiostorm.tasks.wakeup import Wakeup
+from aiostorm.tasks.wakeup import SpoutWakeup
 from aiostorm.testing import Recorder, SimClock
 
 from .parts import Notes, line
 from .test_pending import Idle, waits_ms
 
 
-async def waits(wakeup: Wakeup, interval_timer: IntervalTimer, heard: Any) -> None:
+async def waits(wakeup: SpoutWakeup, interval_timer: IntervalTimer, heard: Any) -> None:
     while True:
         rung = await wakeup.wait_for(interval_timer)
         heard.append((asyncio.get_running_loop().time(), rung))
@@ -25,9 +25,9 @@ async def waits(wakeup: Wakeup, interval_timer: IntervalTimer, heard: Any) -> No
 async def test_what_begins_to_wait_between_two_interval_timers_waits_less(sim_clock: SimClock) -> None:
     interval_timer, heard, begun_s = IntervalTimer(10.0), [Notes(), Notes()], sim_clock.monotonic()
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(waits(Wakeup(), interval_timer, heard[0]))]
+        tasks = [group.create_task(waits(SpoutWakeup(), interval_timer, heard[0]))]
         await sim_clock.advance(4)
-        tasks.append(group.create_task(waits(Wakeup(), interval_timer, heard[1])))
+        tasks.append(group.create_task(waits(SpoutWakeup(), interval_timer, heard[1])))
         await sim_clock.advance(30)
         for task in tasks:
             task.cancel()
@@ -36,7 +36,7 @@ async def test_what_begins_to_wait_between_two_interval_timers_waits_less(sim_cl
 
 
 async def test_one_that_is_rung_alone_waits_the_whole_interval_again(sim_clock: SimClock) -> None:
-    wakeup, heard, begun_s = Wakeup(), Notes(), sim_clock.monotonic()
+    wakeup, heard, begun_s = SpoutWakeup(), Notes(), sim_clock.monotonic()
     waiting = asyncio.create_task(waits(wakeup, IntervalTimer(10.0), heard))
     await sim_clock.advance(4)
     wakeup.wake()
@@ -47,7 +47,7 @@ async def test_one_that_is_rung_alone_waits_the_whole_interval_again(sim_clock: 
 
 async def test_without_a_waiter_there_is_no_timer(sim_clock: SimClock) -> None:
     interval_timer = IntervalTimer(10.0)
-    waiting = asyncio.create_task(waits(Wakeup(), interval_timer, Notes()))
+    waiting = asyncio.create_task(waits(SpoutWakeup(), interval_timer, Notes()))
     await sim_clock.advance(25)
     assert interval_timer._timer is not None
     waiting.cancel()
@@ -62,7 +62,7 @@ async def test_a_loop_has_one_interval_timer_for_each_interval() -> None:
 
 @pytest.mark.parametrize("way", ["time", "interval_timer"])
 async def test_a_ring_just_after_the_time_was_over_is_heard(sim_clock: SimClock, way: str) -> None:
-    wakeup, interval_timer = Wakeup(), IntervalTimer(10.0)
+    wakeup, interval_timer = SpoutWakeup(), IntervalTimer(10.0)
     rung = asyncio.create_task(wakeup.wait(10.0) if way == "time" else wakeup.wait_for(interval_timer))
     await asyncio.sleep(0)
     asyncio.get_running_loop().call_later(10.0, wakeup.wake)  # behind the timer, before the waiter runs

@@ -27,7 +27,7 @@ class Rig:
         self.rooms = 0
         self.boxes = [Box(4), Box(4)]
         outbox = Outbox(
-            self.on_room,
+            self.on_unblock,
             lambda segment, error: self.lost.append(segment),
             lambda: 1,
             lambda *_: [],
@@ -39,9 +39,9 @@ class Rig:
                 outbox.outlets[target].send(Segment(ORIGIN, [0] * 4))
         self.outbox = outbox
 
-    def on_room(self) -> None:
+    def on_unblock(self) -> None:
         self.rooms += 1
-        self.portions.freed()
+        self.portions.unblocked()
 
 
 def test_a_target_that_ends_frees_no_task_that_waits_for_another() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from aiostorm import BasicBolt, Bolt, Config, LocalCluster, Topology, TopologyBuilder, bolt
 from aiostorm.actors import Inbox, Mailbox
-from aiostorm.tasks.long_call import SLOW_S, STANDS_S
+from aiostorm.tasks.long_call import LONG_CALL_S, SLOW_S
 from aiostorm.testing import DeadlockError, SimClock, VirtualTimeLoop
 from aiostorm.topology import Grouping, Segment
 
@@ -132,9 +132,9 @@ async def test_what_does_not_wait_for_the_call_is_acked_and_the_rest_when_it_end
     async with LocalCluster() as cluster:
         config = Config(acker_tree_max_messages=tree, acker_executors=2, debug=debug)
         running = await cluster.submit("t", topology(source, made(gate), sink), config)
-        await asyncio.sleep(STANDS_S / 2)
+        await asyncio.sleep(LONG_CALL_S / 2)
         assert (len(source.acked) < COUNT / 2) == (tree > 1)
-        await asyncio.sleep(STANDS_S)
+        await asyncio.sleep(LONG_CALL_S)
         done = sorted(gate.executed[1] + gate.executed[0] * (made is not Batch))
         assert len(gate.executed[1]) == COUNT / 2
         assert sorted(source.acked) == done, "a batch is executed as a whole"
@@ -164,7 +164,7 @@ async def test_rows_that_are_lost_after_it_fail_their_messages(
     async with LocalCluster(wire=wire) as cluster:
         config = Config(acker_tree_max_messages=tree, message_timeout_s=10)
         running = await cluster.submit("t", topology(source, made(gate), sink), config)
-        await asyncio.sleep(2 * STANDS_S)
+        await asyncio.sleep(2 * LONG_CALL_S)
         gate.event.set()
         await running.wait_finished(60)
     assert lost

@@ -99,7 +99,7 @@ async def test_a_kill_that_comes_between_an_error_and_its_report_to_the_guardian
     await raised.wait()
     (task,) = running._task_set.bolts
     assert task._raised is not None
-    assert not task.is_quiet
+    assert not task.is_idle
     running._task_set.doom()
     await running.kill(0)
     assert task._raised is None

@@ -200,7 +200,7 @@ async def test_what_a_topology_does_is_logged_from_now_on_and_no_longer(
             f"t: spout[1] emits ({n},) on 'default'",
             rf"t: bolt\[2\] executes .*{n}",
             rf"t: bolt\[2\] acks .*{n}",
-            f"t: spout[1] hears ack of {n} after",
+            f"t: spout[1] gets ack of {n} after",
         ):
             found = [one for one in said if expected in one or re.match(expected, one)]
             assert len(found) == 1, (expected, said)

@@ -16,7 +16,7 @@ from aiostorm.metrics import TaskCounters
 from aiostorm.tasks.emit.emit_buffer import MANY, OutStream, Route
 from aiostorm.tasks.emit.emitter import Emitter
 from aiostorm.tasks.emit.outbox import Outbox
-from aiostorm.tasks.emit.waiting import ColumnParcel, Group, Waiting, marks_of
+from aiostorm.tasks.emit.waiting import Group, Waiting, WaitingColumns, marks_of
 from aiostorm.topology import (
     ColumnRows,
     Failure,
@@ -26,7 +26,7 @@ from aiostorm.topology import (
     NoneGrouping,
     Origin,
     PartialKeyGrouping,
-    Same,
+    RepeatedMark,
     Segment,
     ShuffleGrouping,
     StreamId,
@@ -193,7 +193,7 @@ class GroupMachine(RuleBasedStateMachine):
         origin = Origin("spout", 1, "mark", Fields("ms"))
         self.origin = getattr(self, "origin", origin)
         for target in self.boxes:
-            self.sender.outlets[target].tell(Segment(self.origin, [number]), number)
+            self.sender.outlets[target].send_watermark(Segment(self.origin, [number]), number)
             if not self.boxes[target].closed:
                 self.marks[target].append(number)
 
@@ -229,7 +229,7 @@ class GroupMachine(RuleBasedStateMachine):
         for waiting in waits:
             for parcel in waiting._parcels:
                 choices: Any = parcel.choices
-                if isinstance(parcel, ColumnParcel):
+                if isinstance(parcel, WaitingColumns):
                     may = parcel.targets()
                 else:
                     may = set(self.boxes) if choices is None else {t for i in parcel._rest or () for t in choices[i]}
@@ -293,7 +293,7 @@ class GroupMachine(RuleBasedStateMachine):
 def numbers_of(segment: Segment) -> list[int]:
     """The rows, told by their marks; those of columns share one."""
     marks: Any = segment.indices if segment.lineage is None else [pairs[0][1] for pairs in segment.lineage.pairs]
-    if isinstance(marks_of(segment), Same):
+    if isinstance(marks_of(segment), RepeatedMark):
         assert len(set(marks)) == 1
         return [number for _, number in segment.items]
     return list(marks)

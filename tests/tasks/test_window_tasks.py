@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from aiostorm import Config, Failure, Fields, LocalCluster, TaskHook, TopologyBuilder, Tuple
-from aiostorm.cli.report import Report, as_json, as_text
+from aiostorm.cli.report import RunReport, as_json, as_text
 from aiostorm.testing import FeederSpout, Recorder
 from aiostorm.windows import BufferedWindowBolt, ByFunction, Count, Punctuated, Tumbling, WindowedBolt, WindowRows
 
@@ -128,7 +128,7 @@ async def test_what_ends_with_open_windows_says_and_counts_them(
     assert "'windows' (task 2) ended with 1 open window that have not fired: what was acked" in caplog.text
     found = running.metrics()["windows"]
     assert (found.live_windows, found.dropped_windows, found.dropped_tuples) == (0, 1, 0)
-    report = Report("t", "interrupted", 1.0, running.metrics())
+    report = RunReport("t", "interrupted", 1.0, running.metrics())
     assert "\nwindows   windows: 1 open window dropped, not fired\n" in as_text(report)
     assert json.loads(as_json(report))["components"]["windows"]["windows"]["dropped_windows"] == 1
 

@@ -28,8 +28,8 @@ from aiostorm.topology import (
     NoneGrouping,
     Origin,
     PartialKeyGrouping,
+    RepeatedMark,
     Row,
-    Same,
     Segment,
     Share,
     ShuffleGrouping,
@@ -253,7 +253,7 @@ def test_rows_are_made_when_they_are_asked_for() -> None:
 
 
 def test_a_segment_of_columns_is_a_segment_of_rows() -> None:
-    segment = Segment(ORIGIN, ColumnRows(batch(["a", "b"]), False), 5, 6, Same(3, 2))
+    segment = Segment(ORIGIN, ColumnRows(batch(["a", "b"]), False), 5, 6, RepeatedMark(3, 2))
     assert segment.rows == [("a", 0), ("b", 1)]
     assert segment.tuple_at(1)["word"] == "b"
     assert segment.pairs_of(1) == ((5, 3),)
@@ -274,7 +274,7 @@ def test_nanoseconds_are_whole_microseconds_or_no_rows(kind: Any) -> None:
     fine = ColumnRows(pa.record_batch({"at": pa.array([5001], kind)}), True)
     with pytest.raises(ColumnsError, match=r"field 'at'.*execute_arrow"):
         fine[0]
-    assert is_batch(fine.shown()[0])
+    assert is_batch(fine.readable()[0])
 
 
 def test_rows_are_made_a_batch() -> None:
@@ -292,7 +292,7 @@ def test_what_arrow_cannot_type_names_component_and_field(values: list[Any]) -> 
 
 
 def test_same_is_a_sequence() -> None:
-    marks = Same(7, 3)
+    marks = RepeatedMark(7, 3)
     assert list(marks) == [7, 7, 7]
     assert list(marks[1:]) == [7, 7]
     assert (marks[0], marks[-1]) == (7, 7)

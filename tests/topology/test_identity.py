@@ -19,12 +19,12 @@ from aiostorm.topology import (
     Segment,
     ShuffleGrouping,
     Tuple,
-    handed_on,
     has_identity,
     metadata_of,
     part_of,
     pieces_of,
     split_columns,
+    with_identity_of,
 )
 
 from .strategies import prepare
@@ -83,21 +83,23 @@ def test_a_users_grouping_that_copies_gives_each_copy_its_part() -> None:
 def test_what_a_bolt_emits_has_the_identity_of_what_it_executes() -> None:
     given_batch = part_of(batch(["a", "b"]), 0, 2)
     plain = batch(["x"], None)
-    first, second = (handed_on(plain, given_batch, "bolt", "default", at) for at in (0, 1))
+    first, second = (with_identity_of(plain, given_batch, "bolt", "default", at) for at in (0, 1))
     assert metadata_of(first)["chunk"] == metadata_of(second)["chunk"] == "flights/7/3"
     assert len({metadata_of(found)["part"] for found in (given_batch, first, second)}) == 3
-    assert handed_on(plain, given_batch, "bolt", "default", 0).schema.metadata == first.schema.metadata
-    inherited = handed_on(given_batch.filter(pa.array([True, False])), given_batch, "bolt", "default", 0)
+    assert with_identity_of(plain, given_batch, "bolt", "default", 0).schema.metadata == first.schema.metadata
+    inherited = with_identity_of(given_batch.filter(pa.array([True, False])), given_batch, "bolt", "default", 0)
     assert inherited.schema.metadata == first.schema.metadata, "pyarrow kept the input's: it is an output all the same"
-    assert handed_on(plain, plain, "bolt") is plain
+    assert with_identity_of(plain, plain, "bolt") is plain
 
 
 def test_what_is_made_of_no_one_batch_belongs_to_no_chunk() -> None:
-    kept = handed_on(batch(["a"], {**NAMED, b"mine": b"1"}), None)
+    kept = with_identity_of(batch(["a"], {**NAMED, b"mine": b"1"}), None)
     assert kept.schema.metadata == {b"mine": b"1"}
     assert not has_identity(kept)
     other = batch(["a"], {b"aiostorm.chunk": b"flights/7/2"})
-    assert metadata_of(handed_on(other, batch(["b"]), "bolt"))["chunk"] == "flights/7/3", "kept back from another call"
+    assert metadata_of(with_identity_of(other, batch(["b"]), "bolt"))["chunk"] == "flights/7/3", (
+        "kept back from another call"
+    )
 
 
 @given(st.integers(1, 300), st.integers(8, 600))

@@ -274,6 +274,33 @@ def test_outputs_that_cannot_be_read_name_the_stream(outputs: Any, expected: str
     assert problem.startswith(f"bolt 'x': outputs: {expected}")
 
 
+@pytest.mark.parametrize(
+    ("keywords", "says"),
+    [
+        ({"config": {"max_retries": 3}}, "config=… is no setting; give each setting as a keyword (max_retries=3)"),
+        ({"max_retrys": 3}, "max_retrys=… is no setting; did you mean max_retries?"),
+        ({"parallelism_hint": 3}, "parallelism_hint=… is no setting; did you mean parallelism?"),
+        (
+            {"city": "Rome"},
+            "city=… is no setting (a value of your own needs a key with a dot: set_config({'my.city'",
+        ),
+    ],
+)
+def test_an_unknown_keyword_is_a_mistake(keywords: dict[str, Any], says: str) -> None:
+    for declare in (
+        lambda b: b.set_bolt("split", Split, **keywords).shuffle_grouping("lines"),
+        lambda b: b.set_bolt("split", Split).shuffle_grouping("lines").set_config(**keywords),
+    ):
+        (problem,) = problems(declare)
+        assert problem.startswith(f"bolt 'split': {says}")
+
+
+def test_keys_with_dots_may_be_keywords() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("lines", Lines, **{"my.city": "Rome", "topology.max.retries": 3})
+    assert builder.create_topology().components["lines"].config == {"my.city": "Rome", "topology.max.retries": 3}
+
+
 def test_settings_of_a_component_are_checked_with_the_topology_config() -> None:
     def declare(builder: TopologyBuilder) -> None:
         split = builder.set_bolt("split", Split, workers=2, turn_max_ms=-1).shuffle_grouping("lines")

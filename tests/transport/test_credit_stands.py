@@ -14,24 +14,24 @@ async def test_that_a_task_is_in_one_call_is_told_at_once_and_again_in_each_life
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
     inbox, box = a.exchange.inboxes[3], b.mailboxes[3]
-    for stands in (True, False, True):
-        box.stand(stands=stands)
-        box.stand(stands=stands)
+    for in_long_call in (True, False, True):
+        box.set_in_long_call(in_long_call)
+        box.set_in_long_call(in_long_call)
         assert b.router.send("a")
         assert not b.router.send("a"), "once for each change"
         run_all(a, b)
-        assert inbox.stands is stands
-        assert not a.exchange.inboxes[4].stands
+        assert inbox.in_long_call is in_long_call
+        assert not a.exchange.inboxes[4].in_long_call
     again = Worker(b.router.reborn(), {"a": [1, 2], "b": [3, 4]})
     run_all(a, again)
-    assert not inbox.stands, "the next life has said nothing yet"
-    again.mailboxes[3].stand(stands=True)
+    assert not inbox.in_long_call, "the next life has said nothing yet"
+    again.mailboxes[3].set_in_long_call(True)
     again.exchange.begin()
     run_all(a, again)
-    assert inbox.stands
-    again.mailboxes[3].stand(stands=False)
+    assert inbox.in_long_call
+    again.mailboxes[3].set_in_long_call(False)
     run_all(a, again)
-    assert not inbox.stands
+    assert not inbox.in_long_call
 
 
 @pytest.mark.parametrize("told", [(0, 3, 9, 0, 64), (0, 3, 9, 0, 64, 2), (0, 3, 9, 0, 64, -1), (0, 3, 9, 0, 64, True)])
@@ -41,4 +41,4 @@ async def test_a_credit_that_says_something_else_is_refused(told: tuple[int, ...
     run_all(a, b)
     with pytest.raises(ProtocolError):
         a.exchange._peer_channels["b"].told(told)
-    assert not a.exchange.inboxes[3].stands
+    assert not a.exchange.inboxes[3].in_long_call

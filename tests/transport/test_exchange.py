@@ -124,12 +124,12 @@ async def test_segments_come_in_order_and_nothing_goes_before_both_are_prepared(
     a.exchange.begin()
     run_all(a, b)
     assert numbers_of(b.mailboxes[3]) == [], "b has not begun, so it has given no credit"
-    assert not a.exchange.is_quiet
+    assert not a.exchange.is_idle
     b.exchange.begin()
     sender.send(2)
     run_all(a, b)
     assert numbers_of(b.mailboxes[3]) == [0, 1, 2, 3, 4]
-    assert a.exchange.is_quiet
+    assert a.exchange.is_idle
     assert a.exchange.sent == {"b": 2}
     assert b.exchange.received == {"a": 2}
 
@@ -163,7 +163,7 @@ async def test_a_full_task_holds_up_no_other_of_the_same_worker() -> None:
         run_all(a, b)
         assert len(numbers_of(b.mailboxes[4])) == 1
     got: list[int] = []
-    while (found := numbers_of(b.mailboxes[3])) or not a.exchange.is_quiet:
+    while (found := numbers_of(b.mailboxes[3])) or not a.exchange.is_idle:
         got += found
         run_all(a, b)
     assert got == list(range(500))
@@ -195,7 +195,7 @@ async def test_what_a_task_wants_in_its_mailbox_bounds_what_is_on_its_way_to_it(
     run_all(a, b)
     assert sender.inbox.limit == box.limit == box.capacity
     for limit in (16, 100, box.capacity, 32):
-        box.hold(limit)
+        box.set_limit(limit)
         while not sender.parked:
             sender.send(1)
             run_all(a, b)
@@ -251,7 +251,7 @@ def test_all_comes_once_in_order_whatever_the_pace(
                 held = worker.mailboxes[task].fill + sum(t.quota.held for t in _receive_buffers(worker, task))
                 assert held <= capacity + max(capacity, senders[route].inbox.max_piece)
         for _ in range(20_000):
-            if not any(step() for step in steps) and a.exchange.is_quiet and b.exchange.is_quiet:
+            if not any(step() for step in steps) and a.exchange.is_idle and b.exchange.is_idle:
                 break
         for (source, target), sender in senders.items():
             assert [n for task, n in got[target] if task == source] == list(range(sender.number))
@@ -383,7 +383,7 @@ async def test_what_was_held_of_a_former_life_is_not_counted_as_the_next_ones() 
     for _ in range(9):
         sender.send(1)
     run_all(a, b)
-    assert not b.exchange.is_quiet
+    assert not b.exchange.is_idle
     again = Worker(a.router.reborn(), {"a": [1, 2], "b": [3, 4]}, capacity=2)
     again.exchange.begin()
     run_all(again, b)

@@ -79,7 +79,7 @@ async def test_an_actor_that_fails_says_so_and_goes_on(sim_clock: SimClock) -> N
         b.spawn(Echo, "echo")
         ref = a.node.ref("b", "echo")
         with pytest.raises(
-            AskFailedError, match="//b/echo failed on the question: ValueError: as it was told"
+            AskFailedError, match="//b/echo failed to answer the question: ValueError: as it was told"
         ) as failed:
             await ref.ask("raise")
         assert isinstance(failed.value.__cause__, RemoteFailureError)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiostorm.topology import Fields, Lineage, Origin, Same, Segment, TimedItems
+from aiostorm.topology import Fields, Lineage, Origin, RepeatedMark, Segment, TimedItems
 from aiostorm.transport import (
     PIECE_BYTES,
     PackedItems,
@@ -55,8 +55,8 @@ def shown(segment: Segment) -> Any:
         segment.edge,
         segment.open,
         None if indices is None else list(indices),
-        isinstance(indices, Same),
-        None if lineage is None else (lineage.edges, list(lineage.pairs), isinstance(lineage.pairs, Same)),
+        isinstance(indices, RepeatedMark),
+        None if lineage is None else (lineage.edges, list(lineage.pairs), isinstance(lineage.pairs, RepeatedMark)),
     )
 
 
@@ -73,14 +73,14 @@ def segments(draw: st.DrawFn) -> Segment:
             marks: Sequence[int] = draw(st.lists(indices, min_size=count, max_size=count))
             return Segment(origin, items, draw(ids), draw(ids), marks)
         case "same":
-            return Segment(origin, items, draw(ids), draw(ids), Same(draw(indices), count))
+            return Segment(origin, items, draw(ids), draw(ids), RepeatedMark(draw(indices), count))
         case several:
             edges = draw(st.dictionaries(ids, ids, min_size=1, max_size=4))
             pair = st.tuples(st.sampled_from(sorted(edges)), indices)
             pairs = st.lists(pair, max_size=3).map(tuple)
             rows: Any = draw(st.lists(pairs, min_size=count, max_size=count))
             if several == "several same":
-                rows = Same(rows[0], count)
+                rows = RepeatedMark(rows[0], count)
             return Segment(origin, items, lineage=Lineage(edges, rows))
 
 
@@ -113,7 +113,7 @@ def test_many_segments_in_a_body(count: int) -> None:
 def test_small_marks_are_cheap() -> None:
     untracked = pack_segment(Segment(WORDS, ["a"] * 640))
     marked = pack_segment(Segment(WORDS, ["a"] * 640, 1, 1, [at // 10 for at in range(640)]))
-    same = pack_segment(Segment(WORDS, ["a"] * 640, 1, 1, Same(9, 640)))
+    same = pack_segment(Segment(WORDS, ["a"] * 640, 1, 1, RepeatedMark(9, 640)))
     assert len(marked) - len(untracked) == 642, "a byte a row"
     assert len(same) == len(untracked)
 
@@ -129,7 +129,7 @@ def test_small_marks_are_cheap() -> None:
 def test_pieces_are_the_items_again(sizes: list[int], bare: bool, marked: str) -> None:
     origin = WORDS if bare else PAIRS
     items: list[Any] = ["x" * size if bare else ("x" * size, size) for size in sizes]
-    marks: Any = {"none": None, "each": list(range(len(items))), "same": Same(1, len(items))}[marked]
+    marks: Any = {"none": None, "each": list(range(len(items))), "same": RepeatedMark(1, len(items))}[marked]
     pieces = split_items(origin, items, marks, 400)
     assert [item for piece, _ in pieces for item in piece] == items
     assert all(len(piece.columns) < 534 or len(piece) == 1 for piece, _ in pieces)
@@ -265,13 +265,13 @@ times = st.lists(st.integers(-(2**47), 2**47) | st.text(max_size=20).map(ValueEr
 
 
 @given(times, st.booleans(), st.none() | st.integers(0, 2**50))
-def test_times_of_rows_travel_with_them(said: list[Any], marked: bool, born_ms: int | None) -> None:
+def test_times_of_rows_travel_with_them(said: list[Any], marked: bool, ingested_ms: int | None) -> None:
     items = TimedItems([("word", n) for n in range(len(said))], said)
     segment = Segment(PAIRS, items, 1, 2, list(range(len(said)))) if marked else Segment(PAIRS, items)
-    segment.born_ms = born_ms
+    segment.ingested_ms = ingested_ms
     (came,) = sent(segment)
     assert shown(came) == shown(segment)
-    assert came.born_ms == born_ms
+    assert came.ingested_ms == ingested_ms
     assert type(came.items) is TimedItems
     assert [str(at) for at in came.items.times] == [
         str(at) if isinstance(at, int) else f"ValueError: {at}" if str(at) else "ValueError" for at in said

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ..columns import Same
+from ..columns import RepeatedMark
 from ..errors import UnhashableKeyError
 from ..keys import stable_hash, value_hash
 from ..streams import StreamId
@@ -155,7 +155,7 @@ class FieldsGrouping(KeyedGrouping):
             append[place](item)
         if marks is None:
             return [(targets[i], share, None) for i, share in enumerate(shares) if share]
-        if isinstance(marks, Same):
+        if isinstance(marks, RepeatedMark):
             return [(targets[i], share, marks[: len(share)]) for i, share in enumerate(shares) if share]
         dealt = DealtMarks(marks, places, len(targets))
         return [(targets[i], share, dealt.share(i)) for i, share in enumerate(shares) if share]

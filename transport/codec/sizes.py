@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Sequence, Set, Sized
+from contextvars import ContextVar
 from typing import Any, Final
 
 from ..errors import UnsendableError
@@ -29,19 +29,13 @@ _UNFIT: Final = (ValueError, TypeError, NotImplementedError)
 """What Arrow raises of types that it cannot measure. They are not sent either."""
 
 
-class _Most(threading.local):
-    """Values in a container, bytes in a value: of what this thread packs now. Nothing waits meanwhile."""
-
-    items = MAX_ITEMS
-    size_bytes = MAX_FRAME_BYTES
-
-
-_most = _Most()
+_most: ContextVar[tuple[int, int]] = ContextVar("_most", default=(MAX_ITEMS, MAX_FRAME_BYTES))
+"""Values in a container, bytes in a value: of what is packed now. Each thread has its own."""
 
 
 def allow_for(max_items: int, max_bytes: int = MAX_FRAME_BYTES) -> tuple[int, int]:
     """What may have more values than a frame may is for pieces. What held before: give it back to `allow`."""
-    before = _most.items, _most.size_bytes
+    before = _most.get()
     if max_items != MAX_ITEMS or max_bytes != MAX_FRAME_BYTES:
         allow((max_items, max_bytes if max_items == MAX_ITEMS else PIECEWISE_BYTES))
     return before
@@ -49,14 +43,15 @@ def allow_for(max_items: int, max_bytes: int = MAX_FRAME_BYTES) -> tuple[int, in
 
 def allow(most: tuple[int, int]) -> None:
     """From now on, in this thread."""
-    _most.items, _most.size_bytes = most
+    _most.set(most)
 
 
 def check_length(container: Sized) -> None:
     """UnsendableError if it holds more than a receiver takes."""
-    if len(container) > _most.items:
+    most_items, _ = _most.get()
+    if len(container) > most_items:
         raise UnsendableError(
-            f"a value of more than {_most.items} values: send it in parts, or as a NumPy array or a RecordBatch"
+            f"a value of more than {most_items} values: send it in parts, or as a NumPy array or a RecordBatch"
         )
 
 
@@ -73,12 +68,13 @@ def check_sizes(values: Sequence[Any], kinds: Set[type] | None = None) -> None:
     else:
         looked_at = _SIZED.union(_columnar()).intersection(kinds)
         largest = max([size_of(value) for value in values if type(value) in looked_at], default=0)
-    if largest <= _most.size_bytes:
+    _, most_bytes = _most.get()
+    if largest <= most_bytes:
         return
     sizes = list(map(size_of, values))
-    at = next(at for at, size_bytes in enumerate(sizes) if size_bytes > _most.size_bytes)
+    at = next(at for at, size_bytes in enumerate(sizes) if size_bytes > most_bytes)
     raise UnsendableError(
-        f"a value of {sizes[at]:,} bytes is too large to be sent to another process, which takes {_most.size_bytes:,} "
+        f"a value of {sizes[at]:,} bytes is too large to be sent to another process, which takes {most_bytes:,} "
         "at once; send it in parts, or where it can be read",
         offset=at,
     )
@@ -86,7 +82,7 @@ def check_sizes(values: Sequence[Any], kinds: Set[type] | None = None) -> None:
 
 def check_size(value: Any) -> None:
     """The same of one."""
-    if size_of(value) > _most.size_bytes:
+    if size_of(value) > _most.get()[1]:
         check_sizes((value,))
 
 

@@ -105,7 +105,7 @@ class Exchange:
                 _, quota = split_capacity(capacities[task_id], len(peers))
                 peer_channel.receive_buffers[task_id] = ReceiveBuffer(task_id, mailbox, quota, peer_channel.accepted)
         for task_id, mailbox in mailboxes.items():
-            mailbox.on_stand = partial(self._stands, task_id)
+            mailbox.on_long_call = partial(self._long_call_changed, task_id)
         router.handle(PayloadKind.SEGMENTS, self._segments)
         router.handle(PayloadKind.CREDIT, self._credit)
         router.handle(PayloadKind.TASK, self._messages)
@@ -123,9 +123,9 @@ class Exchange:
         return worker is None or self._peer_channels[worker].is_open
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Does nothing wait here, in either direction?"""
-        return all(peer_channel.is_quiet for peer_channel in self._peer_channels.values())
+        return all(peer_channel.is_idle for peer_channel in self._peer_channels.values())
 
     @property
     def sent(self) -> dict[str, int]:
@@ -161,7 +161,7 @@ class Exchange:
         for peer_channel in self._peer_channels.values():
             peer_channel.close()
 
-    def _stands(self, task_id: int) -> None:
+    def _long_call_changed(self, task_id: int) -> None:
         for peer_channel in self._peer_channels.values():
             peer_channel.tell(task_id)
 

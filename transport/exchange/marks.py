@@ -4,7 +4,7 @@
 |---|---|
 | untracked | nil |
 | of one root, each of a message | bytes: the index of each row's message (numbers.pack_small) |
-| of one root, all of one message (Same) | its index |
+| of one root, all of one message (RepeatedMark) | its index |
 | of several roots (Lineage) | array: edges, sets of pairs, rows |
 
 Of a lineage: `edges` are pairs (root, edge), 16 bytes each; each set of pairs is bytes: the place of the root among the
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...topology import Lineage, Same, Segment
+from ...topology import Lineage, RepeatedMark, Segment
 from ..codec.numbers import pack_pairs, pack_small, unpack_numbers, unpack_pairs, unpack_small
 from ..errors import UnreadableError
 
@@ -36,7 +36,7 @@ def pack_marks(segment: Segment) -> Any:
     indices = segment.indices
     if not segment.root or indices is None:
         return None
-    return indices.mark if type(indices) is Same else pack_small(indices)
+    return indices.mark if type(indices) is RepeatedMark else pack_small(indices)
 
 
 def _pack_lineage(lineage: Lineage) -> Any:
@@ -52,7 +52,7 @@ def _pack_lineage(lineage: Lineage) -> Any:
             packed.append(_pack_set(pairs, places))
         return found
 
-    numbers = place_of(rows.mark) if type(rows) is Same else pack_small([place_of(pairs) for pairs in rows])
+    numbers = place_of(rows.mark) if type(rows) is RepeatedMark else pack_small([place_of(pairs) for pairs in rows])
     return (pack_pairs(lineage.edges.items()), packed, numbers)
 
 
@@ -71,7 +71,7 @@ def marks_size(marks: Sequence[Any] | None) -> int:
     """About how many bytes the marks of rows will be, at most. (Marks are indices, or pairs of rows with several.)"""
     if marks is None or not marks:
         return 0
-    if type(marks) is Same:
+    if type(marks) is RepeatedMark:
         return 8 if type(marks.mark) is int else _set_size(marks.mark)
     if type(marks[0]) is int:
         return 4 * len(marks)
@@ -96,7 +96,7 @@ def unpack_marks(marks: Any, root: int, edge: int, count: int) -> tuple[Sequence
 
 def _which(marks: Any, count: int) -> Sequence[int]:
     if type(marks) is int and 0 <= marks <= MAX_INDEX:
-        return Same(marks, count)
+        return RepeatedMark(marks, count)
     if type(marks) is not bytes:
         raise UnreadableError("marks that are no numbers")
     return unpack_small(marks, count)
@@ -115,8 +115,8 @@ def _lineage(marks: tuple[Any, ...], count: int) -> Lineage:
     which = _which(rows, count)
     if max(which) >= len(found):
         raise UnreadableError("a lineage with a row whose pairs are not there")
-    if type(which) is Same:
-        return Lineage(by_root, Same(found[which.mark], count))
+    if type(which) is RepeatedMark:
+        return Lineage(by_root, RepeatedMark(found[which.mark], count))
     return Lineage(by_root, [found[place] for place in which])
 
 

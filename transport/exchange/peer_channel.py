@@ -139,7 +139,7 @@ class PeerChannel:
         return self._open
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Does nothing wait here?"""
         return (
             not self._messages
@@ -209,7 +209,7 @@ class PeerChannel:
         if self._down:
             return  # a late word of one that has died
         asks, *rest = limits
-        for task_id, limit, row_ns, room, stands in zip(*(rest[at::5] for at in range(5)), strict=True):
+        for task_id, limit, row_ns, room, in_long_call in zip(*(rest[at::5] for at in range(5)), strict=True):
             inbox = self._inboxes.get(task_id)
             if inbox is None:
                 raise ProtocolError(f"{self.peer} tells what task {task_id} takes, which is not one of its own")
@@ -217,11 +217,11 @@ class PeerChannel:
                 raise ProtocolError(
                     f"{self.peer} says that a row takes task {task_id} {row_ns} ns, and that it wants {room}"
                 )
-            if stands not in (0, 1):
+            if in_long_call not in (0, 1):
                 raise ProtocolError(
-                    f"{self.peer} says {stands} where 1 means that task {task_id} is in one call, else 0"
+                    f"{self.peer} says {in_long_call} where 1 means that task {task_id} is in one call, else 0"
                 )
-            inbox.grant(limit, row_ns / 1e9, room, stands=bool(stands))
+            inbox.grant(limit, row_ns / 1e9, room, in_long_call=bool(in_long_call))
         if not self._open:
             self._open = True
             if self._messages:
@@ -242,7 +242,7 @@ class PeerChannel:
                 receive_buffers.tell(),
                 _row_ns(receive_buffers.row_s),
                 receive_buffers.room,
-                int(receive_buffers.stands),
+                int(receive_buffers.in_long_call),
             )
         gathered.due.clear()
         gathered.must = False

@@ -42,9 +42,9 @@ class ReceiveBuffer:
         return self._mailbox.row_s
 
     @property
-    def stands(self) -> bool:
+    def in_long_call(self) -> bool:
         """Is the task in one call for long? See Inbox."""
-        return self._mailbox.stands
+        return self._mailbox.in_long_call
 
     @property
     def room(self) -> int:
@@ -83,7 +83,7 @@ class ReceiveBuffer:
             if not self._parked:
                 self._park(weight)
 
-    # -- parked (see actors.Parked) ----------------------------------------------------------------------------------
+    # -- parked (see actors.ParkedSender) ------------------------------------------------------------------------------
 
     def next_piece(self) -> tuple[Any, int] | None:
         """The mailbox has room: it takes this one."""
@@ -114,7 +114,7 @@ class ReceiveBuffer:
     def _park(self, weight: int) -> None:
         self._parked = True
         if not self._fits(weight):
-            self._mailbox.shut()
+            self._mailbox.close_gate()
         self._mailbox.park(self)
 
 

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...actors import MailboxClosedError, Parked
+from ...actors import MailboxClosedError, ParkedSender
 from ...topology import Origin
 from ..codec.payloads import PayloadKind, pack_payload
 from ..link.send_queue import SendQueue
@@ -54,12 +54,12 @@ class RemoteMailbox:
         "_task_capacity",
         "closed",
         "gate_open",
+        "in_long_call",
         "limit",
         "max_piece",
         "piece",
         "row_s",
         "sender_credit",
-        "stands",
         "task_id",
     )
 
@@ -77,8 +77,8 @@ class RemoteMailbox:
         self.max_piece = max_piece
         self._posted = posted
         self.sender_credit = SenderCredit()
-        self.row_s = 0.0  # see Inbox; it, `stands` and `limit` are told with the credit
-        self.stands = False
+        self.row_s = 0.0  # see Inbox; it, `in_long_call` and `limit` are told with the credit
+        self.in_long_call = False
         self._task_capacity = capacity
         self.limit = self.piece = 0
         self._set_limit(FIRST_LIMIT)
@@ -89,7 +89,7 @@ class RemoteMailbox:
         self._queue: deque[tuple[int, bytes]] = deque()
         self._queued_bytes = 0
         self._queued_tuples = 0
-        self._parked: deque[Parked] = deque()
+        self._parked: deque[ParkedSender] = deque()
 
     # -- what senders see --------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class RemoteMailbox:
         self._take(item, weight)
         return True
 
-    def park(self, sender: Parked) -> None:
+    def park(self, sender: ParkedSender) -> None:
         """Pull from this sender when there is room."""
         if self.closed:
             sender.refused(MailboxClosedError("the link to its worker is closed"))
@@ -150,13 +150,13 @@ class RemoteMailbox:
         """Segments that wait to be sent."""
         return len(self._queue)
 
-    def grant(self, limit: int, row_s: float, room: int, *, stands: bool = False) -> None:
+    def grant(self, limit: int, row_s: float, room: int, *, in_long_call: bool = False) -> None:
         """The receiver has told how much it takes, what a row takes it, and how much it wants in its mailbox.
 
-        `stands`: it is in one call for long.
+        `in_long_call`: it is in one call for long.
         """
         self.row_s = row_s
-        self.stands = stands
+        self.in_long_call = in_long_call
         self._set_limit(room)
         if not self.gate_open and not self.closed and not self._is_full():
             self.gate_open = True
@@ -169,7 +169,7 @@ class RemoteMailbox:
         """The worker is a new incarnation. What waits here is for it; it will say how much it takes."""
         self._send_queue = send_queue
         self.sender_credit.restart()
-        self.stands = False
+        self.in_long_call = False
 
     def close(self) -> None:
         """Nothing is sent there any more: what waits is lost."""

@@ -127,7 +127,7 @@ def pack_items(origin: Origin, items: Sequence[Any]) -> PackedItems:
 def split_items(
     origin: Origin, items: Sequence[Any], marks: Any = None, max_bytes: int = PIECE_BYTES
 ) -> list[tuple[PackedItems, Any]]:
-    """Items and their marks (indices, Same, pairs of a lineage, or None) in pieces of about `max_bytes`.
+    """Items and their marks (indices, RepeatedMark, pairs of a lineage, or None) in pieces of about `max_bytes`.
 
     Usually one. UnsendableError as pack_items, and for a row that is larger than a link carries.
     """
@@ -142,8 +142,8 @@ def pack_segment(segment: Segment) -> bytes:
     if type(items) is not PackedItems:
         items = pack_items(origin, items)
     head: tuple[Any, ...] = (origin.task, origin.stream, segment.root, segment.edge, pack_marks(segment), len(items))
-    if segment.born_ms is not None:
-        head = (*head, segment.born_ms)
+    if segment.ingested_ms is not None:
+        head = (*head, segment.ingested_ms)
     if items.times:
         head = (*head, items.times)
     return pack_plain((*head, 0))[:-1] + items.columns  # the last element, a byte long, is replaced
@@ -322,8 +322,8 @@ def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budge
     task, stream, root, edge, marks, count = parts[:6]
     columns, more = parts[-1], list(parts[6:-1])
     times = more.pop() if more and type(more[-1]) is bytes else None
-    born_ms = more.pop() if more else None
-    if more or (born_ms is not None and type(born_ms) is not int):
+    ingested_ms = more.pop() if more else None
+    if more or (ingested_ms is not None and type(ingested_ms) is not int):
         raise UnreadableError("a segment whose rows came in at a time that is no number")
     if type(task) is not int or not 0 <= task <= MAX_TASK or type(stream) is not str:
         raise UnreadableError("a segment begins with a task and a stream")
@@ -338,7 +338,7 @@ def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budge
         items = TimedItems(items, _unpack_times(times, count))
     indices, lineage = unpack_marks(marks, root, edge, count)
     segment = Segment(origin, items, root, edge, indices, lineage)
-    segment.born_ms = born_ms
+    segment.ingested_ms = ingested_ms
     return segment
 
 

@@ -21,7 +21,7 @@ from .window import TakenWindow
 
 
 class Inlet:
-    """To one of our actors. Is a Parked of its mailbox, and an Watcher for its end."""
+    """To one of our actors. Is a ParkedSender of its mailbox, and an Watcher for its end."""
 
     __slots__ = ("_herald", "_lose", "_parked", "_tell_ended", "_tell_taken", "_waiting", "_window", "over", "ref")
 

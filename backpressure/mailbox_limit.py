@@ -1,4 +1,4 @@
-"""Holding: how many rows a task's mailbox is held to, so that what waits in it is about `target_s` of work. Pure.
+"""MailboxLimit: how many rows a task's mailbox is held to, so that what waits in it is about `target_s` of work. Pure.
 
     turn: rows, seconds of work, seconds blocked ─► seconds a row ─► limit = target / seconds a row, 16 … capacity
 
@@ -36,7 +36,7 @@ WHOLE_BATCH: Final = 1.25
 """Of a batch: so that the next one is there when a batch is done, and its senders have some room."""
 
 
-class Holding:
+class MailboxLimit:
     """Of one task. `batch`: rows that it takes at once, if it takes batches; else 0."""
 
     __slots__ = ("_capacity", "_each", "_free", "_passing", "_service", "_target_s", "batch", "limit")
@@ -47,7 +47,7 @@ class Holding:
         self._target_s = target_s
         self._service = ServiceTime()
         self._passing = ServiceTime()
-        self._each = _Line()
+        self._each = _LineFit()
         self._free = FREE_TURNS  # turns since it waited for room
         self.limit = self._limit()
 
@@ -107,7 +107,7 @@ class Holding:
         return whole if fixed_s > each_s * self.batch else 0
 
 
-class _Line:
+class _LineFit:
     """What a batch takes, and what a row of it: the line through what was measured. Older batches fade."""
 
     __slots__ = ("_count", "_rows", "_rows_rows", "_rows_s", "_s")

@@ -1,4 +1,4 @@
-"""Intake: a task that is fast is looked at now and then, one that is slow or held up at each turn."""
+"""InputLimits: a task that is fast is looked at now and then, one that is slow or held up at each turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from aiostorm.actors.lanes import Lanes
 from aiostorm.tasks.emit.outbox import Outbox
 from aiostorm.tasks.emit.portions import Portions
-from aiostorm.tasks.intake import LOOK_S, Intake
+from aiostorm.tasks.input_limits import MEASURE_S, InputLimits
 from aiostorm.topology import Config
 
 
@@ -21,20 +21,20 @@ class Rig:
         self.outbox = Outbox(lambda: None, lambda *_: None, lambda: 1, lambda *_: [], lambda _: self.box)
         config = Config()
         portions = Portions(self.outbox, lambda: self.now_s, config.turn_max_tuples, target_s)
-        self.intake = Intake(self.box, portions, config, target_s)
-        self.intake.begins(batches=False)
+        self.limits = InputLimits(self.box, portions, config, target_s)
+        self.limits.use_batches(batches=False)
 
     def turn(self, row_s: float) -> int:
         """As BoltTask does it. How many rows were in it."""
-        intake = self.intake
-        rows = intake.whole or intake.rows()
-        intake.executed += rows
-        intake.work_s += rows * row_s
-        if intake.work_s >= intake.due_s:
+        limits = self.limits
+        rows = limits.whole or limits.rows()
+        limits.executed += rows
+        limits.work_s += rows * row_s
+        if limits.work_s >= limits.due_s:
             self.looks += 1
-            intake.measure()
-        if self.outbox.blocked or not intake.whole:
-            intake.sent(rows)
+            limits.measure()
+        if self.outbox.blocked or not limits.whole:
+            limits.turn_sent(rows)
         return rows
 
 
@@ -42,11 +42,11 @@ def test_a_fast_task_has_its_whole_mailbox_and_is_looked_at_now_and_then() -> No
     rig = Rig()
     assert [rig.turn(1e-6) for _ in range(8)] == [16, 32, 64, 128, 256, 256, 256, 256]
     assert rig.box.limit == 1024
-    assert rig.intake.whole == 256
+    assert rig.limits.whole == 256
     rig.looks = 0
     for _ in range(100):
         rig.turn(1e-6)
-    assert rig.looks == int(100 * 256e-6 / LOOK_S)
+    assert rig.looks == int(100 * 256e-6 / MEASURE_S)
     assert 0.9e-6 < rig.box.row_s < 1.1e-6
 
 
@@ -57,8 +57,8 @@ def test_a_task_that_becomes_slow_is_seen_in_the_turn_in_which_it_does() -> None
     rig.turn(0.01)
     rig.turn(0.01)
     assert rig.box.limit < 100
-    assert rig.intake.whole == 0
-    assert rig.intake.rows() < 16
+    assert rig.limits.whole == 0
+    assert rig.limits.rows() < 16
 
 
 def test_a_task_that_comes_to_wait_for_room_is_held_to_little_at_once() -> None:
@@ -68,4 +68,4 @@ def test_a_task_that_comes_to_wait_for_room_is_held_to_little_at_once() -> None:
     rig.outbox.blocks()
     rig.turn(1e-6)
     assert rig.box.limit == 16
-    assert rig.intake.whole == 0
+    assert rig.limits.whole == 0

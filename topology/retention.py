@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ADVICE: Final = "or use a WindowedBolt, which keeps no tuples"
 
 
-def cannot_keep(topology: Topology, config: Config | None) -> list[str]:
+def retention_problems(topology: Topology, config: Config | None) -> list[str]:
     """A problem for each component that keeps tuples in vain: too long, or more than there are (None: by default)."""
     if not any(spec.time.keeps for spec in topology.components.values()):
         return []
@@ -58,7 +58,7 @@ def lossy_windows(specs: Mapping[str, ComponentSpec]) -> list[str]:
                 if spec.id not in reached and any(part.source.component == at for part in spec.inputs):
                     reached.add(spec.id)
                     ahead.append(spec.id)
-        behind = [repr(spec.id) for spec in specs.values() if spec.id in reached and spec.time.loses]
+        behind = [repr(spec.id) for spec in specs.values() if spec.id in reached and spec.time.loses_windows]
         if behind:
             bolts = f"bolt{'' if len(behind) == 1 else 's'} {', '.join(behind)}"
             problems.append(
@@ -96,7 +96,11 @@ def _kept_too_many(spec: ComponentSpec, topology: Topology, config: Config) -> I
     waits = "it keeps tuples until later ones have moved time on, but"
     advice = f"so no later one comes: raise topology.max.spout.pending above what windows hold of one task, {_ADVICE}"
     if role.later is LaterRows.EACH:
-        stuck = [source.id for source in sources if not source.time.tells and _pending_of_a_task(source, config) == 1]
+        stuck = [
+            source.id
+            for source in sources
+            if not source.time.emits_watermarks and _pending_of_a_task(source, config) == 1
+        ]
         for name in stuck:
             yield f"{waits} a task of spout {name!r} has 1 message open at most, {advice}"
         if stuck:
@@ -114,11 +118,11 @@ def _most_behind(spec: ComponentSpec, topology: Topology, config: Config) -> int
                 continue
             seen.add(source.id)
             if source.kind == "spout":
-                pending = None if source.time.tells else _most_pending(source, config)
+                pending = None if source.time.emits_watermarks else _most_pending(source, config)
                 if pending is None:
                     return None
                 most += pending
-            elif source.time.anchors and not source.time.tells:
+            elif source.time.anchors and not source.time.emits_watermarks:
                 ahead.append(source)
             else:
                 return None

@@ -1,4 +1,4 @@
-"""Holding: how much is let into a mailbox, so that it is a time and not a number."""
+"""MailboxLimit: how much is let into a mailbox, so that it is a time and not a number."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.backpressure import Holding
-from aiostorm.backpressure.holding import FIRST, FREE_TURNS, LEAST
+from aiostorm.backpressure import MailboxLimit
+from aiostorm.backpressure.mailbox_limit import FIRST, FREE_TURNS, LEAST
 
 TARGET_S = 0.2
 CAPACITY = 1024
 turns = st.lists(st.tuples(st.integers(0, 5_000), st.floats(0, 100), st.floats(0, 100)), max_size=60)
 
 
-def fed(holding: Holding, turn: float, row_s: float, *, fixed_s: float = 0.0, most: int = 256) -> int:
+def fed(holding: MailboxLimit, turn: float, row_s: float, *, fixed_s: float = 0.0, most: int = 256) -> int:
     """A turn of a task whose mailbox is as full as it may be."""
     rows = max(1, min(int(0.8 * holding.limit), most)) if most == 256 else most
     return holding.measured(rows, fixed_s + rows * row_s, turn)
@@ -27,7 +27,7 @@ def fed(holding: Holding, turn: float, row_s: float, *, fixed_s: float = 0.0, mo
 def test_it_is_within_its_bounds_whatever_is_measured(
     capacity: int, target_s: float, batch: int, given_turns: list[tuple[int, float, float]], other_s: float
 ) -> None:
-    holding = Holding(capacity, target_s)
+    holding = MailboxLimit(capacity, target_s)
     holding.batch = batch
     for turn in given_turns:
         assert min(LEAST, capacity) <= holding.measured(*turn) <= capacity
@@ -37,7 +37,7 @@ def test_it_is_within_its_bounds_whatever_is_measured(
 
 @given(st.floats(1e-6, 1), st.integers(16, 100))
 def test_after_some_seconds_of_work_it_is_the_target(row_s: float, rows: int) -> None:
-    holding = Holding(CAPACITY, TARGET_S)
+    holding = MailboxLimit(CAPACITY, TARGET_S)
     for _ in range(3):
         holding.measured(1, 5.0, 0.0)  # as it was before
     work_s = done = 0.0
@@ -49,14 +49,14 @@ def test_after_some_seconds_of_work_it_is_the_target(row_s: float, rows: int) ->
 
 
 def test_it_begins_small_and_a_fast_task_has_all_of_it_after_four_turns() -> None:
-    holding = Holding(CAPACITY, TARGET_S)
+    holding = MailboxLimit(CAPACITY, TARGET_S)
     assert holding.limit == FIRST
-    assert Holding(4, TARGET_S).limit == 4
+    assert MailboxLimit(4, TARGET_S).limit == 4
     assert [holding.measured(2, 2 * 5e-6, 0.0) for _ in range(5)] == [128, 256, 512, 1024, 1024]
 
 
 def test_a_fast_task_that_comes_to_wait_is_held_to_little_until_it_knows_for_how_long() -> None:
-    holding = Holding(CAPACITY, TARGET_S)
+    holding = MailboxLimit(CAPACITY, TARGET_S)
     for _ in range(FREE_TURNS):
         holding.measured(10, 1e-5, 0.0)
     assert holding.limit == CAPACITY
@@ -70,13 +70,13 @@ def test_a_fast_task_that_comes_to_wait_is_held_to_little_until_it_knows_for_how
 
 
 def test_a_slow_task_never_holds_more() -> None:
-    holding = Holding(CAPACITY, TARGET_S)
+    holding = MailboxLimit(CAPACITY, TARGET_S)
     assert all(holding.measured(1, 0.05, 0.0) == LEAST for _ in range(100))
 
 
 def test_a_slow_first_row_costs_a_fast_task_some_turns() -> None:
     """It opens a connection, say."""
-    holding = Holding(CAPACITY, TARGET_S)
+    holding = MailboxLimit(CAPACITY, TARGET_S)
     assert holding.measured(1, 0.5, 0.0) == LEAST
     turn = 0
     while holding.limit < CAPACITY:
@@ -88,7 +88,7 @@ def test_a_slow_first_row_costs_a_fast_task_some_turns() -> None:
 @given(st.integers(0, 2**32))
 def test_of_times_that_vary_it_is_steady(seed: int) -> None:
     chance = random.Random(seed)
-    holding = Holding(CAPACITY, TARGET_S)
+    holding = MailboxLimit(CAPACITY, TARGET_S)
     seen = []
     for turn in range(2_000):
         limit = holding.measured(5, sum(chance.expovariate(500) for _ in range(5)), 0.0)
@@ -98,7 +98,7 @@ def test_of_times_that_vary_it_is_steady(seed: int) -> None:
 
 
 def test_what_waits_for_room_behind_its_task_counts_and_is_no_work() -> None:
-    holding = Holding(CAPACITY, TARGET_S)
+    holding = MailboxLimit(CAPACITY, TARGET_S)
     for _ in range(200):
         holding.measured(10, 10 * 1e-6, 0.02)  # 500 rows a second go through
     assert holding.limit == pytest.approx(100, rel=0.05)
@@ -106,7 +106,7 @@ def test_what_waits_for_room_behind_its_task_counts_and_is_no_work() -> None:
 
 
 def test_another_target_holds_at_once() -> None:
-    holding = Holding(CAPACITY, TARGET_S)
+    holding = MailboxLimit(CAPACITY, TARGET_S)
     holding.measured(10, 10 * 1e-3, 0.0)
     for _ in range(5):
         holding.measured(10, 10 * 1e-3, 0.0)
@@ -116,7 +116,7 @@ def test_another_target_holds_at_once() -> None:
 
 @given(st.floats(0.2, 5), st.floats(0, 1e-5))
 def test_batches_that_cost_the_same_whatever_is_in_them_are_not_made_smaller(fixed_s: float, row_s: float) -> None:
-    holding = Holding(CAPACITY, TARGET_S)
+    holding = MailboxLimit(CAPACITY, TARGET_S)
     holding.batch = 256
     for _ in range(300):
         fed(holding, 0.0, row_s, fixed_s=fixed_s)
@@ -125,7 +125,7 @@ def test_batches_that_cost_the_same_whatever_is_in_them_are_not_made_smaller(fix
 
 @given(st.floats(2e-3, 8e-3))
 def test_batches_that_cost_by_their_rows_are_held_to_the_target(row_s: float) -> None:
-    holding = Holding(CAPACITY, TARGET_S)
+    holding = MailboxLimit(CAPACITY, TARGET_S)
     holding.batch = 256
     held_s = []
     for turn in range(400):

@@ -1,4 +1,4 @@
-"""Maker: what an actor is spawned from: an instance, or what makes a new one at each start (a class, a factory)."""
+"""ActorFactory: makes the instances of one actor, from an instance, a class or a factory function."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from .cell import Cell
 
 
-class Maker:
-    """Makes the incarnations of one cell. An instance lives in one cell at a time: its state is nobody else's."""
+class ActorFactory:
+    """Makes the incarnations of one cell. An instance can be used by one cell at a time: its state is not shared."""
 
     __slots__ = ("_cell", "_factory", "_instance")
 
@@ -29,25 +29,25 @@ class Maker:
             self._factory = actor
 
     def make(self) -> Actor:
-        """The next incarnation. Raises what the factory raises; TypeError if that is no actor."""
+        """Make the next incarnation. Raises what the factory raises; TypeError if the result is not an actor."""
         if self._instance is not None:
             return self._instance
         made = self._factory()
         if not isinstance(made, Actor):
             raise TypeError(
-                f"{self._cell.path}: spawn takes an Actor or what makes one; {self._factory!r} made {made!r}"
+                f"{self._cell.path}: spawn takes an Actor, its class or a factory; {self._factory!r} made {made!r}"
             )
         self._claim(made)
         return made
 
     def _claim(self, actor: Actor) -> None:
-        owner = actor._cell  # (not through __dict__: that would make every attribute of the actor slower)
+        owner = actor._cell  # (not through __dict__: that would make every attribute access of the actor slower)
         if owner is not NO_CELL and owner is not self._cell and not owner.terminated.done():
-            raise ValueError(f"{actor!r} is running as {owner.path}: spawn a class or a factory to have several")
+            raise ValueError(f"{actor!r} already runs as {owner.path}: spawn a class or a factory to have several")
         actor._cell = self._cell
 
 
-def kind_of(actor: Actor | Callable[[], Actor]) -> str:
-    """A word for what is spawned, for its name: that of its class or factory, in lower case."""
+def base_name(actor: Actor | Callable[[], Actor]) -> str:
+    """The base of a child's generated name: its class or factory, in lower case."""
     named = type(actor) if isinstance(actor, Actor) else actor
     return str(getattr(named, "__name__", type(named).__name__)).strip("<>").lower()

@@ -1,0 +1,121 @@
+"""InputLimits: how many rows a bolt task accepts: in its mailbox, and for one turn.
+
+    a turn: rows, work ─────┐                                          ┌─► the limit of its mailbox (senders see it)
+    it was held up before ──┴─► holding (seconds a row), portions ─────┴─► the rows of the next turn
+
+1. Rows in a turn wait as rows in the mailbox do, so a turn takes as many rows as fit into its time. A bolt that takes
+   batches gets the largest that there are.
+2. A slow task is measured once a turn, a fast one once in MEASURE_S of its work. Between two measurements the task adds
+   up what its turns do, and nothing is called here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..actors import Mailbox
+from ..backpressure import MailboxLimit, Settings
+from ..topology import Config
+from .emit.portions import Portions
+
+MEASURE_S: Final = 0.01
+"""Seconds of work between two measurements of a task that may use its whole mailbox."""
+
+
+class InputLimits:
+    """The limits of one task.
+
+    `whole`: the number of rows for the next turn if nothing has to be computed; else 0, and `rows` computes it.
+    `executed` and `work_s` are sums over the turns since the last measurement; the next is due at `due_s` seconds of
+    work.
+    """
+
+    __slots__ = (
+        "_batches",
+        "_box",
+        "_held_s",
+        "_limit",
+        "_most",
+        "_portions",
+        "_target_s",
+        "_turn_s",
+        "due_s",
+        "executed",
+        "whole",
+        "work_s",
+    )
+
+    def __init__(self, box: Mailbox, portions: Portions, config: Config, target_s: float) -> None:
+        self._portions = portions
+        self._target_s = target_s
+        self._box = box
+        self._limit = MailboxLimit(box.capacity, target_s)
+        self._turn_s = config.turn_max_ms / 1000
+        self._most = config.turn_max_tuples
+        self._held_s = 0.0  # in turns that were not measured
+        self._batches = False
+        self.whole = self.executed = 0
+        self.work_s = self.due_s = 0.0
+        self._set_limit(self._limit.limit)
+
+    def update(self, settings: Settings) -> None:
+        """Apply other settings."""
+        self._target_s = settings.target_s
+        self._portions.aim(settings.target_s)
+        self._set_limit(self._limit.aim(settings.target_s))
+
+    def use_batches(self, *, batches: bool) -> None:
+        """A new instance of the component: does it take batches?"""
+        self.whole = 0
+        self._batches = batches
+        self._limit.batch = self._most if batches else 0
+
+    def rows(self) -> int:
+        """The number of rows for the next turn."""
+        rows, held_s = self._portions.next()
+        if held_s:
+            self._held_s += held_s
+            self._set_due()
+        if self._batches or not self._target_s:
+            rows = self._most
+        elif self._box.row_s * rows > self._turn_s:
+            rows = max(1, int(self._turn_s / self._box.row_s))
+        self.whole = rows if self._portions.whole else 0
+        return rows
+
+    def measure(self) -> None:
+        """Take in the turns since the last measurement."""
+        if not self.executed:
+            return
+        limits = self._limit
+        limit = limits.measured(self.executed, self.work_s, self._held_s)
+        self._held_s = self.work_s = 0.0
+        self.executed = 0
+        self._box.row_s = limits.row_s
+        self._set_limit(limit)
+
+    def turn_sent(self, rows: int) -> None:
+        """The output of a turn was sent; `rows`: how many rows the task executed for it."""
+        self.whole = 0
+        if self._portions.sent(rows):
+            self._set_limit(self._limit.blocks())
+
+    def unblocked(self) -> None:
+        """The outbox is no longer blocked."""
+        self._portions.unblocked()
+
+    def check(self) -> None:
+        """At each check interval: a task that has been blocked for longer than the target accepts no more rows."""
+        if self._target_s and self._portions.held_s > self._target_s:
+            self._set_limit(self._limit.stuck())
+
+    def _set_limit(self, limit: int) -> None:
+        self.whole = 0
+        if limit != self._box.limit:
+            self._box.set_limit(limit)
+        self._set_due()
+
+    def _set_due(self) -> None:
+        """Measure at each turn; a fast task with its whole mailbox, after MEASURE_S of its work."""
+        box = self._box
+        self.due_s = MEASURE_S if self._held_s < MEASURE_S and box.limit == box.capacity else 0.0
