@@ -1,4 +1,4 @@
-"""Who must slow down: marks, samples, and the waits of spouts. Pure; the actors that run it are in tasks.
+"""Decides which spouts must slow down, from marks, samples and waits. Pure; the actors that run it are in tasks.
 
 mailboxes ─ sampler ─► readings ─► coordinator ─► orders ─► spout pace (throttle, pacer) ─► fewer tuples a second
 """

@@ -1,12 +1,12 @@
-"""Capacity: how many tuples a second a component could do, and what that makes a spout task wait. Pure.
+"""Capacity: how many tuples a second a component could process, and how long spout tasks must wait because of it. Pure.
 
-    each task: what it does (it has something to do all the time)            that is what it can
-               what it does / how busy it is (it ran out of work meanwhile)  the utilization law
-    component: of all its tasks, if its tuples go to whichever has room; else what it does, by its most loaded task
+    each task: its rate (if it always has work)                    then that is its capacity
+               its rate / how busy it is (if it ran out of work)   the utilization law
+    component: the sum over its tasks, if its tuples go to any task with free capacity; else limited by the busiest task
     spout task: its share of that, in tuples that it emits
 
-1. A component can do at least what it has done over the last period: one interval in which it stood still is no pace.
-2. A spout task that emits less than its share is content; what it leaves is for the others.
+1. The capacity of a component is at least its rate over the last period: one interval without work does not lower it.
+2. A spout task that emits less than its share is not limited by its wait; the rest of its share goes to the others.
 
 From: the utilization law (Denning and Buzen, "The operational analysis of queueing network models", 1978).
 """
@@ -25,23 +25,23 @@ from .settings import Settings
 from .throttle import MAX_WAIT
 
 CONTENT: Final = 0.9
-"""A paced task that emits less than this share of what it might is held back by its source, not by its wait."""
+"""A paced task that emits less than this share of its allowed rate is limited by its source, not by its wait."""
 
 
 LEAST_LOAD: Final = 0.25
-"""Who is less busy than this is taken for so busy: that is four times as much, and then it is looked at again.
+"""A task that is less busy counts as this busy: its capacity is then four times its rate, and is measured again later.
 
-(What a bolt begins and does not wait for takes it no time at all.)
+(Work that a bolt starts without waiting for it counts as no time at all.)
 """
 
 
 HEADROOM: Final = 1.02
-"""Who ran out of work is sent a little more than was measured: a mailbox that holds a moment bears that."""
+"""A component that ran out of work gets this much more than was measured: a mailbox with little in it can bear that."""
 
 
 @dataclass(slots=True)
 class BoltState:
-    """What a bolt task has said last; blocked or not since `since_s` (wall clock)."""
+    """The last reading of a bolt task; blocked or not since `since_s` (wall clock)."""
 
     component: str
     reading: BoltReading
@@ -62,7 +62,7 @@ class BoltState:
 
 @dataclass(slots=True)
 class SpoutState:
-    """What a spout task has said last; it waits since `since_s` (wall clock)."""
+    """The last reading of a spout task; it has waited since `since_s` (wall clock)."""
 
     component: str
     reading: SpoutReading
@@ -71,7 +71,7 @@ class SpoutState:
 
 
 class Capacity:
-    """Of the components of one topology, by what is known of their tasks."""
+    """The capacity of the components of one topology, from the readings of their tasks."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Capacity:
         self._spouts = spouts
 
     def rate(self, component: str) -> float:
-        """Tuples a second that it could do; 0 if it does nothing."""
+        """The tuples a second that the component could process; 0 if it processes nothing."""
         flows, known = self._flows, self._bolts
         bolts = [known[task] for task in self._tasks[component] if task in known]
         if component in self._graph.balanced:
@@ -100,14 +100,14 @@ class Capacity:
         return done
 
     def time_us(self, component: str, settings: Settings) -> int:
-        """What it takes for one tuple of one of the spout tasks that feed it."""
+        """The microseconds that the component takes for one tuple of one of the spout tasks that feed it."""
         rate = self.rate(component)
-        if not rate:  # it hangs
+        if not rate:  # it is stuck
             return self._share_us(component, 1 / max(self._flows.observed_s(component), settings.period_s))
         return self._share_us(component, rate / self._flows.per_emitted(component, self._graph.sources[component]))
 
     def follow_us(self, spout: str) -> int:
-        """What a tuple takes now, of the slowest of the flagged components that it feeds; 0 if that cannot be told."""
+        """The microseconds that a tuple takes now in the slowest flagged component behind this spout; 0 if unknown."""
         found = 0
         for component in self._flagged(spout):
             rate = self.rate(component)
@@ -117,7 +117,7 @@ class Capacity:
         return found
 
     def fullest(self, spout: str, settings: Settings) -> tuple[float, float]:
-        """Of the flagged components that it feeds: how full the fullest is, and the seconds that all it holds takes."""
+        """The fill of the fullest flagged component behind this spout, and the seconds of work in its mailboxes."""
         found = [(self._fill(component), component) for component in self._flagged(spout)]
         if not found:
             return (settings.low + settings.high) / 2, settings.period_s
@@ -140,14 +140,14 @@ class Capacity:
         return {b.component for b in self._bolts.values() if b.reading.flagged and spout in sources[b.component]}
 
     def _fill(self, component: str) -> float:
-        """Of the fullest flagged task; of all, if its tuples go to whichever has room."""
+        """The fill of the fullest flagged task; the mean of all tasks if tuples go to any task with free capacity."""
         bolts = [self._bolts[task] for task in self._tasks[component] if task in self._bolts]
         if component in self._graph.balanced:
             return sum(fill_of(bolt.reading) for bolt in bolts) / len(bolts)
         return max(fill_of(bolt.reading) for bolt in bolts if bolt.reading.flagged)
 
     def _share_us(self, component: str, rate: float) -> int:
-        """The wait of each of the spout tasks that feed it, if together they emit at that rate (in tuples a second)."""
+        """The wait of each spout task that feeds the component if together they emit at this rate (tuples a second)."""
         spouts = self._graph.sources[component]
         feeding = [s for s in self._spouts.values() if s.component in spouts and s.reading.active]
         if not feeding:
@@ -155,11 +155,11 @@ class Capacity:
         wants = [self._flows.rate_of(s.component, s.reading.task) for s in feeding]
         content = [want for s, want in zip(feeding, wants, strict=True) if want * s.reading.wait_us < CONTENT * 1e6]
         others = len(feeding) - len(content)
-        if others:  # what some leave of their shares is for the others
+        if others:  # the unused parts of some shares are divided among the others
             return int(min(others / max(rate - sum(content), rate * others / len(feeding)) * 1e6, MAX_WAIT))
         return int(min(len(feeding) / rate * 1e6, MAX_WAIT))
 
 
 def fill_of(reading: BoltReading) -> float:
-    """0 to 1."""
+    """The fill of a mailbox, 0 to 1."""
     return min(reading.fill / reading.capacity, 1.0) if reading.capacity else 0.0

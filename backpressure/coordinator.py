@@ -1,28 +1,29 @@
-"""Coordinator: which spouts are paced, because of which bolts. Pure: readings in, orders out, the time passed in.
+"""Coordinator: which spouts are paced, and because of which bolts. Pure: readings in, orders out, the time passed in.
 
     readings ─► share of a component's tasks that are BLOCKED > ratio, or one stays BLOCKED: it is *triggered*
-                   │ up its inputs to the source spouts
-                   ▼
-    NORMAL ──SLOW──► THROTTLED ──RELIEVE … RELIEVE──► every paced spout has said that it waits for nothing ─► NORMAL
-                           ╰─ SLOW while triggered, RELIEVE once nothing triggers, else HOLD                  Clear
+                  │ up its inputs to the source spouts
+                  ▼
+    NORMAL ──SLOW──► THROTTLED ──RELIEVE … RELIEVE──► every paced spout reports that it no longer waits ─► NORMAL
+                        ╰─ SLOW while triggered, RELIEVE when nothing triggers any more, else HOLD           Clear
 
-1. A spout task gets one SLOW in a period at the most, and what it was last told again each interval: an order is a
-   lease. So is a reading: a task that says nothing for that long is gone, and what it had reported with it.
-2. Nothing is known that is not said again: a coordinator that begins anew learns within an interval which tasks are
-   flagged and which spouts wait, and goes on from there. Its orders count as new ones, by their epoch.
-3. SLOW says how long the component takes for what is *one tuple of one spout task*: with one task each and nothing
-   multiplied on the way that is its execute time.
-4. A component that has something to do all the time does what it can; one that was starved in between could do more, by
-   as much as it was idle (the utilization law). Each order says anew how long that makes a tuple, and the paced follow.
-5. Several components pace a spout: the slowest counts, and it is relieved when none of them triggers any more.
-6. All is over when every paced spout task has said, of its last order, that it waits for nothing (or is gone; or has
-   not heard an order for a lease, and waits for nothing).
+1. A spout task gets at most one SLOW in a period, and its last order again in each interval: an order is a lease. A
+   reading is a lease too: a task that reports nothing for that long counts as lost, and its reading is removed.
+2. All state is reported again in each interval: a restarted coordinator learns within one interval which tasks are
+   flagged and which spouts wait, and continues from there. Its orders count as new ones because of their epoch.
+3. SLOW says how long the component takes for *one tuple of one spout task*: with one task each, and one tuple made from
+   each tuple, that is its execute time.
+4. The capacity of a component that always has work is its rate; a component that ran out of work could do more, in
+   proportion to its idle time (the utilization law). Each order contains the time for a tuple again, and the paced
+   spouts follow it.
+5. If several components pace a spout, the slowest counts; the spout is relieved when none of them triggers any more.
+6. The state is NORMAL again when every paced spout task has reported, for its last order, that it no longer waits (or
+   is lost; or has received no order for a lease, and does not wait).
+7. A component triggers when *more than* the ratio of its tasks is blocked, as JStorm's text says; 1 means all. This is
+   only a rule for the first period: a task that is BLOCKED for a second one triggers by itself, because with rows
+   grouped by key it delays all others.
 
-7. The ratio is passed by more than it, as JStorm's text says; 1 means all. It is a rule for the first period alone: a
-   task that is BLOCKED for a second one triggers by itself, for if its rows go by their key, it holds up all others.
-
-From: JStorm 2.1.1, BackpressureCoordinator. Its code says "at least" and knows no second period; there events are told
-once (jstorm#404: one lost stop, and spouts slept); execute time is a task's own.
+From: JStorm 2.1.1, BackpressureCoordinator. Its code says "at least" and has no second period; there, events are sent
+once (jstorm#404: one lost stop, and spouts slept); execute time is measured for each task.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ from .view import (
 
 EVENTS: Final = 200
 SPACING: Final = 0.75
-"""Of a period (SLOW) or an interval (RELIEVE): what was judged sooner after a step was mostly before it."""
+"""Share of a period (SLOW) or an interval (RELIEVE): an earlier verdict is mostly about the time before the step."""
 
 Order = tuple[int, Pace | Clear]
-"""For a task."""
+"""An order and the task that it is for."""
 
 
 @dataclass(slots=True)
 class _Pacing:
-    """A spout component that is paced: its last order, when it was given, why; `wait_us` was seen last."""
+    """A paced spout component: its last order, when and why it was given; `wait_us` is the last reported wait."""
 
     step: int
     change: PaceChange
@@ -73,7 +74,7 @@ class _Pacing:
 
 
 class Coordinator:
-    """Of one topology. `tasks`: component → its tasks. `epoch` is another one for each coordinator."""
+    """The coordinator of one topology. `tasks`: component → its tasks. `epoch` differs for each coordinator."""
 
     def __init__(
         self,
@@ -103,13 +104,13 @@ class Coordinator:
 
     @property
     def idle(self) -> bool:
-        """Is there no order to renew, and nobody flagged who could be gone?"""
+        """Is there no order to renew, and no flagged task that could be lost?"""
         return not self._pacings and not any(bolt.reading.flagged for bolt in self._bolts.values())
 
     # -- events in ---------------------------------------------------------------------------------------------------
 
     def on_readings(self, readings: Readings, now_s: float, wall_s: float) -> list[Order]:
-        """A gauge reports. What is to be done at once."""
+        """Process the readings of a monitor. Returns the orders to send at once."""
         if not self.settings.enable:
             return []
         self._expire(now_s, wall_s)
@@ -124,7 +125,7 @@ class Coordinator:
         return self._decide(now_s, wall_s)
 
     def tick(self, now_s: float, wall_s: float) -> list[Order]:
-        """An interval is over: forget who is gone, say again what holds."""
+        """An interval is over: remove lost tasks, renew the orders."""
         if not self.settings.enable:
             return []
         self._expire(now_s, wall_s)
@@ -135,7 +136,7 @@ class Coordinator:
         return orders
 
     def update(self, settings: Settings, now_s: float, wall_s: float) -> None:
-        """Other settings. Switched off, it forgets all: the spouts release themselves, for they are told too."""
+        """Apply other settings. If switched off, clear all state: the spouts release themselves."""
         if settings == self.settings:
             return
         what = "on" if settings.enable else "off"
@@ -147,7 +148,7 @@ class Coordinator:
             self._spouts.clear()
             if self.state == THROTTLED:
                 self._become(NORMAL, wall_s, "switched off: no spout waits")
-        # A lease that is shorter now begins now: nobody was silent for longer than he might be.
+        # A shorter lease starts now: no task was silent for longer than its old lease allowed.
         for bolt in self._bolts.values():
             bolt.reported_s = now_s
         for spout in self._spouts.values():
@@ -158,14 +159,14 @@ class Coordinator:
         self.settings = settings
 
     def remember(self, events: Iterable[PressureEvent], count: int) -> None:
-        """What has happened before it: of the one whose place it takes."""
+        """Take over the earlier events from the coordinator that this one replaces."""
         self.events.extend(events)
         self.event_count = count
 
-    # -- what is known -----------------------------------------------------------------------------------------------
+    # -- the state, for reports --------------------------------------------------------------------------------------
 
     def view(self) -> Backpressure:
-        """As it is now."""
+        """The current state."""
         bolts: dict[str, list[BoltState]] = {component: [] for component in self._sources}
         for bolt in self._bolts.values():
             bolts[bolt.component].append(bolt)
@@ -222,7 +223,7 @@ class Coordinator:
         self._spouts[reading.task] = SpoutState(component, reading, now_s, since_s)
         pacing = self._pacings.get(component)
         if reading.wait_us:
-            if pacing is None:  # an order of a coordinator that is no more
+            if pacing is None:  # from an order of an earlier coordinator
                 self._step += 1
                 self._pacings[component] = _Pacing(self._step, PaceChange.HOLD, now_s, (), wait_us=reading.wait_us)
                 if self.state == NORMAL:
@@ -266,15 +267,17 @@ class Coordinator:
         blocked = [bolt for bolt in map(self._bolts.get, tasks) if bolt is not None and bolt.blocked]
         if any(bolt.stays_blocked for bolt in blocked):
             return True
-        return len(blocked) / len(tasks) > self.settings.ratio or len(blocked) == len(tasks)  # 0.7 * 10 > 7: no product
+        return len(blocked) / len(tasks) > self.settings.ratio or len(blocked) == len(
+            tasks
+        )  # not 0.7 * 10 > 7
 
     def _step_of(self, spout: str, triggered: set[str], now_s: float, wall_s: float) -> bool:
-        """Take the next step with a spout component, if it is time for one."""
+        """Take the next step with a spout component if it is time for one."""
         pacing = self._pacings.get(spout)
         passed_s = now_s - (-math.inf if pacing is None else pacing.at_s)
         causes = [c for c in sorted(triggered) if spout in self._sources[c]]
         if causes:
-            if pacing is not None and not pacing.why:  # it was found waiting
+            if pacing is not None and not pacing.why:  # it was already waiting when this coordinator started
                 pacing.why = tuple(causes)
             is_new = any(PressureVerdict.BLOCKED in self._fresh.get(c, ()) for c in causes)
             if not is_new or passed_s < SPACING * self.settings.period_s:
@@ -282,7 +285,7 @@ class Coordinator:
             self._slow(spout, causes, now_s, wall_s)
             return True
         if pacing is None or passed_s < SPACING * self.settings.interval_s or not self._waits(spout):
-            return False  # who waits for nothing has only to say so: of another order it would have to say it again
+            return False  # a task without a wait only has to report that; a new order would make it report again
         flagged = {
             b.component for b in self._bolts.values() if b.reading.flagged and spout in self._sources[b.component]
         }
@@ -311,18 +314,18 @@ class Coordinator:
         self._pacings[spout] = replace(pacing, step=self._step, change=PaceChange.RELIEVE, at_s=now_s, busy=busy)
 
     def _waits(self, component: str) -> bool:
-        """Does one of its tasks wait, as far as it has said?"""
+        """Does one of its tasks wait, according to its last reading?"""
         return any(self._spouts[t].reading.wait_us for t in self._tasks[component] if t in self._spouts)
 
     def _is_released(self, component: str, now_s: float) -> bool:
-        """Has each of its tasks said, of the last order or a lease after it, that it waits for nothing (or is gone)?"""
+        """Has each task reported, for the last order or a lease after it, that it does not wait (or is it lost)?"""
         pacing = self._pacings[component]
         told, is_old = (self._epoch, pacing.step), now_s - pacing.at_s > self.settings.lease_s
         readings = [self._spouts[task].reading for task in self._tasks[component] if task in self._spouts]
         return all(not r.wait_us and (is_old or (r.epoch, r.step) == told) for r in readings)
 
     def _paces(self, component: str) -> list[Order]:
-        """The last order, for all tasks of a spout component: who has come meanwhile hears it too."""
+        """The last order, for all tasks of a spout component, including tasks that have joined since."""
         pacing, settings = self._pacings[component], self.settings
         fill, drain_s = self._capacity.fullest(component, settings)
         pace = Pace(
@@ -339,7 +342,7 @@ class Coordinator:
         )
         return [(task, pace) for task in self._tasks[component]]
 
-    # -- the time line -----------------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------------------------
 
     def _become(self, state: str, wall_s: float, text: str) -> None:
         self.state, self.since_s = state, wall_s

@@ -1,14 +1,14 @@
-"""Flows: how many tuples go through a component, and how many of them come of one that a spout emits. Pure.
+"""Flows: how many tuples pass a component, and how many of them come from one tuple that a spout emits. Pure.
 
     spout ══ E emitted ═══►  …  ═══► [ fill ] component ══ X executed ═══►
-                                              a = (X + fill) / E            rate = what X grows by in a second
+                              a = (X + fill) / E            rate = growth of X per second
 
-1. Counts are added up over the lives of processes: a counter that begins anew takes nothing away, and one that was too
-   high (what is executed now is estimated) is not counted twice.
-2. What waits in the component's mailboxes was emitted too: without it, `a` would be too small while they fill. So was
-   what waits on the way: of the bolts before it, as many tuples as it has got for each that they have executed.
-3. A rate is that of the last period, of each task by its own gauge's clock; `a` is of the last WINDOW_S seconds, or up
-   to twice as many; soon after spouts have begun to be paced, of the time since then.
+1. Counts are added up over restarts of processes: a counter that starts again at zero subtracts nothing, and a count
+   that was too high (the current execution is estimated) is not counted twice.
+2. Tuples in the component's mailboxes were emitted too: without them, `a` would be too small while the mailboxes fill.
+   The same goes for tuples that wait in the bolts before it, in proportion to what it has received from these so far.
+3. A rate is over the last period of each task, by the clock of its own monitor; `a` is over the last WINDOW_S seconds,
+   or up to twice as many; soon after spouts have started to be paced, it is over the time since then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Totals:
 
 
 class _TaskRate:
-    """One task in one life: when it had counted how many, of the last period; the `highest` count."""
+    """One task in one process: its counts over the last period with their times; the `highest` count so far."""
 
     __slots__ = ("counts", "highest", "life")
 
@@ -52,7 +52,7 @@ class _TaskRate:
 
 
 class Flows:
-    """Of all components of a topology. `inputs`: bolt → the components that it takes tuples from."""
+    """The flows of all components of a topology. `inputs`: bolt → the components from which it receives tuples."""
 
     def __init__(self, samples: int, inputs: Mapping[str, Collection[str]]) -> None:
         self._samples = samples
@@ -63,25 +63,25 @@ class Flows:
         self._base_s = -math.inf
 
     def count(self, component: str, task: int, life: int, at_s: float, so_far: int) -> None:
-        """A task has emitted or executed so many in this life of its process."""
+        """A task has emitted or executed `so_far` tuples in this life of its process."""
         tracks = self._tracks.setdefault(component, {})
         track = tracks.get(task)
         if track is None or track.life != life:
             track = tracks[task] = _TaskRate(life, self._samples)
-        elif track.counts and at_s <= track.counts[-1][0]:  # it came twice
+        elif track.counts and at_s <= track.counts[-1][0]:  # received twice
             return
         self._counts[component] += max(so_far - track.highest, 0)
         track.highest = max(so_far, track.highest)
         track.counts.append((at_s, so_far))
 
     def remove_task(self, component: str, task: int) -> None:
-        """A task is no more, or silent: it has no rate. What it has counted stays, and is not counted again."""
+        """A task is lost or silent: it has no rate. Its count stays, and is not counted again."""
         track = self._tracks.get(component, {}).get(task)
         if track is not None:
             track.counts.clear()
 
     def end_interval(self, now_s: float, fills: Mapping[str, int]) -> None:
-        """All that is known now has been counted."""
+        """All current counts have been added."""
         self._now = _Totals(dict(self._counts), dict(fills))
         if self._base_s == -math.inf:
             self._base_s = now_s
@@ -89,37 +89,37 @@ class Flows:
             self._before, self._base, self._base_s = self._base, self._now, now_s
 
     def reset_base(self, now_s: float, after_s: float) -> None:
-        """From `after_s` on count from now: what has been emitted so far fills places that nobody tells of.
+        """From `after_s` on, measure from now: tuples emitted so far fill places that no reading contains.
 
-        (At senders in other processes, say: it was emitted, and has not come.)
+        (For example at senders in other processes: emitted, but not yet received.)
         """
         self._base, self._base_s = self._now, now_s + after_s - WINDOW_S
 
     def rate(self, component: str) -> float:
-        """Tuples a second over the last period; 0 if none (or if nothing is known)."""
+        """Tuples a second over the last period; 0 if none or unknown."""
         return sum(track.rate(0) for track in self._tracks.get(component, {}).values())
 
     def rate_of(self, component: str, task: int, *, now: bool = False) -> float:
-        """The same of one task; `now`: over the last interval."""
+        """The rate of one task; `now`: over the last interval."""
         track = self._tracks.get(component, {}).get(task)
         return track.rate(-2 if now else 0) if track is not None else 0.0
 
     def rate_now(self, component: str) -> float:
-        """The same over the last interval."""
+        """The rate over the last interval."""
         return sum(track.rate(-2) for track in self._tracks.get(component, {}).values())
 
     def observed_s(self, component: str) -> float:
-        """How long what `rate` is about has lasted."""
+        """The seconds that `rate` is measured over."""
         return max((track.lasting_s for track in self._tracks.get(component, {}).values()), default=0.0)
 
     def per_emitted(self, component: str, spouts: Collection[str]) -> float:
-        """Tuples of a component for each that one of these spouts emits; 1 if that is not known."""
+        """Tuples of a component for each tuple that one of these spouts emits; 1 if unknown."""
         emitted = sum(self._passed(spout) for spout in spouts)
         arrived = self._due(component, {})
         return arrived / emitted if arrived > 0 and emitted > 0 else 1.0
 
     def _due(self, component: str, found: dict[str, float]) -> float:
-        """What has come, and what will come of what waits on the way. (Once round a cycle.)"""
+        """Tuples that were received, and that waiting tuples will still lead to. (A cycle is followed once.)"""
         if component not in found:
             inputs = self._inputs.get(component, ())
             here = self._passed(component) + self._waiting(component)

@@ -1,4 +1,4 @@
-"""Graph: what a coordinator has to know of a topology."""
+"""Graph: the parts of a topology that a coordinator needs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from ..topology import Topology
 
 BALANCED: Final = frozenset({"shuffle", "local_or_shuffle", "local_first", "none", "partial_key"})
-"""Groupings that pass over a task that is full while another is not (by partial key, the other one of the two)."""
+"""Groupings that avoid a full task while another one is not full (partial key: the other one of the two)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
     """`sources`: bolt → the spouts whose tuples reach it; `inputs`: bolt → the components that it takes tuples from.
 
-    `balanced` are the bolts all of whose tuples go to whichever task has room: a slow one does not hold up the others.
+    `balanced`: the bolts whose tuples all go to any task with free capacity: a slow task does not delay the others.
     """
 
     sources: Mapping[str, frozenset[str]]
@@ -25,13 +25,13 @@ class Graph:
 
     @classmethod
     def of(cls, topology: Topology) -> Graph:
-        """Of a topology."""
+        """The graph of a topology."""
         balanced = (b.id for b in topology.bolts if all(s.kind in BALANCED for s in b.inputs))
         return cls(sources_of(topology), _inputs_of(topology), frozenset(balanced))
 
 
 def sources_of(topology: Topology) -> dict[str, frozenset[str]]:
-    """Bolt → the spouts whose tuples reach it, by whatever way. Cycles are gone round once."""
+    """Bolt → the spouts whose tuples reach it on any path. Cycles are followed once."""
     inputs = _inputs_of(topology)
     found: dict[str, frozenset[str]] = {}
     for bolt in topology.bolts:

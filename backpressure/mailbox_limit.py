@@ -1,20 +1,20 @@
-"""MailboxLimit: how many rows a task's mailbox is held to, so that what waits in it is about `target_s` of work. Pure.
+"""Mailbox limit: how many rows a mailbox may contain, so that they are about `target_s` seconds of work. Pure.
 
     turn: rows, seconds of work, seconds blocked ─► seconds a row ─► limit = target / seconds a row, 16 … capacity
 
 1. The limit is never above the capacity, and never below LEAST (or the capacity, if that is less).
-2. It begins at FIRST, and is at most doubled by a turn: a row of a slow bolt is never behind a thousand others, and a
-   fast one has its whole capacity after four turns.
-3. What a row takes is the work and the time for which its task waited for room behind it: what waits in a mailbox waits
-   for both. (What senders are told, `row_s`, is work alone.)
-4. A bolt that takes batches has a part of its work for each batch, whatever its rows. A batch of fewer rows would only
-   be dearer for each; so where that part is the larger one, the mailbox holds a whole batch and a little more. Which
-   part is, is known from batches that are not as large as each other: until there are, it lets larger ones come.
-5. A task that comes to wait for room, and had not for FREE_TURNS, does not know for how long: it is held to LEAST until
-   it does. So what a chain of fast bolts holds before a slow one is little too.
-6. A target of 0 holds nothing: the capacity is the limit.
+2. It starts at FIRST and at most doubles in a turn: a row of a slow bolt never waits behind a thousand others, and a
+   fast bolt can use its whole capacity after four turns.
+3. The time of a row is the work and the time that its task was blocked behind it: rows in a mailbox wait for both. (The
+   `row_s` that senders see is work alone.)
+4. A bolt that takes batches spends part of its work on each batch, whatever its number of rows. Smaller batches would
+   only make each row more expensive; so if that part is the larger one, the mailbox may contain a whole batch and a
+   little more. The parts are known after batches of different sizes: until then, larger batches are allowed.
+5. A task that becomes blocked, and was not for FREE_TURNS, does not know for how long: its limit is LEAST until it
+   does. So the mailboxes of a chain of fast bolts before a slow one contain little too.
+6. A target of 0 means no limit: the capacity is the limit.
 
-From: Flink's buffer debloating (FLIP-183): buffers of so many bytes as go through in a target time.
+From: Flink's buffer debloating (FLIP-183): as many bytes in the buffers as are processed in a target time.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from typing import Final
 from .service import ServiceTime
 
 FIRST: Final = 64
-"""Rows, before anything was measured: so that a shuffle is even from the start."""
+"""Rows before the first measurement: few enough for a shuffle to be even from the start."""
 
 LEAST: Final = 16
-"""Rows. Fewer would make senders wake up for each."""
+"""Rows. With fewer, senders would wake up for each one."""
 
 FREE_TURNS: Final = 64
-"""Without waiting for room: what was known about that is too old."""
+"""Turns without being blocked after which earlier measurements of it are too old."""
 
 WHOLE_BATCH: Final = 1.25
-"""Of a batch: so that the next one is there when a batch is done, and its senders have some room."""
+"""Share of a batch: the next batch is there when one is done, and its senders have some free capacity."""
 
 
 class MailboxLimit:
-    """Of one task. `batch`: rows that it takes at once, if it takes batches; else 0."""
+    """The limit of one task's mailbox. `batch`: rows that the task takes at once, if it takes batches; else 0."""
 
     __slots__ = ("_capacity", "_each", "_free", "_passing", "_service", "_target_s", "batch", "limit")
 
@@ -48,16 +48,16 @@ class MailboxLimit:
         self._service = ServiceTime()
         self._passing = ServiceTime()
         self._each = _LineFit()
-        self._free = FREE_TURNS  # turns since it waited for room
+        self._free = FREE_TURNS  # turns since it was blocked last
         self.limit = self._limit()
 
     @property
     def row_s(self) -> float:
-        """Seconds of work a row; 0.0: not measured yet."""
+        """Seconds of work a row; 0.0 before the first measurement."""
         return self._service.row_s
 
     def measured(self, rows: int, work_s: float, blocked_s: float) -> int:
-        """A turn of so many rows is done, after so many seconds in which the task waited for room. The limit."""
+        """A turn of `rows` rows is done, during which the task was blocked for `blocked_s`. Returns the limit."""
         if rows:
             self._service.measured(rows, work_s)
             self._passing.measured(rows, work_s + blocked_s)
@@ -68,19 +68,19 @@ class MailboxLimit:
         return self.limit
 
     def blocks(self) -> int:
-        """The task comes to wait for room. The limit."""
+        """The task becomes blocked. Returns the limit."""
         if self._free >= FREE_TURNS:
             self.stuck()
         return self.limit
 
     def stuck(self) -> int:
-        """It has waited for longer than is good. The limit."""
+        """The task has been blocked for too long. Returns the limit."""
         if self._target_s:
             self.limit = min(self.limit, LEAST)
         return self.limit
 
     def aim(self, target_s: float) -> int:
-        """Another target. The limit."""
+        """Set another target. Returns the limit."""
         self._target_s = target_s
         self.limit = self._limit()
         return self.limit
@@ -101,14 +101,14 @@ class MailboxLimit:
     def _least_for_batches(self) -> int:
         whole = int(self.batch * WHOLE_BATCH)
         parts = self._each.split()
-        if parts is None:  # larger ones will show
+        if parts is None:  # larger batches will tell
             return min(2 * self._each.rows, whole)
         fixed_s, each_s = parts
         return whole if fixed_s > each_s * self.batch else 0
 
 
 class _LineFit:
-    """What a batch takes, and what a row of it: the line through what was measured. Older batches fade."""
+    """The time of a batch and of each row in it: a line fitted to the measurements. Older batches fade."""
 
     __slots__ = ("_count", "_rows", "_rows_rows", "_rows_s", "_s")
 
@@ -124,11 +124,11 @@ class _LineFit:
 
     @property
     def rows(self) -> int:
-        """Of a batch, lately."""
+        """Recent rows of a batch."""
         return round(self._rows / self._count)
 
     def split(self) -> tuple[float, float] | None:
-        """Seconds a batch, and seconds a row of it; None if all batches were as large: then it cannot be told."""
+        """Seconds a batch, and seconds a row of it; None if all batches had the same size: then it is unknown."""
         count, rows = self._count, self._rows
         spread = count * self._rows_rows - rows * rows
         if spread <= 1e-6 * rows * rows:
@@ -138,4 +138,4 @@ class _LineFit:
 
 
 FADES: Final = 0.9
-"""Of a batch, with each that follows."""
+"""The weight that a batch keeps with each batch after it."""

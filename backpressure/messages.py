@@ -1,9 +1,9 @@
-"""Messages: what a gauge, the topology master and the tasks tell each other. All on control lanes.
+"""Messages between monitors, the topology master and the tasks. All use control lanes.
 
-    gauge (one a process) ── Readings, each interval ─► topology master ── Pace, each interval ─► spout task
-                                                                        ── Clear ─► bolt task
+    monitor (one a process) ── Readings, each interval ─► topology master ── Pace, each interval ─► spout task
+                                                                          ── Clear ─► bolt task
 
-Each says how things are, not what has changed: one that is lost is made up for by the next.
+Each message contains the current state, not a change: the next message makes up for a lost one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .sampler import PressureVerdict
 
 @dataclass(frozen=True, slots=True)
 class BoltReading:
-    """How a bolt task is. `fill` and `capacity` in tuples, `executed` tuples in this life of its process.
+    """The state of a bolt task. `fill` and `capacity` in tuples, `executed` tuples in this life of its process.
 
-    `step` counts the verdicts. `busy` (0 to 1) in the time that the last one is about; `load` in the last interval: 1
-    if it had something to do all the time. `starved`: it ran out of work within the last period. `blocks`: how many
-    verdicts in a row were BLOCKED.
+    `step` counts the verdicts. `busy` (0 to 1) in the time that the last verdict is about; `load` in the last interval:
+    1 if it always had work. `starved`: it ran out of work within the last period. `blocks`: how many verdicts in a row
+    were BLOCKED.
     """
 
     task: int
@@ -38,7 +38,7 @@ class BoltReading:
 
 @dataclass(frozen=True, slots=True)
 class SpoutReading:
-    """How a spout task is. `wait_us` for each tuple; `epoch` and `step` of the order that it took last.
+    """The state of a spout task. `wait_us` for each tuple; `epoch` and `step` of the last order that it accepted.
 
     `active`: it may emit, and has not finished.
     """
@@ -53,7 +53,7 @@ class SpoutReading:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """From a gauge. `life` is another one for each process; `at_s` is read from its clock."""
+    """From a monitor. `life` differs for each process; `at_s` is the time on the monitor's clock."""
 
     life: int
     at_s: float
@@ -62,7 +62,7 @@ class Readings:
 
 
 class PaceChange(enum.StrEnum):
-    """What an order asks for."""
+    """The kinds of orders."""
 
     HOLD = "hold"
     SLOW = "slow"
@@ -71,11 +71,11 @@ class PaceChange(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """To a spout task: an order, which holds for `lease_s`. Its change is taken once for each (epoch, step).
+    """An order to a spout task, valid for `lease_s`. It is applied once for each (epoch, step).
 
-    SLOW: `time_us` is what a tuple of this task's takes. RELIEVE: the bolts were `busy`. Each time: `trim` bends the
-    wait by so much, `slack_s` is what may be made up for in one go, `follow_us` what a tuple takes now (0: cannot be
-    told), `others_us` what others of its component wait.
+    SLOW: `time_us` is the time of one tuple of this task. RELIEVE: the bolts were `busy`. Always: `trim` changes the
+    wait by that share, `slack_s` is how much a spout may make up for at once, `follow_us` is the time of a tuple now
+    (0: unknown), `others_us` is the wait of the other tasks of its component.
     """
 
     epoch: int
@@ -92,4 +92,4 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """To a flagged bolt task: all is over."""
+    """To a flagged bolt task: the state is NORMAL again."""

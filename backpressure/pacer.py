@@ -2,12 +2,12 @@
 
     wait 4 ms a tuple:   emit ··4·· emit ··4·· emit          wait 40 us:   250 in a turn ··10·· 250 ··10·· …
 
-1. A wait belongs to a tuple, a turn shares it: as many go at once as belong to TURN_S, at least one.
-2. What could not go in time goes later, at most `slack_s` of it: a spout that was held up by something else does not
-   make up for all of it in one go.
-3. A turn counts at the pace that it began with, if that was the faster: an order that comes while `next_tuple` waits
-   for its source is not for what went before it.
-4. `held_s` adds up how long it has really held back.
+1. A wait belongs to a tuple, and a turn has several: as many tuples go at once as TURN_S allows, at least one.
+2. Tuples that could not go in time go later, up to `slack_s` of them: a spout that was delayed for another reason does
+   not make up for all of it at once.
+3. A turn counts at the pace at which it started, if that was faster: an order that arrives while `next_tuple` waits for
+   its source does not apply to what was emitted before it.
+4. `held_s` adds up the time that it really delayed tuples.
 
 From: the virtual scheduling algorithm (GCRA) of ITU-T I.371.
 """
@@ -23,7 +23,7 @@ MOST_SLACK_S: Final = 1.0
 
 
 class Pacer:
-    """Of one spout task. `wait_s` 0: everything may go."""
+    """The pacer of one spout task. `wait_s` 0: all tuples may go."""
 
     def __init__(self) -> None:
         self.wait_s = 0.0
@@ -32,22 +32,22 @@ class Pacer:
         self._next_s = 0.0
 
     def pace(self, wait_s: float, now_s: float) -> None:
-        """So long for each tuple from now on."""
+        """Wait this long for each tuple from now on."""
         if self.wait_s == 0.0:
             self._next_s = now_s
-        elif self._next_s > now_s and self.wait_s > wait_s:  # what was to wait long need not wait long any more
+        elif self._next_s > now_s and self.wait_s > wait_s:  # a shorter wait applies at once
             self._next_s = now_s + (self._next_s - now_s) * wait_s / self.wait_s
         self.wait_s = wait_s
 
     def delay_s(self, now_s: float) -> float:
-        """How long until the next tuple may go; 0: now."""
+        """Seconds until the next tuple may go; 0: now."""
         return max(self._next_s - now_s, 0.0) if self.wait_s else 0.0
 
     def turn(self) -> int:
-        """How many may go in one turn."""
+        """The number of tuples that may go in one turn."""
         return max(1, int(TURN_S / self.wait_s)) if self.wait_s else 1 << 30
 
     def went(self, count: int, now_s: float, begun_at_s: float = math.inf) -> None:
-        """So many went, in a turn that began when the wait was `begun_at_s` (0: none)."""
+        """`count` tuples went in a turn that started when the wait was `begun_at_s` (0: none)."""
         if self.wait_s:
             self._next_s = max(self._next_s, now_s - self.slack_s) + count * min(self.wait_s, begun_at_s)

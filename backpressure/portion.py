@@ -1,14 +1,15 @@
-"""Portion: how many rows a task handles in a turn, so that what it sends is not held up for long. Pure.
+"""Portion: how many rows a task handles in a turn, so that what it sends is not delayed for long. Pure.
 
-    16 rows ─► held up for 0.2 s, where 0.05 are wanted: a quarter of the rows in the next turn
-            ─► not held up, or hardly: twice as many, up to `most`, if it had so many
+    16 rows ─► delayed for 0.2 s, where 0.05 are wanted: a quarter of the rows in the next turn
+            ─► not delayed, or hardly: twice as many, up to `most`, if the turn had that many rows
 
-1. What a turn sends and its targets have no room for, is parked with the sender: rows there wait as those in mailboxes
-   do. A portion bounds them by the time that they wait, whatever the grouping and however many senders there are.
-2. It begins small, and grows as it is used: who sends little is held to little when its targets become slow.
-3. At least one row goes in a turn; one row may become many, and then they wait.
+1. Rows of a turn for which the targets have no free capacity are parked with the sender: they wait there as they would
+   in mailboxes. A portion bounds that wait, whatever the grouping and however many senders there are.
+2. It starts small, and grows as it is used: a task that sends little keeps a small portion when its targets become
+   slow.
+3. At least one row goes in a turn; if it becomes many rows, those wait.
 
-From: TCP's slow start and multiplicative decrease, with the measured delay for the loss.
+From: TCP's slow start and multiplicative decrease, with the measured delay instead of a loss.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FIRST: Final = 16
 
 
 class Portion:
-    """Of one task. `target_s`: what it sends may be held up for so long; 0: for any time."""
+    """The portion of one task. `target_s`: how long its rows may be delayed; 0: any time."""
 
     __slots__ = ("_most", "_target_s", "rows")
 
@@ -28,15 +29,15 @@ class Portion:
         self._most = most
         self._target_s = target_s
         self.rows = min(FIRST, most) if target_s else most
-        """For the next turn."""
+        """Rows of the next turn."""
 
     @property
     def is_whole(self) -> bool:
-        """May as many go as ever may?"""
+        """Is it as large as it can be?"""
         return self.rows == self._most
 
     def sent(self, rows: int, held_s: float) -> None:
-        """What a turn of so many rows sent was held up for so long."""
+        """The output of a turn of `rows` rows was delayed for `held_s`."""
         target_s = self._target_s
         if held_s > target_s > 0.0:
             self.rows = max(1, min(self.rows, int(rows * target_s / held_s)))
@@ -44,7 +45,7 @@ class Portion:
             self.rows = min(2 * self.rows, self._most)
 
     def aim(self, target_s: float) -> None:
-        """Another target."""
+        """Set another target."""
         self._target_s = target_s
         if not target_s:
             self.rows = self._most

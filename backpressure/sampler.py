@@ -4,20 +4,20 @@
     between                           ├─ `samples` of them ─►
     at or below low ──────────────────┘                      more than `rate` low, and flagged ─► RELIEVED
 
-1. A task is flagged from its first BLOCKED on, and is asked again each period, until it is told that all is over
-   (`clear`) or its component is another instance (`forget`).
-2. `step` counts verdicts: whoever hears the same one twice takes it once. `blocks` counts those that were BLOCKED since
-   it was relieved the last time (or since the first): who has more than one stays blocked.
-3. A flagged task that is low and was idle for most of an interval is RELIEVED at once: no later sample can say more.
-4. A mailbox whose gate is closed counts as high, whatever its fill: it lets in nothing until it is down at its low
-   mark, and meanwhile those who have something for it wait. So does one whose gate has closed since the look before, if
-   its task had something to do all the time: one that holds little closes and opens several times between two looks.
-5. A task that is stuck is full because of a bolt behind it, and can do nothing about it: it counts as between. What it
-   executes meanwhile, nothing, says nothing of what it could.
+1. A task is flagged from its first BLOCKED on, and gets a verdict each period, until it is cleared (`clear`) or its
+   component is another instance (`forget`).
+2. `step` counts verdicts: a receiver that gets the same one twice counts it once. `blocks` counts the BLOCKED ones
+   since the last RELIEVED (or since the first verdict): a task with more than one stays blocked.
+3. A flagged task that is low and was idle for most of an interval is RELIEVED at once: later samples add nothing.
+4. A mailbox whose gate is closed counts as high, whatever its fill: it accepts nothing until it is at its low mark, and
+   its senders wait meanwhile. So does a mailbox whose gate has closed since the last sample, if its task always had
+   work: a small mailbox closes and opens several times between two samples.
+5. A task that is itself blocked is full because of a bolt behind it, and cannot change that: it counts as between. Its
+   low rate in that time says nothing about its capacity.
 
 From: JStorm 2.1.1, BackpressureTrigger ("more than", as its text says; its code of 2.1.1 says "at least"). 3 to 5 are
-ours: a period is four seconds, which is long for a spout that waits for nothing; and JStorm's queues have no low mark
-of their own, so a blocked one is full.
+ours: a period is four seconds, which is long for a spout that waits needlessly; and JStorm's queues have no low mark of
+their own, so a blocked one is full.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from typing import Final
 from .settings import Settings
 
 IDLE: Final = 0.5
-"""Less busy than this is idle."""
+"""A task that is less busy than this is idle."""
 
 
 class Level(enum.Enum):
-    """Where a mailbox is between its marks."""
+    """The position of a mailbox relative to its marks."""
 
     LOW = "low"
     BETWEEN = "between"
@@ -42,7 +42,7 @@ class Level(enum.Enum):
 
 
 class PressureVerdict(enum.StrEnum):
-    """What a period has shown."""
+    """The result of a period."""
 
     NONE = "none"
     BLOCKED = "blocked"
@@ -51,10 +51,10 @@ class PressureVerdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A look at a task. `fill` and `capacity` in tuples; `executed` so far; `held`: the gate is closed, or was (see 4).
+    """One observation of a task. `fill` and `capacity` in tuples; `executed` so far; `held`: the gate is or was closed.
 
-    `execute_s`: seconds spent on tuples so far, with the one that is executed now. `dry`: it has run out of work since
-    the look before. `life`: another one for each instance of its component.
+    `execute_s`: seconds spent on tuples so far, including the current one. `dry`: it has run out of work since the last
+    sample. `life`: differs for each instance of its component.
     """
 
     fill: int
@@ -85,7 +85,7 @@ def level_of(sample: Sample, settings: Settings) -> Level:
 
 
 class Sampler:
-    """Of one task. `busy`: the share of the time that its last verdict is about which it spent executing, 0 to 1."""
+    """The sampler of one task. `busy`: its busy share of the time that the last verdict is about, 0 to 1."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -100,12 +100,12 @@ class Sampler:
 
     @property
     def high(self) -> int:
-        """How many samples of this period were high."""
+        """The samples of this period that were high."""
         return self._high
 
     @property
     def load(self) -> float:
-        """How busy it was in the last interval: 0 to 1; 1 if it had something to do all the time."""
+        """How busy it was in the last interval: 0 to 1; 1 if it always had work."""
         if len(self._observations) < 2:
             return 0.0
         return _busy(self._observations[-2], self._observations[-1]) if self._observations[-1].sample.dry else 1.0
@@ -116,13 +116,13 @@ class Sampler:
         return any(observation.sample.dry for observation in self._observations)
 
     def sample(self, sample: Sample, now_s: float) -> PressureVerdict:
-        """A look. The verdict, if a period ends with it; else NONE."""
+        """Add a sample. Returns the verdict if a period ends with it; else NONE."""
         if self._observations and sample.life != self._observations[-1].sample.life:
             self.forget()
         last = self._observations[-1] if self._observations else None
         observation = _Observation(now_s, sample, level_of(sample, self.settings))
         self._observations.append(observation)
-        if self._begun is None or last is None:  # a period is the time between looks
+        if self._begun is None or last is None:  # a period is the time between samples
             self._begun = observation
             return PressureVerdict.NONE
         self._seen += 1
@@ -135,19 +135,19 @@ class Sampler:
         return self._decided(self._counted(), _busy(self._begun, observation))
 
     def clear(self) -> None:
-        """All is over: the task is as any other."""
+        """The state is NORMAL again: the task is no longer flagged."""
         self.flagged = False
         self.verdict = PressureVerdict.NONE
         self.blocks = 0
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Start again, without a sample."""
         self.clear()
         self._observations.clear()
         self._begin_period(None)
 
     def update(self, settings: Settings) -> None:
-        """Other settings; the period begins anew. The flag stays, unless all is switched off."""
+        """Apply other settings; the period starts again. The flag stays, unless backpressure is switched off."""
         self.settings = settings
         self._observations = deque(maxlen=settings.samples + 1)
         self._begin_period(None)

@@ -1,4 +1,4 @@
-"""Settings: what of a topology's configuration is about pacing, and what follows from it."""
+"""Settings: the part of a topology's configuration that is about pacing, and values that follow from it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 from ..topology import Config
 
 LEASE_INTERVALS: Final = 5
-"""What was not said again for so many check intervals does not hold any more."""
+"""Check intervals after which a reading or order that was not renewed expires."""
 
 LEAST_LEASE_S: Final = 0.5
-"""Nor less than this: it may be only that user code has held up the loop."""
+"""The shortest lease: user code may have blocked the event loop for a while."""
 
 MOST_LEASE_S: Final = 86_400.0
-"""Nor more: who takes orders refuses longer ones."""
+"""The longest lease: receivers refuse longer orders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`high`, `low`: shares of a mailbox; `ratio` of a component's tasks; `rate` of the `samples` of a period.
 
-    `target_s`: seconds of work that a mailbox holds; 0: as many tuples as it can.
+    `target_s`: seconds of work in a mailbox; 0: as many tuples as its capacity.
     """
 
     enable: bool = True
@@ -35,7 +35,7 @@ class Settings:
 
     @classmethod
     def of(cls, config: Config) -> Settings:
-        """Those of a topology."""
+        """The settings of a topology."""
         return cls(
             enable=config.backpressure_enable,
             high=config.backpressure_high_mark,
@@ -49,14 +49,14 @@ class Settings:
 
     @property
     def period_s(self) -> float:
-        """So long a task looks before it judges."""
+        """Seconds over which a task collects samples for a verdict."""
         return self.interval_s * self.samples
 
     @property
     def lease_s(self) -> float:
-        """So long a report or an order holds."""
+        """Seconds for which a report or an order is valid."""
         return min(max(self.interval_s * LEASE_INTERVALS, LEAST_LEASE_S), MOST_LEASE_S)
 
     def are_enough(self, count: int) -> bool:
-        """Are so many of a period's samples more than `rate`? 1 means all of them."""
+        """Are `count` of a period's samples more than `rate`? 1 means all of them."""
         return count / self.samples > self.rate or count == self.samples

@@ -1,9 +1,9 @@
-"""Spout pace: the orders of the topology master, as one spout task takes them. Pure.
+"""Spout pace: how one spout task applies the orders of the topology master. Pure.
 
-1. An order is taken once, however often it comes, and holds for its lease: a master that says nothing any more leaves
-   nobody waiting.
-2. A task that has come (again) while the others of its component wait, waits as they do.
-3. What is switched off is off at once, whatever orders are still under way.
+1. An order is applied once, however often it arrives, and is valid for its lease: if the master falls silent, no spout
+   keeps waiting.
+2. A task that starts (again) while the other tasks of its component wait, waits as they do.
+3. Switching off has an effect at once, whatever orders are still on their way.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from .pacer import Pacer
 from .throttle import Throttle
 
 BOUND: float = 0.01
-"""Held back for less than this share of the time since the order before: the wait has been none."""
+"""A wait that delayed less than this share of the time since the last order counts as none."""
 
 
 class SpoutPace:
-    """Of one spout task: throttle, pacer and lease."""
+    """The throttle, pacer and lease of one spout task."""
 
     def __init__(self) -> None:
         self.pacer = Pacer()
@@ -31,16 +31,16 @@ class SpoutPace:
 
     @property
     def wait_us(self) -> int:
-        """For each tuple, untrimmed; 0: none."""
+        """The wait for each tuple, untrimmed; 0: none."""
         return self.throttle.wait
 
     @property
     def has_order(self) -> bool:
-        """Has an order come whose lease is not over?"""
+        """Is there an order whose lease has not expired?"""
         return self._until_s is not None
 
     def order(self, pace: Pace, now_s: float) -> None:
-        """The master says. What comes after all was switched off was under way before."""
+        """Apply an order of the master. One that arrives after switching off was sent before, and is ignored."""
         if self.is_off:
             return
         new = (pace.epoch, pace.step) != (self.epoch, self.step)
@@ -56,14 +56,14 @@ class SpoutPace:
         elif new and pace.change is PaceChange.RELIEVE and self.wait_us:
             held_s, passed_s = self.pacer.held_s, now_s - self._taken_s
             self.throttle.relieve(pace.busy, bound=held_s > BOUND * passed_s)
-        elif pace.follow_us:  # what is known need not be tried
+        elif pace.follow_us:  # the time is known: no need to search for it
             self.throttle.follow(pace.follow_us)
         if new:
             self.pacer.held_s, self._taken_s = 0.0, now_s
         self._apply(now_s)
 
     def expire(self, now_s: float) -> bool:
-        """Has the lease of a wait just ended? Then it waits no more."""
+        """Has the lease of a wait just expired? Then the task waits no more."""
         if self._until_s is None or now_s < self._until_s:
             return False
         waited = self.wait_us > 0
@@ -71,13 +71,13 @@ class SpoutPace:
         return waited
 
     def switch(self, on: bool, now_s: float) -> None:
-        """Take orders from now on, or wait for nothing and take none."""
+        """Accept orders from now on, or release the task and accept none."""
         self.is_off = not on
         if not on:
             self.release(now_s)
 
     def release(self, now_s: float) -> None:
-        """Wait for nothing."""
+        """Stop waiting."""
         self._until_s = None
         self._trim = 0.0
         self.throttle.release()

@@ -1,4 +1,4 @@
-"""View: what is known of the backpressure of a topology, as data. `running.backpressure()` gives it."""
+"""View: the state of the backpressure of a topology, as data. `running.backpressure()` returns it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NORMAL, THROTTLED = "NORMAL", "THROTTLED"
 class TaskPressure:
     """A flagged task. `fill` 0 to 1; `blocked` since `since_s` (seconds since 1970), or relieved since then.
 
-    `execute_s`: seconds that the component takes for one of its tuples, all of its tasks together.
+    `execute_s`: seconds that all tasks of the component together take for one tuple.
     """
 
     task_id: int
@@ -32,7 +32,7 @@ class ComponentPressure:
 
 @dataclass(frozen=True, slots=True)
 class SpoutPacing:
-    """A spout task that is paced: it waits `wait_s` for each tuple, since `since_s`, because of components `why`."""
+    """A paced spout task: it waits `wait_s` for each tuple, since `since_s`, because of the components `why`."""
 
     component: str
     task_id: int
@@ -43,7 +43,7 @@ class SpoutPacing:
 
 @dataclass(frozen=True, slots=True)
 class PressureEvent:
-    """Something changed, at `at_s` (seconds since 1970). `component` is empty for what concerns all.
+    """A change at `at_s` (seconds since 1970). `component` is empty for changes that concern all components.
 
     `kind`: BLOCKED, RELIEVED (a bolt); THROTTLED, NORMAL (the topology); SLOWED, RELEASED (a spout); UPDATED.
     """
@@ -56,9 +56,9 @@ class PressureEvent:
 
 @dataclass(frozen=True, slots=True)
 class Backpressure:
-    """Of a topology, at a moment. `state` is NORMAL or THROTTLED, since `since_s` (seconds since 1970).
+    """The current backpressure of a topology. `state` is NORMAL or THROTTLED, since `since_s` (seconds since 1970).
 
-    `spouts` are those that are paced; `events` the last, oldest first.
+    `spouts` are the paced ones; `events` are the last ones, oldest first.
     """
 
     enabled: bool = True

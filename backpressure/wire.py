@@ -1,13 +1,13 @@
-"""Wire: what gauges, the topology master and the tasks tell each other, between two workers.
+"""Wire: the messages between monitors, the topology master and the tasks of other workers, encoded.
 
     READINGS  [task, 4, life, at_s, bolt …, spout …]        each reading an array of its fields
     PACE      [task, 5, epoch, step, change, lease_s, time_us, busy, trim, slack_s, follow_us,
-              others_us]
+               others_us]
     CLEAR     [task, 6]
 
-1. What comes is checked before a coordinator or a spout sees it: ProtocolError. No number makes a spout wait longer
-   than MAX_WAIT, or for longer than a lease of MOST_LEASE_S.
-2. Readings of more than MAX_TASKS tasks go in parts.
+1. Received messages are checked before they reach a coordinator or a spout: ProtocolError. No number makes a spout wait
+   longer than MAX_WAIT, or for longer than a lease of MOST_LEASE_S.
+2. Readings of more than MAX_TASKS tasks are split.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _pack(task_id: int, message: Any) -> bytes:
         )
     if type(message) is Clear:
         return pack_value((task_id, _CLEAR))
-    raise TypeError(f"{message!r} does not travel to another worker")
+    raise TypeError(f"{message!r} cannot be sent to another worker")
 
 
 def _unpack(item: Any) -> tuple[int, Any]:
@@ -87,7 +87,7 @@ def _unpack(item: Any) -> tuple[int, Any]:
             return task_id, _pace(order)
         case (int(task_id), 6):
             return task_id, Clear()
-    raise ProtocolError(f"no message about pressure: {item!r:.100}")
+    raise ProtocolError(f"not a message about backpressure: {item!r:.100}")
 
 
 def _split(message: Any) -> Sequence[Any]:
@@ -115,7 +115,7 @@ def _pace(order: Sequence[Any]) -> Pace:
         case (int(epoch), int(step), int(change), float(lease_s), int(time_us), float(busy), float(bend),
               float(slack_s), int(follow_us), int(others_us)):  # fmt: skip
             if not 0 <= change < len(_CHANGES):
-                raise ProtocolError(f"no change of pace: {change}")
+                raise ProtocolError(f"not a change of pace: {change}")
             return Pace(
                 _count(epoch),
                 _count(step),
@@ -128,7 +128,7 @@ def _pace(order: Sequence[Any]) -> Pace:
                 _count(follow_us, MAX_WAIT),
                 _count(others_us, MAX_WAIT),
             )
-    raise ProtocolError(f"no order: {order!r:.200}")
+    raise ProtocolError(f"not an order: {order!r:.200}")
 
 
 def _bolt(found: Any) -> BoltReading:
@@ -136,11 +136,11 @@ def _bolt(found: Any) -> BoltReading:
         case (int(task), int(fill), int(capacity), int(executed), bool(flagged), int(verdict), int(step), float(busy),
               float(load), bool(starved), int(blocks)):  # fmt: skip
             if not 0 <= verdict < len(_VERDICTS):
-                raise ProtocolError(f"no verdict: {verdict}")
+                raise ProtocolError(f"not a verdict: {verdict}")
             counts = _count(task), _count(fill), _count(capacity), _count(executed)
             shares = _real(busy, 0, 1), _real(load, 0, 1)
             return BoltReading(*counts, flagged, _VERDICTS[verdict], _count(step), *shares, starved, _count(blocks))
-    raise ProtocolError(f"no reading of a bolt: {found!r:.100}")
+    raise ProtocolError(f"not a reading of a bolt: {found!r:.100}")
 
 
 def _spout(found: Any) -> SpoutReading:
@@ -148,16 +148,16 @@ def _spout(found: Any) -> SpoutReading:
         case (int(task), int(emitted), int(wait_us), int(epoch), int(step), bool(active)):
             counts = _count(task), _count(emitted), _count(wait_us, MAX_WAIT), _count(epoch), _count(step)
             return SpoutReading(*counts, active)
-    raise ProtocolError(f"no reading of a spout: {found!r:.100}")
+    raise ProtocolError(f"not a reading of a spout: {found!r:.100}")
 
 
 def _count(number: int, most: int = 2**63 - 1) -> int:
     if type(number) is not int or not 0 <= number <= most:
-        raise ProtocolError(f"no count up to {most}: {number!r:.50}")
+        raise ProtocolError(f"not a count up to {most}: {number!r:.50}")
     return number
 
 
 def _real(number: float, least: float = -1e18, most: float = 1e18) -> float:
     if not math.isfinite(number) or not least <= number <= most:
-        raise ProtocolError(f"no number from {least:g} to {most:g}: {number!r:.50}")
+        raise ProtocolError(f"not a number from {least:g} to {most:g}: {number!r:.50}")
     return number

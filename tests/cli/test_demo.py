@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiostorm import Config
 from aiostorm.cli.demo import topology
 from aiostorm.cli.progress import QuietDisplay
-from aiostorm.cli.report import Report
+from aiostorm.cli.report import RunReport
 from aiostorm.cli.run import Job, run
 from aiostorm.cli.signals import Interrupts
 
@@ -24,7 +24,7 @@ def test_the_command(aiostorm: Command):
 
 async def test_it_shows_what_it_says():
     """Twenty seconds, in virtual time."""
-    reports: list[Report] = []
+    reports: list[RunReport] = []
     shop = topology()
     await run(Job("demo", shop, Config().merge(shop.config)), QuietDisplay(), Interrupts(), reports.append)
     [report] = reports
