@@ -267,9 +267,7 @@ class Coordinator:
         blocked = [bolt for bolt in map(self._bolts.get, tasks) if bolt is not None and bolt.blocked]
         if any(bolt.stays_blocked for bolt in blocked):
             return True
-        return len(blocked) / len(tasks) > self.settings.ratio or len(blocked) == len(
-            tasks
-        )  # not 0.7 * 10 > 7
+        return len(blocked) / len(tasks) > self.settings.ratio or len(blocked) == len(tasks)  # not 0.7 * 10 > 7
 
     def _step_of(self, spout: str, triggered: set[str], now_s: float, wall_s: float) -> bool:
         """Take the next step with a spout component if it is time for one."""

@@ -1,12 +1,12 @@
-"""What actors stand on: time, chance, the event loop, files and processes. It imports no other package of ours.
+"""What actors run on: time, randomness, the event loop, files and processes. It uses no other package of ours.
 
-Everything that makes two runs differ is reached through here, so a simulation replaces these and controls the rest.
+Everything that differs between two runs is reached through this package, so a simulation can replace and control it.
 
-clock.py            what time it is              store.py            the interface to what survives a crash
+clock.py            the current time             store.py            the interface to storage that survives a crash
 rng.py              random numbers               directory_store.py  a store in a directory
 loops.py            uvloop or asyncio            spawner.py          the interface to child processes
-stall.py            who blocks the event loop    warm_pool.py           processes that were started beforehand
-forking.py          what a fork must not do      parent_watch.py         a child ends with its parent
+stall.py            detects a blocked loop       warm_pool.py        processes that were started beforehand
+forking.py          ends forked children         parent_watch.py     a child ends with its parent
 """
 
 from .clock import Clock, LoopClock, is_virtual

@@ -1,8 +1,8 @@
-"""Clock: the one place that reads the time.
+"""Clock: the only place that reads the time.
 
-1. `monotonic()` is the event loop's time: deadlines and measured waits use it, so a virtual loop moves all of them.
+1. `monotonic()` is the event loop's time: deadlines and measured waits use it, so they all follow a virtual loop.
 2. `now()` is wall-clock time, for timestamps that people read. It is never compared with a deadline: wall clocks jump.
-3. `stopwatch()` is for measuring how long code ran; under a virtual loop it is the loop's time, so that what depends on
+3. `stopwatch()` measures how long code ran; in a virtual loop it is the loop's time, so that everything that depends on
    it (the size of a turn) is the same in every run.
 """
 
@@ -15,7 +15,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the rest of the system may ask of time. Seconds everywhere."""
+    """The time, as the rest of the system uses it. Everything in seconds."""
 
     def monotonic(self) -> float:
         """Seconds from an arbitrary start; never goes back."""
@@ -26,7 +26,7 @@ class Clock(Protocol):
         ...
 
     def stopwatch(self) -> float:
-        """Seconds from an arbitrary start, at the finest resolution there is."""
+        """Seconds from an arbitrary start, with the finest resolution available."""
         ...
 
     async def sleep(self, delay_s: float) -> None:
@@ -40,11 +40,12 @@ class LoopClock:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         loop = loop or asyncio.get_running_loop()
         virtual = is_virtual(loop)
-        # Attributes, not methods: they are read once a turn, and a call less is a call less.
+        # Attributes, not methods: they are read once a turn, and this saves a call.
         self.monotonic: Callable[[], float] = loop.time
         self.stopwatch: Callable[[], float] = loop.time if virtual else time.perf_counter
-        # In virtual time the wall clock starts at a fixed date: two runs of one test read the same timestamps. The loop
-        # says which, so every clock of that loop agrees, however late it was made; and wall clocks may jump.
+        # In virtual time the wall clock starts at a fixed date: two runs of a test read the same timestamps. The start
+        # is set by the loop, so that all clocks of that loop agree, however late they were made; and wall clocks may
+        # jump.
         self._virtual_loop = loop if virtual else None
         self._offset_s = 1_700_000_000.0 - loop.time()
 
@@ -61,5 +62,5 @@ class LoopClock:
 
 
 def is_virtual(loop: asyncio.AbstractEventLoop) -> bool:
-    """Is this a loop whose time jumps (aiostorm.testing)? Then nothing may measure or wait for real time."""
+    """Is this a loop with virtual time (aiostorm.testing)? Then nothing may measure or wait for real time."""
     return bool(getattr(loop, "virtual", False))

@@ -1,19 +1,19 @@
-"""DirectoryStore: a store whose blobs are files of one directory, that only its owner may read.
+"""DirectoryStore: a store whose blobs are files in a directory that only its owner can read.
 
-    write   temporary file → fsync → rename over the blob          sync   fsync of what was appended to
+    write   temporary file → fsync → rename over the blob          sync   fsync of the appended files
     append  to the blob's file, kept open until sync                      fsync of the directory
 
-1. All work is done by one thread of the store's own: the event loop never waits for the disk, and calls take effect in
-   the order in which they were made, also when a caller is cancelled.
-2. The directory has mode 0700, files 0600, whatever the umask allows more; links are not followed.
-3. One store uses a directory at a time: a second one, in this process or another, gets a StoreError (on Windows, where
-   there is no flock, nobody notices).
-4. What a write left behind that was cut short is removed when the directory is opened, at the first call.
-5. A call that fails changes nothing: a full disk is a StoreError, and the store goes on. A failed `sync` ends it.
-6. A blob is the file `<name>.blob`, so neither `.` nor `..` is a file's name. Where the file system takes `A` and `a`
-   for one, so does the store: use lower case.
+1. All work is done in one thread of the store: the event loop never waits for the disk, and calls take effect in the
+   order in which they were made, even if a caller is cancelled.
+2. The directory has mode 0700, files 0600, whatever the umask; symbolic links are not followed.
+3. A directory is used by one store at a time: a second one, in this process or another, gets a StoreError (except on
+   Windows, which has no flock).
+4. Leftovers of an interrupted write are removed when the directory is opened, at the first call.
+5. A failed call changes nothing: a full disk is a StoreError, and the store can still be used. A failed `sync` ends it.
+6. A blob is the file `<name>.blob`, so the names `.` and `..` are harmless. If the file system does not distinguish `A`
+   and `a`, neither does the store: use lower case.
 
-From: "Files are hard" (what fsync and rename promise); SQLite's and LevelDB's habits.
+From: "Files are hard" (what fsync and rename promise); the habits of SQLite and LevelDB.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | get
 
 
 class DirectoryStore:
-    """A directory of blobs (see the module). Nothing is touched before the first call; `close` gives it back."""
+    """A directory of blobs (see the module). It is opened at the first call; `close` releases the directory."""
 
     def __init__(self, path: str | os.PathLike[str], *, max_bytes: int = MAX_BLOB_BYTES) -> None:
         if max_bytes < 1:
-            raise ValueError(f"a blob has room for 1 byte at least: max_bytes={max_bytes}")
+            raise ValueError(f"a blob needs at least 1 byte: max_bytes={max_bytes}")
         self.max_bytes = max_bytes
         self.path = os.path.abspath(path)
         self._files = _DirectoryFiles(self.path, max_bytes)
@@ -57,31 +57,31 @@ class DirectoryStore:
         self._closed = False
 
     async def read(self, name: str) -> bytes | None:
-        """The blob; None if there is none."""
+        """The content of the blob; None if there is no such blob."""
         return await self._do(self._files.read, check_blob_name(name))
 
     async def write(self, name: str, data: bytes) -> None:
-        """Put `data` in the place of the whole blob, or make it. StoreError above `max_bytes`."""
+        """Replace the whole blob, or create it. StoreError above `max_bytes`."""
         await self._do(self._files.write, check_blob_name(name), bytes(data))
 
     async def append(self, name: str, data: bytes) -> None:
-        """Put `data` at the end of the blob, or make it. StoreError if it exceeds `max_bytes` then: nothing is done."""
+        """Append to the blob, or create it. StoreError if it would exceed `max_bytes`: it is unchanged then."""
         await self._do(self._files.append, check_blob_name(name), bytes(data))
 
     async def remove(self, name: str) -> None:
-        """There is no such blob any more. It need not have been there."""
+        """Remove the blob, if there is one."""
         await self._do(self._files.remove, check_blob_name(name))
 
     async def names(self, prefix: str = "") -> list[str]:
-        """The names that begin so, sorted."""
+        """The sorted names that start with `prefix`."""
         return await self._do(self._files.names, prefix and check_blob_name(prefix))
 
     async def sync(self) -> None:
-        """Return when all that was done before is durable."""
+        """Return when all earlier calls are durable."""
         await self._do(self._files.sync)
 
     async def close(self) -> None:
-        """Give the directory back, after the calls that were made before; it does not sync. Twice is once."""
+        """Release the directory after the earlier calls; it does not sync. A second call has no effect."""
         if not self._closed:
             self._closed = True
             closing = asyncio.get_running_loop().run_in_executor(self._thread, self._files.close)
@@ -90,22 +90,22 @@ class DirectoryStore:
 
     async def _do(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._closed:
-            raise StoreError(f"the store in {self.path} is closed: make another")
+            raise StoreError(f"the store in {self.path} is closed: open another one")
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
 
 
 class _DirectoryFiles:
-    """What the store's thread does: blocking, one call at a time."""
+    """The file operations of the store's thread: blocking, one call at a time."""
 
     def __init__(self, path: str, max_bytes: int) -> None:
         self._path = path
         self._max_bytes = max_bytes
         self._lock_fd: int | None = None
-        self._appended: dict[str, int] = {}  # name → descriptor, until the next sync
-        self._renamed = False  # the directory is to be synced
+        self._appended: dict[str, int] = {}  # name → file descriptor, until the next sync
+        self._renamed = False  # the directory must be synced
         self._broken: str | None = None
 
-    # -- what a store does -------------------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------------------------
 
     def read(self, name: str) -> bytes | None:
         with self._working(f"read {name}"):
@@ -129,7 +129,7 @@ class _DirectoryFiles:
                     _flush(fd)
                 finally:
                     os.close(fd)
-                self._close_appended(name)  # before the rename: Windows renames over no file that is open
+                self._close_appended(name)  # before the rename: Windows cannot replace an open file
                 os.replace(temporary, self._file(name))
             except OSError:
                 with contextlib.suppress(OSError):
@@ -169,23 +169,23 @@ class _DirectoryFiles:
                     _flush_directory(self._path)
                     self._renamed = False
             except OSError as error:
-                self._broken = f"a sync failed ({error}), and what was written since the one before may be lost"
+                self._broken = f"a sync failed ({error}), and data written since the last sync may be lost"
                 raise
 
     def close(self) -> None:
         for name in list(self._appended):
             self._close_appended(name)
         if self._lock_fd is not None:
-            os.close(self._lock_fd)  # and with it goes the lock
+            os.close(self._lock_fd)  # this releases the lock
             self._lock_fd = None
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _working(self, what: str) -> Iterator[None]:
         if self._broken is not None:
             raise StoreError(
-                f"{self._path}: {self._broken}. Look at the disk; then open it anew and read what is there"
+                f"{self._path}: {self._broken}. Check the disk; then open the store again and read its content"
             )
         try:
             if self._lock_fd is None:
@@ -211,8 +211,8 @@ class _DirectoryFiles:
         except BlockingIOError:
             os.close(lock_fd)
             raise StoreError(
-                f"{self._path} is in use: another store, here or in another process, has it open. Close that one, or "
-                "give this one a directory of its own"
+                f"{self._path} is in use by another store, in this process or another. Close that store, or "
+                "use another directory"
             ) from None
         except OSError:
             os.close(lock_fd)
@@ -225,8 +225,8 @@ class _DirectoryFiles:
     def _check_size(self, name: str, size_bytes: int) -> None:
         if size_bytes > self._max_bytes:
             raise StoreError(
-                f"{self._path}: the blob {name} would have more than {self._max_bytes:,} bytes: cut it into several, "
-                "or open the store with a larger max_bytes"
+                f"{self._path}: the blob {name} would have more than {self._max_bytes:,} bytes: split it into several "
+                "blobs, or open the store with a larger max_bytes"
             )
 
     def _open_for_append(self, name: str) -> int:
@@ -246,17 +246,17 @@ class _DirectoryFiles:
         try:
             os.ftruncate(fd, size_bytes)
         except OSError as error:
-            self._broken = f"half of what was appended to {name} is there, and cannot be taken back ({error})"
+            self._broken = f"data appended to {name} was written only partly and cannot be removed ({error})"
 
     def _sync_early(self, name: str) -> None:
         try:
             self._sync_appended(name)
         except OSError as error:
-            self._broken = f"what was appended to {name} may be lost ({error})"
+            self._broken = f"data appended to {name} may be lost ({error})"
             raise
 
     def _sync_appended(self, name: str) -> None:
-        # The descriptor that was written to is the one that hears of a failed write: none is opened anew for the fsync.
+        # fsync the descriptor that was written to: a newly opened one might not report a failed write.
         _flush(self._appended[name])
         self._close_appended(name)
 
@@ -273,7 +273,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _flush(fd: int) -> None:
-    # On macOS fsync leaves the data in the drive's cache; F_FULLFSYNC does not.
+    # On macOS, fsync leaves the data in the drive's cache; F_FULLFSYNC does not.
     full = getattr(fcntl, "F_FULLFSYNC", None)
     if full is None or fcntl is None:
         os.fsync(fd)
@@ -283,7 +283,7 @@ def _flush(fd: int) -> None:
 
 def _flush_directory(path: str) -> None:
     if os.name == "nt":
-        return  # no directory can be opened there; a rename is in the journal
+        return  # Windows cannot open a directory; a rename is in its journal
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
         os.fsync(fd)
@@ -294,15 +294,15 @@ def _flush_directory(path: str) -> None:
 def _explained(error: OSError) -> str:
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            hint = "the disk is full or the quota is used up: make room, then try again; the blob is as it was"
+            hint = "the disk or quota is full: free some space and try again; the blob is unchanged"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             hint = "the directory must belong to this user and be writable"
         case errno.EMFILE | errno.ENFILE:
             hint = "too many files are open: raise the limit (ulimit -n)"
         case errno.ELOOP:
-            hint = "a link stands where a file of the store should: remove it"
+            hint = "there is a symbolic link in the place of a file of the store: remove it"
         case errno.EIO:
-            hint = "the disk fails: look at the system's log"
+            hint = "the disk fails: check the system's log"
         case _:
-            hint = "the blob is as it was"
+            hint = "the blob is unchanged"
     return f"{error.strerror or error}: {hint}"

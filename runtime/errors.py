@@ -1,23 +1,25 @@
-"""The root of the error tree, and the errors of stores and processes.
+"""The base class of all errors, and the errors of stores and processes.
 
-Every error that aiostorm raises on purpose is an `AiostormError`; a message says what happened and what to do about it.
+Every error that aiostorm raises on purpose is an `AiostormError`; its message says what happened and what to do about
+it.
 """
 
 from __future__ import annotations
 
 
 class AiostormError(Exception):
-    """Anything that aiostorm raises on purpose.
+    """Base class of everything that aiostorm raises on purpose.
 
-    `final`: whoever failed with it is not started again, since that would not help. May be set on one error, too.
+    `final`: an actor that failed with this error is not restarted, because that would not help. It can also be set on a
+    single error.
     """
 
     final: bool = False
 
 
 class StoreError(AiostormError):
-    """A store cannot do it: the medium failed, is full, is used by another, or the blob is too large."""
+    """A store failed: the medium fails, is full or is in use by another store, or the blob is too large."""
 
 
 class SpawnError(AiostormError):
-    """A process cannot be started."""
+    """A process could not be started."""

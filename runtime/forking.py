@@ -1,17 +1,17 @@
-"""Forking: a process that user code has forked is no second copy of what runs here.
+"""Forking: a process that user code has forked must not run the topology a second time.
 
-    user code: os.fork() ─┬─ parent: goes on
-                          ╰─ child: runs the user's code on … returns to our code ─► ends, at once (70)
+    user code: os.fork() ─┬─ parent: continues
+                          ╰─ child: runs the user's code … returns to our code ─► exits at once (70)
 
-1. A child of `os.fork` has a copy of every actor, connection and file: if it went on, it would execute tuples twice,
-   and write into the connections of its parent. So it ends where it comes back into a function of ours or of asyncio
-   that had called the user's. Not before: what it does until then is its purpose, and children of multiprocessing end
+1. A child of `os.fork` has a copy of every actor, connection and file: if it continued, it would execute tuples twice
+   and write into its parent's connections. So it exits when it returns to a function of aiostorm or asyncio that called
+   the user's code. Not earlier: the code before that is the purpose of the fork, and children of multiprocessing end
    there.
-2. That place is found by tracing: the functions below the fork that are ours are traced, in the child only. What the
-   child calls anew is not.
-3. It ends by `os._exit`: no `finally`, no `atexit`, and no buffer of the parent's that is written twice.
+2. The place is found by tracing: the frames of aiostorm and asyncio below the fork are traced, in the child only. New
+   calls of the child are not traced.
+3. It exits with `os._exit`: no `finally`, no `atexit`, and buffers of the parent are not written twice.
 
-From: CPython's asyncio, which forgets the running loop in a child of a fork, from 3.12 on.
+From: CPython's asyncio, which forgets the running loop in a child of a fork since 3.12.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXIT_CODE: Final = 70
 _TRACED: Final = frozenset({__name__.partition(".")[0], "asyncio", "uvloop"})
 
 _MESSAGE: Final = (
-    "a process that was forked by code of a topology has come back to it: it ends here (70). End it with os._exit, or "
+    "a process that code of a topology has forked returned to aiostorm: it exits now (70). End it with os._exit, or "
     "use subprocess or multiprocessing with the start method 'spawn'\n"
 )
 
@@ -35,17 +35,17 @@ _running: set[int] = set()
 
 
 def add_system(system: object) -> None:
-    """That actor system runs in this process."""
+    """The actor system runs in this process."""
     _running.add(id(system))
 
 
 def remove_system(system: object) -> None:
-    """It has ended."""
+    """The actor system has ended."""
     _running.discard(id(system))
 
 
 def _after_fork_in_child() -> None:
-    """In a forked child, in its only thread, before the code that has forked goes on."""
+    """Runs in the forked child, in its only thread, before the code that called fork continues."""
     if not _running:
         return
     frame: FrameType | None = sys._getframe()
@@ -63,11 +63,11 @@ def _after_fork_in_child() -> None:
 
 
 def _nothing(frame: FrameType, event: str, argument: Any) -> None:
-    """What is called from now on is not traced."""
+    """Do not trace new calls."""
 
 
 def _end(frame: FrameType, event: str, argument: Any) -> Any:
-    """It has come back."""
+    """A traced function continues: exit."""
     try:
         os.write(2, _MESSAGE.encode())
     finally:

@@ -1,4 +1,4 @@
-"""Which event loop to run: uvloop where it is installed, asyncio's own elsewhere. For programs, never for libraries."""
+"""Which event loop to run: uvloop if it is installed, else asyncio's own. For programs, never for libraries."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 
 def loop_factory(choice: str = "auto") -> Callable[[], asyncio.AbstractEventLoop]:
-    """A factory for `asyncio.Runner`: `auto` (uvloop if it is there), `uvloop` (ImportError if not) or `asyncio`."""
+    """A factory for `asyncio.Runner`: `auto` (uvloop if installed), `uvloop` (ImportError if not) or `asyncio`."""
     if choice not in ("auto", "uvloop", "asyncio"):
-        raise ValueError(f"a loop is auto, uvloop or asyncio, not {choice!r}")
+        raise ValueError(f"a loop must be auto, uvloop or asyncio, not {choice!r}")
     if choice != "asyncio":
         try:
             import uvloop

@@ -1,19 +1,19 @@
-"""ParentWatch: a child dies with its parent, however the parent ended (kill -9, out of memory, a crash).
+"""ParentWatch: a child process dies with its parent, however the parent ended (kill -9, out of memory, a crash).
 
     parent                                     child
-    pipe: holds the writing end, alone ──────► a thread reads: the end of the pipe is the end of the parent
-    forks in its main thread           ──────► Linux: asks for SIGKILL at that thread's end (PR_SET_PDEATHSIG)
+    only process with the pipe's write end ──► a thread reads: the end of the pipe is the end of the parent
+    forks in its main thread               ──► Linux: requests SIGKILL for that thread's end (PR_SET_PDEATHSIG)
 
-1. The pipe works on every POSIX system, and cannot come too late: a parent that died before the child looked has left
-   the pipe at its end. Its thread needs the interpreter for an instant, so it waits behind an extension that holds it.
-2. The kernel's signal needs nothing of the child. But it is sent at the end of the *thread* that forked, so it is asked
-   for only if that was the parent's main thread. It is asked for by the child itself, when it starts: nothing runs
+1. The pipe works on every POSIX system, and is never too late: if the parent died before the child started to read, the
+   pipe is at its end. The thread needs the interpreter for a moment, so it waits for an extension that blocks it.
+2. The kernel's signal does not need the child's interpreter. But it is sent at the end of the *thread* that forked, so
+   it is only requested if that was the parent's main thread. The child requests it itself when it starts: no code runs
    between fork and exec.
-3. What dies is the child's whole process group if the child leads it, which a spawner's children do.
-4. A process that the parent forks without exec inherits the writing end, and keeps the child alive with it.
-5. Windows has neither: there a child lives on.
+3. If the child leads a process group, as a spawner's children do, the whole group is killed.
+4. A process that the parent forks without exec inherits the write end, and keeps the child alive.
+5. On Windows neither exists: there a child keeps running.
 
-From: prctl(2); the "death pipe" of many a supervisor.
+From: prctl(2); the "death pipe" of many supervisors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 PARENT_WATCH: Final = "AIOSTORM_PARENT_WATCH"
-"""The variable that tells a child of its parent watch: `<descriptor> <pid of the parent> <1: by the kernel, too>`."""
+"""The variable with the child's parent watch: `<descriptor> <pid of the parent> <1: use the kernel's signal, too>`."""
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -42,7 +42,7 @@ class ParentWatch:
         self._read_fd, self._write_fd = (-1, -1) if sys.platform == "win32" else os.pipe()
 
     def added_to(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The child's environment with the parent watch in it, and no other."""
+        """The child's environment with this parent watch in it, and no other."""
         extended = {key: value for key, value in environment.items() if key != PARENT_WATCH}
         if self._read_fd >= 0:
             forked_by_main = threading.current_thread() is threading.main_thread()
@@ -50,17 +50,17 @@ class ParentWatch:
         return extended
 
     def start_options(self) -> dict[str, Any]:
-        """What is passed to the start of the process."""
+        """Options for starting the process."""
         return {"pass_fds": (self._read_fd,)} if self._read_fd >= 0 else {}
 
     def close_child_end(self) -> None:
-        """The child has its end: close ours of it."""
+        """The child has its end of the pipe: close our copy."""
         if self._read_fd >= 0:
             os.close(self._read_fd)
             self._read_fd = -1
 
     def release(self) -> None:
-        """Let go. A child that still runs dies."""
+        """Close the pipe. A child that still runs dies."""
         self.close_child_end()
         if self._write_fd >= 0:
             os.close(self._write_fd)
@@ -68,23 +68,23 @@ class ParentWatch:
 
 
 def die_with_parent() -> bool:
-    """From now on this process dies with the spawner that started it; False if none did, or the system cannot.
+    """Make this process die with the spawner that started it; False if there is none, or the system cannot do it.
 
-    To be called first of all in the child's `__main__`, in its main thread. Twice is once.
+    Call it first in the child's `__main__`, in its main thread. A second call has no effect.
     """
-    given = os.environ.pop(PARENT_WATCH, "")  # what this process starts itself has another parent watch, or none
+    given = os.environ.pop(PARENT_WATCH, "")  # processes started by this one get another parent watch, or none
     if not given or sys.platform == "win32":
         return False
     read_fd, parent, by_kernel = map(int, given.split())
     if not _is_pipe(read_fd):
-        return False  # the variable has come by way of a process that did not call this
+        return False  # the variable was inherited through a process that did not call this function
     os.set_inheritable(read_fd, False)
     threading.Thread(target=_watch, args=(read_fd,), name="aiostorm-parent_watch", daemon=True).start()
     if by_kernel and sys.platform == "linux" and os.getppid() == parent:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # A parent that died just before is noticed by the thread.
+        # If the parent died just before, the thread notices.
     return True
 
 
@@ -96,7 +96,7 @@ def _is_pipe(fd: int) -> bool:
 
 def _watch(read_fd: int) -> None:
     while os.read(read_fd, 1):
-        pass  # nobody writes; the end is what is waited for
+        pass  # no process writes; the read waits for the end of the pipe
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

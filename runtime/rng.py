@@ -1,8 +1,8 @@
-"""Rng: the one place that draws random numbers.
+"""Rng: the only place that draws random numbers.
 
-1. Ids come from the operating system's random source: they cannot be guessed, and never repeat in practice. A generator
-   whose state can be recovered would let anyone who sees ids forge acks (reliability: STORM ids, storm#8989).
-2. Order and jitter come from a `random.Random` each user seeds from here, so that a test can fix it.
+1. Ids come from the operating system's random source: they cannot be guessed, and in practice never repeat. With a
+   generator whose state can be recovered, anyone who sees ids could forge acks (reliability: STORM ids, storm#8989).
+2. Order and jitter come from a `random.Random` that each user seeds from here, so that a test can control it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Protocol
 
 
 class Rng(Protocol):
-    """What the rest of the system may ask of chance."""
+    """Randomness, as the rest of the system uses it."""
 
     def token_bytes(self, size_bytes: int) -> bytes:
         """Unguessable bytes, for ids and secrets."""
         ...
 
     def generator(self) -> random.Random:
-        """A generator of one's own, for order and jitter: never for ids or secrets."""
+        """A new generator for order and jitter: never for ids or secrets."""
         ...
 
 

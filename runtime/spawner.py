@@ -1,18 +1,18 @@
-"""Spawner: the one way to start a process. A seam: Python processes really, asyncio tasks in a simulation.
+"""Spawner: the only way to start a process. A seam: Python processes in reality, asyncio tasks in a simulation.
 
     child = await spawner.spawn("worker-6700", ["worker", "--port", "6700"])
-    code = await child.wait()          child.terminate()  please end          child.kill()  end now, and all it started
+    code = await child.wait()          child.terminate()  asks it to end          child.kill()  ends it and its children
 
-1. A child is a process of its own with a process group of its own: what stops us (Ctrl-C at a terminal) does not reach
-   it by accident, and `kill` reaches what it has started itself.
-2. No shell sees the arguments. Its standard input is what it is given, at most MAX_STDIN_BYTES, and then at its end.
-   That is the way for a secret: arguments and environments are seen by others. Our open files stay ours.
-3. A child dies with its parent, however that ended: it calls `die_with_parent()` first of all (see parent watch).
-   Where a system cannot do that (Windows) it lives on, until it notices by itself that nobody renews its lease.
-4. What it prints comes line by line to `on_line`, in pieces of at most MAX_LINE_BYTES: a child that prints without an
-   end of line takes no more memory than that.
-5. `wait` tells the end at once. Lines that were printed before it have been told by then, unless something that the
-   child started has kept its output open: then they are waited for at most LAST_LINES_S, and the output is closed.
+1. A child has its own process group: signals to ours (Ctrl-C at a terminal) do not reach it by accident, and `kill`
+   reaches the processes that it has started.
+2. No shell sees the arguments. Its standard input is the given bytes, at most MAX_STDIN_BYTES, followed by the end of
+   file. Use it for secrets: other users can see arguments and environments. Our open files are not inherited.
+3. A child dies with its parent, however the parent ended: the child calls `die_with_parent()` first (see parent watch).
+   Where the system cannot do that (Windows), the child runs until its lease expires.
+4. Its output goes to `on_line` line by line, in pieces of at most MAX_LINE_BYTES: a child that prints without line ends
+   takes no more memory than that.
+5. `wait` returns as soon as the child has ended, after its last lines were reported. If a process that the child
+   started keeps its output open, these lines are waited for at most LAST_LINES_S; then the output is closed.
 
 From: Storm's supervisor, which starts workers (BasicContainer); Erlang's ports for the death of the parent.
 """
@@ -34,38 +34,38 @@ from .errors import SpawnError
 from .parent_watch import ParentWatch
 
 MAX_LINE_BYTES: Final = 8 * 1024
-"""A line that is longer comes in pieces."""
+"""A longer line is reported in pieces."""
 
 MAX_STDIN_BYTES: Final = 64 * 1024
-"""What a child may be given to read, at most."""
+"""The most bytes for a child's standard input."""
 
 LAST_LINES_S: Final = 0.25
-"""How long output is read after the end of a child whose own children have kept it open."""
+"""Seconds to read the output after a child's end, if processes that it started keep the output open."""
 
 
 class Child(Protocol):
-    """A process that was started here."""
+    """A started process."""
 
     @property
     def name(self) -> str:
-        """What it was started as: for people."""
+        """The name it was started with, for people."""
         ...
 
     @property
     def pid(self) -> int:
-        """Its process id. It may be another process's once `wait` has returned."""
+        """Its process id. After `wait` has returned, another process may have the same id."""
         ...
 
     async def wait(self) -> int:
-        """Wait for its end: the exit code, or minus the signal that ended it. Any number may wait, at any time."""
+        """Wait for its end: the exit code, or minus the signal that ended it. May be called several times."""
         ...
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM). Nothing happens if it has."""
+        """Ask it to end (SIGTERM). No effect if it has ended."""
         ...
 
     def kill(self) -> None:
-        """End it now, and what it has started (SIGKILL to its process group). Nothing happens if it has ended."""
+        """End it and its children now (SIGKILL to its process group). No effect if it has ended."""
         ...
 
 
@@ -80,15 +80,15 @@ class Spawner(Protocol):
         environment: Mapping[str, str] | None = None,
         stdin: bytes = b"",
     ) -> Child:
-        """Start one. `environment` is the whole of it; None: this process's. SpawnError if it cannot be started.
+        """Start a process. `environment` is its whole environment; None: this process's. SpawnError if it fails.
 
-        `stdin` is what it reads from its standard input, up to MAX_STDIN_BYTES; it need not read it.
+        `stdin` is its standard input, up to MAX_STDIN_BYTES; the process need not read it.
         """
         ...
 
 
 class WaitingChild(Child, Protocol):
-    """One whose standard input is still open: it waits there to be told what to do."""
+    """A child with an open standard input, where it waits for its task."""
 
     @property
     def runs(self) -> bool:
@@ -96,13 +96,13 @@ class WaitingChild(Child, Protocol):
         ...
 
     def assign(self, name: str, stdin: bytes) -> None:
-        """Give it another name, and what it waits for; then its standard input ends."""
+        """Give it its name and its standard input, which then ends."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChildLine:
-    """A line that a child has printed, without its end; or a piece of a long one."""
+    """A line that a child has printed, without its line end; or a piece of a long line."""
 
     name: str
     pid: int
@@ -111,10 +111,10 @@ class ChildLine:
 
 
 class PythonSpawner:
-    """Starts `python -m <module> <arguments>` with the Python that runs here.
+    """Starts `python -m <module> <arguments>` with the current Python.
 
-    `on_line` is called in the event loop with each line that a child prints, and does not wait. In the child, output is
-    not buffered and is UTF-8, unless the environment says otherwise.
+    `on_line` is called in the event loop for each line that a child prints, and must not wait. In the child, output is
+    unbuffered and UTF-8, unless the environment says otherwise.
     """
 
     def __init__(self, module: str, on_line: Callable[[ChildLine], None]) -> None:
@@ -129,14 +129,14 @@ class PythonSpawner:
         environment: Mapping[str, str] | None = None,
         stdin: bytes = b"",
     ) -> Child:
-        """Start one (see Spawner). Cancelled, it leaves no process behind."""
+        """Start a process (see Spawner). If the call is cancelled, no process is left behind."""
         check_stdin(name, stdin)
         child = await self._start(name, arguments, environment, subprocess.PIPE if stdin else subprocess.DEVNULL)
         child.write_stdin(stdin)
         return child
 
     async def start_waiting(self, name: str, arguments: Sequence[str]) -> WaitingChild:
-        """Start one whose standard input stays open. SpawnError. Cancelled, it leaves no process behind."""
+        """Start a process with an open standard input. SpawnError. If cancelled, no process is left behind."""
         return await self._start(name, arguments, None, subprocess.PIPE)
 
     async def _start(
@@ -145,7 +145,7 @@ class PythonSpawner:
         if not sys.executable:
             raise SpawnError("this Python does not know its own path (sys.executable): it is embedded in a program")
         if any("\0" in word for word in chain(arguments, *(environment or {}).items())):
-            raise SpawnError(f"{name}: an argument or a variable has a NUL in it")  # uvloop would cut it there
+            raise SpawnError(f"{name}: an argument or a variable contains a NUL")  # uvloop would cut it there
         variables = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8:backslashreplace"}
         variables.update(os.environ if environment is None else environment)
         parent_watch = ParentWatch()
@@ -175,9 +175,11 @@ class PythonSpawner:
 
 
 def check_stdin(name: str, stdin: bytes) -> None:
-    """SpawnError if it is more than a child is given. Every spawner calls it first."""
+    """SpawnError if it is too long for a child's standard input. Every spawner calls this first."""
     if len(stdin) > MAX_STDIN_BYTES:
-        raise SpawnError(f"{name}: {len(stdin):,} bytes for its standard input: at most {MAX_STDIN_BYTES:,}")
+        raise SpawnError(
+            f"{name}: {len(stdin):,} bytes for its standard input, but at most {MAX_STDIN_BYTES:,} are allowed"
+        )
 
 
 def _own_group() -> dict[str, Any]:
@@ -187,7 +189,7 @@ def _own_group() -> dict[str, Any]:
 
 
 class _PythonChild(asyncio.SubprocessProtocol):
-    """A child: asyncio calls it with what the process prints and when it ends, so no asyncio task is needed."""
+    """A child: asyncio calls it with the output and the end of the process, so it needs no asyncio task."""
 
     def __init__(self, name: str, on_line: Callable[[ChildLine], None], parent_watch: ParentWatch) -> None:
         self.name = name
@@ -200,38 +202,38 @@ class _PythonChild(asyncio.SubprocessProtocol):
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._last_lines: asyncio.TimerHandle | None = None
 
-    # -- what its parent does ----------------------------------------------------------------------------------------
+    # -- called by its parent ----------------------------------------------------------------------------------------
 
     async def wait(self) -> int:
-        """Wait for its end."""
+        """Wait for its end: the exit code."""
         return await asyncio.shield(self._ended)
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Ask it to end (SIGTERM)."""
         if self.runs and self._transport is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._transport.terminate()
 
     def kill(self) -> None:
-        """End it now, and what it has started."""
+        """End it and its children now."""
         if not self.runs or self._transport is None:
             return
-        # macOS says EPERM of a group whose processes have all ended and are not waited for yet.
+        # macOS reports EPERM for a group whose processes have all ended and have not been waited for yet.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
                 self._transport.kill()
             else:
-                os.killpg(self.pid, signal.SIGKILL)  # its session began with it: the group has its id
+                os.killpg(self.pid, signal.SIGKILL)  # the child leads its session, so its group has the same id
 
     def write_stdin(self, stdin: bytes) -> None:
-        """What it reads from its standard input. One that ends without reading it has simply not read it."""
+        """Write its standard input. The child may end without reading it."""
         if stdin and self._transport is not None:
             pipe = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
             pipe.write(stdin)
-            pipe.close()  # after what was written
+            pipe.close()  # after the data has been written
 
     def assign(self, name: str, stdin: bytes) -> None:
-        """See WaitingChild."""
+        """Give it its name and its standard input."""
         self.name = name
         self.write_stdin(stdin)
 
@@ -241,14 +243,14 @@ class _PythonChild(asyncio.SubprocessProtocol):
         return self._transport is not None and self._transport.get_returncode() is None
 
     def abandon(self) -> None:
-        """Nobody will wait for it: it was being started when whoever wanted it was cancelled."""
+        """The call that started it was cancelled: no code will wait for the child."""
         self.kill()
         self._parent_watch.release()
 
-    # -- what asyncio tells ------------------------------------------------------------------------------------------
+    # -- called by asyncio -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.SubprocessTransport, transport)  # uvloop's is none by name
+        self._transport = cast(asyncio.SubprocessTransport, transport)  # uvloop's is not a subclass
         self.pid = self._transport.get_pid()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
@@ -265,7 +267,7 @@ class _PythonChild(asyncio.SubprocessProtocol):
         self._last_lines = self._loop.call_later(LAST_LINES_S, self._finish)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # Both pipes and the process have ended: there is no more.
+        # Both pipes and the process have ended: nothing more will come.
         self._finish()
 
     def _finish(self) -> None:
@@ -289,7 +291,7 @@ class _PythonChild(asyncio.SubprocessProtocol):
 
 
 class Lines:
-    """Bytes in pieces of any size in, lines out; a line of more than `max_bytes` comes in pieces."""
+    """Splits bytes into lines; a line of more than `max_bytes` comes in pieces."""
 
     __slots__ = ("_max_bytes", "_rest")
 
@@ -298,14 +300,14 @@ class Lines:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[str]:
-        """The lines that are complete with `data`."""
+        """The lines that are complete after `data`."""
         *lines, rest = (self._rest + data).split(b"\n")
         pieces = [piece for line in lines for piece in self._pieces(line.removesuffix(b"\r"))]
         *more, self._rest = self._pieces(rest)
         return [_text(piece) for piece in (*pieces, *more)]
 
     def end(self) -> list[str]:
-        """What came after the last end of a line."""
+        """The text after the last line end."""
         rest, self._rest = self._rest, b""
         return [_text(rest)] if rest else []
 
@@ -313,7 +315,7 @@ class Lines:
         while len(line) > self._max_bytes:
             cut = self._max_bytes
             while cut > self._max_bytes - 3 and line[cut] & 0xC0 == 0x80:
-                cut -= 1  # not within a character of UTF-8
+                cut -= 1  # not within a UTF-8 character
             yield line[:cut]
             line = line[cut:]
         yield line

@@ -1,18 +1,18 @@
-"""Stall watch: who blocks the event loop, and in which line.
+"""Stall watch: detects code that blocks the event loop, and its line.
 
-A thread looks at a beat that the loop keeps. When the beat is late, the loop's thread is inside some call: the thread
-reads its stack and the asyncio task it runs, and reports once per stall, while it lasts.
+A callback of the loop records the time at regular intervals. If it is late, the loop's thread is inside some call: a
+second thread reads the loop thread's stack and its current asyncio task, and reports them, once per stall.
 
     loop:    beat … beat … [user code blocks] ………………… beat …
     thread:  ok     ok     ok    late: report(stack)   ok
 
 1. It is off in virtual time: there nothing may depend on how long code really ran.
 2. The watch costs the loop one callback per quarter of the limit.
-3. Only code is reported: a loop that is late but waits in its selector was held up by the machine, and what the thread
-   sees after the loop has gone on says nothing about the stall.
-4. A time in which this process did nothing at all is nobody's fault (Ctrl-Z, a machine that stands still or is busy
-   elsewhere): the thread itself came late then, and no processor time went by. Code that keeps the interpreter's lock
-   makes the thread late too, but takes processor time: it is reported.
+3. Only running code is reported: a late loop that waits in its selector was delayed by the machine, and a stack that
+   was read after the loop has continued says nothing about the stall.
+4. Time in which this process did nothing at all does not count (Ctrl-Z, a suspended or busy machine): then the watching
+   thread was late itself, and no processor time was used. Code that keeps the interpreter's lock also delays the
+   thread, but uses processor time: it is reported.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from .clock import is_virtual
 
 log = logging.getLogger("aiostorm.actors")
 
-# As they are imported, links not followed: that is how they stand in a stack.
+# As they are imported, without following links: that is how they appear in a stack.
 _PACKAGE_ROOTS = tuple(f"{root}{os.sep}" for root in (Path(__file__).parent.parent, Path(asyncio.__file__).parent))
 _WAITING = ("selectors.py", "runners.py", "base_events.py", "windows_events.py")
-"""Where an idle loop's innermost frame is (uvloop has none of its own, so there it is its caller's)."""
+"""Files of the innermost frame of an idle loop (uvloop has no Python frames, so there it is the caller's)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The loop has been blocked for `blocked_s` seconds and still is; `line` is the user's own, if one is found."""
+    """The loop has been blocked for `blocked_s` seconds and still is; `line` is in user code, if there is any."""
 
     task: str
     blocked_s: float
@@ -57,14 +57,14 @@ class Stall:
 
 
 class StallWatch:
-    """Watch the running loop; `report` is called in the watching thread and must not block or touch the loop."""
+    """Watches the running loop; `report` is called in the watching thread and must not block or use the loop."""
 
     def __init__(self, limit_s: float, report: Callable[[Stall], None]) -> None:
         if limit_s <= 0:
-            raise ValueError(f"a stall limit is more than 0 seconds, not {limit_s}")
+            raise ValueError(f"a stall limit must be more than 0 seconds, not {limit_s}")
         self._limit_s = limit_s
         self._report = report
-        self._beat_s = 0.0  # until it is started
+        self._beat_s = 0.0  # until the watch is started
         self._over = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._handle: asyncio.TimerHandle | None = None
@@ -72,9 +72,9 @@ class StallWatch:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin, from within the loop's thread. Once; does nothing in virtual time."""
+        """Start watching; call it in the loop's thread, once. It does nothing in virtual time."""
         if self._thread is not None or self._over.is_set():
-            raise RuntimeError("a stall watch is started once: make another")
+            raise RuntimeError("a stall watch can only be started once: make another one")
         self._loop = asyncio.get_running_loop()
         if is_virtual(self._loop):
             return
@@ -84,7 +84,7 @@ class StallWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; waits for the thread, which answers at once."""
+        """Stop watching; wait for the thread, which ends at once."""
         self._over.set()
         if self._handle is not None:
             self._handle.cancel()
@@ -98,7 +98,7 @@ class StallWatch:
 
     def _watch(self) -> None:
         reported = looked_at = 0.0
-        held_up_s = 0.0  # of the time since the last beat
+        held_up_s = 0.0  # delay of this thread since the last beat
         asked_s, asked_cpu_s = time.monotonic(), time.process_time()
         while not self._over.wait(self._limit_s / 4):
             if self._loop is None or self._loop.is_closed():
@@ -114,7 +114,7 @@ class StallWatch:
                 continue
             stall = self._find_stall(blocked_s)
             if stall is None or self._beat_s != beat_s or self._over.is_set():
-                continue  # not blocked (any more), or it waits for this thread; what was seen may be anything
+                continue  # no longer blocked, or waiting for this thread: the stack may show anything
             reported = beat_s
             try:
                 self._report(stall)
@@ -142,7 +142,7 @@ class StallWatch:
 
 
 class _SharedWatch:
-    """A watch, and all who want to hear of its stalls."""
+    """A watch with several receivers of its reports."""
 
     def __init__(self, limit_s: float) -> None:
         self.reports: list[Callable[[Stall], None]] = []
@@ -157,9 +157,9 @@ _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, _SharedWatch]]
 
 
 def watch_stalls(limit_s: float, report: Callable[[Stall], None]) -> Callable[[], None]:
-    """Hear of the stalls of the running loop until what is returned is called.
+    """Report the stalls of the running loop until the returned function is called.
 
-    All that have one limit share one watch: a hundred idle topologies are one thread, and one beat.
+    All callers with the same limit share one watch: a hundred idle topologies need one thread and one callback.
     """
     watches = _shared.setdefault(asyncio.get_running_loop(), {})
     shared = watches.get(limit_s)
@@ -178,7 +178,7 @@ def watch_stalls(limit_s: float, report: Callable[[Stall], None]) -> Callable[[]
 
 
 def user_frame(stack: traceback.StackSummary) -> traceback.FrameSummary:
-    """The innermost call that the framework made into somebody else's code; the innermost frame if there is none."""
+    """The innermost frame of user code that the framework called; the innermost frame if there is none."""
     found = stack[-1]
     for outer, inner in zip(reversed(stack[:-1]), reversed(stack[1:]), strict=True):
         if is_ours(outer.filename) and not is_ours(inner.filename):
@@ -187,8 +187,8 @@ def user_frame(stack: traceback.StackSummary) -> traceback.FrameSummary:
 
 
 def is_ours(filename: str) -> bool:
-    """Is it a file of this package, or of asyncio?"""
-    # Examples and tests stand inside a checkout's root but are users' code.
+    """Does the file belong to this package or to asyncio?"""
+    # Examples and tests are inside a checkout's root, but are user code.
     for root in _PACKAGE_ROOTS:
         if filename.startswith(root):
             rest = filename[len(root) :].replace("\\", "/")

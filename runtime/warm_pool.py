@@ -1,15 +1,16 @@
-"""Warm processes: a process that was started beforehand, for when one is needed at once.
+"""Warm pool: keeps a process that was started beforehand, so that a new one is ready at once.
 
-    spawn ─┬─ a spare is there ─► it is given its arguments, and goes on from where it waits
-           └─ none is           ─► a new process
+    spawn ─┬─ there is a spare ─► it gets its arguments, and continues from where it waits
+           └─ there is none    ─► a new process
     soon after that: the next spare is started
 
-1. A spare has done all that does not depend on what it will be: it has imported. Then it waits for a line on its
-   standard input: the arguments, as JSON. What follows is its standard input. Without a line it ends.
-2. There is one at most. It is started AFTER_S after the last process that was new, so that it takes no processor time
-   from that one's start; and SOON_S after the last that was a spare, which has its start behind it.
-3. A spare that has ended meanwhile is none. Whoever is spawned with an environment of its own is a new process.
-4. Leaving the block ends the spare. It dies with its parent as any child does.
+1. A spare has done everything that does not depend on its later task: it has imported its modules. Then it waits for a
+   line on its standard input: the arguments, as JSON. The bytes after that line are its standard input. Without a line
+   it ends.
+2. There is at most one spare. It is started AFTER_S after the last new process, so that it takes no processor time from
+   that process's start; or SOON_S after a spare was used, which has already started.
+3. A spare that has ended is not used. A spawn with its own environment always starts a new process.
+4. Leaving the block ends the spare. It dies with its parent like any child.
 
 From: dask's and Celery's warm workers; Android's zygote, without its fork.
 """
@@ -33,7 +34,7 @@ SOON_S: Final = 0.1
 
 
 class WarmPool:
-    """A Spawner that keeps a spare: `arguments` make a process one (see the module). `async with`."""
+    """A Spawner that keeps a spare: `arguments` start a process as a spare (see the module). Use it in `async with`."""
 
     def __init__(self, spawner: PythonSpawner, arguments: Sequence[str]) -> None:
         self._spawner = spawner
@@ -46,7 +47,7 @@ class WarmPool:
 
     @property
     def has_spare(self) -> bool:
-        """Is one there?"""
+        """Is there a spare?"""
         return self._spare is not None and self._spare.runs
 
     async def spawn(
@@ -57,7 +58,7 @@ class WarmPool:
         environment: Mapping[str, str] | None = None,
         stdin: bytes = b"",
     ) -> Child:
-        """Start one (see Spawner)."""
+        """Start a process (see Spawner), from the spare if possible."""
         self._spawned.set()
         self._wait_s = AFTER_S
         if environment is None and self._spare is not None and self._spare.runs:

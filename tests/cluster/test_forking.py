@@ -70,4 +70,4 @@ def test_a_forked_child_does_its_work_and_ends(how: str, code: int, tmp_path: Pa
     lines = seen.read_text().split()
     assert lines.count("child") == 1
     assert sorted(line for line in lines if line != "child") == [str(n) for n in range(10)], "each once"
-    assert ("has come back to it: it ends here" in found.stderr) == (code == 70)
+    assert ("returned to aiostorm: it exits now" in found.stderr) == (code == 70)

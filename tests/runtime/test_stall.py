@@ -195,11 +195,11 @@ async def test_it_is_off_in_virtual_time() -> None:
 async def test_it_is_started_once() -> None:
     watch = StallWatch(1, pytest.fail)
     watch.start()
-    with pytest.raises(RuntimeError, match="make another"):
+    with pytest.raises(RuntimeError, match="make another one"):
         watch.start()
     watch.stop()
     watch.stop()
-    with pytest.raises(RuntimeError, match="make another"):
+    with pytest.raises(RuntimeError, match="make another one"):
         watch.start()
     with pytest.raises(ValueError, match="more than 0"):
         StallWatch(0, pytest.fail)
