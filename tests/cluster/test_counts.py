@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, ClassVar
 
 from aiostorm import BasicBolt, BasicCollector, Config, LocalCluster, Spout, Topology, TopologyBuilder, Tuple
-from aiostorm.cli.report import Report
+from aiostorm.cli.report import RunReport
 from aiostorm.testing.simulation import World
 
 from .sim_workers import SimBackend, with_workers
@@ -66,7 +66,7 @@ def test_what_a_spout_left_unsaid_when_its_worker_died_is_not_given_up() -> None
         found = running.metrics()["numbers"]
         assert set(Patient.acked) == set(range(COUNT))
         assert (found.failed, found.replayed, found.forgotten) == (COUNT // 3, 0, COUNT // 3)
-        report = Report("numbers", "finished", 1.0, running.metrics())
+        report = RunReport("numbers", "finished", 1.0, running.metrics())
         assert report.messages["given_up"] == 0
         assert report.lost() == []
 
