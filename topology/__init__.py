@@ -1,4 +1,4 @@
-"""The nouns: what a topology is made of, checked and frozen, and nothing that runs."""
+"""The parts of a topology, checked and frozen; nothing here runs."""
 
 from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
 from .columns import (

@@ -1,10 +1,10 @@
-"""Builder: from what a user declares to a checked topology.
+"""Builder: from a user's declarations to a checked topology.
 
     set_spout, set_bolt ─▶ declarations (never refused) ─▶ create_topology ─▶ Topology, or one error with every mistake
 
-1. Declaring never raises: one run of the program shows all mistakes, not the first.
+1. Declaring never raises: one run of the program shows all mistakes, not only the first.
 2. An instance is a template, copied for each task; a class or factory is called for each task, and once by
-   `create_topology`, to see what it makes.
+   `create_topology`, to check the result.
 
 Storm: TopologyBuilder, SpoutDeclarer, BoltDeclarer, InputDeclarer. Storm checks most of this on nimbus, one mistake at
 a time (depart).
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class _Declarer:
-    """What spout and bolt declarers share."""
+    """The common base of spout and bolt declarers."""
 
     def __init__(self, declaration: Declaration) -> None:
         self._declaration = declaration
@@ -50,30 +50,30 @@ class _Declarer:
 
 
 class SpoutDeclarer(_Declarer):
-    """What `set_spout` returns."""
+    """Returned by `set_spout`."""
 
 
 class BoltDeclarer(_Declarer):
-    """What `set_bolt` returns: say with which groupings the bolt reads which streams. Calls can be chained."""
+    """Returned by `set_bolt`: declare which streams the bolt reads, with which groupings. Calls can be chained."""
 
     def shuffle_grouping(self, component: str, *, stream: str = DEFAULT_STREAM) -> Self:
-        """Spread evenly over the tasks, whatever the values."""
+        """Distribute evenly over the tasks, whatever the values."""
         return self._subscribe(component, stream, "shuffle", ShuffleGrouping)
 
     def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> Self:
-        """Equal values in these fields go to the same task."""
+        """Equal values of these fields go to the same task."""
         return self._subscribe(component, stream, "fields", partial(FieldsGrouping, _names(fields)), fields)
 
     def partial_key_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> Self:
-        """Equal values in these fields go to one of two tasks, the less used."""
+        """Equal values of these fields go to one of two tasks, the one that has received less."""
         return self._subscribe(component, stream, "partial_key", partial(PartialKeyGrouping, _names(fields)), fields)
 
     def local_or_shuffle_grouping(self, component: str, *, stream: str = DEFAULT_STREAM) -> Self:
-        """To tasks in the same worker if there are any, else spread over all."""
+        """To the tasks in the same worker if there are any, else distribute over all."""
         return self._subscribe(component, stream, "local_or_shuffle", LocalOrShuffleGrouping)
 
     def local_first_grouping(self, component: str, *, stream: str = DEFAULT_STREAM) -> Self:
-        """To tasks in the same worker while they are below their high mark, else the same node, else all."""
+        """To the tasks in the same worker while they are below their high mark, else the same node, else all."""
         return self._subscribe(component, stream, "local_first", LocalFirstGrouping)
 
     def all_grouping(self, component: str, *, stream: str = DEFAULT_STREAM) -> Self:
@@ -95,7 +95,7 @@ class BoltDeclarer(_Declarer):
     def custom_grouping(
         self, component: str, grouping: Grouping | type[Grouping], *, stream: str = DEFAULT_STREAM
     ) -> Self:
-        """By a grouping of your own: an instance (copied for each emitting task), or a class or factory."""
+        """By your own grouping: an instance (copied for each emitting task), or a class or factory."""
         return self._subscribe(component, stream, "custom", partial(_make_custom, grouping))
 
     def _subscribe(
@@ -113,7 +113,7 @@ class BoltDeclarer(_Declarer):
 
 
 class TopologyBuilder:
-    """Declares components and who reads whom; `create_topology` checks it all."""
+    """Declares components and their subscriptions; `create_topology` checks everything."""
 
     def __init__(self) -> None:
         self._declarations: list[Declaration] = []

@@ -3,13 +3,13 @@
     integers, booleans, floats ─▶ residues modulo 2^61 - 1 ────────┐
     dates, times, timestamps, durations ─▶ microseconds ───────────┼▶ + seed ─▶ cube modulo 2^61 - 1
     text, bytes ─▶ residues modulo DATA_PRIME: 4-byte words of ────┘
-                   many rows, times what each place weighs
-    decimals, UUIDs, the rest ─▶ `value_hash` of each distinct value, and back by its place
+                   many rows, times the weight of each position
+    decimals, UUIDs, the rest ─▶ `value_hash` of each distinct value, then looked up for each row
 
-1. `hash_rows(columns)[i] == stable_hash(row i)`, where row i holds what the columns' `to_pylist` gives. keys.py and
-   this file are two spellings of one function; test_column_keys.py draws columns of every type and compares.
-2. A loop here is over columns, blocks of rows, or distinct values.
-3. A null is None. A finer time than a microsecond is cut off (≈, as for NumPy's scalars): it shares a task.
+1. `hash_rows(columns)[i] == stable_hash(row i)`, where row i contains the values of the columns' `to_pylist`. keys.py
+   and this file implement the same function; test_column_keys.py draws columns of every type and compares the two.
+2. Loops here are over columns, blocks of rows, or distinct values.
+3. A null is None. Times finer than a microsecond are cut off (≈, as for NumPy's scalars): such values share a task.
 4. A column of lists or structs is refused by its type: UnhashableKeyError, as for a list or a dict in a row.
 
 Needs pyarrow and NumPy (`pip install "aiostorm[arrow]"`): nothing imports this file until a batch is emitted.
@@ -26,7 +26,7 @@ import pyarrow as _pyarrow  # noqa: ICN001 - see below
 from . import keys
 from .errors import UnhashableKeyError
 
-# pyarrow has no types of its own: what comes from it is Any, on purpose and in these lines only.
+# pyarrow has no type hints: its values are Any, on purpose and only in these lines.
 pa: Any = _pyarrow
 Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -46,7 +46,7 @@ def hash_rows(columns: Sequence[Any]) -> Hashes:
 
 
 def hash_column(column: Any) -> Hashes:
-    """The `value_hash` of each value of an Arrow array. UnhashableKeyError for a type that holds lists or the like."""
+    """The `value_hash` of each value of an Arrow array. UnhashableKeyError for a type with lists or the like."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), keys.NONE, _U64)
@@ -84,7 +84,7 @@ def _nulls(column: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _filled(column: Any, kind: Any) -> np.ndarray[Any, Any]:
-    """The values as NumPy has them, nulls as zeros."""
+    """The values as a NumPy array, with zeros for nulls."""
     if column.type != kind:
         column = column.view(kind) if pa.types.is_temporal(column.type) else column.cast(kind)
     if column.null_count:
@@ -102,7 +102,7 @@ _EXCESS = _U64(keys.DATA_EXCESS)
 
 
 def _product(left: Hashes, right: Any) -> Hashes:
-    """The product modulo 2^61 - 1 of two such residues."""
+    """The product modulo 2^61 - 1 of two residues."""
     # x = a * 2^31 + b: the product is aa' * 2^62 + (ab' + a'b) * 2^31 + bb', and 2^61 is 1.
     high, low = left >> _U64(31), left & _U64(0x7FFFFFFF)
     right_high, right_low = (high, low) if right is left else (right >> _U64(31), right & _U64(0x7FFFFFFF))
@@ -130,18 +130,20 @@ def _integers(column: Any) -> Hashes:
     else:
         values = _filled(column, column.type).astype(np.int64)
         negative = values < 0
-        size = np.abs(values).view(_U64)  # the least int64 has no positive twin, but its bits are right as unsigned
+        size = np.abs(values).view(
+            _U64
+        )  # the least int64 has no positive counterpart, but its bits are right as unsigned
     size = (size & _PRIME) + (size >> _U64(61))
     size[size >= _PRIME] -= _PRIME
     return _signed(size, negative)
 
 
 def _floats(column: Any) -> Hashes:
-    half = pa.types.is_float16(column.type)  # older Arrows cannot fill its nulls
+    half = pa.types.is_float16(column.type)  # older versions of Arrow cannot fill its nulls
     values = _filled(column, pa.float32() if half else column.type).astype(np.float64)
     finite = np.isfinite(values)
     mantissa, exponent = np.frexp(np.where(finite, np.abs(values), 0.0))
-    # |x| = m · 2^e with 53 bits of m; modulo 2^61 - 1 a power of two turns the 61 bits round.
+    # |x| = m · 2^e with 53 bits of m; modulo 2^61 - 1, a power of two rotates the 61 bits.
     bits = (mantissa * 2.0**53).astype(_U64)
     turn = ((exponent.astype(np.int64) - 53) % 61).astype(_U64)
     residue = ((bits << turn) & _PRIME) | (bits >> (_U64(61) - turn))
@@ -177,18 +179,18 @@ def _times(column: Any) -> Hashes:
 _LOW_BYTES = np.array([(1 << 8 * count) - 1 for count in range(5)], np.uint32)
 _LENGTH_KEYS = {seed: np.array(keys.data_keys(seed), _U64) for seed in (keys.TEXT, keys.BYTES)}
 _WORDS = np.arange(keys.LONG_BYTES // 4, dtype=np.int64) * 4
-# What each 4 bytes weigh modulo DATA_PRIME, in three columns of 21 bits: 16 products of a word and 21 bits are added up
-# in 57.
+# The weights of each 4 bytes modulo DATA_PRIME, in three columns of 21 bits: 16 products of a word and 21 bits add up
+# to less than 57 bits.
 _WEIGHTS = np.array(
     [[pow(2, 8 * int(at), keys.DATA_PRIME) >> piece & 0x1FFFFF for piece in (0, 21, 42)] for at in _WORDS],
     _U64,
 )
 _BLOCK_ROWS = 8192
-"""So many rows at a time: what lies between two steps stays in the processor's cache."""
+"""Rows processed at a time: the intermediate results stay in the processor's cache."""
 
 
 def _words(column: Any, seed: int) -> Hashes:
-    """The values of a block together; those of more than LONG_BYTES once for each distinct one."""
+    """The values of a block together; values longer than LONG_BYTES once for each distinct one."""
     count = len(column)
     if not count:
         return np.empty(0, _U64)
@@ -197,14 +199,14 @@ def _words(column: Any, seed: int) -> Hashes:
     width: Any = np.int64 if large else np.int32
     ends = np.frombuffer(offsets, width, count + 1, column.offset * np.dtype(width).itemsize).astype(np.int64)
     first, last = int(ends[0]), int(ends[-1])
-    # Some more bytes, so that words may be read behind the last one.
+    # Some more bytes, so that words may be read beyond the last one.
     text = np.zeros(last - first + keys.LONG_BYTES + 4, np.uint8)
     if last > first:
         text[: last - first] = np.frombuffer(data, np.uint8, last - first, first)
     at_every_byte: Any = np.ndarray((len(text) - 3,), "<u4", text, strides=(1,))
     starts, lengths = ends[:-1] - first, np.diff(ends)
     if column.null_count:
-        lengths[_nulls(column)] = 0  # what lies under a null does not count
+        lengths[_nulls(column)] = 0  # the bytes under a null do not count
     long = np.flatnonzero(lengths > keys.LONG_BYTES)
     lengths[long] = 0
     hashes = np.empty(count, _U64)
@@ -236,25 +238,25 @@ def _shifted(number: Hashes) -> Hashes:
     return shifted
 
 
-# -- the rest ----------------------------------------------------------------------------------------------------------
+# -- other types -------------------------------------------------------------------------------------------------------
 
 
 def _dictionary(column: Any) -> Hashes:
-    """A column that is encoded already: its dictionary may be larger than the column, and hold nulls and doubles."""
+    """A column that is already encoded: its dictionary may be larger than the column, with nulls and duplicates."""
     if len(column.dictionary) > len(column):
         return hash_column(column.dictionary_decode())
     return _by_place(column, hash_column(column.dictionary))
 
 
 def _by_distinct_value(column: Any) -> Hashes:
-    """`value_hash` of what Python makes of each distinct value."""
+    """`value_hash` of the Python object for each distinct value."""
     if isinstance(column.type, pa.BaseExtensionType):
         encoded = column.storage.dictionary_encode()
         distinct = pa.ExtensionArray.from_storage(column.type, encoded.dictionary)
     else:
         try:
             encoded = column.dictionary_encode()
-        except pa.ArrowNotImplementedError:  # string views, say: Python's own dictionary then
+        except pa.ArrowNotImplementedError:  # for example string views: use a Python dictionary
             values = column.to_pylist()
             known = {value: keys.value_hash(value) for value in values}
             return np.array([known[value] for value in values], _U64)
@@ -263,7 +265,7 @@ def _by_distinct_value(column: Any) -> Hashes:
 
 
 def _by_place(encoded: Any, hashes: Hashes) -> Hashes:
-    """The hash of each row of a dictionary-encoded column, from those of its dictionary."""
+    """The hash of each row of a dictionary-encoded column, from the hashes of its dictionary."""
     indices = encoded.indices
     with_none = np.append(hashes, _U64(keys.NONE))
     places = indices.cast(pa.int64()).fill_null(len(hashes)).to_numpy(zero_copy_only=False)

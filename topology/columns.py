@@ -1,12 +1,12 @@
-"""Columns: an Arrow RecordBatch as what travels. This file knows how such a batch looks from outside; no pyarrow here.
+"""Columns: an Arrow RecordBatch that is sent as one unit. This file treats it as an opaque object, without pyarrow.
 
     emit_arrow(batch) ─▶ ColumnRows ─▶ split by the grouping ─▶ ColumnRows, one per target ─▶ execute_arrow: the batch
-                                                                                        └──▶ execute: rows, made once
+                                                                                          └──▶ execute: rows, made once
 
-1. `ColumnRows` stands where a segment's list of rows stands. Its rows are made when somebody asks for one, all at once.
-2. All rows of an emitted batch are one message: one mark (`RepeatedMark`) for all of them.
-3. pyarrow and NumPy are imported by the first call of a function here, never by importing this file: who emits no batch
-   needs neither.
+1. `ColumnRows` takes the place of a segment's list of rows. Its rows are made when one is first used, all at once.
+2. All rows of an emitted batch are one message: they share one mark (`RepeatedMark`).
+3. pyarrow and NumPy are imported by the first call of a function here, never by importing this file: a program without
+   batches needs neither.
 
 Storm has no such thing (depart).
 """
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 def is_batch(value: object) -> bool:
     """Is it a pyarrow.RecordBatch? Imports nothing."""
-    # Another thread may be importing pyarrow: it is in sys.modules then, and has no such name yet.
+    # Another thread may be importing pyarrow: then it is in sys.modules, but does not have this name yet.
     return isinstance(value, getattr(sys.modules.get("pyarrow"), "RecordBatch", ()))
 
 
 def has_batches(values: Iterable[object]) -> bool:
-    """Is one of them a pyarrow.RecordBatch? The types are gathered in C: this is asked of every chunk of a spout."""
+    """Is one of them a pyarrow.RecordBatch? The types are collected in C: this runs for every chunk of a spout."""
     return getattr(sys.modules.get("pyarrow"), "RecordBatch", None) in set(map(type, values))
 
 
 class ColumnRows(Sequence[Any]):
-    """The items of a segment that travels as a RecordBatch: rows, or bare values with one field.
+    """The items of a segment that is sent as a RecordBatch: rows, or bare values if there is one field.
 
-    ColumnsError when rows are asked for and Python has no value for what a column holds.
+    ColumnsError if rows are used and a column has a value that Python cannot represent.
     """
 
     __slots__ = ("_count", "_items", "_metadata", "bare", "batch")
@@ -55,7 +55,7 @@ class ColumnRows(Sequence[Any]):
 
     @property
     def items(self) -> list[Any]:
-        """The rows (or bare values), made the first time."""
+        """The rows (or bare values), made at the first call."""
         if self._items is not None:
             return self._items
         made: list[Any] = _arrow().rows_of(self.batch, self.bare)
@@ -64,18 +64,18 @@ class ColumnRows(Sequence[Any]):
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """What its source says of the batch (identity.py)."""
+        """The source's metadata of the batch (identity.py)."""
         if self._metadata is None:
             self._metadata = metadata_of(self.batch)
         return self._metadata
 
     def with_identity_of(self, given: Any | None, *steps: object) -> ColumnRows:
-        """The same rows with the identity of what a bolt executes while it emits them (identity.py)."""
+        """The same rows, with an identity derived from the batch that a bolt executes (identity.py)."""
         named = with_identity_of(self.batch, given, *steps)
         return self if named is self.batch else ColumnRows(named, self.bare)
 
     def readable(self) -> Sequence[Any]:
-        """The rows for those who only look (hooks, reports); the batch itself if it cannot be made rows."""
+        """The rows for code that only reads them (hooks, reports); the batch itself if it cannot be made rows."""
         try:
             return self.items
         except ColumnsError:
@@ -96,7 +96,7 @@ class ColumnRows(Sequence[Any]):
 
 
 class RepeatedMark(Sequence[Any]):
-    """One mark for so many rows."""
+    """One mark for several rows."""
 
     __slots__ = ("_count", "mark")
 
@@ -123,7 +123,7 @@ class RepeatedMark(Sequence[Any]):
 
 
 def column_rows(batch: Any, origin: Origin, emitter: str) -> ColumnRows:
-    """An emitted batch, its columns in the order of the stream's fields. EmitError that says what to do."""
+    """An emitted batch, with its columns in the order of the stream's fields. EmitError if they do not fit."""
     return ColumnRows(_arrow().fitted(batch, origin, emitter), origin.bare)
 
 
@@ -138,50 +138,50 @@ def _split(grouping: Grouping, rows: ColumnRows) -> list[tuple[int, Any]]:
 
 
 class ColumnChoices(Protocol):
-    """Rows of a batch that wait, each for any of some targets. `rows`: all of them."""
+    """Waiting rows of a batch, each for any one of some targets. `rows`: all of them."""
 
     rows: ColumnRows
 
     def __len__(self) -> int:
-        """How many are left."""
+        """The number of remaining rows."""
         ...
 
     def targets(self) -> set[int]:
-        """All that may take of what is left."""
+        """All targets of the remaining rows."""
         ...
 
     def take(self, target: int) -> ColumnRows | None:
-        """The next rows for a target, in order; None: there are none for it."""
+        """The next rows for a target, in order; None if there are none for it."""
         ...
 
     def lost(self, gone: set[int]) -> ColumnRows | None:
-        """The rows of which all targets are gone."""
+        """The rows all of whose targets are lost."""
         ...
 
 
 def deal_columns(
     grouping: Grouping, rows: ColumnRows, room: Callable[[int], int]
 ) -> tuple[list[tuple[int, ColumnRows]], ColumnChoices | None]:
-    """The same by a partial key grouping, for the targets that have room (see groupings.Spreading), and the rest."""
+    """Split by a partial key grouping for the targets with free capacity (see groupings.Spreading), and the rest."""
     shares, rest = _arrow().deal(grouping, rows.batch, room, rows.bare)
     return [(to, rows if part is rows.batch else ColumnRows(part, rows.bare)) for to, part in shares], rest
 
 
 def batch_of(items: Sequence[Any], origin: Origin) -> Any:
-    """The RecordBatch of a segment's items. ColumnsError, naming component and field, for what Arrow cannot type."""
+    """The RecordBatch of a segment's items. ColumnsError, with component and field, if Arrow has no type for them."""
     return items.batch if isinstance(items, ColumnRows) else _arrow().batch_from_rows(items, origin)
 
 
 def greatest_of(batch: Any, field: str) -> Any:
-    """The greatest value of a column, None if there is none; what is not there, and NaN, is passed over.
+    """The greatest value of a column, ignoring nulls and NaN; None if there is none.
 
-    ColumnsError for what Python has no value for.
+    ColumnsError for a value that Python cannot represent.
     """
     return _arrow().greatest(batch, field)
 
 
 def _arrow() -> Any:
-    """The half of this file that needs pyarrow and NumPy."""
+    """The part of the implementation that needs pyarrow and NumPy."""
     try:
         return import_module(".column_split", __package__)
     except ImportError as error:

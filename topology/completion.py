@@ -1,4 +1,4 @@
-"""Completion: what a component hears when its topology is whole: all spouts have finished, all was processed."""
+"""Completion: passed to a component when its topology is complete: all spouts have finished, all was processed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Of one component, `tasks` of it."""
+    """The completion of one component, with its number of `tasks`."""
 
     topology: str
     component: str

@@ -1,6 +1,6 @@
-"""What a user writes: spouts, bolts, hooks. Every user method may be `def` or `async def`.
+"""What users write: spouts, bolts, hooks. Every user method may be `def` or `async def`.
 
-Storm: IRichSpout, IRichBolt, IBasicBolt, ITaskHook; JStorm: IAckValueSpout, IFailValueSpout. Names are theirs in
+Storm: IRichSpout, IRichBolt, IBasicBolt, ITaskHook; JStorm: IAckValueSpout, IFailValueSpout. The names are theirs, in
 snake_case.
 """
 
@@ -28,11 +28,11 @@ Outputs = Fields | Mapping[str, Any] | str | tuple[str, ...] | list[str] | None
 class Failure:
     """Why a message failed.
 
-    `reason` is "failed" (a bolt failed a tuple of its tree, or raised) or "timeout" (the tree was not complete in
-    `topology.message.timeout.secs`). For "failed", `component`, `task` and `error` say where and what; `error` is text
-    ("ValueError: …"), since it may come from another process. `attempts` counts this failure in.
+    `reason` is "failed" (a bolt failed a tuple of its tree, or raised) or "timeout" (the tree was not complete within
+    `topology.message.timeout.secs`). For "failed", `component`, `task` and `error` say where and why; `error` is text
+    ("ValueError: …"), since it may come from another process. `attempts` includes this failure.
 
-    Storm tells a spout only that something failed (depart).
+    Storm only says that a message failed (depart).
     """
 
     reason: Literal["failed", "timeout"]
@@ -43,10 +43,10 @@ class Failure:
 
 
 class Progress(NamedTuple):
-    """How far a task is with what it has to do: `done` of `total` parts, called `unit`; `rows` of them are processed.
+    """The progress of a task: `done` of `total` parts, called `unit`; `rows` were processed in them.
 
-    `total` 0: there is nothing to do. `before`: so many parts were done by an earlier run. `note`: what people should
-    know of that ("done by an earlier run of …").
+    `total` 0: there is nothing to do. `before`: parts that an earlier run has done. `note`: an explanation for people
+    ("done by an earlier run of …").
     """
 
     done: int
@@ -58,7 +58,7 @@ class Progress(NamedTuple):
 
 
 class TopologyContext:
-    """What a component can know of the topology it runs in. Storm: TopologyContext."""
+    """A component's view of the topology in which it runs. Storm: TopologyContext."""
 
     __slots__ = (
         *("_add_hook", "_fields", "_resources", "_tasks"),
@@ -97,7 +97,7 @@ class TopologyContext:
 
     @property
     def parallelism(self) -> int:
-        """How many tasks this component has."""
+        """The number of tasks of this component."""
         return len(self._tasks[self.component])
 
     def fields(self, component: str, stream: str = DEFAULT_STREAM) -> Fields:
@@ -108,19 +108,19 @@ class TopologyContext:
             raise KeyError(f"{component!r} declares no stream {stream!r}") from None
 
     def resource(self, name: str) -> Any:
-        """What the tasks of this worker share under that name: see TopologyBuilder.resource. ResourceError: no such."""
+        """The resource of this worker with that name: see TopologyBuilder.resource. ResourceError if there is none."""
         return find_resource(name, self._resources)
 
     def add_task_hook(self, hook: TaskHook) -> None:
-        """Attach a hook to this task; call it in `open` or `prepare`."""
+        """Attach a hook to this task; call this in `open` or `prepare`."""
         self._add_hook(hook)
 
 
 class SpoutCollector(Protocol):
-    """What a spout emits into."""
+    """Emits the tuples of a spout."""
 
     def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
-        """Emit one tuple; with a message id it is tracked and `ack` or `fail` will be called with that id."""
+        """Emit one tuple; with a message id it is tracked, and `ack` or `fail` will be called with that id."""
         ...
 
     def emit_direct(
@@ -139,28 +139,28 @@ class SpoutCollector(Protocol):
         ...
 
     def emit_watermark(self, timestamp: Any) -> None:
-        """Say that no tuple before `timestamp` comes any more: windows behind go by it. Needs `watermarks = True`."""
+        """Promise that no tuple before `timestamp` follows; windows downstream use this. Needs `watermarks = True`."""
         ...
 
     async def drain(self) -> None:
-        """Send what was emitted so far and wait until it has found room."""
+        """Send what was emitted so far, and wait until the targets have accepted it."""
         ...
 
     def wake(self) -> None:
-        """There is something new: `next_tuple` is called at once, not after the wait that its silence earned it."""
+        """There is something to emit: `next_tuple` is called at once, not after the wait that follows an empty call."""
         ...
 
     def finish(self) -> None:
-        """Say that this task has nothing more to emit: `next_tuple` is not called again."""
+        """This task has nothing more to emit: `next_tuple` is not called again."""
         ...
 
     def report_error(self, error: BaseException) -> None:
-        """Show an error in the log, the metrics and `running.errors()` without failing anything."""
+        """Report an error in the log, the metrics and `running.errors()`, without failing any tuple."""
         ...
 
 
 class BasicCollector(Protocol):
-    """What a basic bolt emits into: anchored to the tuple being executed."""
+    """Emits the tuples of a basic bolt, anchored to the tuple that is being executed."""
 
     def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple."""
@@ -171,20 +171,20 @@ class BasicCollector(Protocol):
         ...
 
     def emit_arrow(self, batch: Any, stream: str = DEFAULT_STREAM, *, task: int | None = None) -> None:
-        """Emit a pyarrow.RecordBatch, anchored to what is being executed."""
+        """Emit a pyarrow.RecordBatch, anchored to the tuple or batch that is being executed."""
         ...
 
     async def drain(self) -> None:
-        """Send what was emitted so far and wait until it has found room."""
+        """Send what was emitted so far, and wait until the targets have accepted it."""
         ...
 
     def report_error(self, error: BaseException) -> None:
-        """Show an error in the log, the metrics and `running.errors()` without failing anything."""
+        """Report an error in the log, the metrics and `running.errors()`, without failing any tuple."""
         ...
 
 
 class BatchCollector(BasicCollector, Protocol):
-    """What `execute_batch` of a basic bolt emits into: anchored to the whole batch, unless `anchors` names tuples."""
+    """Emits the tuples of `execute_batch`, anchored to the whole batch unless `anchors` names tuples."""
 
     def emit(
         self,
@@ -203,7 +203,7 @@ class BatchCollector(BasicCollector, Protocol):
         *,
         anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = ...,
     ) -> None:
-        """Emit many tuples: as `emit` for each, at a fraction of its cost."""
+        """Emit many tuples: like `emit` for each, at a fraction of the cost."""
         ...
 
     def emit_column(
@@ -218,7 +218,7 @@ class BatchCollector(BasicCollector, Protocol):
 
 
 class BoltCollector(Protocol):
-    """What a (rich) bolt emits into, acks and fails with."""
+    """Emits, acks and fails the tuples of a (rich) bolt."""
 
     def emit(
         self,
@@ -251,11 +251,11 @@ class BoltCollector(Protocol):
         ...
 
     def ack(self, tup: Tuple | TupleBatch) -> None:
-        """The tuple, or all of what `execute_batch` was given, has been processed. Twice is harmless."""
+        """The tuple, or everything passed to `execute_batch`, has been processed. A second ack has no effect."""
         ...
 
     def fail(self, tup: Tuple | TupleBatch, error: BaseException | str | None = None) -> None:
-        """The tuple, or all of a batch, could not be processed: the messages fail at the spout."""
+        """The tuple, or everything in a batch, could not be processed: the messages fail at the spout."""
         ...
 
     def reset_timeout(self, tup: Tuple) -> None:
@@ -263,26 +263,26 @@ class BoltCollector(Protocol):
         ...
 
     def emit_watermark(self, timestamp: Any) -> None:
-        """Say that no tuple before `timestamp` comes any more: windows behind go by it. Needs `watermarks = True`."""
+        """Promise that no tuple before `timestamp` follows; windows downstream use this. Needs `watermarks = True`."""
         ...
 
     async def drain(self) -> None:
-        """Send what was emitted so far and wait until it has found room."""
+        """Send what was emitted so far, and wait until the targets have accepted it."""
         ...
 
     def report_error(self, error: BaseException) -> None:
-        """Show an error in the log, the metrics and `running.errors()` without failing anything."""
+        """Report an error in the log, the metrics and `running.errors()`, without failing any tuple."""
         ...
 
 
 class Component:
-    """What spouts and bolts share: declared outputs, configuration of their own, blocking or not.
+    """The common base of spouts and bolts: declared outputs, own configuration, blocking or not.
 
     `outputs`: fields of the default stream, or a mapping of stream → fields. `config`: topology settings for this
-    component only, by Storm key or field name. `blocking`: user methods are `def` and run in a thread of the task's
-    own, so that they may block. `watermarks`: it tells windows behind it how far time has come
-    (`collector.emit_watermark`). `on_driver`: it needs what only the program that submits has (a Spark session), so
-    where workers run elsewhere, on Spark's executors, its tasks stay with that program. It means nothing otherwise.
+    component only, by Storm key or field name. `blocking`: user methods are `def` and run in the task's own thread, so
+    that they may block. `watermarks`: the component emits watermarks for windows downstream
+    (`collector.emit_watermark`). `on_driver`: it needs something that only the submitting program has (a Spark
+    session): if workers run elsewhere, on Spark's executors, its tasks run in that program. Otherwise it has no effect.
     """
 
     outputs: ClassVar[Outputs] = None
@@ -293,66 +293,66 @@ class Component:
 
     @property
     def time_role(self) -> TimeRole:
-        """What it has to do with time (for the framework)."""
+        """Its role in event time (for the framework)."""
         return TimeRole(emits_watermarks=self.watermarks)
 
     @property
     def outputs_follow(self) -> bool:
-        """Do its outputs depend on what it reads (for the builder)?"""
+        """Do its outputs depend on its inputs (for the builder)?"""
         return False
 
     def all_outputs(self, inputs: Mapping[StreamId, Fields] | None = None) -> Outputs:
-        """What it declares, with streams that follow from something else (for the builder).
+        """All outputs, including streams that depend on its inputs (for the builder).
 
-        `inputs`: what it reads, given to components whose outputs follow from that.
+        `inputs`: the streams that it reads, for components whose outputs depend on them.
         """
         return self.outputs
 
     def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
-        """What is wrong with it, given what it reads (for the builder)."""
+        """Mistakes in its declaration, given the streams that it reads (for the builder)."""
         return []
 
     def progress(self) -> Progress | None:
-        """How far it is, for `aiostorm run` and the metrics; None: nobody knows. Called often, also before `open`."""
+        """Its progress, for `aiostorm run` and the metrics; None: unknown. Called often, also before `open`."""
         return None
 
     def result(self) -> Any:
-        """What this task has found, for `running.results()` and `aiostorm run`: plain data. None: nothing to say."""
+        """The task's result, for `running.results()` and `aiostorm run`: plain data. None: no result."""
         return None
 
     def completed(self, completion: Completion) -> None:
-        """The topology is whole. Called after its tasks have ended, once, in a thread of the program that submitted it.
+        """The topology is complete. Called once, after its tasks have ended, in a thread of the submitting program.
 
-        On an instance that had no task; not if anything has failed, or if nobody waited for it to finish.
+        Called on an instance that had no task; not called if anything failed, or if no caller waited for the finish.
         """
 
 
 class Spout(Component):
-    """A source of streams. `next_tuple` emits what there is and returns; `ack` and `fail` hear what became of it.
+    """A source of streams. `next_tuple` emits what is available and returns; `ack` and `fail` report the outcomes.
 
-    `default_max_retries`: its `topology.max.retries` where nobody has set one; None: its `fail` decides.
+    `default_max_retries`: its `topology.max.retries` if that is not set; None: its `fail` decides.
     """
 
     default_max_retries: ClassVar[int | None] = None
 
     def open(self, context: TopologyContext, collector: SpoutCollector) -> Any:
-        """Called once before anything else."""
+        """Called once, before all other methods."""
 
     def next_tuple(self) -> Any:
-        """Emit zero or more tuples. Emitting nothing makes the framework wait a little before it asks again."""
+        """Emit zero or more tuples. After a call that emits nothing, the framework waits before the next one."""
         raise NotImplementedError(f"{type(self).__name__} must define next_tuple")
 
     def ack(self, message_id: Any) -> Any:
         """The tree of this message is complete."""
 
     def fail(self, message_id: Any, failure: Failure) -> Any:
-        """The message failed; emit it again or let it go."""
+        """The message failed; emit it again or drop it."""
 
     def activate(self) -> Any:
         """The topology was activated."""
 
     def deactivate(self) -> Any:
-        """The topology was deactivated: `next_tuple` will not be called until it is activated."""
+        """The topology was deactivated: `next_tuple` is not called until it is activated again."""
 
     def close(self) -> Any:
         """Called once at the end (not on kill -9)."""
@@ -376,10 +376,10 @@ class Bolt(Component):
     """Storm's rich bolt: it anchors, acks and fails by itself, at once or later."""
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> Any:
-        """Called once before anything else, and again after a restart (on a new instance)."""
+        """Called once, before all other methods, and again after a restart (on a new instance)."""
 
     def execute(self, tup: Tuple) -> Any:
-        """Process one tuple. Define `execute_batch(tuples)` to be handed whole batches, `on_tick()` for ticks."""
+        """Process one tuple. Define `execute_batch(tuples)` to receive whole batches, `on_tick()` for ticks."""
         raise NotImplementedError(f"{type(self).__name__} must define execute or execute_batch")
 
     def cleanup(self) -> Any:
@@ -391,19 +391,18 @@ class BasicBolt(Component):
 
     @property
     def time_role(self) -> TimeRole:
-        """See Component. A batch may emit what has no anchors, and a tick has none."""
+        """Its role in event time. Emits of a batch may have no anchors, and a tick has none."""
         anchors = not (hasattr(self, "execute_batch") or hasattr(self, "on_tick"))
         return replace(super().time_role, anchors=anchors)
 
     def prepare(self, context: TopologyContext) -> Any:
-        """Called once before anything else, and again after a restart (on a new instance)."""
+        """Called once, before all other methods, and again after a restart (on a new instance)."""
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> Any:
-        """Process one tuple. Define `execute_batch(tuples, collector)` instead to be handed a whole batch.
+        """Process one tuple. Define `execute_batch(tuples, collector)` instead to receive a whole batch.
 
-        Or define `execute_arrow(batch, collector)` to be handed a pyarrow.RecordBatch: columns as they were emitted, or
-        made of rows. `on_tick(collector)`, if defined, is called for ticks. See BatchCollector for what a batch emits
-        into.
+        Or define `execute_arrow(batch, collector)` to receive a pyarrow.RecordBatch: columns as they were emitted, or
+        made from rows. `on_tick(collector)`, if defined, is called for ticks. A batch emits with a BatchCollector.
         """
         raise NotImplementedError(f"{type(self).__name__} must define execute or execute_batch")
 
@@ -412,15 +411,15 @@ class BasicBolt(Component):
 
 
 class Windowed(Component):
-    """Base of the bolts of room `windows`; derive from those."""
+    """Base of the bolts of the package `windows`; derive from those."""
 
 
 class TaskHook:
-    """Called around what a task does; for metrics and debugging. Storm: ITaskHook.
+    """Called around the work of a task; for metrics and debugging. Storm: ITaskHook.
 
-    Hooks see every tuple one by one, so a task with hooks is slower. Attach them with `context.add_task_hook` or, for
-    every task, with the config key `topology.auto.task.hooks` (import strings). An error in a hook is reported and
-    changes nothing.
+    Hooks get every tuple one by one, so a task with hooks is slower. Attach them with `context.add_task_hook` or, for
+    every task, with the config key `topology.auto.task.hooks` (import strings). An error in a hook is reported, and has
+    no other effect.
     """
 
     def prepare(self, context: TopologyContext) -> None:

@@ -1,15 +1,15 @@
-"""Config: the settings of a topology, by field name or by Storm's key, and where each came from.
+"""Config: the settings of a topology, by field name or by Storm's key, and the source of each value.
 
 1. A setting has one value and one source: "default", "keyword", "file storm.yaml", "env AIOSTORM_…" or "-c".
-2. Layers, lowest first: defaults, the topology's own config, file, environment, overrides. Only what a layer sets
-   explicitly wins over the layers below.
-3. A `topology.*` key that is not known is an error that names the nearest one. What Storm or JStorm know and we have no
-   use for is accepted and listed in `ignored`. Every other key is the user's own: `config.get("my.key")`.
+2. Layers, lowest first: defaults, the topology's own config, file, environment, overrides. Only a setting that a layer
+   contains explicitly overrides the layers below.
+3. An unknown `topology.*` key is an error that names the nearest known one. Keys of Storm or JStorm that have no use
+   here are accepted and listed in `ignored`. Every other key belongs to the user: `config.get("my.key")`.
 4. All mistakes of all layers are reported together.
 5. A Config never changes; `merge` makes a new one. None for a setting that cannot be None means "not set", as in Storm.
 
-Storm: org.apache.storm.Config, defaults.yaml. JStorm: ConfigExtension. A misspelt key is silently the user's own
-there (depart).
+Storm: org.apache.storm.Config, defaults.yaml. JStorm: ConfigExtension. There a misspelt key silently becomes a key of
+the user (depart).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def _setting(default: Any, description: str, *keys: str, **limits: Any) -> Any:
 
 
 def _no_flag(value: Any) -> Any:
-    """Python takes True for 1; a setting does not."""
+    """Python accepts True as 1; a setting does not."""
     if isinstance(value, bool):
         raise ValueError("Input should be a number, not true or false")
     return value
 
 
 def _listed(value: Any) -> Any:
-    """A list may be given as one item, or as text with commas: what fits on a command line."""
+    """A list may be given as one item, or as text with commas, which fits on a command line."""
     if isinstance(value, str):
         return [item for part in value.split(",") if (item := part.strip())]
     return [_no_flag(value)] if isinstance(value, int | float) else value
@@ -250,7 +250,7 @@ class Config(BaseModel):
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
     _extra: dict[str, Any] = PrivateAttr(default_factory=dict)
 
-    if not TYPE_CHECKING:  # type checkers see the constructor that pydantic derives from the fields
+    if not TYPE_CHECKING:  # type checkers use the constructor that pydantic derives from the fields
 
         def __init__(self, **data: Any) -> None:
             resolved = data.pop(_RESOLVED, None) or _resolve([Layer.of(data, "keyword")])

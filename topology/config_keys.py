@@ -1,11 +1,11 @@
-"""Configuration keys: those that Storm and JStorm have and that mean nothing here, and the nearest to a misspelt one.
+"""Configuration keys: those of Storm and JStorm that have no effect here, and the nearest one to a misspelt key.
 
-Existing YAML files have many keys about JVMs, Kryo, Netty, Disruptor or a scheduler that is not there. They are
-accepted, so that such a file works, and reported as ignored, so that nobody waits for their effect. A `topology.*` key
+Existing YAML files have many keys about JVMs, Kryo, Netty, Disruptor or schedulers that do not exist here. They are
+accepted, so that such a file works, and reported as ignored, so that users do not expect an effect. A `topology.*` key
 that neither system has is a mistake.
 
-From Storm's Config.java, DaemonConfig.java and defaults.yaml (2.8 and what follows it, and keys of older
-ones), and JStorm's Config.java, ConfigExtension.java and defaults.yaml (2.1 to 2.4).
+From Storm's Config.java, DaemonConfig.java and defaults.yaml (2.8 and later, and keys of older versions), and JStorm's
+Config.java, ConfigExtension.java and defaults.yaml (2.1 to 2.4).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ IGNORED_PREFIXES = (
     "disruptor.", "drpc.", "jstorm.", "logviewer.", "nimbus.", "pacemaker.", "storm.", "supervisor.",
     "ui.", "worker.", "zmq.",
 )  # fmt: skip
-"""What starts like this is a setting of a daemon or of a part that is not here."""
+"""A key with one of these prefixes is a setting of a daemon or of a part that does not exist here."""
 
 IGNORED_KEYS = frozenset(["topology." + key for key in _TOPOLOGY.split()] + _OTHER.split())
 
@@ -133,7 +133,7 @@ PER_COMPONENT = frozenset(
         "window_max_states",
     }
 )
-"""The settings that a component may have of its own."""
+"""The settings that a component may override."""
 
 UPDATABLE = frozenset(
     {
@@ -153,21 +153,21 @@ UPDATABLE = frozenset(
         "tick_tuple_freq_s",
     }
 )
-"""The settings that a running topology can be given anew (docs/storm.md says why not the others)."""
+"""The settings that can be changed while a topology runs (docs/storm.md says why the others cannot)."""
 
 
 def is_ignored(key: str) -> bool:
-    """True for a key of Storm or JStorm that means nothing here."""
+    """Is it a key of Storm or JStorm that has no effect here?"""
     return key in IGNORED_KEYS or key.startswith(IGNORED_PREFIXES)
 
 
 def plain(name: str) -> str:
-    """A name without separators and case: `TOPOLOGY__MAX_SPOUT_PENDING` and `topology.max.spout.pending` are one."""
+    """A name without separators and case: `TOPOLOGY__MAX_SPOUT_PENDING` equals `topology.max.spout.pending`."""
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The candidate that is most like a name, or None if none is. Separators and `topology` do not count."""
+    """The candidate most similar to a name, or None if none is. Separators and `topology` do not count."""
 
     def stem(key: str) -> str:
         return plain(key).removeprefix("topology")

@@ -1,14 +1,13 @@
-"""Layers of configuration: what a file, the environment or a command line says, before anybody has checked it.
+"""Layers of configuration: the content of a file, the environment or a command line, before it is checked.
 
     keywords ─┐
     file ─────┤─ Layer (key → value, source, line) ─ resolve ─▶ one value per field, extra keys, mistakes
     env ──────┤
     -c ───────╯
 
-1. A layer only reads, and never raises; whether a key exists and a value is allowed is decided when the layers are put
-   together.
+1. Reading a layer never raises; keys and values are checked when the layers are combined.
 2. Values from the environment and the command line are YAML scalars: 5000 is a number, true a flag, null "not set".
-3. In YAML, `topology:` may hold a mapping: `topology: {workers: 3}` is `topology.workers: 3`.
+3. In YAML, `topology:` may be a mapping: `topology: {workers: 3}` is `topology.workers: 3`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ENV_PREFIX = "AIOSTORM_"
 
 @dataclass(slots=True)
 class Layer:
-    """Key → value as given, where from, and (in a file) in which line; and what could not be read."""
+    """Keys and their values as given, with the source and (in a file) the line; and what could not be read."""
 
     values: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
@@ -50,7 +49,7 @@ class Layer:
 
 @dataclass(slots=True)
 class Resolved:
-    """All layers as one: values by field, the extra keys, and for each of both its source and how it was written."""
+    """All layers combined: values by field, extra keys, and for each the source and the spelling."""
 
     values: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
@@ -60,7 +59,7 @@ class Resolved:
 
 
 def resolve(layers: Sequence[Layer], fields: Mapping[str, str], optional: frozenset[str]) -> Resolved:
-    """Put layers together, the later over the earlier. `fields`: every name → its field; `optional`: may be None."""
+    """Combine layers, later ones over earlier ones. `fields`: every name → its field; `optional`: may be None."""
     resolved = Resolved()
     for layer in layers:
         resolved.problems += layer.problems
@@ -87,7 +86,7 @@ def resolve(layers: Sequence[Layer], fields: Mapping[str, str], optional: frozen
 
 
 def _unknown(key: Any, layer: Layer, fields: Mapping[str, str]) -> str | None:
-    """What is wrong with a key that is no setting's; None if it may be the user's own."""
+    """What is wrong with an unknown key; None if it may be the user's own."""
     if not isinstance(key, str):
         return f"{key!r} ({layer.sources[key]}): a key is text, not {type(key).__name__}"
     if is_ignored(key):
@@ -95,19 +94,19 @@ def _unknown(key: Any, layer: Layer, fields: Mapping[str, str]) -> str | None:
     if key.startswith("topology."):
         like = nearest(key, [name for name in fields if "." in name] + sorted(IGNORED_KEYS))
     elif "." not in key and "-" not in key:
-        # A key without dots may be the user's own, or a field that was misspelt: only a near miss is taken for one.
+        # A key without dots may be the user's own, or a misspelt field: only a close match counts as one.
         like = nearest(key, [name for name in fields if "." not in name], cutoff=0.8)
         if like is None:
             return None
     else:
         return None
     hint = f"; did you mean {like}?" if like is not None else ""
-    own = "" if key.startswith("topology.") else f" (a key of your own must not look so like a setting: my.{key})"
+    own = "" if key.startswith("topology.") else f" (a key of your own must not look like a setting: use my.{key})"
     return f"{key} ({layer.location(key)}): no such setting{hint}{own}"
 
 
 def file_layer(path: Path) -> Layer:
-    """Read a YAML file. What is wrong with it is in `problems`, with file, line and column."""
+    """Read a YAML file. Mistakes are in `problems`, with file, line and column."""
     import yaml
 
     layer = Layer()
@@ -143,7 +142,7 @@ def _fill(layer: Layer, source: str, content: Mapping[Any, Any], keys: Sequence[
     """Fill a layer with a YAML mapping; `keys` are its keys as nodes, which know their lines."""
     lines: dict[str, int] = {}
     for key in keys:
-        # YAML forbids a key given twice; PyYAML takes the last without a word.
+        # YAML forbids duplicate keys; PyYAML silently takes the last one.
         if key.value in lines:
             layer.problems.append(f"{source}{_location(key.start_mark)}: {key.value!r} is given twice")
         lines[key.value] = key.start_mark.line + 1

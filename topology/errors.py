@@ -1,4 +1,4 @@
-"""Errors of the nouns: topologies that cannot be built, configuration that cannot be read, emits that are refused."""
+"""Errors of topologies: a topology cannot be built, a configuration cannot be read, an emit is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..runtime import AiostormError
 
 
 class TopologyError(AiostormError):
-    """A topology that cannot be built: every mistake at once, in `problems`, each naming its component."""
+    """A topology cannot be built: all mistakes are in `problems`, each with its component."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -17,13 +17,13 @@ class TopologyError(AiostormError):
 
 
 class ResourceError(AiostormError):
-    """A resource that is not there, or cannot be one. (What its own code raises stays what it is.)"""
+    """There is no such resource, or it cannot be one. (Errors of the resource's own code are not changed.)"""
 
-    final = True  # the same name is as wrong the second time
+    final = True  # a restart would use the same name
 
 
 class ConfigError(AiostormError):
-    """Configuration that cannot be read or is not allowed: every mistake in `problems`, each naming key and source."""
+    """A configuration cannot be read or is not allowed: all mistakes are in `problems`, each with key and source."""
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems
@@ -35,20 +35,20 @@ class ConfigError(AiostormError):
 
 
 class EmitError(AiostormError):
-    """An emit that is refused: wrong arity, undeclared stream, not a row, emitted after close, …
+    """A refused emit: wrong number of values, undeclared stream, not a row, emitted after close, …
 
-    `row` is the place of the refused row in the batch that was split, where one row is to blame; else None.
+    `row` is the position of the refused row in its batch if one row is the cause; else None.
     """
 
     row: int | None = None
 
 
 class ColumnsError(EmitError):
-    """Columns that cannot be made rows, rows that cannot be made columns, or no pyarrow to do either."""
+    """Columns cannot be made rows, rows cannot be made columns, or pyarrow is missing."""
 
 
 class UnhashableKeyError(EmitError):
-    """A grouping key whose value cannot be hashed the same way on every machine; `culprit` is the value to blame."""
+    """A grouping key cannot be hashed the same way on every machine; `culprit` is the value that cannot be hashed."""
 
     def __init__(self, culprit: object, where: str = "the key") -> None:
         self.culprit = culprit

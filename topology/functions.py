@@ -7,14 +7,14 @@
 1. A function bolt is called with the values of the input tuple, one argument each. Its results are anchored to the
    input, which is acked when the function returns and failed when it raises.
 2. A result is a tuple (or list) of values; with one declared field it is the value itself. A plain function that
-   returns None emits nothing; a generator emits what it yields.
-3. A function spout is called once per task; what it yields is emitted, and when it ends the task is finished. If it
-   needs one argument that is named `context` or annotated `TopologyContext`, it is given that; any other is refused.
-4. What is decorated stays callable as the plain function.
-5. A function spout may yield a pyarrow.RecordBatch: it is one message. A function bolt with `arrow=True` takes one.
-6. A function component emits on its default stream only. For several streams write a `BasicBolt` or a `Spout`.
+   returns None emits nothing; a generator emits each value that it yields.
+3. A function spout is called once per task; its yielded values are emitted, and the task is finished when it ends. It
+   may have one required argument that is named `context` or annotated `TopologyContext`; any other is refused.
+4. The decorated object can still be called as the plain function.
+5. A function spout may yield a pyarrow.RecordBatch: it is one message. A function bolt with `arrow=True` receives one.
+6. A function component emits only on its default stream. For several streams write a `BasicBolt` or a `Spout`.
 
-Arguments of a run go through a closure or `functools.partial`, since a component is made without arguments:
+Pass arguments of a run with a closure or `functools.partial`, since a component is made without arguments:
 
     def numbers(limit):                      numbers_10 = spout(outputs="n")(functools.partial(count_to, 10))
         @spout(outputs="n")
@@ -22,7 +22,7 @@ Arguments of a run go through a closure or `functools.partial`, since a componen
             yield from range(limit)
         return numbers
 
-Storm has no such thing; the habit is from Python's own frameworks (depart).
+Storm has no such thing; the style is that of Python's own frameworks (depart).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Style = Literal["function", "generator"]
 
 
 class _FunctionComponent(Component):
-    """What function bolts and function spouts share."""
+    """The common base of function bolts and function spouts."""
 
     def __init__(self, fn: Callable[..., Any], outputs: Outputs, blocking: bool, config: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, fn, updated=())
@@ -67,10 +67,11 @@ class _FunctionComponent(Component):
 
 
 class FunctionBolt(_FunctionComponent):
-    """A bolt made of a function of the input's values: see `bolt`.
+    """A bolt made from a function of the input's values: see `bolt`.
 
     `fn` is the function, `style` "function" or "generator", `is_async` whether it is `async def`. `min_args` and
-    `max_args` say how many values it takes (`max_args` is None for `*args`). `arrow`: it takes a RecordBatch instead.
+    `max_args` are the numbers of values that it takes (`max_args` is None for `*args`). `arrow`: it takes a
+    RecordBatch.
     """
 
     def __init__(
@@ -89,16 +90,16 @@ class FunctionBolt(_FunctionComponent):
 
     @property
     def time_role(self) -> TimeRole:
-        """See Component."""
+        """Its role in event time."""
         return replace(super().time_role, anchors=True)
 
     def accepts(self, count: int) -> bool:
-        """True if the function can be called with `count` values."""
+        """Can the function be called with `count` values?"""
         return self.min_args <= count and (self.max_args is None or count <= self.max_args)
 
 
 class FunctionSpout(_FunctionComponent):
-    """A spout made of a generator function: see `spout`.
+    """A spout made from a generator function: see `spout`.
 
     `fn` is the function, `is_async` whether it is an async generator, `tracked` whether its tuples are tracked, and
     `wants_context` whether it takes the `TopologyContext`.
@@ -110,8 +111,8 @@ class FunctionSpout(_FunctionComponent):
         super().__init__(fn, outputs, blocking, config)
         self.tracked = tracked
         if self.style != "generator":
-            raise TopologyError([f"@spout needs a generator function (one with yield); {self.name!r} is none"])
-        # Not an argument with a default: that may be anything, as in `def numbers(limit=10)`.
+            raise TopologyError([f"@spout needs a generator function (one with yield); {self.name!r} is not one"])
+        # Not an argument with a default value: that may be anything, as in `def numbers(limit=10)`.
         needed = _needed(fn)
         self.wants_context = len(needed) == 1 and _is_context(needed[0])
         if needed and not self.wants_context:
@@ -135,12 +136,12 @@ def bolt(
     config: Mapping[str, Any] | None = None,
     arrow: bool = False,
 ) -> Any:
-    """Make a bolt of a function, generator, async function or async generator of the input's values.
+    """Make a bolt from a function, generator, async function or async generator of the input's values.
 
     `@bolt("word", "count")`, `@bolt(outputs="word")`, or bare `@bolt` for one that emits nothing. `blocking`: call it
-    in a thread of the task's own. `config`: settings of this component only. `arrow`: the function takes a
-    pyarrow.RecordBatch and gives one, None, or an iterator of them. Raises TopologyError for a function that cannot be
-    called with values alone.
+    in the task's own thread. `config`: settings of this component only. `arrow`: the function takes a
+    pyarrow.RecordBatch and returns one, None, or an iterator of them. Raises TopologyError for a function that cannot
+    be called with values alone.
     """
     if len(fields) == 1 and outputs is None and _is_function(fields[0]):
         return FunctionBolt(fields[0], None, blocking, config or {})
@@ -165,7 +166,7 @@ def spout(
     blocking: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Make a spout of a generator or async generator function.
+    """Make a spout from a generator or async generator function.
 
     `tracked`: each tuple gets a message id, is tracked, and is replayed when it fails. False: at most once. The rest is
     as in `bolt`. Raises TopologyError for a function without `yield`, or one that needs arguments.
@@ -193,7 +194,7 @@ def _outputs(decorator: str, fields: tuple[Any, ...], outputs: Outputs) -> Outpu
 
 
 def _called(fn: Callable[..., Any]) -> Any:
-    """What runs when `fn` is called: itself, or the `__call__` of an object."""
+    """The function that runs when `fn` is called: `fn` itself, or the `__call__` of an object."""
     bare = fn
     while isinstance(bare, functools.partial):
         bare = bare.func
@@ -201,10 +202,10 @@ def _called(fn: Callable[..., Any]) -> Any:
 
 
 def _needed(fn: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The positional arguments that have no default."""
+    """The positional arguments without default values."""
     try:
         parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):  # some builtins do not say
+    except (TypeError, ValueError):  # some builtins have no signature
         return []
     return [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
 
@@ -217,7 +218,7 @@ def _is_context(parameter: inspect.Parameter) -> bool:
 
 
 def _unbound(name: str, needed: list[str]) -> str:
-    """What to do about arguments of a spout that nothing gives."""
+    """Advice about required arguments of a spout that have no value."""
     given = ", ".join(f"{argument}=…" for argument in needed if argument not in ("context", "ctx"))
     return (
         f"@spout function {name!r} needs {', '.join(needed)}, but a spout is called without arguments, or with "
@@ -230,7 +231,7 @@ def _arity(fn: Callable[..., Any], name: str) -> tuple[int, int | None]:
     """The least and the greatest number of positional arguments (None: no limit)."""
     try:
         parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):  # some builtins do not say
+    except (TypeError, ValueError):  # some builtins have no signature
         return 0, None
     by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     if by_name:

@@ -1,15 +1,15 @@
-"""Identity: which chunk of its source a batch of columns is, and which part of that chunk.
+"""Identity: which chunk of its source a batch of columns belongs to, and which part of that chunk it is.
 
     source: chunk flights/7/3 ─▶ split by key: parts h(0/2), h(1/2) ─▶ a bolt emits two: h(part, bolt, stream, 0 and 1)
 
-1. It is metadata of the Arrow schema, keys `aiostorm.…`, so it goes wherever the batch goes: another task, another
-   worker, a replay. Row bolts see it as `Tuple.metadata`.
-2. Two different batches that come of one chunk have different parts, also where their rows are equal. The same chunk
-   again gives the same parts, where what it passes is the same again: groupings that go by the rows (or do not split),
-   bolts that emit the same in the same order, the same names and parallelism.
-3. A bolt's output has the identity of the batch that is being executed. What it emits outside of that (a tick, rows of
-   several batches) has none: such an output cannot be told from another one.
-4. A batch without identity costs a look at its schema.
+1. It is metadata of the Arrow schema, with keys `aiostorm.…`, so it stays with the batch: in another task, in another
+   worker, in a replay. Row bolts see it as `Tuple.metadata`.
+2. Two different batches from one chunk have different parts, even if their rows are equal. The same chunk again gives
+   the same parts if it is processed in the same way: by groupings that depend only on the rows (or do not split), by
+   bolts that emit the same in the same order, with the same names and parallelism.
+3. A bolt's output has an identity derived from the batch that is being executed. Emits outside of that (a tick, rows of
+   several batches) have none: such outputs cannot be told apart.
+4. For a batch without identity, only its schema is checked.
 
 Storm has no columns; the nearest is Trident's transaction id (depart).
 """
@@ -30,7 +30,7 @@ NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def metadata_of(batch: Any) -> Mapping[str, str]:
-    """What the source says of a batch, for people: `{"chunk": "flights/7/3"}`. Empty for most batches."""
+    """The source's metadata of a batch, for people: `{"chunk": "flights/7/3"}`. Empty for most batches."""
     found = batch.schema.metadata
     if not found:
         return NO_METADATA
@@ -45,7 +45,7 @@ def has_identity(batch: Any) -> bool:
 
 
 def part_of(batch: Any, *steps: object) -> Any:
-    """The batch, one of those into which another was divided. `steps` tell them apart."""
+    """The batch as one part of a divided batch. `steps` distinguish the parts."""
     found = batch.schema.metadata
     if found is None or CHUNK not in found:
         return batch
@@ -53,7 +53,7 @@ def part_of(batch: Any, *steps: object) -> Any:
 
 
 def with_identity_of(batch: Any, given: Any | None, *steps: object) -> Any:
-    """What a bolt emits while it executes `given` (None: no batch). `steps` tell its outputs apart."""
+    """A batch that a bolt emits while it executes `given` (None: no batch). `steps` distinguish its outputs."""
     own = batch.schema.metadata
     theirs = None if given is None else given.schema.metadata
     if theirs is None or CHUNK not in theirs:
@@ -64,13 +64,13 @@ def with_identity_of(batch: Any, given: Any | None, *steps: object) -> Any:
 
 
 def pieces_of(batch: Any, most_bytes: int) -> list[Any]:
-    """A batch with identity in pieces of about `most_bytes`; cut in the same way whenever its rows are the same."""
+    """A batch with identity, split into pieces of about `most_bytes`; equal rows are always split in the same way."""
     count: int = batch.num_rows
     arrow: Any = sys.modules["pyarrow"]
     if count < 2 or arrow.ipc.get_record_batch_size(batch) * 4 < most_bytes * 3:
         return [batch]
-    # The size must not depend on how Arrow happens to hold these rows (slices, bitmaps without a null): a fresh copy's.
-    # A copy may be smaller; that it were larger by a third is not to be feared.
+    # The size must not depend on how Arrow happens to store these rows (slices, bitmaps without a null): use a new
+    # copy's. A copy may be smaller; it will hardly be larger by a third.
     copied = batch.take(arrow.array(range(count), arrow.int64()))
     size: int = arrow.ipc.get_record_batch_size(copied)
     if size <= most_bytes:
@@ -81,7 +81,7 @@ def pieces_of(batch: Any, most_bytes: int) -> list[Any]:
 
 
 def _next(part: bytes, steps: tuple[object, ...]) -> bytes:
-    # No secret, only short: what was, and each step with its length, so that ("a", "b") is not ("ab", "").
+    # Not a secret, only short: the old part, and each step with its length, so that ("a", "b") differs from ("ab", "").
     told = b"".join(b"%d:%s" % (len(step), step) for step in [str(step).encode() for step in steps])
     return blake2b(part + b"|" + told, digest_size=8).hexdigest().encode()
 

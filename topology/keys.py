@@ -1,14 +1,13 @@
-"""Stable hash: values that are equal in Python hash equally, in every process and on every machine.
+"""Stable hash: values that are equal in Python have equal hashes, in every process and on every machine.
 
-Python's own `hash` of a string differs between processes, so it cannot say which task owns a key. Here a value becomes
-a 61-bit number in a few operations of Python's integers, each of which is one call of C, and which NumPy can take for a
-whole column at once (column_keys.py): whatever is changed here must be changed there, and the numbers say where state
-is kept.
+Python's own `hash` of a string differs between processes, so it cannot decide which task owns a key. Here a value
+becomes a 61-bit number in a few operations on Python's integers. Each of them is one call of C, and NumPy can do it for
+a whole column at once (column_keys.py): change both files together. The hashes also decide where state is stored.
 
 1. Equal values have equal hashes: a grouping remembers keys in a dict, where `1`, `True` and `1.0` are one key.
-2. The hash depends on the value only: not on the process, the hash seed, the platform or the time zone of the machine.
-3. What has no such hash is refused, never guessed: a list, dict, set or plain object as a key is an error.
-4. Different values nearly always have different hashes. Where they do not (marked ≈), they share a task and no more.
+2. The hash depends only on the value: not on the process, the hash seed, the platform or the time zone of the machine.
+3. A value without such a hash is refused: a list, dict, set or plain object as a key is an error.
+4. Different values nearly always have different hashes. Where they do not (marked ≈), they only share a task.
 
 | value | hashed as |
 |---|---|
@@ -33,15 +32,15 @@ is kept.
     text, bytes longer   ─▶ BLAKE2b
     several values       ─▶ polynomial of their hashes modulo 2^61 - 1 ───────────────────▶ cube modulo 2^61 - 1
 
-Modulo 2^61 - 1, because Python's `hash` of an integer is that residue, in C and without a division. Of text it would be
-a bad one: eight bytes further on a character would weigh eight times as much, so that "0.......1" and "8.......0" met.
-The residue modulo DATA_PRIME has no such small weights (L. Carter, M. Wegman 1979 for primes drawn by chance; the
-constant says what this one avoids). A residue is linear in the characters and keeps the distances of numbers in
-sequence. A cube does neither, so that `% n` spreads both as chance would: tests/topology/test_column_keys.py counts. A
-square costs a multiplication less and fails there.
+Modulo 2^61 - 1, because Python's `hash` of an integer is that residue, in C and without a division. For text it would
+be a bad one: eight bytes further on, a character would weigh eight times as much, so that "0.......1" and "8.......0"
+would have the same hash. The residue modulo DATA_PRIME has no such small weights (L. Carter, M. Wegman 1979 for random
+primes; the constant says what this one avoids). A residue is linear in the characters and keeps the distances of
+sequential numbers. A cube does neither, so `% n` distributes both as if they were random:
+tests/topology/test_column_keys.py counts. A square costs one multiplication less and fails there.
 
-Storm: FieldsGrouping uses Arrays.deepHashCode of the values, which for a class without hashCode differs between
-workers without a word (depart).
+Storm: FieldsGrouping uses Arrays.deepHashCode of the values, which silently differs between workers for a class without
+hashCode (depart).
 """
 
 from __future__ import annotations
@@ -63,15 +62,16 @@ from .errors import UnhashableKeyError
 PRIME: Final = (1 << 61) - 1
 DATA_EXCESS: Final = 0x49816FE3
 DATA_PRIME: Final = (1 << 61) - DATA_EXCESS
-"""A step of 2^61 (a bit of the eighth byte) weighs as much as DATA_EXCESS, one of 2^64 (the ninth byte) as much as 8
-times that. The prime is one for which no change of ASCII characters in the first bytes makes up for it: of each of the
-first 16 multiples of both a byte, read with its sign, is beyond 94."""
+"""A step of 2^61 (a bit of the eighth byte) weighs as much as DATA_EXCESS, a step of 2^64 (the ninth byte) as much as 8
+times that. The prime was chosen so that no change of ASCII characters in the first bytes compensates for it: each of
+the
+first 16 multiples of both has a byte that, read with its sign, is beyond 94."""
 MASK: Final = (1 << 64) - 1
 LONG_BYTES: Final = 64
-"""Text and bytes beyond this are hashed with BLAKE2b, whose cost hardly grows with the length."""
+"""Longer text and bytes are hashed with BLAKE2b, whose cost hardly grows with the length."""
 
-# Each kind begins at a number of its own (of BLAKE2b of its name), so that 1 and a date of day 1 do not meet. Not
-# below 2^61, so that with the residue of a negative number it is positive.
+# Each kind starts with its own number (from BLAKE2b of its name), so that 1 and a date of day 1 differ. It is at least
+# 2^61, so that the sum with the residue of a negative number is positive.
 
 
 def _seed(kind: str) -> int:
@@ -98,7 +98,7 @@ _UUID = _seed("uuid")
 FOLD: Final = 0x1FB21C651E98DF25
 
 _native: Final = sys.hash_info.modulus == PRIME
-"""Not so on a 32-bit build: there the same numbers come from slower operations."""
+"""Differs on a 32-bit build: there the same numbers come from slower operations."""
 
 
 def _modulo(number: int) -> int:
@@ -126,7 +126,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def data_keys(seed: int) -> list[int]:
-    """What is added for each length: "a" and "a\\0" are one integer."""
+    """The number that is added for each length: without it, "a" and "a\\0" would be one integer."""
     return [mix(seed + length) for length in range(LONG_BYTES + 1)]
 
 
@@ -136,7 +136,7 @@ _UUID_KEYS = data_keys(_UUID)
 
 
 def stable_hash(values: tuple[Any, ...]) -> int:
-    """61 bits from a row of values; one alone hashes as itself. UnhashableKeyError for what has no stable hash."""
+    """61 bits from a row of values; one value hashes as itself. UnhashableKeyError if a value has no stable hash."""
     if len(values) == 1:
         return value_hash(values[0])
     state = SEVERAL + len(values)
@@ -146,7 +146,7 @@ def stable_hash(values: tuple[Any, ...]) -> int:
 
 
 def value_hash(value: Any) -> int:
-    """61 bits from one value; UnhashableKeyError where there are none."""
+    """61 bits from one value; UnhashableKeyError if it has no stable hash."""
     try:
         hasher = _HASHERS[type(value)]
     except KeyError:
@@ -163,7 +163,7 @@ def fold(seed: int, hashes: list[int]) -> int:
 
 
 def value_hashes(values: Sequence[Any]) -> list[int]:
-    """`value_hash` of each, without a call for each where all are text."""
+    """`value_hash` of each value; one loop without calls if all values are text."""
     if set(map(type, values)) == {str}:
         try:
             residue, integer, keys = _residue, _integer, _TEXT_KEYS
@@ -172,12 +172,12 @@ def value_hashes(values: Sequence[Any]) -> list[int]:
                 for data in map(_encoded, values)
             ]
         except (UnicodeEncodeError, IndexError):
-            pass  # one is long, or holds a lone surrogate: one by one
+            pass  # a long text, or one with a lone surrogate: hash each value by itself
     return list(map(value_hash, values))
 
 
 def size_bytes(value: Any) -> int:
-    """About how much a key holds. Only what can be large is counted."""
+    """The approximate size of a key. Only parts that can be large are counted."""
     if isinstance(value, str | bytes):
         return len(value)
     if isinstance(value, int):
@@ -194,7 +194,8 @@ _integer = int.from_bytes
 
 
 def _text(value: str) -> int:
-    # Every new key of a word count passes here: one call for each step, and what is rare costs nothing until it comes.
+    # Every new key of a word count is hashed here: one call for each step, and rare cases cost nothing until they
+    # occur.
     try:
         data = _encoded(value)
     except UnicodeEncodeError:  # a lone surrogate, as in names of files
@@ -223,7 +224,7 @@ def _long(seed: int, data: bytes) -> int:
 
 
 def _numeric(number: Any) -> int:
-    """What `hash` gives where its modulus is 2^61 - 1 (but -1 for -1, of which Python makes -2)."""
+    """What `hash` returns if its modulus is 2^61 - 1 (but -1 for -1, where Python returns -2)."""
     if isinstance(number, decimal.Decimal):
         _, digits, exponent = number.as_tuple()
         coefficient = 0
@@ -242,7 +243,7 @@ _hash_of: Callable[[Any], int] = hash if _native else _numeric
 
 def _number(number: Any, hash_of: Callable[[Any], int] = _hash_of) -> int:
     code = hash_of(number)
-    if code == -2 and number == -1:  # Python keeps -1 for "error"; -1 and -2 are two keys here
+    if code == -2 and number == -1:  # Python reserves -1 for "error"; -1 and -2 are two keys here
         code = -1
     code += NUMBER
     return _residue(code * code * code)
@@ -280,7 +281,7 @@ def _microseconds(delta: dt.timedelta) -> int:
 
 def _datetime(value: dt.datetime) -> int:
     plain = value.replace(tzinfo=None, fold=0)
-    # Python hashes and (within one zone) compares without fold, so the two 02:30 of an autumn night are one key.
+    # Python hashes and (within one zone) compares without fold, so both 02:30 of an autumn night are one key.
     offset = value.replace(fold=0).utcoffset()
     if offset is None:
         return mix(NAIVE + _microseconds(plain - _EPOCH))
@@ -328,7 +329,7 @@ _HASHERS: dict[type, Callable[[Any], int]] = {
 
 
 def _hasher_for(value: Any) -> Callable[[Any], int]:
-    """The hasher of a value whose type is not in the table itself."""
+    """The hash function for a value whose type is not in the table."""
     kind = type(value)
     for base in kind.__mro__[1:]:
         if base.__name__ == "generic" and base.__module__ == "numpy":
@@ -337,11 +338,11 @@ def _hasher_for(value: Any) -> Callable[[Any], int]:
     for base in kind.__mro__[1:]:
         hasher = _HASHERS.get(base)
         if hasher is not None:
-            # A subclass that compares in its own way may call values with different hashes equal.
+            # A subclass with its own comparison may treat values with different hashes as equal.
             if equals is not base.__eq__:
                 raise UnhashableKeyError(value)
             if hasher in (_number, _float, _decimal) and _native:
-                # Not a `__hash__` of the subclass: an Enum's is of its name.
+                # Not the subclass's own `__hash__`: an Enum's is of its name.
                 native: Any = base.__hash__
                 hashes_as: Any = hasher
                 return partial(hashes_as, hash_of=native)
@@ -354,18 +355,18 @@ def _hasher_for(value: Any) -> Callable[[Any], int]:
 
 
 def _compares_by_fields(kind: Any) -> bool:
-    """True for a frozen dataclass whose `==` is the generated one: its code comes from no file."""
+    """Is it a frozen dataclass with the generated `==`? The generated code comes from no file."""
     code = getattr(kind.__eq__, "__code__", None)
     return bool(kind.__dataclass_params__.frozen) and code is not None and code.co_filename == "<string>"
 
 
 def _numpy(value: Any) -> int:
-    if value.dtype.kind == "M":  # datetime64: nanoseconds would come out as int, coarser units as datetime
+    if value.dtype.kind == "M":  # datetime64: nanoseconds would become an int, coarser units a datetime
         value = value.astype("datetime64[us]")
     elif value.dtype.kind == "m":
         value = value.astype("timedelta64[us]")
     plain = value.item()
-    if type(plain).__module__ == "numpy":  # longdouble has no Python twin; the nearest float shares its task
+    if type(plain).__module__ == "numpy":  # longdouble has no Python counterpart; the nearest float shares its task
         if plain.dtype.kind == "f":
             plain = float(plain)
         elif plain.dtype.kind == "c":

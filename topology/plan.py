@@ -1,14 +1,15 @@
-"""Plan: which tasks a topology has, and in which order its bolts stand.
+"""Plan: the tasks of a topology, and the order of its bolts.
 
 1. Task ids count from 1 in the order of declaration, the ackers last: the same topology and config give the same plan.
-2. `feedback` are the edges that close a cycle. Without them the graph has no cycle; a graph without cycles has none.
-   A sender must not wait for room on such an edge: on all others waiting ends, since the last bolts always drain.
+2. `feedback` is the set of edges that close a cycle. Without them the graph has no cycle. A sender must not wait for
+   free capacity on such an edge: on all other edges waiting ends, since the last bolts always make progress.
 3. `order` has every bolt once, after everything that it reads other than by feedback.
 
     spout ─▶ a ─▶ b ─▶ c          feedback = {(c's stream, "a")}
              ▲─────────╯           order = a, b, c
 
-Storm: StormCommon.stormTaskInfo (ids are dealt by component name there), systemTopologyImpl. Feedback is ours (depart).
+Storm: StormCommon.stormTaskInfo (there, ids are assigned by component name), systemTopologyImpl. Feedback is ours
+(depart).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Edge = tuple[StreamId, str]
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """One task: its id, its component, and its place among the component's tasks."""
+    """One task: its id, its component, and its index among the component's tasks."""
 
     task_id: int
     component: str
@@ -52,12 +53,12 @@ class Plan:
 
     @property
     def master(self) -> int:
-        """The id by which the topology master is reached. It is no task: nothing is emitted to it."""
+        """The id for messages to the topology master. It is not a task: no tuples are emitted to it."""
         return len(self.tasks) + 1
 
 
 def make_plan(topology: Topology, config: Config) -> Plan:
-    """Deal task ids to components and ackers, and find the order of the bolts.
+    """Assign task ids to components and ackers, and find the order of the bolts.
 
     TopologyError for windows that keep tuples longer, or more of them, than `config` allows for messages.
     """
@@ -99,7 +100,7 @@ def _feedback(topology: Topology) -> frozenset[Edge]:
     for start in starts:
         if start in done:
             continue
-        # On the path: entered and not yet left. An edge to such a component closes a cycle.
+        # Entered and not yet left: an edge to such a component closes a cycle.
         path = {start}
         stack = [(start, iter(edges[start]))]
         while stack:
@@ -120,7 +121,7 @@ def _feedback(topology: Topology) -> frozenset[Edge]:
 
 
 def _order(topology: Topology, feedback: frozenset[Edge]) -> tuple[str, ...]:
-    """Bolts after what they read; of several that could be next, the one that was declared first."""
+    """Bolts after their inputs; if several could be next, in the order of declaration."""
     edges = _edges(topology)
     waiting = dict.fromkeys(topology.components, 0)
     for edge in (edge for outgoing in edges.values() for edge in outgoing if edge not in feedback):

@@ -1,14 +1,14 @@
-"""Resources: what the tasks of one worker share: a pool of connections, a client, a model. Declared here, opened later.
+"""Resources: objects that the tasks of one worker share: a connection pool, a client, a model. They are opened later.
 
     builder.resource("db", open_pool) ─► Resource ─► each worker: open_pool() entered ─► context.resource("db")
 
-1. A function is declared, not what it returns: each worker calls it for itself, so nothing is sent between processes.
-2. It returns a context manager: what `with` (or `async with`) gives is the resource. A generator function with one
-   yield will do as it is.
-3. It is called without arguments; if it needs one, it is given the WorkerContext.
+1. A function is declared, not its result: each worker calls it, so nothing is sent between processes.
+2. It returns a context manager, whose `with` (or `async with`) value is the resource. A generator function with one
+   yield also works.
+3. It is called without arguments; if it needs one, it gets the WorkerContext.
 
-Storm: IWorkerHook and TopologyBuilder.addWorkerHook, which start and shut down, and leave it to the hook to put what it
-has made where tasks find it (depart). From: aiohttp's cleanup_ctx, ASGI lifespans, pytest's fixtures.
+Storm: IWorkerHook and TopologyBuilder.addWorkerHook, with start and shutdown methods; there, the hook itself must store
+its objects where tasks find them (depart). From: aiohttp's cleanup_ctx, ASGI lifespans, pytest's fixtures.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Managed = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
 
 
 class WorkerContext:
-    """What a resource can know of the worker that opens it. Storm: WorkerTopologyContext.
+    """A resource's view of the worker that opens it. Storm: WorkerTopologyContext.
 
     `worker` is its name ("local": this process, without workers).
     """
@@ -53,7 +53,7 @@ class WorkerContext:
         self._resources = resources
 
     def tasks(self, component: str) -> tuple[int, ...]:
-        """The ids of a component's tasks in this worker, ascending: a pool may be as large as they are many."""
+        """The ids of a component's tasks in this worker, ascending: for example for the size of a pool."""
         try:
             return self._tasks[component]
         except KeyError:
@@ -68,13 +68,13 @@ class WorkerContext:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A declared resource: its name, and what each worker opens it with. Made by `TopologyBuilder.resource`."""
+    """A declared resource: its name, and the function that opens it. Made by `TopologyBuilder.resource`."""
 
     name: str
     make: Callable[[WorkerContext], Any]
 
     def manager(self, context: WorkerContext) -> Managed:
-        """Call its function. ResourceError if that gives no context manager."""
+        """Call its function. ResourceError if the result is not a context manager."""
         made = self.make(context)
         if isinstance(made, AbstractAsyncContextManager | AbstractContextManager):
             return made
@@ -82,12 +82,12 @@ class Resource:
             made.close()
         raise ResourceError(
             f"resource {self.name!r}: its function returned something of type {type(made).__name__}, not a context "
-            "manager: let it yield what tasks get, and close that behind the yield"
+            "manager: let it yield the object for the tasks, and close that after the yield"
         )
 
 
 def given_resource(name: str, value: Any) -> Resource:
-    """A resource that is there already, for tests: it is neither opened nor closed."""
+    """A resource that already exists, for tests: it is neither opened nor closed."""
 
     @contextmanager
     def nothing_to_open() -> Any:
@@ -97,7 +97,7 @@ def given_resource(name: str, value: Any) -> Resource:
 
 
 def find_resource(name: str, resources: Mapping[str, Any], missing: str = "is declared") -> Any:
-    """One by its name. ResourceError that says what there is, or what was meant."""
+    """A resource by its name. ResourceError with the existing names, or the most similar one."""
     if name in resources:
         return resources[name]
     like = nearest(str(name), resources)
@@ -117,9 +117,9 @@ def check_resources(declared: Iterable[tuple[Any, Any]]) -> tuple[dict[str, Reso
     for name, function in declared:
         wrong: list[str] = []
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            wrong.append(f"a name is {NAME_RULE}")
+            wrong.append(f"a name must be {NAME_RULE}")
         elif name in found:
-            wrong.append("declared twice; every name must be different")
+            wrong.append("declared twice; names must be different")
         make, problem = _opener(function)
         if problem:
             wrong.append(problem)
@@ -130,10 +130,10 @@ def check_resources(declared: Iterable[tuple[Any, Any]]) -> tuple[dict[str, Reso
 
 
 def _opener(function: Any) -> tuple[Callable[[WorkerContext], Any] | None, str]:
-    """From what a user gave to what is called with the context; or what is wrong with it."""
+    """A function that is called with the context, made from the user's function; or what is wrong with that one."""
     if not callable(function):
-        advice = "give the function that makes it, not what it returned: each worker opens its own"
-        return None, f"{function!r:.100} is no function: {advice}"
+        advice = "give the function that makes it, not its result: each worker opens its own"
+        return None, f"{function!r:.100} is not a function: {advice}"
     called = function
     while isinstance(called, partial):
         called = called.func
@@ -141,8 +141,8 @@ def _opener(function: Any) -> tuple[Callable[[WorkerContext], Any] | None, str]:
         called = type(called).__call__
     name = getattr(function, "__name__", type(function).__name__)
     if inspect.iscoroutinefunction(called):
-        advice = "yield it instead, and close it behind the yield"
-        return None, f"{name} is an async def that returns what it has opened, so that nothing can close it: {advice}"
+        advice = "yield it instead, and close it after the yield"
+        return None, f"{name} is an async def that returns the open resource, so it can never be closed: {advice}"
     make: Any = function
     if inspect.isasyncgenfunction(called):
         make = asynccontextmanager(make)
@@ -150,12 +150,12 @@ def _opener(function: Any) -> tuple[Callable[[WorkerContext], Any] | None, str]:
         make = contextmanager(make)
     try:
         parameters = inspect.signature(make).parameters.values()
-    except (TypeError, ValueError):  # some builtins do not say
+    except (TypeError, ValueError):  # some builtins have no signature
         parameters = {}.values()
     needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if not needed:
         return lambda _: make(), ""
     if len(needed) > 1 or needed[0].kind is inspect.Parameter.KEYWORD_ONLY:
         names = ", ".join(p.name for p in needed)
-        return None, f"{name} needs {names}, but gets the WorkerContext at most: bind the others (functools.partial)"
+        return None, f"{name} needs {names}, but gets at most the WorkerContext: bind the others (functools.partial)"
     return make, ""

@@ -1,19 +1,19 @@
-"""Keeping: may messages be open as long, and as many at once, as a bolt keeps their rows? Asked before anything runs.
+"""Retention: may enough messages be open, for long enough, for a bolt that keeps their rows? Checked before it runs.
 
-| windows whose rows are kept | a message is open until | so many must be open at once, or nothing fires |
+| windows whose rows are kept | a message is open until | messages that must be open at once, or no window fires |
 |---|---|---|
-| by count | its last window is full | as many as a window has rows, all together |
-| by event or ingestion time | a later row has moved time on | 2, of each spout task that is waited for |
-| by the clock | the clock says so | 1 |
+| by count | its last window is full | the rows of a window, in all tasks together |
+| by event or ingestion time | a later row has advanced the time | 2, of each spout task whose time is waited for |
+| by the clock | its window ends by the clock | 1 |
 
-1. What is refused would never fire a window: each message times out, comes again and times out again.
-2. What may be enough is not refused: how many rows windows by time hold only the rows can say, a bolt between may make
-   many rows of a message, and a spout that tells watermarks moves time on without a row.
-3. Without ackers nothing is open, and nothing is refused.
-4. Incremental windows ack a row before they fire. Behind a source that goes on behind what was acked, what they hold
-   when the process ends would be in no run: refused, unless the source accepts it (`lossy_windows`).
+1. A refused topology would never fire a window: each message would time out, be replayed and time out again.
+2. A topology that may work is not refused: the number of rows in windows by time depends on the rows, a bolt in between
+   may make many rows from a message, and a spout that emits watermarks advances the time without a row.
+3. Without ackers no message is open, and nothing is refused.
+4. Incremental windows ack a row before they fire. If the source continues after its last acked message, open windows
+   are lost when the process ends: refused, unless the source accepts it (`lossy_windows`).
 
-From: Storm, WindowedBoltExecutor.validate, which asks for length and slide, of one task, and only of windows by count.
+From: Storm, WindowedBoltExecutor.validate, which checks length and slide, of one task, and only for windows by count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ADVICE: Final = "or use a WindowedBolt, which keeps no tuples"
 
 
 def retention_problems(topology: Topology, config: Config | None) -> list[str]:
-    """A problem for each component that keeps tuples in vain: too long, or more than there are (None: by default)."""
+    """A problem for each component that keeps tuples too long, or more than can be open (None: default settings)."""
     if not any(spec.time.keeps for spec in topology.components.values()):
         return []
     if config is None:
@@ -46,7 +46,7 @@ def retention_problems(topology: Topology, config: Config | None) -> list[str]:
 
 
 def lossy_windows(specs: Mapping[str, ComponentSpec]) -> list[str]:
-    """A problem for each spout of whose acked rows open windows would take some along when the process ends."""
+    """A problem for each spout whose acked rows could be lost with open windows when the process ends."""
     problems = []
     for spout in specs.values():
         if not spout.time.resumes:
@@ -62,9 +62,9 @@ def lossy_windows(specs: Mapping[str, ComponentSpec]) -> list[str]:
         if behind:
             bolts = f"bolt{'' if len(behind) == 1 else 's'} {', '.join(behind)}"
             problems.append(
-                f"spout {spout.id!r}: with {spout.time.resumes} what was acked does not come again, and {bolts} behind "
-                "it (incremental windows) ack rows before their windows fire: what these hold when the process ends "
-                "would be lost. Use a BufferedWindowBolt, or windows in Spark, or accept it: lossy_windows=True"
+                f"spout {spout.id!r}: with {spout.time.resumes} acked messages are not read again, but {bolts} "
+                "downstream (incremental windows) ack rows before their windows fire: open windows would be lost when "
+                "the process ends. Use a BufferedWindowBolt, or windows in Spark, or accept it: lossy_windows=True"
             )
     return problems
 
@@ -75,7 +75,7 @@ def _kept_too_long(topology: Topology, config: Config) -> Iterator[str]:
         kept_ms = spec.time.kept_ms
         if kept_ms is not None and config.enable_message_timeouts and kept_ms >= limit_s * 1000:
             yield (
-                f"bolt {spec.id!r}: it keeps tuples until their windows have fired, for {kept_ms / 1000:g} s and more, "
+                f"bolt {spec.id!r}: it keeps tuples until their windows have fired, for at least {kept_ms / 1000:g} s, "
                 f"but messages time out after {limit_s:g} s: raise topology.message.timeout.secs above that "
                 f"(create_topology(config=Config(message_timeout_s=…))), {_ADVICE}"
             )
@@ -89,12 +89,12 @@ def _kept_too_many(spec: ComponentSpec, topology: Topology, config: Config) -> I
         most = sum(several for several in pending if several is not None)
         if None not in pending and role.kept_rows > most:
             yield (
-                f"it keeps {role.kept_rows} tuples until their windows have fired, but its spouts have "
-                f"{_messages(most)} open at most: raise topology.max.spout.pending, {_ADVICE}"
+                f"it keeps {role.kept_rows} tuples until their windows have fired, but its spouts have at most "
+                f"{_messages(most)} open: raise topology.max.spout.pending, {_ADVICE}"
             )
             return
-    waits = "it keeps tuples until later ones have moved time on, but"
-    advice = f"so no later one comes: raise topology.max.spout.pending above what windows hold of one task, {_ADVICE}"
+    waits = "it keeps tuples until later ones have advanced the time, but"
+    advice = f"so no later one comes: raise topology.max.spout.pending above the rows of a window, {_ADVICE}"
     if role.later is LaterRows.EACH:
         stuck = [
             source.id
@@ -102,15 +102,15 @@ def _kept_too_many(spec: ComponentSpec, topology: Topology, config: Config) -> I
             if not source.time.emits_watermarks and _pending_of_a_task(source, config) == 1
         ]
         for name in stuck:
-            yield f"{waits} a task of spout {name!r} has 1 message open at most, {advice}"
+            yield f"{waits} a task of spout {name!r} has at most 1 message open, {advice}"
         if stuck:
             return
     if role.later is not LaterRows.NONE and _most_behind(spec, topology, config) == 1:
-        yield f"{waits} its spouts have 1 message open at most, {advice}"
+        yield f"{waits} its spouts have at most 1 message open, {advice}"
 
 
 def _most_behind(spec: ComponentSpec, topology: Topology, config: Config) -> int | None:
-    """So many messages are open at once whose rows come to a bolt, from whatever distance; None: nobody can say."""
+    """The most open messages whose rows reach a bolt, directly or through other bolts; None: unknown."""
     most, ahead, seen = 0, [spec], {spec.id}
     while ahead:
         for source in _sources(ahead.pop(), topology):
@@ -130,7 +130,7 @@ def _most_behind(spec: ComponentSpec, topology: Topology, config: Config) -> int
 
 
 def _most_pending(source: ComponentSpec, config: Config) -> int | None:
-    """So many messages of a spout are open at once; None: nobody can say. (Bolts may make many rows of a message.)"""
+    """The most open messages of a spout; None: unknown. (Bolts may make many rows from a message.)"""
     most, cap = _pending_of_a_task(source, config), config.max_task_parallelism
     return None if most is None else most * (source.parallelism if cap is None else min(source.parallelism, cap))
 

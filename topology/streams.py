@@ -1,11 +1,11 @@
-"""Streams: what a component declares that it emits, and the name by which others subscribe to it.
+"""Streams: the declared outputs of a component, and the names by which others subscribe to them.
 
 1. A stream belongs to one component; (component, stream) names it in the whole topology.
-2. A stream is direct or not. On a direct stream the emitter names the receiving task; on the others a grouping does.
-3. Every spout has one stream more than it declares: `DEAD_LETTER_STREAM`, for messages that were given up.
+2. A stream is direct or not. On a direct stream the emitter names the receiving task; on other streams a grouping does.
+3. Every spout has one more stream than it declares: `DEAD_LETTER_STREAM`, for messages that are not retried any more.
 4. Names that start with "__" belong to the framework.
 
-Storm: OutputFieldsDeclarer, GlobalStreamId, StreamInfo. A declaration is data here (`outputs = …`), not a call
+Storm: OutputFieldsDeclarer, GlobalStreamId, StreamInfo. Here a declaration is data (`outputs = …`), not a call
 (depart).
 """
 
@@ -30,7 +30,7 @@ DEAD_LETTER_FIELDS = Fields("message_id", "stream", "values", "reason", "error",
 """The fields of `DEAD_LETTER_STREAM`."""
 
 WATERMARK_FIELDS = Fields("watermark_ms")
-"""The fields of `WATERMARK_STREAM`, on which tasks tell each other how far time has come."""
+"""The fields of `WATERMARK_STREAM`, on which tasks send each other watermarks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def direct(*names: str) -> StreamDecl:
 
 
 def read_outputs(outputs: Any) -> tuple[dict[str, StreamDecl], list[str]]:
-    """The streams that an `outputs` declaration means, and what is wrong with it (for the builder)."""
+    """The streams of an `outputs` declaration, and its mistakes (for the builder)."""
     if outputs is None:
         return {}, []
     streams = outputs if isinstance(outputs, Mapping) else {DEFAULT_STREAM: outputs}

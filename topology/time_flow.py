@@ -1,17 +1,17 @@
-"""Time flow: which components tell those behind them how far time has come, and which of them can be believed.
+"""Time flow: which components send watermarks to the components downstream, and which of them are reliable.
 
     orders ──► parse ──► per minute ──► biggest          per minute, biggest: windows by event time
-      end       end       watermarks                     what each tells those behind it
+      end       end       watermarks                     below: what each one sends downstream
 
-1. A mark travels on every edge behind which somebody has windows: at least the *end*, when no more rows will come.
-2. A component *tells* watermarks if it has windows by event time, if it says that it does (`watermarks = True`), or if
-   all that it reads tells them: then it passes on the least.
-3. Windows by count or by processing time say nothing about event time: behind them only the end is told.
-4. Nothing is told on an edge that closes a cycle.
-5. Where windows go by timestamps in the rows, whoever emits to them and tells nothing itself follows these timestamps,
-   and sends marks to that component alone (tasks/event_time/following.py).
+1. Time messages are sent on every edge that leads to windows: at least the *end*, when no more rows will follow.
+2. A component sends watermarks if it has windows by event time, if it declares so (`watermarks = True`), or if all its
+   inputs send them: then it forwards the lowest.
+3. Windows by count or by processing time know nothing about event time: they send only the end.
+4. Nothing is sent on an edge that closes a cycle.
+5. If windows use timestamps in the rows, a component that emits to them and sends no watermarks itself derives them
+   from these timestamps, and sends them to that window component only (tasks/event_time/following.py).
 
-From: Flink, where sources tell; in JStorm only windowed bolts do, and what is between them swallows it (depart).
+From: Flink, where sources emit watermarks; in JStorm only windowed bolts do, and bolts between drop them (depart).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Windowing(Enum):
-    """What a component does with time."""
+    """How a component's windows are defined."""
 
     NONE = "none"
     COUNTS = "counts"  # windows by count
@@ -36,7 +36,7 @@ class Windowing(Enum):
 
 
 class LaterRows(Enum):
-    """What must come before rows that are kept are let go (retention.py)."""
+    """Later rows that are needed before kept rows can be acked (retention.py)."""
 
     NONE = "none"
     SOME = "a later row of some input"
@@ -45,16 +45,17 @@ class LaterRows(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TimeRole:
-    """What a component declares. `tells`: it emits watermarks itself. `stamped`: it asks when a row came in.
+    """A component's declared role in event time. `emits_watermarks`: it emits watermarks itself.
 
-    `follow` (windows.RowTime): those that emit to it follow the timestamps of what they emit; None: they need not.
+    `stamped`: it needs the ingestion time of rows. `follow` (windows.RowTime): components that emit to it follow the
+    timestamps of these rows; None: not needed.
 
-    `keeps`: rows are acked when windows fire, `kept_ms` after they came (None: nobody can say). `kept_rows`: so many of
-    them must be there at once, or no window fires. `later`: rows that must come as well. `anchors`: what it emits is a
-    child of what it reads, always.
+    `keeps`: rows are acked when windows fire, `kept_ms` after they arrived (None: unknown). `kept_rows`: at least this
+    many must be open, or no window fires. `later`: later rows that are also needed. `anchors`: everything that it emits
+    is anchored to its inputs.
 
-    `resumes`: what was acked does not come again in a later run, and by what ("progress="); empty: nothing of the kind,
-    or the user accepts what that loses.
+    `resumes`: the option ("progress=") that makes a later run skip acked messages; empty: there is none, or the user
+    accepts the loss.
     """
 
     windowing: Windowing = Windowing.NONE
@@ -70,25 +71,25 @@ class TimeRole:
 
     @property
     def loses_windows(self) -> bool:
-        """Has it windows in memory whose rows are acked before they fire?"""
+        """Does it have windows in memory whose rows are acked before they fire?"""
         return self.windowing is not Windowing.NONE and not self.keeps
 
     @property
     def uses_time(self) -> bool:
-        """Does it want to hear of time, or of its end?"""
+        """Does it need watermarks, or the end of its inputs?"""
         return self.windowing in (Windowing.CLOCK, Windowing.EVENTS) or self.keeps
 
 
 NO_ROLE: Final = TimeRole()
-"""Of a component that has nothing to do with time."""
+"""The role of a component without windows or watermarks."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeFlow:
-    """Of one topology, by component.
+    """The flow of time in one topology, by component.
 
-    `marks`: it sends marks. `tells`: its watermarks are told (else only its end is). `kept`: behind it rows are acked
-    when windows fire, so its end cannot wait for acks. `stamped`: rows carry the time at which they came in.
+    `sends_time`: it sends time messages. `sends_watermarks`: these include watermarks (else only the end). `kept`: rows
+    downstream are acked when windows fire, so its end cannot wait for acks. `stamped`: rows carry their ingestion time.
     """
 
     sends_time: frozenset[str]
@@ -98,16 +99,16 @@ class TimeFlow:
     roles: Mapping[str, TimeRole]
 
     def follows(self, component: str) -> bool:
-        """Do those that emit to it, and tell nothing themselves, follow the timestamps of what they emit?"""
+        """Do components that emit to it, and send no watermarks, follow the timestamps of what they emit?"""
         return self.roles[component].follow is not None
 
     def receives_time(self, component: str) -> bool:
-        """Are marks sent to it?"""
+        """Are time messages sent to it?"""
         return component in self.sends_time or self.roles[component].uses_time
 
 
 def time_flow(topology: Topology, feedback: frozenset[Edge]) -> TimeFlow:
-    """Follow time through a topology."""
+    """Compute the flow of time through a topology."""
     specs = topology.components
     roles = {spec.id: spec.time for spec in specs.values()}
     sources: dict[str, list[str]] = {component: [] for component in specs}
@@ -141,7 +142,7 @@ def _sends_watermarks(role: TimeRole, sources: list[str], senders: set[str]) -> 
 
 
 def _behind(sources: Mapping[str, list[str]], asked: set[str]) -> set[str]:
-    """All that `asked` read, from whatever distance."""
+    """All components upstream of `asked`."""
     found: set[str] = set()
     ahead = [source for component in asked for source in sources[component]]
     while ahead:

@@ -1,8 +1,8 @@
-"""Topology: the checked, frozen graph of components. What runs is made from it and never changes it.
+"""Topology: the checked, frozen graph of components. Running topologies are made from it and never change it.
 
 1. A `Topology` from a `TopologyBuilder` has been checked: ids, streams, fields and groupings exist and fit.
-2. It holds no running thing: component instances in it are templates, copied for each task.
-3. It is data: `dataclasses.replace(topology, components=…)` makes a changed one (which nobody has checked).
+2. Nothing in it runs: its component instances are templates, copied for each task.
+3. It is data: `dataclasses.replace(topology, components=…)` makes a changed one (which is not checked).
 
 Storm: StormTopology, ComponentCommon, StreamInfo.
 """
@@ -33,7 +33,7 @@ Summary = Callable[[dict[str, list[Any]]], Mapping[str, Any] | str]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A bolt's wish to receive a stream. `kind` names the grouping, `make` makes one for an emitting task."""
+    """A bolt's subscription to a stream. `kind` names the grouping, `make` makes one for an emitting task."""
 
     source: StreamId
     consumer: str
@@ -44,10 +44,10 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class ComponentSpec:
-    """One component: its template, how many tasks, what it reads, what it emits, and settings of its own.
+    """One component: its template, number of tasks, inputs, outputs and own settings.
 
-    `outputs` of a spout hold the dead-letter stream as well. `template` is an instance, or a factory that makes one.
-    `time` is what it has to do with time; `on_driver`: see Component.
+    `outputs` of a spout include the dead-letter stream. `template` is an instance, or a factory that makes one. `time`
+    is its role in event time; `on_driver`: see Component.
     """
 
     id: str
@@ -61,7 +61,7 @@ class ComponentSpec:
     on_driver: bool = False
 
     def create(self) -> Component:
-        """A fresh instance for one task: a deep copy of the instance, or what the factory makes.
+        """A new instance for one task: a deep copy of the instance, or one made by the factory.
 
         Raises TopologyError if the instance cannot be copied.
         """
@@ -82,8 +82,8 @@ class ComponentSpec:
 class Topology:
     """A checked graph of components. Make one with `TopologyBuilder`.
 
-    `summary` is what `aiostorm run` prints at the end, `config` are settings of the topology's own, `resources` what
-    the tasks of each worker share, by name, in the order in which they are opened.
+    `summary` makes what `aiostorm run` prints at the end, `config` are the topology's own settings, `resources` are
+    shared by the tasks of each worker, by name, in the order in which they are opened.
     """
 
     components: Mapping[str, ComponentSpec]
@@ -104,16 +104,16 @@ class Topology:
 
     @property
     def spouts(self) -> tuple[ComponentSpec, ...]:
-        """The spouts, as declared."""
+        """The spouts, in the order of declaration."""
         return tuple(spec for spec in self.components.values() if spec.kind == "spout")
 
     @property
     def bolts(self) -> tuple[ComponentSpec, ...]:
-        """The bolts, as declared."""
+        """The bolts, in the order of declaration."""
         return tuple(spec for spec in self.components.values() if spec.kind == "bolt")
 
     def consumers_of(self, stream: StreamId) -> tuple[Subscription, ...]:
-        """Who subscribed to a stream, in the order of declaration."""
+        """The subscriptions to a stream, in the order of declaration."""
         return self._consumers.get(stream, ())
 
     def describe(self) -> str:

@@ -1,14 +1,14 @@
-"""What travels: segments inside, tuples outside.
+"""What is sent: segments inside, tuples for users.
 
-A *segment* is the rows of one root that one task sent to another in one turn. It has one edge id, whatever its size:
-that makes tracking nearly free (docs/semantics.md, section 2). A *tuple* is what user code sees of one row.
+A *segment* is the rows of one root that one task sends to another in one turn. It has one edge id, whatever its size:
+that makes tracking nearly free (docs/semantics.md, section 2). A *tuple* is one row as user code sees it.
 
-1. The items of a segment are never changed once it has been sent: several segments may share one list. An item is a
-   row; on a stream of one field it is the bare value (`Origin.bare`), which saves a tuple per item. A batch of columns
-   travels as `ColumnRows`, which makes its rows when they are asked for (columns.py).
+1. The items of a segment are never changed after it was sent: several segments may share one list. An item is a row; on
+   a stream with one field it is the bare value (`Origin.bare`), which saves a tuple per item. A batch of columns is
+   sent as `ColumnRows`, which makes its rows when they are first used (columns.py).
 2. `root == 0 and lineage is None` means untracked.
-3. A row has one (root, index) pair in the common case (`root`, `indices`), or several (`lineage`) when it has several
-   anchors. Never both.
+3. A row usually has one (root, index) pair (`root`, `indices`), or several (`lineage`) if it has several anchors. Never
+   both.
 
 Storm: org.apache.storm.tuple.TupleImpl; the segment is ours (depart).
 """
@@ -65,7 +65,7 @@ class Lineage:
 
 
 class TimedItems(list[Any]):
-    """Items, and what the consumer's function says of each: milliseconds, or the error that it raised."""
+    """Items, and the timestamp function's result for each: milliseconds, or the error that it raised."""
 
     __slots__ = ("times",)
 
@@ -82,8 +82,8 @@ class Segment:
     """Rows of one origin under one edge id.
 
     `indices[i]` is the index of row i's message within its tree (None when untracked or when `lineage` is given).
-    `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 once row i was. `ingested_ms`:
-    when its rows came into the topology (wall clock), where somebody asks (time_flow.py)."""
+    `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 after row i was. `ingested_ms`
+    is the time (wall clock) at which its rows entered the topology, if a component needs it (time_flow.py)."""
 
     __slots__ = ("done", "edge", "indices", "ingested_ms", "items", "lineage", "open", "origin", "root")
 
@@ -108,7 +108,7 @@ class Segment:
 
     @property
     def tracked(self) -> bool:
-        """Does anybody hear of its rows?"""
+        """Is there a message whose outcome depends on its rows?"""
         return self.lineage is not None or bool(self.root)
 
     @property
@@ -124,7 +124,7 @@ class Segment:
         return (item,) if self.origin.bare else item
 
     def tuple_at(self, offset: int) -> Tuple:
-        """One row as user code sees it."""
+        """One row as a tuple for user code."""
         return Tuple(self.row(offset), self, offset)
 
     @property
@@ -158,9 +158,9 @@ class Segment:
 
 
 class Tuple:
-    """One row with its origin, as a bolt sees it: `tup["word"]`, `tup[0]`, `tup.values`.
+    """One row with its origin, for bolts: `tup["word"]`, `tup[0]`, `tup.values`.
 
-    Compared by identity: two tuples with equal values are still two.
+    Compared by identity: two tuples with equal values are different.
     """
 
     __slots__ = ("_offset", "_segment", "values")
@@ -179,7 +179,7 @@ class Tuple:
 
     @property
     def offset(self) -> int:
-        """The tuple's place in its segment (for the framework)."""
+        """The tuple's position in its segment (for the framework)."""
         return self._offset
 
     @property
@@ -189,7 +189,7 @@ class Tuple:
 
     @property
     def stream(self) -> str:
-        """The stream it was emitted on."""
+        """The stream on which it was emitted."""
         return self._segment.origin.stream
 
     @property
@@ -209,7 +209,7 @@ class Tuple:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """What its source says of the batch that it came in: `{"chunk": "flights/7/3"}`. Empty for ordinary tuples."""
+        """The source's metadata of its batch: `{"chunk": "flights/7/3"}`. Empty for ordinary tuples."""
         items = self._segment.items
         return items.metadata if type(items) is ColumnRows else NO_METADATA
 
@@ -223,12 +223,12 @@ class Tuple:
         return dict(zip(self._segment.origin.fields, self.values, strict=True))
 
     def __getitem__(self, key: str | int) -> Any:
-        # Looked up without a call: bolts do this for every tuple.
+        # Inlined: bolts do this for every tuple.
         try:
             return self.values[self._segment.origin.positions[key]]  # type: ignore[index] # an int is no key there
         except KeyError:
             if isinstance(key, str):
-                return self.values[self._segment.origin.fields.position(key)]  # raises, naming the fields there are
+                return self.values[self._segment.origin.fields.position(key)]  # raises, with the existing names
             return self.values[key]
 
     def __contains__(self, name: object) -> bool:
@@ -249,9 +249,9 @@ class Tuple:
 
 
 class TupleBatch(Sequence[Tuple]):
-    """All tuples of one turn, for `execute_batch`: a sequence that makes a `Tuple` only when it is asked for one.
+    """All tuples of one turn, for `execute_batch`: a sequence that makes each `Tuple` only when it is used.
 
-    `column("word")` and `rows` reach the values without any `Tuple`.
+    `column("word")` and `rows` return the values without making any `Tuple`.
     """
 
     __slots__ = ("_length", "segments")

@@ -1,7 +1,7 @@
-"""Validation: every mistake of a topology, found at once, each with the component it is in and what to do.
+"""Validation: finds every mistake of a topology at once, each with its component and advice.
 
 Three passes: each declaration by itself (id, parallelism, component, outputs, config), each subscription against its
-source (stream, fields, grouping), and the graph (spouts, inputs, what no spout reaches).
+source (stream, fields, grouping), and the graph (spouts, inputs, bolts that no spout reaches).
 
 Storm: validateIds and validateComponent in StormCommon, validateStructure in Nimbus.
 """
@@ -36,7 +36,7 @@ _METHODS = {
 
 @dataclass(slots=True)
 class Declaration:
-    """What a user declared of one component, unchecked."""
+    """A user's declaration of one component, unchecked."""
 
     id: Any
     kind: Kind
@@ -48,7 +48,7 @@ class Declaration:
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """The component's name in messages."""
         return f"{self.kind} {self.id!r}"
 
     def take_keywords(self, keywords: Mapping[str, Any]) -> None:
@@ -73,7 +73,7 @@ def _no_keyword(name: str) -> str:
 
 
 def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[dict[str, ComponentSpec], list[str]]:
-    """The checked components, and every mistake. With mistakes, the components are not to be used."""
+    """The checked components, and every mistake. If there are mistakes, the components must not be used."""
     specs: dict[str, ComponentSpec] = {}
     instances: dict[str, Component | None] = {}
     problems: list[str] = []
@@ -95,7 +95,7 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
         if declaration.kind == "spout":
             outputs[DEAD_LETTER_STREAM] = StreamDecl(DEAD_LETTER_FIELDS)
         problems += [f"{declaration.label}: {problem}" for problem in found]
-        # Of two with the same id the first is looked at further; an unusable id cannot be subscribed to.
+        # Of two components with the same id, the first is checked further; an invalid id cannot be subscribed to.
         if isinstance(declaration.id, str) and declaration.id not in specs:
             inputs = tuple(declaration.inputs)
             specs[declaration.id] = ComponentSpec(
@@ -121,11 +121,11 @@ def _check_id(declaration: Declaration, specs: Mapping[str, ComponentSpec]) -> l
     name, parallelism = declaration.id, declaration.parallelism
     problems: list[str] = []
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        problems.append(f"an id is {NAME_RULE}")
+        problems.append(f"an id must be {NAME_RULE}")
     elif name.startswith("__"):
         problems.append("ids that start with '__' belong to the framework")
     elif name in specs:
-        problems.append("declared twice; every id must be different")
+        problems.append("declared twice; ids must be different")
     if isinstance(parallelism, bool) or not isinstance(parallelism, int):
         problems.append(f"parallelism must be a whole number, not {parallelism!r}")
     elif parallelism < 1:
@@ -134,7 +134,7 @@ def _check_id(declaration: Declaration, specs: Mapping[str, ComponentSpec]) -> l
 
 
 def _instance(declaration: Declaration) -> tuple[Component | None, list[str]]:
-    """One instance to look at: the template itself, or what the factory makes."""
+    """One instance to check: the template itself, or one made by the factory."""
     template = declaration.template
     if isinstance(template, Component):
         return template, []
@@ -149,7 +149,7 @@ def _instance(declaration: Declaration) -> tuple[Component | None, list[str]]:
     is_component = inspect.isclass(template) and issubclass(template, Component)
     try:
         needed = [p for p in inspect.signature(template).parameters.values() if _needed(p)]
-    except (TypeError, ValueError):  # a builtin that does not say
+    except (TypeError, ValueError):  # a builtin without a signature
         needed = []
     if needed:
         advice = (
@@ -185,10 +185,10 @@ def _check_component(declaration: Declaration, component: Component, outputs: Ma
     is_spout = isinstance(component, Spout | FunctionSpout)
     is_bolt = isinstance(component, Bolt | BasicBolt | FunctionBolt | Windowed)
     if kind == "spout" and not is_spout:
-        other = "a bolt; use set_bolt" if is_bolt else "no spout; derive from Spout"
+        other = "a bolt; use set_bolt" if is_bolt else "not a spout; derive from Spout"
         return [f"{name} is {other}"]
     if kind == "bolt" and not is_bolt:
-        other = "a spout; use set_spout" if is_spout else "no bolt; derive from Bolt or BasicBolt"
+        other = "a spout; use set_spout" if is_spout else "not a bolt; derive from Bolt or BasicBolt"
         return [f"{name} is {other}"]
     if isinstance(component, FunctionBolt | FunctionSpout):
         problems = [
@@ -200,7 +200,7 @@ def _check_component(declaration: Declaration, component: Component, outputs: Ma
             problems.append("blocking=True is for def functions; an async def is never run in a thread")
         return problems
     if isinstance(component, Windowed):
-        return []  # it says by itself what is wrong, when it is known what it reads
+        return []  # it reports its own mistakes when its inputs are known
     problems = _missing_methods(component, name)
     for method in _METHODS[kind]:
         called = getattr(component, method, None)
@@ -218,7 +218,7 @@ def _missing_methods(component: Component, name: str) -> list[str]:
         return [f"{name} defines no next_tuple"] if _inherits(component, "next_tuple", Spout) else []
     base = Bolt if isinstance(component, Bolt) else BasicBolt
     if base is Bolt and hasattr(component, "execute_arrow"):
-        return [f"{name} defines execute_arrow, which only a BasicBolt can: there is no Tuple in it to ack"]
+        return [f"{name} defines execute_arrow, which only a BasicBolt can: it has no Tuple to ack"]
     if _inherits(component, "execute", base) and not (
         hasattr(component, "execute_batch") or hasattr(component, "execute_arrow")
     ):
@@ -227,7 +227,7 @@ def _missing_methods(component: Component, name: str) -> list[str]:
 
 
 def _inherits(component: Component, method: str, base: type) -> bool:
-    """True if a method is still the base class's."""
+    """Is a method still the base class's?"""
     return getattr(type(component), method) is getattr(base, method) and method not in getattr(
         component, "__dict__", {}
     )
@@ -246,7 +246,7 @@ def _check_config(settings: Mapping[str, Any], config: Config | None) -> list[st
 
 
 def _follow_inputs(specs: dict[str, ComponentSpec], instances: Mapping[str, Component | None]) -> list[str]:
-    """Adds outputs that depend on what is read, sources first."""
+    """Add outputs that depend on inputs, sources first."""
     waiting = {
         spec.id: component for spec in specs.values() if (component := instances[spec.id]) and component.outputs_follow
     }
@@ -258,13 +258,13 @@ def _follow_inputs(specs: dict[str, ComponentSpec], instances: Mapping[str, Comp
             problems += [f"{spec.kind} {name!r}: {problem}" for problem in more]
             specs[name] = replace(spec, outputs={**spec.outputs, **outputs})
     return problems + [
-        f"bolt {name!r}: what it emits depends on what it reads, and that on itself; name its outputs"
+        f"bolt {name!r}: its outputs depend on its inputs, and these depend on it; declare its outputs"
         for name in waiting
     ]
 
 
 def _fields_read(spec: ComponentSpec, specs: Mapping[str, ComponentSpec]) -> dict[StreamId, Fields]:
-    """Of all that it reads and that is there."""
+    """The fields of all its existing inputs."""
     sources = [subscription.source for subscription in spec.inputs]
     emitters = {source: specs.get(source.component) for source in sources}
     return {
@@ -284,13 +284,13 @@ def _check_inputs(
         source = subscription.source
         names: tuple[Any, ...] = (source.component, source.stream)
         if not all(isinstance(name, str) for name in names):
-            problems.append(f"a grouping takes the id of a component and a stream's name, not {source!r}")
+            problems.append(f"a grouping needs the id of a component and a stream's name, not {source!r}")
             continue
         text = f"{subscription.kind.replace('_', ' ')} grouping of {source.component!r}"
         if source.stream != DEFAULT_STREAM:
             text += f" stream {source.stream!r}"
         if source in seen:
-            problems.append(f"{text}: it reads this stream already")
+            problems.append(f"{text}: it already reads this stream")
         seen.add(source)
         if subscription.kind == "custom":
             problems += [f"{text}: {problem}" for problem in _check_custom(subscription.make)]
@@ -299,7 +299,7 @@ def _check_inputs(
             problems.append(f"{text}: no such component{_hint(source.component, specs)}")
             continue
         if instances[emitter.id] is None:
-            continue  # its outputs are not known: that mistake is reported already
+            continue  # its outputs are unknown: that mistake is already reported
         decl = emitter.outputs.get(source.stream)
         if decl is None:
             problems.append(f"{text}: {_no_stream(emitter, source.stream)}")
@@ -354,7 +354,7 @@ def _check_subscription(subscription: Subscription, decl: StreamDecl, consumer: 
 
 
 def _check_custom(make: Callable[[], Grouping]) -> list[str]:
-    """Make one of a custom grouping, to see that it can be made."""
+    """Make a custom grouping, to check that it can be made."""
     try:
         make()
     except TopologyError as error:
@@ -397,6 +397,6 @@ def _check_graph(specs: Mapping[str, ComponentSpec]) -> list[str]:
 
 
 def _known_sources(spec: ComponentSpec, specs: Mapping[str, ComponentSpec]) -> list[str]:
-    """The components that a bolt reads and that exist: the others are reported already."""
+    """The existing components that a bolt reads: the others are already reported."""
     names: list[Any] = [subscription.source.component for subscription in spec.inputs]
     return [name for name in names if isinstance(name, str) and name in specs]

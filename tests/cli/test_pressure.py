@@ -154,8 +154,8 @@ def test_progress_says_so_while_a_spout_waits(capsys: pytest.CaptureFixture[str]
 
 def test_the_live_table_says_so_below() -> None:
     console = pytest.importorskip("rich.console").Console(file=io.StringIO(), width=100)
-    console.print(live_table(Rates(0.0).look(TopologyMetrics(()), 1.0, "[b]a waits"), "t", 0.8))
-    console.print(live_table(Rates(0.0).look(TopologyMetrics(()), 1.0), "t", 0.8))
+    console.print(live_table(Rates(0.0).snapshot(TopologyMetrics(()), 1.0, "[b]a waits"), "t", 0.8))
+    console.print(live_table(Rates(0.0).snapshot(TopologyMetrics(()), 1.0), "t", 0.8))
     assert console.file.getvalue().count("paced: [b]a waits") == console.file.getvalue().count("paced") == 1
 
 

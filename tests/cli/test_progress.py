@@ -55,7 +55,7 @@ def test_rates_are_over_the_window():
 
 
 def test_a_look_at_the_start_divides_by_nothing():
-    assert [row.rate for row in Rates(5.0).look(metrics(10, 2), 5.0).rows] == [0.0, 0.0]
+    assert [row.rate for row in Rates(5.0).snapshot(metrics(10, 2), 5.0).rows] == [0.0, 0.0]
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 3.0), st.integers(0, 1000)), min_size=1, max_size=40))
@@ -86,7 +86,7 @@ def test_plain_line():
 def test_it_says_what_is_being_started():
     workers = [WorkerStatus("local-1", 7, "RUNNING", (1,), 0), WorkerStatus("local-2", 0, "STARTING", (2,), 0)]
     starting = starting_text(workers)
-    snapshot = Rates(0.0).look(metrics(0, 0), 2.0, starting=starting)
+    snapshot = Rates(0.0).snapshot(metrics(0, 0), 2.0, starting=starting)
     assert plain_line(snapshot) == "2.0 s  starting workers, 1 of 2 run"
     table, file = drawn()
     with table:

@@ -52,7 +52,7 @@ def ingress(**given: Any) -> SparkIngressSpout:
     [(batch(progress="/p"), "progress="), (stream(), "a checkpoint"), (ingress(), "acknowledged writes")],
 )
 def test_windows_that_would_lose_rows_are_refused(spout: Any, what: str) -> None:
-    with pytest.raises(TopologyError, match=rf"'flights': with {what} what was acked .*'windows' .*lossy_windows=True"):
+    with pytest.raises(TopologyError, match=rf"'flights': with {what} acked messages .*'windows' .*lossy_windows=True"):
         built(spout, WindowedBolt(Tumbling(1_000), Count(), timestamp="at"))
 
 

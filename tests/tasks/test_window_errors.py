@@ -63,7 +63,7 @@ WRONG: tuple[tuple[Any, str], ...] = (
     (ready(None), "it has no windows: give Tumbling(size_ms), "),
     (ready(1_000), "windows are 1000; give Tumbling, "),
     (ready(Tumbling(1_000, time="event")), "the time of its windows is 'event'; give Time.EVENT"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
-    (kept(windows=Session(30_000)), "it keeps tuples until their windows have fired, for 30 s and more"),
+    (kept(windows=Session(30_000)), "it keeps tuples until their windows have fired, for at least 30 s"),
     (type("Mine", (WindowBolt,), {"windows": SECOND, "timestamp": "at"}), "Mine is no bolt yet: derive from"),
     # timestamp
     (ready(timestamp=None), 'windows by event time need to know when a row happened: give timestamp="field"'),
@@ -155,7 +155,7 @@ WRONG: tuple[tuple[Any, str], ...] = (
     # what is kept for longer than messages may take
     (
         kept(windows=Tumbling(60_000)),
-        "it keeps tuples until their windows have fired, for 120 s and more",
+        "it keeps tuples until their windows have fired, for at least 120 s",
     ),
 )
 

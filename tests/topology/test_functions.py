@@ -166,7 +166,7 @@ def test_a_spout_gets_the_context_if_it_needs_an_argument(fn: Any, is_async: boo
 @pytest.mark.parametrize(
     ("decorate", "message"),
     [
-        (lambda: spout("a")(plain), "needs a generator function .*'plain' is none"),
+        (lambda: spout("a")(plain), "needs a generator function .*'plain' is not one"),
         (lambda: spout("a")(coroutine), "needs a generator function"),
         (lambda: spout("a")(lambda x, y: (yield x)), "needs x, y, but.*functools.partial"),
         (lambda: spout("a")(replay), r"'replay' needs path, but .*functools.partial\(replay, path=…\)"),

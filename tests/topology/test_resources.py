@@ -93,12 +93,12 @@ async def returns() -> None:
 
 
 REFUSED: dict[str, tuple[Any, Any, str]] = {
-    "no name": ("", plain, "resource '': a name is 1 to 128 letters"),
-    "a strange name": ("a/b", plain, "resource 'a/b': a name is"),
-    "a number": (7, plain, "resource 7: a name is"),
-    "an object": ("r", Pool(), "is no function: give the function that makes it, not what it returned"),
-    "async def": ("r", returns, "returns is an async def that returns what it has opened.*yield it instead"),
-    "arguments": ("r", with_path, r"needs path, context, but gets the WorkerContext at most: bind .*functools.partial"),
+    "no name": ("", plain, "resource '': a name must be 1 to 128 letters"),
+    "a strange name": ("a/b", plain, "resource 'a/b': a name must be"),
+    "a number": (7, plain, "resource 7: a name must be"),
+    "an object": ("r", Pool(), "is not a function: give the function that makes it, not its result"),
+    "async def": ("r", returns, "returns is an async def that returns the open resource.*yield it instead"),
+    "arguments": ("r", with_path, r"needs path, context, but gets at most the WorkerContext: bind .*functools.partial"),
     "a keyword": ("r", lambda *, path: nullcontext(path), "needs path, but gets"),
 }
 

@@ -43,7 +43,7 @@ def sink(name: str = "sink") -> Callable[[TopologyBuilder], Any]:
 @pytest.mark.parametrize("bad", ["", "a b", "ä", "x" * 129, 3, None, "a/b", ["a"]], ids=repr)
 def test_an_id_is_short_and_plain(bad: Any) -> None:
     found = problems(lambda b: b.set_bolt(bad, Count).shuffle_grouping("lines"))
-    assert found == (f"bolt {bad!r}: an id is 1 to 128 letters, digits, '_', '.' or '-'",)
+    assert found == (f"bolt {bad!r}: an id must be 1 to 128 letters, digits, '_', '.' or '-'",)
 
 
 def test_ids_of_the_framework_and_ids_given_twice() -> None:
@@ -51,7 +51,7 @@ def test_ids_of_the_framework_and_ids_given_twice() -> None:
         "bolt '__acker': ids that start with '__' belong to the framework",
     )
     assert problems(lambda b: b.set_bolt("lines", Count).shuffle_grouping("lines")) == (
-        "bolt 'lines': declared twice; every id must be different",
+        "bolt 'lines': declared twice; ids must be different",
     )
 
 
@@ -95,8 +95,8 @@ BAD_INPUTS: list[tuple[Callable[[TopologyBuilder], Any], str]] = [
     (read("lines", 7, method="custom_grouping"), "custom grouping of 'lines': 7 is not a Grouping; derive from"),
     (read("lines", lambda: 7, method="custom_grouping"), "made something of type int, not a Grouping"),
     (read("lines", Mine.choose, method="custom_grouping"), "grouping cannot be made for an emitting task: TypeError"),
-    (read(["lines"]), "a grouping takes the id of a component and a stream's name, not "),
-    (read("lines", stream=3), "a grouping takes the id of a component and a stream's name, not "),
+    (read(["lines"]), "a grouping needs the id of a component and a stream's name, not "),
+    (read("lines", stream=3), "a grouping needs the id of a component and a stream's name, not "),
 ]
 
 
@@ -120,7 +120,7 @@ def test_dead_letters_belong_to_spouts() -> None:
 def test_a_stream_is_read_once() -> None:
     assert problems(
         lambda b: b.set_bolt("count", Count).shuffle_grouping("lines").fields_grouping("lines", "line")
-    ) == ("bolt 'count': fields grouping of 'lines': it reads this stream already",)
+    ) == ("bolt 'count': fields grouping of 'lines': it already reads this stream",)
 
 
 def test_the_graph_has_spouts_and_reaches_every_bolt() -> None:
@@ -211,8 +211,8 @@ BAD_COMPONENTS: list[tuple[str, Any, str]] = [
     ("spout", Count, "Count is a bolt; use set_bolt"),
     ("bolt", a_spout, "FunctionSpout is a spout; use set_spout"),
     ("spout", a_bolt, "FunctionBolt is a bolt; use set_bolt"),
-    ("bolt", Component, "Component is no bolt; derive from Bolt or BasicBolt"),
-    ("spout", Component(), "Component is no spout; derive from Spout"),
+    ("bolt", Component, "Component is not a bolt; derive from Bolt or BasicBolt"),
+    ("spout", Component(), "Component is not a spout; derive from Spout"),
     ("spout", WithoutNext, "WithoutNext defines no next_tuple"),
     ("bolt", WithoutExecute, "WithoutExecute defines neither execute nor execute_batch"),
     ("bolt", BasicWithoutExecute(), "BasicWithoutExecute defines neither execute nor execute_batch"),

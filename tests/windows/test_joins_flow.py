@@ -306,5 +306,5 @@ def test_a_join_that_reads_itself_says_what_it_emits() -> None:
     builder = TopologyBuilder()
     builder.set_spout("orders", Orders)
     builder.set_bolt("join", bolt).global_grouping("orders").global_grouping("join")
-    with pytest.raises(TopologyError, match="what it emits depends on what it reads, and that on itself"):
+    with pytest.raises(TopologyError, match="its outputs depend on its inputs, and these depend on it"):
         builder.create_topology(config=LONG)

@@ -107,17 +107,17 @@ def problems(
     return []
 
 
-WAITS = "bolt 'windows': it keeps tuples until later ones have moved time on, but"
-EACH = f"{WAITS} a task of spout 'spout0' has 1 message open"
-ALL = f"{WAITS} its spouts have 1 message open"
-FEW = "bolt 'windows': it keeps 3 tuples until their windows have fired, but its spouts have"
+WAITS = "bolt 'windows': it keeps tuples until later ones have advanced the time, but"
+EACH = f"{WAITS} a task of spout 'spout0' has at most 1 message open"
+ALL = f"{WAITS} its spouts have at most 1 message open"
+FEW = "bolt 'windows': it keeps 3 tuples until their windows have fired, but its spouts have at most"
 
 
 @pytest.mark.parametrize("windows", [Tumbling(100), Sliding(100, 50), Session(100), Tumbling(9, time=Time.INGESTION)])
 def test_windows_that_wait_for_a_later_row_need_room_for_it(windows: Any) -> None:
     (problem,) = problems(windows)
     assert problem.startswith(EACH)
-    assert "raise topology.max.spout.pending above what windows hold of one task, or use a WindowedBolt" in problem
+    assert "raise topology.max.spout.pending above the rows of a window, or use a WindowedBolt" in problem
     assert problems(windows, TWO) == []
     assert problems(windows, Config()) == []
     (problem,) = problems(windows, tasks=5)  # each of them is waited for
@@ -181,7 +181,7 @@ def test_mixed_windows_need_room_for_what_displaces_their_rows() -> None:
     assert "it keeps 4 tuples" in problem
     assert problems(ms, ONE)[0].startswith(EACH)
     assert problems(ms, TWO) == []
-    assert "for 40 s and more" in problems(Mixed(size_ms=40_000, slide=3), Config())[0]
+    assert "for at least 40 s" in problems(Mixed(size_ms=40_000, slide=3), Config())[0]
 
 
 def test_a_join_is_refused_with_the_spout_that_has_too_little_room() -> None:
@@ -191,7 +191,7 @@ def test_a_join_is_refused_with_the_spout_that_has_too_little_room() -> None:
     join = JoinBolt("orders", "key", Tumbling(100), timestamp="at").join("clicks", "key")
     builder.set_bolt("join", join).fields_grouping("orders", "key").fields_grouping("clicks", "key")
     with pytest.raises(
-        TopologyError, match=r"1 mistake:\n.*bolt 'join': .* a task of spout 'orders' has 1 message open"
+        TopologyError, match=r"1 mistake:\n.*bolt 'join': .* a task of spout 'orders' has at most 1 message open"
     ):
         builder.create_topology()
 
@@ -201,7 +201,9 @@ async def test_what_a_cluster_allows_counts_too() -> None:
     builder.set_spout("spout", Rows)
     builder.set_bolt("windows", Kept()).shuffle_grouping("spout")
     async with LocalCluster() as cluster:
-        with pytest.raises(TopologyError, match="bolt 'windows': it keeps tuples until later ones have moved time on"):
+        with pytest.raises(
+            TopologyError, match="bolt 'windows': it keeps tuples until later ones have advanced the time"
+        ):
             await cluster.submit("t", builder.create_topology(), ONE)
 
 

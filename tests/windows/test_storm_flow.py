@@ -229,7 +229,7 @@ def test_windows_longer_than_there_may_be_messages() -> None:
         def execute(self, window: WindowRows) -> None:
             pass
 
-    with pytest.raises(TopologyError, match=r"'windows': it keeps 50 tuples .* have 49 messages open at most"):
+    with pytest.raises(TopologyError, match=r"'windows': it keeps 50 tuples .* have at most 49 messages open"):
         built(Rows(), config=Config(max_spout_pending=49))
     built(Rows(), config=Config(max_spout_pending=50))
     built(Rows())
