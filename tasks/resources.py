@@ -1,14 +1,14 @@
-"""Resources: opened before the tasks of a worker, closed after them, by one asyncio task that holds them meanwhile.
+"""Resources: opened before the tasks of a worker and closed after them, by one asyncio task that keeps them open.
 
-    open ─► [a: make, enter] ─► [b: …] ─► ready ── held ── close ─► [b: exit] ─► [a: exit]
+    open ─► [a: make, enter] ─► [b: …] ─► ready ── in use ── close ─► [b: exit] ─► [a: exit]
                 └─ raises: reported, again after a wait (topology.restart.*) … given up: what is open is closed
 
-1. All of them are entered and left in one asyncio task, which does nothing else: what they have started there (a
-   TaskGroup, a cancel scope) may end it. That is a failure of theirs, and the topology's.
-2. They are opened in the order of declaration and closed in reverse, whatever becomes of the start; one that cannot be
+1. All resources are entered and left in one asyncio task that does nothing else. What they have started there (a
+   TaskGroup, a cancel scope) may end it: that is a failure of the resource, and of the topology.
+2. They are opened in the order of declaration and closed in reverse, also if the start fails. A resource that cannot be
    closed is reported, and the others are closed all the same.
-3. Errors are reported as those of tasks are, under the name of the resource.
-4. A close has a bound: that of the topology's ordered end, AT_ONCE_S if it is ended at once. Then it is cancelled.
+3. Errors are reported like those of tasks, under the name of the resource.
+4. Closing has a bound: that of the topology's graceful stop, or AT_ONCE_S if it ends at once. Then it is cancelled.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .drive import USER_ERRORS, AwaitCancelledError, awaited, user_error
 from .environment import Environment
 
 AT_ONCE_S: Final = 1.0
-"""So long all of them may take to close where the topology is ended at once."""
+"""The time for closing all of them, where the topology ends at once."""
 
 LEAST_S: Final = 0.25
-"""So long each of them may take, however late it is. And so long what was cancelled may take."""
+"""The least time for closing each of them, and for what was cancelled to end."""
 
 
 class Guard(Protocol):
-    """Runs what must not be lost: ActorSystem.guard."""
+    """Runs work whose errors must not be lost: ActorSystem.guard."""
 
     def __call__(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         """See there."""
@@ -39,7 +39,7 @@ class Guard(Protocol):
 
 
 class WorkerResources:
-    """Those of one topology in this worker, whose name is `worker`; tasks find them in `env.resources`."""
+    """The resources of one topology in this worker, whose name is `worker`; tasks find them in `env.resources`."""
 
     def __init__(
         self,
@@ -59,24 +59,24 @@ class WorkerResources:
         self._up = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
         self._opening = True
-        self._due_s: float | None = None  # of the end at once, from when it has begun; until then anything
+        self._due_s: float | None = None  # when closing must be over, if the topology ends at once
         self._closing: asyncio.Timeout | None = None
 
     async def open(self, ended: asyncio.Future[None]) -> None:
-        """Returns when all are open, when one was given up, or when `ended` is done or the end has begun."""
+        """Returns when all are open, when one was given up, when `ended` is done, or when closing has begun."""
         if self._env.topology.resources and not self._over.is_set():
             self._task = self._guard(self._live(), name=f"resources of {self._env.name}")
             await asyncio.wait((self._up, self._task, ended), return_when=asyncio.FIRST_COMPLETED)
 
     def close_soon(self) -> None:
-        """Close at once, now or when the time has come."""
+        """Close at once: now, or as soon as the tasks have ended."""
         if self._due_s is None:
             self._due_s = self._env.clock.monotonic() + AT_ONCE_S
             if self._closing is not None:
                 asyncio.get_running_loop().call_later(AT_ONCE_S, self._cut_short, self._closing)
 
     async def close(self) -> None:
-        """Close what is open. Cancelled, it does so at once, and is done with that before the cancel goes on."""
+        """Close what is open. A cancel makes it close at once, and is raised when that is done."""
         self._over.set()
         if self._task is None:
             return
@@ -92,7 +92,7 @@ class WorkerResources:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     async def _live(self) -> None:
-        """From the first to be opened to the last to be closed."""
+        """Opens all, waits, closes all."""
         cancelled: asyncio.CancelledError | None = None
         try:
             are_open = await self._open_all()
@@ -103,7 +103,7 @@ class WorkerResources:
         except asyncio.CancelledError as error:
             self._opening = False
             if self._over.is_set():
-                _uncancel()  # `close` has: it is not for what comes now
+                _uncancel()  # by `close`: the cancel was for the opening only
             else:
                 cancelled = error
         failed = await self._close_all(cancelled)
@@ -111,11 +111,14 @@ class WorkerResources:
             return
         if not failed and _is_cancelled():
             raise cancelled  # the program ends
-        nobody = "resources", AwaitCancelledError("one of them has cancelled the task that holds them all")
-        self._give_up(*(failed[0] if failed else nobody))
+        unknown = (
+            "resources",
+            AwaitCancelledError("a resource has cancelled the task that keeps them open"),
+        )
+        self._give_up(*(failed[0] if failed else unknown))
 
     async def _open_all(self) -> bool:
-        """Are they open? False: one was given up."""
+        """Open all. False if one was given up."""
         env = self._env
         tasks = {
             component: tuple(task for task in ids if task in env.mailboxes)
@@ -152,11 +155,11 @@ class WorkerResources:
         return False
 
     async def _close_all(self, cancelled: asyncio.CancelledError | None) -> list[tuple[str, Exception]]:
-        """Youngest first, each whatever becomes of the others. What went wrong with which."""
+        """Close all, the last opened first, whatever fails. Returns the failures: (resource, error)."""
         clock = self._env.clock
         failed: list[tuple[str, Exception]] = []
         if cancelled is not None or self._due_s is not None:
-            self._due_s = clock.monotonic() + AT_ONCE_S  # not from when its users were told to end
+            self._due_s = clock.monotonic() + AT_ONCE_S  # counted from here
         while self._opened:
             name, manager = self._opened[-1]
             due_s = self._due_s
@@ -172,16 +175,16 @@ class WorkerResources:
         return failed
 
     def _cut_short(self, closing: asyncio.Timeout) -> None:
-        """It has had its time, if it is not over yet."""
+        """The time is over: cancel this close, if it still runs."""
         if self._closing is closing and not closing.expired():
             closing.reschedule(0.0)
 
     def _not_closed(self, name: str, raised: BaseException, *, late: bool) -> Exception:
-        """Report it."""
+        """Report a resource that was not closed."""
         if late and isinstance(raised, TimeoutError):
-            raised = TimeoutError("it did not close in time, and was cancelled")
+            raised = TimeoutError("closing took too long and was cancelled")
         elif isinstance(raised, asyncio.CancelledError) and _is_cancelled():
-            raised = AwaitCancelledError("it was cancelled before it had closed: the program ends")
+            raised = AwaitCancelledError("cancelled before it was closed: the program ends")
         error = user_error(raised)
         self._report(name, "close", error)
         return error
@@ -193,7 +196,7 @@ class WorkerResources:
             done, _ = await asyncio.wait((task,), timeout=limit_s)
             if not done and limit_s is not None and left == len(self._opened):
                 names = ", ".join(name for name, _ in self._opened[-1:]) or "one that was being opened"
-                error = TimeoutError("it was cancelled, and does not end: it swallows CancelledError")
+                error = TimeoutError("cancelled, and does not end: it swallows CancelledError")
                 self._report(names, "close", error)
                 return
 

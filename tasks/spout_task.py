@@ -1,20 +1,20 @@
-"""Spout task: an emit loop, and a control loop that receives what became of what was emitted.
+"""Spout task: an emit loop, and a control loop that receives verdicts on what was emitted.
 
-    emit loop:  may emit? ─► a turn of next_tuple ─► flush ─► let others run ─► …      (rests on the wakeup)
+    emit loop:  may emit? ─► a turn of next_tuple ─► flush ─► let others run ─► …      (waits on the wakeup)
     control loop:   control lane: verdicts ─► pending ─► ack / fail, replays;  activate, deactivate, stop
 
-Two asyncio tasks, because `next_tuple` may be `async def` and wait for its source for hours: verdicts must be heard all
-the while, or a spout that waits would starve its own topology.
+Two asyncio tasks, because `next_tuple` may be `async def` and wait for its source for hours: verdicts must be handled
+meanwhile, or a spout that waits would starve its own topology.
 
-1. `next_tuple` is not called while inactive, at `topology.max.spout.pending` open messages, while anything waits for
-   room downstream, while an async `ack` or `fail` runs, or after `finish`.
+1. `next_tuple` is not called while inactive, at `topology.max.spout.pending` open messages, while anything sent waits
+   for capacity downstream, while an async `ack` or `fail` runs, or after `finish`.
 2. A turn ends after `topology.turn.max.tuples` messages or `topology.turn.max.ms`, when a call emits nothing, or when
-   it really suspends; what was emitted is sent then. What a thread emits is sent as it comes, though its call goes on.
-3. A call that emits nothing is followed by a wait, from `topology.sleep.spout.wait.strategy.time.ms`, doubling to
+   it suspends; what was emitted is sent then. What a thread emits is sent as it comes, during its call.
+3. After a call that emits nothing there is a wait, from `topology.sleep.spout.wait.strategy.time.ms`, doubling to
    `topology.spout.wait.max.ms`; a verdict, an activation or `collector.wake()` ends it at once. See polling.
 4. While it is paced (see backpressure), each tuple has its time; a turn takes as many as are due together.
 5. A spout that raises in `next_tuple` is called again after the policy's backoff, on the same instance: a new one would
-   begin its source anew. (A generator cannot be called again: it escalates at once.)
+   read its source from the start. (A generator cannot be called again: it escalates at once.)
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SpoutTask(TaskActor):
         self._expiry = Expiry(config.message_timeout_s if config.enable_message_timeouts else None, self.after)
         self._pending = self._expiry.pending
         self._limit = config.max_spout_pending
-        # One tree a turn; a few small ones, since a turn has its own price.
+        # One tree a turn; a few small ones, because each turn has a fixed cost.
         target_s = env.config.mailbox_target_ms / 1000
         self.portions = Portions(self.outbox, env.clock.stopwatch, config.turn_max_tuples, target_s)
         self._turn_s = config.turn_max_ms / 1000
@@ -78,7 +78,7 @@ class SpoutTask(TaskActor):
         self.suspended_since_s: float | None = None
         self.pace = SpoutPace()
 
-    # -- what the cluster asks ---------------------------------------------------------------------------------------
+    # -- read by the cluster -----------------------------------------------------------------------------------------
 
     @property
     def pending(self) -> int:
@@ -90,7 +90,7 @@ class SpoutTask(TaskActor):
 
     @property
     def finished(self) -> bool:
-        """Has it said that it has nothing more to emit?"""
+        """Has the spout said that it has nothing more to emit?"""
         return self.ready.done() and self._collector.finished
 
     @property
@@ -101,8 +101,8 @@ class SpoutTask(TaskActor):
     def waits_since_s(self) -> float | None:
         """Since when `next_tuple` has been suspended with nothing in hand; None if it is not.
 
-        Only of a class: a generator that waits has not said that it is exhausted. Not of a thread that was told to end:
-        it cannot be cancelled, so it must come back.
+        None for a generator: one that waits has not said that it is exhausted. None for a thread of a task that ends:
+        it cannot be cancelled, so its call must return.
         """
         if not self._nothing_in_hand or isinstance(self._spout, GeneratorSpout):
             return None
@@ -130,11 +130,11 @@ class SpoutTask(TaskActor):
         return SpoutReading(self.task.task_id, emitted, pace.wait_us, pace.epoch, pace.step, emits)
 
     def wake(self) -> None:
-        """Its pace has been released: go on at once."""
+        """Its pace was released: go on at once."""
         self._wakeup.wake()
 
     def open_messages(self) -> list[Any]:
-        """The message ids that are neither acked nor failed for good: those that wait to be emitted again included."""
+        """The ids of messages that are neither acked nor failed for good, including those that wait to be replayed."""
         return [*self._pending.message_ids(), *(message_id for message_id, _, _ in self._replays)]
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -193,11 +193,11 @@ class SpoutTask(TaskActor):
         self._emit_loop = self.system.guard(self._run_emit_loop(), name=f"{self.ref.path}:emit")
         try:
             while True:
-                heard = False
+                handled = False
                 while (message := mailbox.take_control()) is not EMPTY:
                     if type(message) is Stop:
                         return
-                    self.on_control = heard = True
+                    self.on_control = handled = True
                     try:
                         await self._on_control(message)
                     finally:
@@ -205,13 +205,13 @@ class SpoutTask(TaskActor):
                 if self._emit_loop_error is not None:
                     raise self._emit_loop_error
                 if self._replays and self.suspended_since_s is not None and self.active and not self.outbox.blocked:
-                    self._replay(len(self._replays))  # `next_tuple` waits for its source, and may for hours
-                self._send()  # emitted by user code outside of next_tuple (in `fail`, say), or lost on the way
-                if self._collector.settled_at_once:  # of a next_tuple that is suspended, and may be for hours
-                    heard = True
+                    self._replay(len(self._replays))  # `next_tuple` may wait for its source for hours
+                self._send()  # emitted outside of next_tuple (in `fail`, say), or lost on the way
+                if self._collector.settled_at_once:  # of a next_tuple that may be suspended for hours
+                    handled = True
                     await self._settle_at_once()
-                if heard:
-                    # Not quiet before it was asked again: what it heard of may be a failure that it wants to replay.
+                if handled:
+                    # Not idle before the next call: after a failure, the spout may emit the message again.
                     self._polling.idle = False
                     self._wakeup.wake()
                 self.env.on_idle()
@@ -225,9 +225,9 @@ class SpoutTask(TaskActor):
         """The task ends."""
         try:
             await self.end_component("close")
-        finally:  # a kill does not wait for a thread for ever
+        finally:  # a kill does not wait for a thread without a bound
             if self.ready.done():
-                self._transfer()  # what a thread emitted in its last call: nobody else will send it
+                self._transfer()  # what a thread emitted in its last call
                 self._collector.flush()
                 self._collector.close()
 
@@ -272,15 +272,15 @@ class SpoutTask(TaskActor):
                     await pause()
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
-        # the control loop passs it on: somebody must hear that nothing is emitted any more
+        # the control loop raises it: the guardian must learn that nothing is emitted any more
         except BaseException as error:
             if isinstance(error, GeneratorExit) and asyncio.current_task(self.system.loop) is not self._emit_loop:
-                raise  # the loop was closed under us
+                raise  # the event loop was closed
             self._emit_loop_error = error
             self.mailbox.wake()
 
     def _send(self) -> None:
-        """What was emitted so far goes out; its deadlines are watched from now on."""
+        """Send what was emitted so far; its deadlines count from now on."""
         if self._collector.dirty:
             self._collector.flush()
             if not self.env.sampling:
@@ -297,7 +297,7 @@ class SpoutTask(TaskActor):
         )
 
     def held_up(self) -> bool:
-        """Is there something to do before the next call? (See threaded_turns.ThreadedTask.)"""
+        """Must something else be done before the next call? (See threaded_turns.ThreadedTask.)"""
         return self.on_control or not self.active or bool(self.outbox.blocked)
 
     def messages_left(self) -> int:
@@ -307,7 +307,7 @@ class SpoutTask(TaskActor):
         return self._limit - self._pending.count - self._collector.open_messages
 
     async def _turn(self, so_far: int = 0) -> bool:
-        """Replays, then `next_tuple` again and again. Did it emit anything? `so_far`: in this turn, before."""
+        """Replays, then `next_tuple` again and again. Was anything emitted? `so_far`: already emitted in this turn."""
         collector, pacer = self._collector, self.pace.pacer
         begun, begun_at_s = collector.emitted - so_far, pacer.wait_s
         most = (self.portions.whole or self.portions.next()[0]) - so_far
@@ -318,7 +318,7 @@ class SpoutTask(TaskActor):
         if self._limit is not None:
             most = min(most, self.messages_left())
         try:
-            if most > 0:  # replays may have taken the room
+            if most > 0:  # replays may have used it up
                 await self._turns.turn(most)
         finally:
             if pacer.wait_s:
@@ -326,7 +326,7 @@ class SpoutTask(TaskActor):
         return collector.emitted > begun
 
     def _replay(self, most: int) -> int:
-        """Emit again what has failed, as far as there is room; how much."""
+        """Emit failed messages again, as many as may be open; returns how many."""
         replayed = max(0, min(most, len(self._replays), self.messages_left()))
         for _ in range(replayed):
             self._collector.replay(*self._replays.popleft())
@@ -335,29 +335,29 @@ class SpoutTask(TaskActor):
         return replayed
 
     def _arrived(self) -> None:
-        """The thread has emitted something, and may block for long before it comes back: it goes out now."""
+        """The thread has emitted something and may block for long before its call returns: send it now."""
         if self._emit_loop is None:  # the thread may outlive the task
             return
         self._transfer()
         self._send()
         if self._collector.settled_at_once and not self._outcomes.handles_acks:
-            self.mailbox.wake()  # the thread need not be asked to count them
+            self.mailbox.wake()  # counting them needs no call in the thread
 
     def _transfer(self) -> None:
         if self._threaded is not None:
             self._threaded.transfer()
 
     def suspended(self) -> None:
-        """`next_tuple` really suspends: send what it has emitted. (See calls.CallingTask.)"""
+        """`next_tuple` suspends: send what it has emitted. (See calls.CallingTask.)"""
         if self.suspended_since_s is None:
             self.suspended_since_s = self.env.clock.monotonic()
             self.env.on_idle()
         self._send()
         if self._collector.settled_at_once:
-            self.mailbox.wake()  # the control loop will tell it
+            self.mailbox.wake()  # the control loop notifies the spout
 
     async def _rest(self) -> bool | None:
-        """Ask again after a while, and again, as long as nothing comes. Has it emitted? None: a turn is due."""
+        """Call again after a while, repeatedly, as long as nothing comes. Was anything emitted? None: a turn is due."""
         self._polling.idle = True
         self.env.on_idle()
         if not self._may_emit():
@@ -374,12 +374,12 @@ class SpoutTask(TaskActor):
         if result is not None:
             await finish(result, self.suspended)
         emitted = collector.emitted - begun
-        if not emitted or self.suspended_since_s is not None:  # its source had it wait: what came is sent at once
+        if not emitted or self.suspended_since_s is not None:  # it waited for its source: send at once what came
             return bool(emitted)
         return await self._turn(emitted)
 
     def _new_tuples(self) -> None:
-        self._polling.soon()  # and it is not quiet before it was asked
+        self._polling.soon()  # and the task is not idle before the next call
         self._wakeup.wake()
         if not self.on_control:
             self.mailbox.wake()
@@ -422,7 +422,7 @@ class SpoutTask(TaskActor):
             self._end_of_stream.on_request(message.task)
         elif kind is Pace:
             self.pace.order(message, self.env.clock.monotonic())
-            self.env.wake()  # the lease has to end, though nothing may be emitted
+            self.env.wake()  # the lease has to end, even if nothing is emitted
         else:
             raise TypeError(f"a spout task does not understand {message!r}")
         self._transfer()

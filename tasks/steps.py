@@ -1,11 +1,11 @@
-"""Steps: the turns of a task, taken by the dispatcher while its asyncio task sleeps.
+"""Steps: the turns of a task, run by the dispatcher while the task's asyncio task sleeps.
 
     asyncio task: run ─► control, waiting, what a step could not finish ─► wait_steps ┐
     dispatcher:                                              _step ─► _turn ─► _step ─┴► …
 
-1. A step is one turn (`_turn`), begun as the asyncio task would begin it. Mostly it comes to its end without waiting.
-2. A turn that comes to wait in the middle is handed to the asyncio task as it is, and goes on there. So is an error.
-3. While something it sent waits for room, no step is taken.
+1. A step is one turn (`_turn`), run without its asyncio task. Most steps finish without waiting.
+2. A turn that has to wait is handed to the asyncio task and continues there. So is an error.
+3. While anything sent waits for capacity, no step runs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .task import TaskActor
 
 
 class SteppingTask(TaskActor):
-    """A task whose turns may be steps. `_inbox` has the segments that were taken from the mailbox and are not done.
+    """A task whose turns may be steps. `_inbox`: the segments that were taken from the mailbox and are not done.
 
-    `_time` is what it does about time; None: time is nothing to it.
+    `_time`: handles event time; None: the task has nothing to do with it.
     """
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
@@ -35,7 +35,7 @@ class SteppingTask(TaskActor):
         self._inbox: deque[Segment] = deque()
         self._time: EventTimeDriver | None = None
         self._stopping = False
-        self._open_turn: Coroutine[Any, Any, None] | None = None  # begun in a step, and come to wait for `_waited`
+        self._open_turn: Coroutine[Any, Any, None] | None = None  # begun in a step, now waits for `_waited`
         self._waited: Any = None
         self._raised: BaseException | None = None
         self._in_step = False
@@ -44,14 +44,14 @@ class SteppingTask(TaskActor):
 
     @property
     def fires(self) -> bool:
-        """Is there something to do though nothing has come?"""
+        """Are there windows to fire?"""
         return self._time is not None and self._time.firing
 
     async def _turn(self) -> None:
         raise NotImplementedError
 
     def _waits(self) -> None:
-        """A turn may wait, or a step has come to wait in the middle of one."""
+        """A turn may wait, or a step has to wait in the middle of one."""
 
     def _begin_steps(self) -> None:
         """In the asyncio task, before its first wait."""
@@ -59,16 +59,16 @@ class SteppingTask(TaskActor):
         self._after_round = self.system.dispatcher.after_round
 
     async def _wait_steps(self, *, ready: bool) -> None:
-        """Sleep while steps do the work. What a step could not finish, this asyncio task does."""
+        """Sleep while steps do the work; then finish what a step could not."""
         thrown: asyncio.CancelledError | None = None
         try:
             await self.mailbox.wait_steps(self._stepper, ready=ready)
         except asyncio.CancelledError as cancelled:
             if isinstance(self._raised, Exception):
-                self._raised = None  # it ends anyway, and it was reported
+                self._raised = None  # the task ends anyway, and the error was reported
             if self._open_turn is None and self._raised is None:
                 raise
-            thrown = cancelled  # perhaps it is meant for what user code waits for in that turn
+            thrown = cancelled  # it may be meant for what user code awaits in that turn
         turn, self._open_turn = self._open_turn, None
         waited, self._waited = self._waited, None
         if turn is not None:
@@ -82,7 +82,7 @@ class SteppingTask(TaskActor):
                 del error  # its traceback holds this frame
 
     def _step(self) -> None:
-        """A turn, called by the dispatcher. Mostly it comes to its end without having to wait."""
+        """A turn, called by the dispatcher. Most turns finish without waiting."""
         box, time = self._box, self._time
         if self.outbox.blocked:
             return  # `_on_unblock` makes it ready again
@@ -110,11 +110,11 @@ class SteppingTask(TaskActor):
             self._stepper.ready()
         elif self._stopping:
             box.wake()
-        elif not worked:  # else a turn says so at the end of the round, when it has told the ackers
+        elif not worked:  # else the turn calls it at the end of the round, after its post to the ackers
             self.env.on_idle()
 
     def _on_unblock(self) -> None:
-        if self._box.takes_steps() and not self.emitter.dirty:  # dirty: lost segments, which no turn need come to send
+        if self._box.takes_steps() and not self.emitter.dirty:  # dirty: lost segments, perhaps no turn
             self._stepper.ready()
         else:
             self._box.wake()

@@ -1,9 +1,9 @@
-"""Task: what spout tasks and bolt tasks share: one instance of a component as an actor with a task id.
+"""Task: what spout tasks and bolt tasks share: one instance of a component, as an actor with a task id.
 
-1. The actor outlives its component: after a failure the guardian starts it again and it makes a fresh component; the
-   mailbox, what was taken from it, and what waits for room stay.
-2. User code of a `blocking` component runs in one thread of the task's own, and the task waits for it: two of its
-   methods never run at once.
+1. The actor outlives its component: after a failure the guardian restarts it and it makes a fresh component; the
+   mailbox, what was taken from it, and what waits to be sent stay.
+2. User code of a `blocking` component runs in one thread that belongs to the task, and the task waits for it: two of
+   its methods never run at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..topology import (
     TaskSpec,
     TopologyContext,
 )
-from .drive import USER_ERRORS, AwaitCancelledError, awaited, check_cancel, user_error
+from .drive import USER_ERRORS, AwaitCancelledError, awaited, check_cancel, stop_iteration_error, user_error
 from .emit.checking import emitter_class
 from .emit.outbox import Outbox
 from .emit.stamping import StampingEmitter
@@ -45,29 +45,29 @@ from .reports import describe
 
 
 class GetResult:
-    """Ask a task for its component's `result()`; by Question, on the control lane."""
+    """Request for the component's `result()`; sent as a Question on the control lane."""
 
 
 class Activate:
-    """To a spout task: begin (or go on) emitting."""
+    """To a spout task: start or continue emitting."""
 
 
 class Deactivate:
-    """To a spout task: emit nothing new. `end=True`: for good, so a `next_tuple` that waits is cancelled."""
+    """To a spout task: emit nothing new. `end=True`: for good, so a waiting `next_tuple` is cancelled."""
 
     def __init__(self, *, end: bool = False) -> None:
         self.end = end
 
 
 class FailPending:
-    """To a spout task: every message that is open now fails. What became of it is lost (its worker died, say)."""
+    """To a spout task: every message that is open now fails, because its tree is lost (a worker died, say)."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
 
 
 class TaskActor(Actor):
-    """Base of spout and bolt tasks. `ready` is done when the component is open or prepared for the first time."""
+    """Base of spout and bolt tasks. `ready` is done when the component was opened or prepared for the first time."""
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         self.env = env
@@ -108,11 +108,11 @@ class TaskActor(Actor):
         self._progress_failed: Component | None = None
         self._thread: ThreadPoolExecutor | None = None
 
-    # -- what the cluster asks ---------------------------------------------------------------------------------------
+    # -- read by the cluster -----------------------------------------------------------------------------------------
 
     @property
     def is_idle(self) -> bool:
-        """Nothing to do, nothing in hand, nothing on its way out."""
+        """Nothing to do, nothing in hand, nothing waiting to be sent."""
         raise NotImplementedError
 
     @property
@@ -140,7 +140,7 @@ class TaskActor(Actor):
         )
 
     def progress(self) -> ProgressMetrics | None:
-        """How far the component is, if it knows. An error in it is reported, once in each life of the component."""
+        """How far the component is, if it can say. An error is reported once for each instance."""
         component = self.component
         if not isinstance(component, Component) or type(component).progress is Component.progress:
             return None
@@ -156,13 +156,13 @@ class TaskActor(Actor):
             return None
 
     def time_metrics(self) -> TimeMetrics | None:
-        """How far time is, for a task that has to do with it."""
+        """How far event time is, for a task that handles it."""
         return None
 
     # -- life --------------------------------------------------------------------------------------------------------
 
     async def make_component(self) -> Component:
-        """A fresh component, with its hooks; not yet open."""
+        """A fresh component with its hooks; not yet opened."""
         if self.component is not None:
             self.counters.restarts += 1
         self.component = component = self.spec.create()
@@ -175,7 +175,7 @@ class TaskActor(Actor):
         return component
 
     def context(self) -> TopologyContext:
-        """What the component can know."""
+        """The context that the component is given."""
         return TopologyContext(
             topology=self.env.name,
             component=self.task.component,
@@ -189,20 +189,20 @@ class TaskActor(Actor):
         )
 
     def use_hooks(self, context: TopologyContext) -> None:
-        """After the component was opened: call its hooks from here on, if it has any."""
+        """After the component was opened: call its hooks from now on, if it has any."""
         self._call_hooks()
         if self.hook_calls is not None:
             self.hook_calls.call("prepare", context)
 
     def log_activity(self, *, wanted: bool) -> bool:
-        """`topology.debug`, of a component that is open. Has that changed anything?"""
+        """Switch the log of `topology.debug` for an open component. True if that changed anything."""
         others = [hook for hook in self.hooks if not isinstance(hook, DebugHook)]
         if wanted == (len(others) < len(self.hooks)):
             return False
         if wanted:
             others.append(DebugHook())
             others[-1].prepare(self.context())
-        self.hooks[:] = others  # a context may add to this very list
+        self.hooks[:] = others  # the same list: contexts append to it
         self._call_hooks()
         return True
 
@@ -216,7 +216,7 @@ class TaskActor(Actor):
             self.emitter.on_emit = self.hook_calls.emitted
 
     def is_ready(self) -> None:
-        """Say so, once."""
+        """Set `ready`, once."""
         if not self.ready.done():
             self.ready.set_result(None)
 
@@ -236,7 +236,7 @@ class TaskActor(Actor):
     # -- user code ---------------------------------------------------------------------------------------------------
 
     async def call(self, method: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a user method: in the task's thread if the component blocks, else here, awaited if it is async."""
+        """Call a user method: in the task's thread if the component blocks, else here; awaited if it is async."""
         if self._thread is not None:
             return await self.in_thread(lambda: method(*arguments))
         try:
@@ -249,19 +249,19 @@ class TaskActor(Actor):
         return result
 
     async def open_component(self, method: Callable[..., Any], *arguments: Any) -> None:
-        """Call `open` or `prepare`. An error in it is reported, and goes on to the guardian."""
+        """Call `open` or `prepare`. An error is reported and raised to the guardian."""
         try:
             await self.call(method, *arguments)
         except USER_ERRORS as raised:
             error = user_error(raised)
             self.report(method.__name__, error)
-            self._end_thread()  # the guardian may give the task up; a next instance gets a new one
+            self._end_thread()  # the guardian may give up; a next instance gets a new thread
             if error is raised:
                 raise
             raise error from raised
 
     async def notify(self, where: str, method: Callable[..., Any], *arguments: Any) -> None:
-        """Call a user method that hears something; an error in it is reported and changes nothing."""
+        """Call a user method that is a notification; an error in it is reported and changes nothing."""
         try:
             await self.call(method, *arguments)
         except USER_ERRORS as error:
@@ -277,7 +277,7 @@ class TaskActor(Actor):
         return await asyncio.get_running_loop().run_in_executor(self._thread, _contained, work)
 
     def report(self, where: str, error: BaseException, tup: object | None = None) -> None:
-        """An error in user code."""
+        """Report an error in user code."""
         self.counters.errors += 1
         clock = self.env.clock
         self.env.exits.add(f"/{self.env.name}/{self.task.component}[{self.task.task_id}]", error, clock.monotonic())
@@ -293,12 +293,12 @@ class TaskActor(Actor):
         )
 
     def failure(self, error: BaseException | str | None) -> Failure:
-        """The Failure that a spout will hear of."""
+        """The Failure that a spout receives."""
         text = None if error is None else describe(error)
         return Failure("failed", self.task.component, self.task.task_id, text)
 
     async def answer(self, question: Question) -> None:
-        """The cluster asks something."""
+        """Answer a question of the cluster."""
         try:
             if not isinstance(question.message, GetResult):
                 raise TypeError(f"a task does not understand {question.message!r}")
@@ -315,28 +315,28 @@ class TaskActor(Actor):
     # -- callbacks ---------------------------------------------------------------------------------------------------
 
     def _on_block(self) -> None:
-        """What was sent waits for room, and nothing did."""
+        """Segments begin to wait for their targets."""
 
     def _on_unblock(self) -> None:
-        """Nothing waits any more; or something was lost, and the rest may wait still."""
+        """Nothing waits any more; or something was lost, and the rest may still wait."""
         self.mailbox.wake()
 
     def _lost(self, segment: Segment, error: MailboxClosedError) -> None:
-        """A target ended before it took the segment: the messages in it fail, at once if anybody still listens."""
+        """A target ended before it took the segment: its messages fail, at once if their ackers still run."""
         failure = self.failure(f"the target task has ended: {error}")
         self.emitter.failures += [(root, index, failure) for root, index in segment.messages]
         self.emitter.done(segment)
 
     def _packed(self, pack: Callable[[Origin, Any, Any], Any], piece: Segment) -> list[Segment]:
-        """A target in another worker takes a piece of what waited for several: as it travels."""
+        """A target in another worker takes a piece of rows that waited for several targets: pack it."""
         packed = self.emitter.spreader.packed(pack, piece)
         if self.emitter.dirty:  # a row that cannot be sent: its message fails
             self._on_unblock()
         return packed
 
     def dead_letter(self, segment: Segment) -> None:
-        """A segment that was taken from the mailbox and will not be executed."""
-        self.system.dead_letters.add(DeadLetter(self.name, segment, "the task ended before it got to it"))
+        """A segment was taken from the mailbox and will not be executed."""
+        self.system.dead_letters.add(DeadLetter(self.name, segment, "the task ended before it executed it"))
 
     def _refused(self, error: Exception, row: Row, stream: str) -> Failure:
         self.report(f"emit on stream {stream!r}", error, row)
@@ -349,17 +349,17 @@ class TaskActor(Actor):
 
 
 def _contained(work: Callable[[], Any]) -> Any:
-    """Run in a thread. Some errors cannot leave it as they are.
+    """Run in a thread, with errors that cannot leave it as they are converted.
 
-    A future that is given a StopIteration (`next(lines)`) never ends; a CancelledError would pass for a cancel of ours,
-    a SystemExit for the program's.
+    A future that is given a StopIteration (`next(lines)`) never ends; a CancelledError would look like a cancel of the
+    task, a SystemExit like one of the program.
     """
     try:
         return work()
     except asyncio.CancelledError as cancelled:
-        raise AwaitCancelledError("it raised CancelledError, and nobody had cancelled the task") from cancelled
+        raise AwaitCancelledError("user code raised CancelledError, and the task was not cancelled") from cancelled
     except StopIteration as error:
-        raise RuntimeError("a method raised StopIteration: an iterator that it asked has no more") from error
+        raise stop_iteration_error() from error
     except Exception:
         raise
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Threaded turns: a blocking spout's `next_tuple`, called in its thread, and what becomes of what was emitted there."""
+"""Threaded turns: a blocking spout's `next_tuple` is called in its thread; what it emits is transferred to the loop."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class ThreadedTask(Protocol):
     suspended_since_s: float | None
 
     def held_up(self) -> bool:
-        """Is there something to do before the next call? Asked in the thread."""
+        """Must something else be done before the next call? Called in the thread."""
         ...
 
     async def in_thread(self, work: Callable[[], Any]) -> Any:
-        """Run it in the task's thread."""
+        """Run work in the task's thread."""
         ...
 
 
 class ThreadedTurns:
-    """Of one spout."""
+    """The turns of one spout."""
 
     polled = None
 
@@ -47,9 +47,9 @@ class ThreadedTurns:
                 lambda: collector.turn(next_tuple, most, lambda: task.held_up() or stopwatch() >= until_s)
             )
         finally:
-            self.transfer()  # also what it emitted before it raised
+            self.transfer()  # also what was emitted before an error
 
     def transfer(self) -> None:
-        """What it has emitted so far is the task's now. One that emits while it is suspended does not wait in vain."""
+        """Transfer what the thread has emitted so far. A spout that emits during its call is not waiting."""
         if self.collector.transfer() and self._task.suspended_since_s is not None:
             self._task.suspended_since_s = self._task.env.clock.monotonic()

@@ -1,10 +1,10 @@
-"""Timed task: a task that hears how far time is, and has windows that wait for it (or passes on what it hears).
+"""Timed task: a task that receives watermarks, and has windows that wait for them (or passes the watermarks on).
 
-    mailbox ─► rows, rows, mark ─► hear ─► settle ─► windows are due? the next turns fire them ─► alarm, for the rest
+    mailbox ─► rows, rows, watermark ─► advance ─► windows are due? the next turns fire them ─► alarm, for the rest
 
-1. A mark is heard in its place among the rows.
-2. There is one alarm at most; it is set for the first moment at which something changes by itself.
-3. A task in a worker that began anew asks its input tasks how far they are.
+1. A watermark is handled in its place among the rows.
+2. There is one alarm at most; it is set for the first moment at which something changes without input.
+3. A task in a worker that was restarted asks its input tasks for their watermarks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger("aiostorm.tasks")
 ALARM: Final = object()
 
 HELD_UP_MS: Final = 1_000
-"""A turn, or an alarm's delay, that is longer than that: the task was held up."""
+"""After a longer turn, or a longer delay of an alarm, the task counts as held up."""
 
 
 class EventTimeTask(SteppingTask):
@@ -42,14 +42,14 @@ class EventTimeTask(SteppingTask):
         self._keeper: WatermarkTracker | None = None
         self._alarm: Timer | None = None
         self._alarm_s = 0.0
-        self._held_ms: int | None = None  # since when those behind hold it up
+        self._held_ms: int | None = None  # since when its targets have blocked it
         self._has_dropped = False
 
     def time_metrics(self) -> TimeMetrics | None:
         if self._time is None:
             return None
         found = self._time.metrics()
-        return replace(found, live=0) if self._has_dropped else found  # they are counted as dropped
+        return replace(found, live=0) if self._has_dropped else found  # the open windows are counted as dropped
 
     def window_executor(self, component: WindowBolt, tools: Tools, collector: BoltTaskCollector) -> Executor:
         """The executor of a bolt with windows."""
@@ -68,7 +68,7 @@ class EventTimeTask(SteppingTask):
         return executor
 
     def pass_time_on(self, component: Any, tools: Tools) -> None:
-        """Of a bolt without windows."""
+        """For a bolt without windows."""
         self._time = pass_through_driver(tools, self.env, self.task, self._keep_time(component, tools))
 
     def after_turn(self, time: EventTimeDriver, begun_ms: int) -> None:
@@ -77,34 +77,34 @@ class EventTimeTask(SteppingTask):
         if used_ms > HELD_UP_MS:
             time.skip(used_ms)
             if self._held_ms is not None:
-                self._held_ms = time.now_ms()  # the turn's time is not to be skipped again
+                self._held_ms = time.now_ms()  # the turn's time must not be skipped twice
         if time.unsettled:
             self.settle_time(time)
 
     async def fire(self, time: EventTimeDriver, most: int) -> None:
-        """A turn of firing."""
+        """A turn of firing windows."""
         stopwatch = self.env.clock.stopwatch
         begun_s = stopwatch()
         await time.fire(most)
         self.counters.execute_s += stopwatch() - begun_s
 
     def settle_time(self, time: EventTimeDriver) -> None:
-        """After a turn or an alarm: what time has brought, and when to look again."""
+        """After a turn or an alarm: advance the watermark, and set the next alarm."""
         time.advance_watermark()
         wait_ms = time.settled()
         if wait_ms is None:
             return
         at_s = self.env.clock.monotonic() + wait_ms / 1000
         if self._alarm is not None and self._alarm.active:
-            if self._alarm_s <= at_s:  # it rings first; then it is seen what is next
+            if self._alarm_s <= at_s:  # it comes first, and is then set anew
                 return
             self._alarm.cancel()
         self._alarm, self._alarm_s = self.after(wait_ms / 1000, ALARM), at_s
 
     def on_alarm(self) -> None:
-        """It is time."""
+        """The alarm has fired."""
         self._alarm = None
-        if self._time is None or self.outbox.blocked:  # then `_on_unblock` sees to it
+        if self._time is None or self.outbox.blocked:  # then `_on_unblock` sets it again
             return
         late_ms = int((self.env.clock.monotonic() - self._alarm_s) * 1000)
         if late_ms > HELD_UP_MS:
@@ -118,7 +118,7 @@ class EventTimeTask(SteppingTask):
 
     def _on_unblock(self) -> None:
         super()._on_unblock()
-        if self._time is None or self.outbox.blocked:  # a target has ended, and other rows wait: it is held up still
+        if self._time is None or self.outbox.blocked:  # a target has ended, and other rows still wait
             return
         if self._held_ms is not None:
             self._time.skip(self._time.now_ms() - self._held_ms)
@@ -127,13 +127,13 @@ class EventTimeTask(SteppingTask):
             self._alarm, self._alarm_s = self.after(0, ALARM), self.env.clock.monotonic()
 
     def on_watermarks(self, time: EventTimeDriver, segment: Segment) -> None:
-        """A mark."""
+        """Handle a segment of watermarks."""
         for watermark_ms in segment.items:
             if type(watermark_ms) is int:
                 time.on_watermark(segment.origin.task, watermark_ms)
 
     def up_to_watermark(self, time: EventTimeDriver) -> list[Segment]:
-        """Take the segments that come first, up to a mark; marks before them are heard."""
+        """Take the segments up to the next watermark; watermarks before them are handled."""
         inbox, segments = self._inbox, list[Segment]()
         while inbox and inbox[0].origin.stream == WATERMARK_STREAM and not time.firing:
             self.on_watermarks(time, inbox.popleft())
@@ -142,7 +142,7 @@ class EventTimeTask(SteppingTask):
         return segments
 
     def report_dropped(self) -> None:
-        """The task ends. What was in open windows has not fired."""
+        """The task ends: count and log what was in windows that have not fired."""
         time, counters = self._time, self.counters
         if time is None or not time.held or self._has_dropped:
             return
@@ -154,14 +154,14 @@ class EventTimeTask(SteppingTask):
             )
         else:
             counters.dropped_windows += held
-            text = "%s ended with %s that have not fired: what was acked and is in them does not come again"
+            text = "%s ended with %s that have not fired: their rows were acked and are not sent again"
             log.warning(text, self.name, _count(held, "open window"))
 
     def _keep_time(self, component: Any, tools: Tools) -> WatermarkTracker | None:
         if self._keeper is None:
             self._keeper = make_keeper(self.env, self.task, component, self.config, tools.report)
             if self._keeper is not None and self.env.remote:
-                # In one process all begin together. Elsewhere the inputs may have told a life of this task before.
+                # In one process all start together. A restarted worker has lost what its inputs sent before.
                 for task in self.env.time_inputs(self.task.component):
                     self.env.mailbox_of(self.task.task_id, task).post(WatermarkRequest(self.task.task_id))
         return self._keeper

@@ -1,10 +1,10 @@
-"""Topology master: one actor of every running topology. It coordinates who is paced; see backpressure.
+"""Topology master: one actor of every running topology, which decides which spouts are paced; see backpressure.
 
     Readings ─► coordinator ─► Pace, Clear ─► tasks          each interval ─► coordinator ─► the same again
 
-1. It has a task id, so that it is reached like a task, by its control lane, wherever it is.
-2. What it knows it has been told within a lease: another instance, or one in another process, goes on from there.
-3. What it says to a task that is not there now is not kept for it: it is said again anyway.
+1. It has a task id, so it is reached like a task, by its control lane, wherever it runs.
+2. It knows only what was reported within a lease: another instance, or one in another process, can continue.
+3. An order for a task that cannot be reached is dropped: orders are repeated at each interval.
 
 Storm: none. JStorm 2.1.1: TopologyMaster, BackpressureCoordinator.
 """
@@ -25,7 +25,7 @@ _TICK: Final = object()
 
 
 class TopologyMaster(Actor):
-    """Of one topology."""
+    """The master of one topology."""
 
     def __init__(self, env: Environment, settings: Settings, master: int) -> None:
         self._env = env
@@ -35,34 +35,34 @@ class TopologyMaster(Actor):
         self._coordinator = self._new()
 
     def started(self) -> None:
-        """After a failure it knows nothing but what has happened, and is told all within an interval."""
+        """After a failure only the event history is kept; all readings arrive again within an interval."""
         self._timer = None
         before, self._coordinator = self._coordinator, self._new()
         self._coordinator.remember(before.events, before.event_count)
 
     @property
     def event_count(self) -> int:
-        """So many events there were, in this life of it."""
+        """How many events this instance has recorded."""
         return self._coordinator.event_count
 
     def view(self) -> Backpressure:
-        """As it is known now."""
+        """The state as it is known now."""
         return self._coordinator.view()
 
     def update(self, settings: Settings) -> None:
-        """Other settings, at once."""
+        """Apply other settings at once."""
         self._settings = settings
         clock, events_before = self._env.clock, self._coordinator.event_count
         self._coordinator.update(settings, clock.monotonic(), clock.now())
         if self._timer is not None and self._timer.active:
             self._timer.cancel()
             self._timer = self.after(settings.interval_s, _TICK)
-            # The leases of before may be over before an interval of now is.
+            # Leases under the old settings may end before the new interval is over.
             self._post(self._coordinator.tick(clock.monotonic(), clock.now()))
         self._log(events_before)
 
     def receive(self, message: Any) -> None:
-        """A backpressure monitor reports, or an interval is over."""
+        """Readings of a backpressure monitor, or the end of an interval."""
         clock = self._env.clock
         events_before = self._coordinator.event_count
         if type(message) is Readings:

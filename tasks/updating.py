@@ -1,8 +1,8 @@
-"""Updating: settings that a running topology is given anew, task by task. They hold from the next turn on.
+"""Updating: settings of a running topology that are replaced, task by task. They apply from the next turn on.
 
-1. What a task reads from its `config` when it needs it needs no more; the rest is copied here.
+1. What a task reads from its `config` at each use needs nothing more; the rest is copied here.
 2. Messages that are open get the new timeout, counted from when they were emitted.
-3. What is not here cannot be changed: topology/config has the list, docs/storm.md the reasons.
+3. Settings that are not here cannot be changed: topology/config has the list, docs/storm.md the reasons.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .spout_task import SpoutTask
 
 
 def update_spout(task: SpoutTask, config: Config) -> None:
-    """A spout task's."""
+    """Give a spout task its new settings."""
     task.config = config
     task._limit = config.max_spout_pending
     task._expiry.time_out_after(config.message_timeout_s)
@@ -27,7 +27,7 @@ def update_spout(task: SpoutTask, config: Config) -> None:
 
 
 def update_bolt(task: BoltTask, config: Config) -> None:
-    """A bolt task's."""
+    """Give a bolt task its new settings."""
     before, task.config = task.config, config
     task.set_limits(config)
     if config.tick_tuple_freq_s != before.tick_tuple_freq_s and task.ready.done():
@@ -37,7 +37,7 @@ def update_bolt(task: BoltTask, config: Config) -> None:
 
 
 def _watch(task: BoltTask) -> None:
-    """Log what it does, or no longer: its executor is told, or another one takes its place."""
+    """Switch the debug log: the executor is given the hooks, or is replaced by another."""
     if not task.log_activity(wanted=task.config.debug):
         return
     hooks, component, task_id = task.hook_calls, task.component, task.task.task_id

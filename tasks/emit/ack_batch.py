@@ -1,19 +1,19 @@
-"""AckBatch: what a task owes the ackers: the edges that it has made and done, what failed, whose clock to restart.
+"""AckBatch: what a task has to send to the ackers: edges made and done, failures, timeouts to reset.
 
     made, done ─► xors ─┬─ no open segment of that root ─► Acks, once a turn
-                        └─ an open one ─► kept ─ the last one is done, or detached ─► Acks
-    failed ─► failures ─► Acks, at once; of a root that is kept, again with its edges
+                        └─ an open one ─► withheld ─ the last one is done, or detached ─► Acks
+    failed ─► failures ─► Acks, at once; for a withheld root, again with its edges
     detached ─► sub-trees ─► Acks, with the edges of their root
 
-1. The acker gets one number per root and turn, and never sees a root complete before the children are in.
-2. **Of a root of which the task holds an open segment (a rich bolt that keeps tuples, a turn that ended in the middle
-   of a segment) it tells no edge before that segment is done.** So an edge that was made is in the frame of the edge
-   that it was made of, and a failure is (also) in the frame of the edge that failed. The ledger's proof stands on it:
-   were they told apart, the loss of one frame and of the segment that it tells of would make a false ACK. It costs no
-   time: the tree cannot be complete before.
-3. A segment whose rows are held, or wait behind a call that does not end, is detached (detached.py): its edge is done,
-   and what was withheld is sent, with the sub-trees of its rows, in one message. After that, rule 2 applies to the
-   roots of the sub-trees.
+1. The acker gets one number for each root and turn, and never finds a root complete before the children are counted.
+2. **While a task has an open segment of a root (a rich bolt that keeps tuples, a turn that ended in the middle of a
+   segment), it sends no edge of that root.** So an edge that was made is sent in the same frame as the edge that it was
+   made of, and a failure (also) in the frame of the edge that failed. The ledger's proof depends on it: with separate
+   frames, the loss of one frame and of the segment that it counts would produce a false ACK. It costs no time, because
+   the tree cannot be complete earlier.
+3. A segment whose rows are held, or wait behind a call that does not return, is detached (detached.py): its edge is
+   done, and what was withheld is sent, with the sub-trees of its rows, in one message. After that, rule 2 applies to
+   the roots of the sub-trees.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .detached import MAX_DETACHED, Detached, SubTree, can_detach, detach_rows
 
 
 class AckBatch:
-    """Of one task. `xors`: root → the edges made and done in this turn; `failures`: (root, index, failure)."""
+    """The batch of one task. `xors`: root → edges made and done in this turn; `failures`: (root, index, failure)."""
 
     __slots__ = ("_ackers", "_detached", "_held", "_open", "_withheld", "failures", "resets", "xors")
 
@@ -64,7 +64,7 @@ class AckBatch:
             self.done(segment)
 
     def executed(self, segment: Segment, stop: int) -> None:
-        """The rows of a detached segment up to this one have been executed, which settles them: each by itself."""
+        """The rows of a detached segment before `stop` have been executed, which settles each of them."""
         lineage: Any = segment.lineage
         done = segment.done
         if done is None:
@@ -80,8 +80,8 @@ class AckBatch:
     def detach(self, segment: Segment, ids: IdSource, executed: int = 0) -> bool:
         """The open rows of this segment leave their trees. False if they have to stay.
 
-        What was made of them so far has to be counted (`xors`): it is told with the edge by which they came.
-        `executed`: so many of its first rows are done, where being executed is what settles a row.
+        Edges made from these rows must be in `xors` already: they are sent with the edge of the segment. `executed`:
+        how many of its first rows are done, where execution settles a row.
         """
         if not can_detach(segment) or not self._has_room(segment):
             return False
@@ -96,14 +96,14 @@ class AckBatch:
         return True
 
     def withhold(self, segment: Segment) -> None:
-        """A turn ends (or suspends) and this segment is open: tell nothing of its roots until it is done."""
+        """A turn ends (or suspends) with this segment open: send nothing of its roots until it is done."""
         if segment.open and segment not in self._held and (roots := _roots(segment)):
             self._held.add(segment)
             for root in roots:
                 self._open[root] = self._open.get(root, 0) + 1
 
     def post(self) -> None:
-        """Tell the ackers what there is to tell."""
+        """Send the ackers what is due."""
         if self._open:
             self._keep_back()
         if not (self.xors or self.failures or self.resets):
@@ -171,14 +171,14 @@ class AckBatch:
             self._detached += withheld.detached
 
     def _has_room(self, segment: Segment) -> bool:
-        """What is told of one root goes in one message, which has an end."""
+        """Is there space in the message? What concerns one root is sent in one message, of bounded size."""
         kept = [len(found.detached) for root in _roots(segment) if (found := self._withheld.get(root)) is not None]
         room = MAX_DETACHED - len(self._detached) - max(kept, default=0)
         return segment.open <= room or len(segment.messages) <= room
 
 
 class _Withheld:
-    """What is not told yet of a root."""
+    """What is not sent yet for a root."""
 
     __slots__ = ("detached", "failures", "xor")
 

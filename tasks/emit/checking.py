@@ -1,8 +1,8 @@
-"""Checking: in one process, rows go the way that they go between workers: packed and unpacked, without the wire.
+"""Checking: in one process, rows are packed and unpacked as between workers, without a network.
 
-`topology.testing.always.try.serialize` (Storm's key), on in the testing kit: a value that another worker could not be
-sent fails its message, and is named with its field, in the first test. What comes is what would come there: a copy.
-Batches of columns are left alone.
+`topology.testing.always.try.serialize` (Storm's key), on in the testing kit: a value that cannot be sent to another
+worker fails its message and is reported with its field, in the first test. The receiver gets a copy, as it would there.
+Batches of columns are not checked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Checking(_Base):
     def _as_sent(
         self, root: int, stream: OutStream, items: Sequence[Any], marks: Sequence[Any] | None
     ) -> tuple[Sequence[Any], Sequence[Any] | None]:
-        """As they would come. Those that cannot be sent are refused: their messages fail."""
+        """The rows as another worker would receive them. Rows that cannot be sent are refused: their messages fail."""
         items = list(items)
         marks = None if marks is None else list(marks)
         while items:
@@ -57,13 +57,13 @@ class CheckingEmitter(_Checking, Emitter):
 
 
 class CheckingStampingEmitter(_Checking, StampingEmitter):
-    """An emitter that checks, and stamps."""
+    """An emitter that checks and stamps."""
 
     __slots__ = ()
 
 
 def emitter_class(*, stamped: bool, checked: bool) -> type[Emitter]:
-    """The emitter of a task."""
+    """The class of a task's emitter."""
     if checked:
         return CheckingStampingEmitter if stamped else CheckingEmitter
     return StampingEmitter if stamped else Emitter

@@ -1,6 +1,6 @@
-"""Collectors: what user code emits, acks and fails with. Their protocols are in topology.components.
+"""Collectors: user code emits, acks and fails with them. Their protocols are in topology.components.
 
-`emit` is synchronous and buffers, like `StreamWriter.write`; the turn's end (or a real suspension, or `drain`) sends.
+`emit` is synchronous and buffers, like `StreamWriter.write`; the end of the turn sends (or a suspension, or `drain`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .outbox import Outbox
 
 
 class _Closed:
-    """Stands where rows are appended while there is no tuple to anchor to."""
+    """In place of the row buffer while there is no tuple to anchor to."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -31,7 +31,7 @@ class _Closed:
 
 
 class TaskCollector:
-    """What all collectors share."""
+    """Base of all collectors."""
 
     __slots__ = ("_emitter", "_outbox", "_report", "closed")
 
@@ -42,22 +42,22 @@ class TaskCollector:
         self.closed = False
 
     async def drain(self) -> None:
-        """Send what was emitted so far and wait until it has found room."""
+        """Send what was emitted so far and wait until the targets have taken it."""
         self._emitter.flush()
         await self._outbox.unblocked()
 
     def emit_watermark(self, timestamp: Any) -> None:
-        """Say that no tuple before `timestamp` comes any more: windows behind this component go by it."""
+        """Declare that no tuple before `timestamp` follows: windows downstream rely on it."""
         self.check_open()
         self._emitter.watermarks.check()
         self._before_watermark()
         self._emitter.watermarks.send(to_ms(timestamp))
 
     def _before_watermark(self) -> None:
-        """What was emitted before goes out before."""
+        """What was emitted before the watermark is sent before it."""
 
     def report_error(self, error: BaseException) -> None:
-        """Show an error without failing anything."""
+        """Report an error without failing anything."""
         self._report(error)
 
     def check_open(self) -> None:
@@ -85,7 +85,7 @@ class BasicTaskCollector(TaskCollector):
     def __init__(self, emitter: Emitter, outbox: Outbox, report: Callable[[BaseException], None]) -> None:
         super().__init__(emitter, outbox, report)
         default = emitter.streams.get(DEFAULT_STREAM)
-        # -1 sends every emit the slow way, which knows why it is wrong.
+        # -1 sends every emit through the slow path, which reports what is wrong.
         self._default = default if default is not None and not default.direct else None
         self._arity = self._default.arity if self._default is not None else -1
         self._bare = self._arity == 1
@@ -93,23 +93,23 @@ class BasicTaskCollector(TaskCollector):
         self._source_marks: Sequence[Any] | None = None
         self._emit_buffer: EmitBuffer | None = None
         self._segment: Segment | None = None
-        self._emitted = (-1, 0)  # the row that emitted a batch last, and which of its batches that was
+        self._emitted = (-1, 0)  # the last row that emitted a batch, and how many batches it has emitted before
         self.leave()
 
     def enter(self, segment: Segment) -> None:
-        """Emits are children of rows of this segment from here on."""
+        """From now on, emits are children of rows of this segment."""
         self._segment, self._emitted = segment, (-1, 0)
         self._source_marks = segment.indices if segment.lineage is None else segment.lineage.pairs
         self._enter(emit_buffer_of(self._emitter, segment))
 
     def suspend(self) -> None:
-        """User code suspends: what it has emitted is sent; what it emits afterwards goes into a new emit buffer."""
+        """User code suspends: what it has emitted is sent; later emits go into a new emit buffer."""
         self._emitter.flush()
         if self._emit_buffer is not None:
             self._enter(self._emitter.emit_buffer(self._emit_buffer.root))
 
     def refresh(self) -> None:
-        """The segment has left its trees while user code was suspended: what it emits now goes by its new marks."""
+        """The segment has left its trees while user code was suspended: later emits use its new marks."""
         segment = self._segment
         if segment is not None:
             self._source_marks = segment.indices if segment.lineage is None else segment.lineage.pairs
@@ -146,10 +146,10 @@ class BasicTaskCollector(TaskCollector):
         root = self._emit_buffer.root
         mark = None if self._source_marks is None else self._source_marks[self.offset]
         self._emitter.put_columns(root, out, task, rows, mark)
-        self._enter(self._emitter.emit_buffer(root))  # what comes after the batch goes out after it
+        self._enter(self._emitter.emit_buffer(root))  # what is emitted after the batch is sent after it
 
     def _identified(self, rows: ColumnRows, out: OutStream) -> ColumnRows:
-        """A batch made of one row of a batch: which of those of this row it is."""
+        """For a batch made from one row of a batch: its number among the batches of that row."""
         items = None if self._segment is None else self._segment.items
         if type(items) is not ColumnRows:
             return rows.with_identity_of(None)
@@ -158,7 +158,6 @@ class BasicTaskCollector(TaskCollector):
         return rows.with_identity_of(items.batch, out.origin.component, out.origin.stream, *self._emitted)
 
     async def drain(self) -> None:
-        """Send what was emitted so far and wait until it has found room."""
         self.suspend()
         await self._outbox.unblocked()
 
@@ -179,7 +178,7 @@ class BasicTaskCollector(TaskCollector):
 
 
 class BoltTaskCollector(TaskCollector):
-    """For rich bolts: anchors, acks and fails by name, at any time. `wake` makes the task flush when it sleeps."""
+    """For rich bolts: anchors, acks and fails by name, at any time. `wake` makes a sleeping task flush."""
 
     __slots__ = ("_fail", "_fail_all", "_on_ack", "_wake")
 
@@ -246,7 +245,7 @@ class BoltTaskCollector(TaskCollector):
             self._wake()
 
     def _ack_all(self, segment: Segment) -> None:
-        if segment.done is not None or self._on_ack is not None:  # some of it is settled, or somebody looks
+        if segment.done is not None or self._on_ack is not None:  # some of it is settled, or a hook needs each tuple
             for offset in range(len(segment)):
                 self.ack(segment.tuple_at(offset))
             return
@@ -265,7 +264,7 @@ class BoltTaskCollector(TaskCollector):
         self._wake()
 
     def reset_timeout(self, tup: Tuple) -> None:
-        """Restart the clock of the tuple's trees."""
+        """Restart the timeout of the tuple's trees."""
         self._emitter.resets += {root for root, _ in tup.segment.pairs_of(tup.offset)}
         self._wake()
 
@@ -284,15 +283,15 @@ class BoltTaskCollector(TaskCollector):
 
 
 class WindowCollector(BoltTaskCollector):
-    """For incremental windows, which ack a tuple when it is in its windows: nobody else may count it."""
+    """For incremental windows, which ack a tuple when it is in its windows: user code must not."""
 
     __slots__ = ()
 
     def ack(self, tup: Tuple | TupleBatch) -> None:
-        """It is acked anyway."""
+        """Without effect: the window acks it."""
 
     def fail(self, tup: Tuple | TupleBatch, error: BaseException | str | None = None) -> None:
-        """EmitError: it may be in windows already."""
+        """EmitError: the tuple may be in windows already."""
         raise EmitError(
             f"{self._emitter.name} fails a tuple, but windows ack and fail their tuples themselves: "
             "raise an exception in execute, and the tuple fails and is in no window"
@@ -305,7 +304,7 @@ _THE_BATCH: Any = object()
 class BasicBatchCollector(TaskCollector):
     """For `execute_batch` and `execute_arrow`: an emit is a child of the whole batch, unless it names its anchors.
 
-    A tuple anchored to the batch fails all messages of it; `anchors=tup` says which one it really comes from.
+    A tuple anchored to the batch fails all messages of it; `anchors=tup` names the tuple that it really comes from.
     """
 
     __slots__ = ("_batch", "_emitted", "_given", "_lineage")
@@ -318,13 +317,13 @@ class BasicBatchCollector(TaskCollector):
         self._emitted = 0
 
     def enter(self, segments: Sequence[Segment], given: Any = None) -> None:
-        """Emits are children of these from here on. `given`: the one RecordBatch that is executed, if it is one."""
+        """From now on, emits are children of these. `given`: the RecordBatch that is executed, if there is one."""
         self._batch = segments
         self._lineage = None
         self._given, self._emitted = given, 0
 
     def refresh(self) -> None:
-        """Segments of it have left their trees while user code was suspended."""
+        """Segments of the batch have left their trees while user code was suspended."""
         self._lineage = None
 
     def leave(self) -> None:

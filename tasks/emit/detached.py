@@ -1,16 +1,16 @@
-"""Detached: a segment whose open rows have left the trees by which they came, as a pure machine.
+"""Detached: a segment whose open rows have left the trees by which they came (a pure machine).
 
     segment: root 7, edge 100, rows of messages 0 1 2 3      0 and 2 are done, 1 and 3 are held
-        └─► edge 100 of 7 is done                            told in one message
-            message 1 goes on under root 8, by edge 200      "
-            message 3 goes on under root 9, by edge 300      "
+        └─► edge 100 of 7 is done                            all in one message
+            message 1 continues under root 8, by edge 200    "
+            message 3 continues under root 9, by edge 300    "
 
-1. A row's message gets one sub-tree and one edge, with the acker of its root, whatever the number of rows that the
-   segment brought of it. A row of several messages (anchors) is in several sub-trees.
+1. The message of a row gets one sub-tree and one edge, at the acker of its root, however many of its rows are in the
+   segment. A row of several messages (anchors) is in several sub-trees.
 2. A tree of one message is never split: its edge stays, and is done when the last of its rows is.
-3. From now on the rows count down for each root, no longer for the segment. A row that was acked or failed has no
-   messages any more: what is emitted as its child later is nobody's.
-4. It makes no difference whether a row has been executed and is held, or waits to be executed.
+3. Afterwards rows are counted down for each root, no longer for the segment. A row that was acked or failed has no
+   messages any more: rows emitted as its children later are untracked.
+4. A row that has been executed and is held, and one that waits to be executed, are treated alike.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ...acker import IdSource, is_single_root, single_root
 from ...topology import Lineage, RepeatedMark, Segment
 
 MAX_DETACHED: Final = 8_192
-"""A task tells its acker in one message of so many at most: 256 kB."""
+"""At most so many sub-trees in one message to an acker: 256 kB."""
 
 SubTree = tuple[int, int, int, int]
 """(root, index, root of the sub-tree, its edge)."""
 
 
 class Detached(Lineage):
-    """The lineage of a detached segment. `left`: how many rows of each root are not settled."""
+    """The lineage of a detached segment. `left`: for each root, how many rows are not settled."""
 
     __slots__ = ("left",)
 
@@ -40,7 +40,7 @@ class Detached(Lineage):
         self.left = left
 
     def settle(self, offset: int) -> list[tuple[int, int]]:
-        """A row is settled: the (root, edge) pairs that are done with it."""
+        """A row is settled: returns the (root, edge) pairs that are done with it."""
         pairs: Any = self.pairs
         left = self.left
         done: list[tuple[int, int]] = []
@@ -52,21 +52,21 @@ class Detached(Lineage):
         return done
 
     def forget(self, offset: int) -> None:
-        """A settled row has no messages any more. (Not where rows of a batch that is on its way share the marks.)"""
+        """A settled row has no messages any more. (Not for a batch of columns, whose rows share one mark.)"""
         pairs: Any = self.pairs
         if not isinstance(pairs, RepeatedMark):
             pairs[offset] = ()
 
 
 class DetachResult(NamedTuple):
-    """What has become of a segment: edges that are done, and what is told beside them."""
+    """Edges that are done, and the sub-trees to send with them."""
 
     done: dict[int, int]
     sub_trees: list[SubTree]
 
 
 def can_detach(segment: Segment) -> bool:
-    """Has it open rows that can leave their trees?"""
+    """Has the segment open rows that can leave their trees?"""
     if not segment.open or type(segment.lineage) is Detached:
         return False
     if segment.lineage is not None:
@@ -100,15 +100,15 @@ def detach_rows(segment: Segment, ids: IdSource, ackers: int, executed: int = 0)
                 for root in dict.fromkeys([root for root, _ in moved]):
                     left[root] = left.get(root, 0) + 1
         if segment.done is None:
-            segment.done = bytearray(len(segment.items))  # from now on each is settled by itself
-    edges |= {root: edge for root, edge in before.items() if root in left}  # of one message: they stay
+            segment.done = bytearray(len(segment.items))  # each row is settled separately now
+    edges |= {root: edge for root, edge in before.items() if root in left}  # trees of one message: they stay
     segment.root, segment.edge, segment.indices = 0, 0, None
     segment.lineage = Detached(edges, pairs, left)
     return DetachResult({root: edge for root, edge in before.items() if root not in left}, sub_trees)
 
 
 def _open_pairs(segment: Segment) -> Any:
-    """The messages of each row that is open: for a batch of columns one mark, else a list."""
+    """The messages of each open row: for a batch of columns one mark, else a list."""
     lineage = segment.lineage
     marks: Any = segment.indices if lineage is None else lineage.pairs
     if isinstance(marks, RepeatedMark):

@@ -1,8 +1,8 @@
-"""Emit buffers: where emitted rows wait until they are sealed, and what is known of the streams that they are for.
+"""Emit buffers: emitted rows until they are sealed, and what is known about their streams.
 
-1. An emit buffer is the rows of one root in one turn; UNTRACKED rows have none, those with several anchors share MANY.
-2. A mark is what a row is a child of: its message's index, or with several anchors its lineage pairs.
-3. Items are rows as they travel: on a stream of one field, the value.
+1. An emit buffer has the rows of one root in one turn; UNTRACKED rows have none, rows with several anchors share MANY.
+2. A mark says what a row is a child of: the index of its message, or with several anchors its lineage pairs.
+3. Items are rows as they are sent: on a stream of one field, the value.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Split = Callable[[Sequence[Any], Sequence[Any] | None], list[Share]]
 class Route:
     """One consumer of a stream: how rows are split over its tasks, and the outlets to them.
 
-    `group`: where rows wait that several of the tasks may take. Without it each row is for the task it was split to.
-    `whole`: with a group, a batch of columns is not split either. `only`: the one task that there is; then rows are not
+    `group`: for rows that several of the tasks may take and that wait; without it each row has one target. `whole`:
+    with a group, a batch of columns is not split either. `only`: the single task of the consumer; then rows are not
     split.
     """
 
@@ -64,13 +64,13 @@ class Route:
             self.place = grouping.place
 
     def split_columns(self, rows: Any, marks: Any) -> list[Share]:
-        """The same for a batch of columns (ColumnRows), whose rows have one mark (RepeatedMark)."""
+        """Split a batch of columns (ColumnRows), whose rows have one mark (RepeatedMark)."""
         shares = split_columns(self.grouping, rows)
         return [(to, share, None if marks is None else RepeatedMark(marks.mark, len(share))) for to, share in shares]
 
 
 class Direct:
-    """Where a direct stream goes. `receivers`: task → is its edge inside a cycle? (One mapping for all emitters.)"""
+    """The targets of a direct stream. `receivers`: task → is its edge inside a cycle? (Shared by all emitters.)"""
 
     __slots__ = ("_outbox", "receivers")
 
@@ -79,12 +79,12 @@ class Direct:
         self._outbox = outbox
 
     def outlet(self, target: int) -> Outlet:
-        """To one of the receivers."""
+        """The outlet to one of the receivers."""
         return self._outbox.edge(never_waits=self.receivers[target])[target]
 
 
 class OutStream:
-    """A declared stream of this task. `direct`: the tasks that take of it, if it is a direct one."""
+    """A declared stream of this task. `direct`: its receivers, if it is a direct stream."""
 
     __slots__ = ("arity", "bare", "direct", "origin", "routes")
 
@@ -97,29 +97,28 @@ class OutStream:
 
     @property
     def consumed(self) -> bool:
-        """Does anybody listen?"""
+        """Is there a consumer?"""
         return bool(self.routes or (self.direct is not None and self.direct.receivers))
 
     def outlet(self, target: int) -> Outlet:
-        """To a task that takes of this direct stream (see Emitter.row)."""
+        """The outlet to a receiver of this direct stream (see Emitter.row)."""
         direct: Any = self.direct
         found: Outlet = direct.outlet(target)
         return found
 
     def item(self, row: Row) -> Any:
-        """How a row travels on this stream."""
+        """A row as it is sent on this stream."""
         return row[0] if self.bare else row
 
     def row(self, item: Any) -> Row:
-        """The row that travels as this item."""
+        """The row of an item."""
         return (item,) if self.bare else item
 
 
 class EmitBuffer:
-    """Rows of one root, by stream (and target task, when direct).
+    """Rows of one root, by stream (and target task, when direct), each with its mark.
 
-    Each has its mark: its message index, or with several anchors its lineage pairs. Nearly always all rows go to one
-    stream: `items` and `marks` are its, `others` has further ones.
+    Nearly always all rows go to one stream: `items` and `marks` belong to it, `others` has further streams.
     """
 
     __slots__ = ("_lent", "items", "marks", "others", "root", "stream")
@@ -132,23 +131,23 @@ class EmitBuffer:
         self.items: list[Any] = items
         self.marks: Any = marks
         self.others: dict[tuple[OutStream, int | None], tuple[Any, Any]] = {}
-        self._lent = stream is not None  # the marks are somebody else's: copied before anything is added
+        self._lent = stream is not None  # the marks belong to the caller: copied before anything is added
 
     @classmethod
     def of_columns(cls, root: int, stream: OutStream, target: int | None, rows: ColumnRows, mark: Any) -> EmitBuffer:
-        """A batch of columns, and the mark of all its rows. An empty one is nothing to send."""
+        """An emit buffer for a batch of columns, and the mark of all its rows. An empty batch is not sent."""
         emit_buffer = cls(root)
         if len(rows):
             emit_buffer.others[stream, target] = (rows, RepeatedMark(mark, len(rows)))
         return emit_buffer
 
     def part(self, start: int, stop: int) -> EmitBuffer:
-        """Some of its rows, if all are of one stream, to whom they may concern."""
+        """Some of its rows, if all are of one stream."""
         marks = self.marks
         return EmitBuffer(self.root, self.stream, self.items[start:stop], None if marks is None else marks[start:stop])
 
     def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
-        """The items (see OutStream.item) and marks to append to; always both."""
+        """The items (see OutStream.item) and marks to append to; always append to both."""
         if target is None:
             if self.stream is None:
                 self.stream, self.items, self.marks = stream, [], []

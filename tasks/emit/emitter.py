@@ -6,15 +6,15 @@
             route.split ─► shares, one per target ─► segment(edge) ─► outlet ─► mailbox
                                                          └─ xor of the root ─► acker
 
-1. An emit buffer is the rows of one root in one turn: they become one segment per target, with one edge each.
-2. An edge is XORed into the turn's number of its root when it is made; the input's edge when its last row is done
+1. An emit buffer has the rows of one root in one turn: they become one segment per target, with one edge each.
+2. An edge is XORed into the turn's number of its root when it is made, and the input's edge when its last row is done
    (ack_batch.py).
 3. Rows with several anchors share the emit buffer `MANY`: their segments have one edge per root (Lineage).
-4. A segment weighs no more than its target's `piece`, unless there is room for all of it. One of columns is never cut:
-   it weighs what fits (outbox.py).
+4. A segment weighs no more than its target's `piece`, unless all of it fits. A segment of columns is never cut: it
+   weighs what fits (outbox.py).
 5. A batch of columns has an emit buffer of its own, in the order of the emits, and one mark for all of its rows. With
-   workers, a part of a chunk is cut to what a link carries before it is known where it goes (identity.py).
-6. Where windows behind go by timestamps in the rows, marks go between the rows, and behind those of a turn
+   workers, a part of a chunk is cut to the size that a link carries before its target is known (identity.py).
+6. Where windows downstream use timestamps of the rows, watermarks are sent between the rows, and after those of a turn
    (event_time/following.py).
 
 Storm makes an edge per tuple and target (depart: semantics.md, section 2).
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 class Emitter(AckBatch):
     """What a task has emitted, done and failed in this turn. `in_hand`: the segments that are being executed.
 
-    `spread`: there are other workers. `refused(error, row, stream)` is told of a row that a grouping refused (an
-    unhashable key, an error in a custom grouping); it reports it and gives the `Failure` for its message.
+    `spread`: there are other workers. `refused(error, row, stream)` is called for a row that a grouping refused (an
+    unhashable key, an error in a custom grouping); it reports the error and returns the `Failure` for the message.
     """
 
     __slots__ = (
@@ -113,8 +113,8 @@ class Emitter(AckBatch):
     def emit_buffer(self, root: int) -> EmitBuffer:
         """The emit buffer of a root (or UNTRACKED, or MANY) for what is emitted next.
 
-        An emit buffer is only added to while it is the last: on each stream, what a task emits reaches another in that
-        order.
+        Only the last emit buffer is added to: on each stream, rows from one task to another keep the order of the
+        emits.
         """
         last = self._emit_buffers[-1] if self._emit_buffers else None
         if last is not None and last.root == root:
@@ -124,7 +124,7 @@ class Emitter(AckBatch):
         return found
 
     def add(self, root: int, stream: OutStream, items: list[Any], marks: Sequence[Any] | None) -> None:
-        """Rows of one root, several at once. The items are given, the marks (None: untracked) are lent."""
+        """Several rows of one root. The items are handed over, the marks (None: untracked) are not."""
         emit_buffers = self._emit_buffers
         if emit_buffers and emit_buffers[-1].root == root:
             own_items, own_marks = emit_buffers[-1].buffer(stream)
@@ -134,13 +134,13 @@ class Emitter(AckBatch):
             emit_buffers.append(EmitBuffer(root, stream, items, marks))
 
     def put_columns(self, root: int, stream: OutStream, target: int | None, rows: ColumnRows, mark: Any) -> None:
-        """A batch of columns, behind what was emitted before. What is emitted next goes into another emit buffer."""
+        """A batch of columns, after what was emitted before. Later emits go into another emit buffer."""
         self._emit_buffers += [EmitBuffer.of_columns(root, stream, target, rows, mark), EmitBuffer(root)]
 
     def flush(self) -> None:
         """Seal every emit buffer, send, post to the ackers. Never waits (see Outbox.blocked).
 
-        At the end of a turn; or in the middle of one, if user code suspends or drains: what is in hand is open then.
+        At the end of a turn, or in the middle if user code suspends or drains: then the segments in hand are open.
         """
         if self.in_hand is not None:
             for segment in self.in_hand:
@@ -150,7 +150,7 @@ class Emitter(AckBatch):
         self.post()
 
     def seal_emit_buffers(self) -> None:
-        """Send what was emitted, in the order in which it was."""
+        """Send what was emitted, in the order of the emits."""
         emit_buffers = self._emit_buffers
         if emit_buffers:
             self._emit_buffers = []
@@ -175,7 +175,7 @@ class Emitter(AckBatch):
             self._seal_others(emit_buffer)
 
     def _seal_all(self, emit_buffer: EmitBuffer) -> None:
-        """The same, without a look at what time it is in the rows."""
+        """As `seal`, without reading timestamps."""
         if emit_buffer.stream is not None and emit_buffer.items:
             self._seal_rows(emit_buffer.root, emit_buffer.stream, None, emit_buffer.items, emit_buffer.marks)
         self._seal_others(emit_buffer)
@@ -215,7 +215,7 @@ class Emitter(AckBatch):
                 send(outlets[to], origin, share, share_marks, root)
 
     def _send_columns(self, outlet: Outlet, origin: Origin, rows: Any, marks: Any, root: int) -> None:
-        """A part of a chunk is cut here or nowhere, so that it is the same parts whichever worker it goes to."""
+        """Cut a part of a chunk here, so that its pieces are the same for every worker."""
         pieces = pieces_of(rows.batch, WHOLE_BYTES) if has_identity(rows.batch) else ()
         if len(pieces) < 2:
             self._send(outlet, origin, rows, marks, root)
@@ -233,7 +233,7 @@ class Emitter(AckBatch):
         root: int,
         error: Exception,
     ) -> list[Share]:
-        """A grouping refused a batch: find the rows it refuses, fail their messages, let the others go their way."""
+        """A grouping refused a batch: find the rows that it refuses, fail their messages, and route the others."""
         if isinstance(items, ColumnRows):  # one message: it fails as a whole
             self.refuse(error, (items.batch,), stream.origin.stream, marks and marks[0], root)
             return []
@@ -247,7 +247,7 @@ class Emitter(AckBatch):
         return shares
 
     def refuse(self, error: Exception, row: Row, stream: str, mark: Any, root: int) -> None:
-        """A row goes nowhere: its message fails."""
+        """A row is not sent: its message fails."""
         failure = self.refused(error, row, stream)
         if mark is not None:
             pairs = mark if root == MANY else ((root, mark),)
@@ -280,10 +280,10 @@ class Emitter(AckBatch):
         marks: Sequence[Any] | None,
         root: int,
     ) -> None:
-        """To another worker. A row that cannot be sent fails its message; the others go their way."""
+        """Send to another worker. A row that cannot be sent fails its message; the others are sent."""
         columns = type(items) is ColumnRows
         if marks is not None and type(marks) is not RepeatedMark:
-            marks = list(marks)  # they may be dealt only when somebody asks, and are asked for here more than once
+            marks = list(marks)  # they may be computed lazily, and are read more than once here
         count, start = len(items), 0
         stop = most = count if columns else min(count, outlet.piece)
         while start < count:

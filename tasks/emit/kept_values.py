@@ -1,4 +1,4 @@
-"""Kept values: what a tree's messages were, for replay and for spouts that ask for their values."""
+"""Kept values: the values of a tree's messages, for replay and for spouts that want them back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...topology import DEFAULT_STREAM
 
 
 class KeptValues(Sequence[Emission]):
-    """The emissions of a tree whose messages all went to the default stream: made from its items when asked for."""
+    """The emissions of a tree whose messages all went to the default stream: made from its items on access."""
 
     __slots__ = ("_bare", "_items")
 

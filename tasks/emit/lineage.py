@@ -1,4 +1,4 @@
-"""Lineage: which messages the rows of a segment come of, and which of its rows are done.
+"""Lineage: which messages the rows of a segment belong to, and which of its rows are done.
 
 1. A row is settled once: acking it twice must not count twice.
 2. The same message named twice as an anchor counts once.
@@ -25,7 +25,7 @@ def emit_buffer_of(emitter: Emitter, segment: Segment) -> EmitBuffer:
 
 
 def settle(segment: Segment, offset: int) -> bool:
-    """Mark a row as done. False if it was: acking twice must not count twice."""
+    """Mark a row as done. False if it was done before."""
     done = segment.done
     if done is None:
         done = segment.done = bytearray(len(segment.items))
@@ -37,7 +37,7 @@ def settle(segment: Segment, offset: int) -> bool:
 
 
 def settle_all(segment: Segment) -> int:
-    """Mark every row of a segment of which none was settled as done; how many."""
+    """Mark every row as done, of a segment without settled rows; how many."""
     count = len(segment.items)
     segment.done = bytearray(b"\1") * count
     segment.open = 0

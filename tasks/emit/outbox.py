@@ -1,19 +1,19 @@
 """Outbox: what one task has sent and other tasks' mailboxes have not taken yet.
 
 One outlet per target, made when it is first used: a thousand tasks before a thousand have a million pairs, and most of
-them never meet. An outlet whose target's gate is closed parks itself there, and the target pulls from it when it has
-room. What waits for one target alone waits in its outlet; rows that any of several targets may take wait for the group
-(waiting.py), and stand in the outlets of all of them.
+them are never used. An outlet whose target's gate is closed parks itself there, and the target pulls from it when it
+has capacity. Segments for one target wait in its outlet; rows that any of several targets may take wait for the group
+(waiting.py), with an entry in the outlets of all of them.
 
 1. Order is kept per target.
-2. The task is blocked as long as a segment waits for its target, or rows for a group; it is told once, when the last
-   has been taken. A mark blocks nothing, and there are no more of them than of what waits between them.
-3. An outlet on a feedback edge (inside a cycle) never waits: that is what keeps cycles from deadlock. What it adds is
-   bounded by what is pending at the spouts.
-4. A segment weighs its rows. One of columns weighs `max_piece` at the most, packed or not: a batch of a million rows
+2. The task is blocked as long as a segment waits for its target, or rows for a group; it is notified once, when the
+   last has been taken. A watermark blocks nothing, and at most one waits between two segments.
+3. An outlet on a feedback edge (inside a cycle) never waits: that keeps cycles from a deadlock. What it adds is bounded
+   by what is pending at the spouts.
+4. A segment weighs its rows. A segment of columns weighs `max_piece` at most, packed or not: a batch of a million rows
    fits too, and a mailbox holds no more of such batches than pieces.
-5. What goes to another worker from a group is packed when its target takes it; the frames that a piece makes are then
-   that target's. They do not block: they are no more than one piece.
+5. Rows of a group for another worker are packed when the target takes them; the frames of that piece then belong to
+   this target. They do not block: they are no more than one piece.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .waiting import Waiting
 
 
 class _Watermark:
-    """A segment that says how far time is."""
+    """A segment that carries a watermark."""
 
     __slots__ = ("ms", "segment")
 
@@ -40,12 +40,11 @@ class _Watermark:
 
     @staticmethod
     def of_ms(watermark: _Watermark) -> int:
-        """How far."""
         return watermark.ms
 
 
 class Outlet:
-    """To one target task. `inbox`: what is seen here of its mailbox; `parked`: something waits until that has room."""
+    """To one target task. `inbox`: its mailbox, as seen by the sender; `parked`: something waits."""
 
     __slots__ = ("_bound", "_never_waits", "_outbox", "_ready", "inbox", "pack", "parked", "target")
 
@@ -56,12 +55,12 @@ class Outlet:
         self.inbox = mailbox
         self._never_waits = never_waits
         self._ready: deque[Segment | Waiting | _Watermark] = deque()
-        self._bound: deque[Segment] = deque()  # packed of one piece of a group: they go before all else
+        self._bound: deque[Segment] = deque()  # the packed parts of one piece of a group: they are sent first
         self.parked = False
 
     @property
     def piece(self) -> int:
-        """Rows that go together: see Inbox."""
+        """Rows that are sent together: see Inbox."""
         return self.inbox.piece
 
     @property
@@ -70,7 +69,7 @@ class Outlet:
         return 0 if self.parked else _free_rows(self.inbox)
 
     def send(self, segment: Segment) -> None:
-        """Send now if there is room, else when there is; never waits."""
+        """Send now if the target has capacity, else later; never waits."""
         if not self.parked:
             items = segment.items
             # (Outlet._weight, inlined: this is the hot path.)
@@ -86,13 +85,13 @@ class Outlet:
         self._append(segment)
 
     def send_bound(self, segment: Segment) -> None:
-        """One of those into which a piece that the target has room for was packed."""
+        """Send one part of a packed piece for which the target has capacity."""
         if self.parked or not self.inbox.offer(segment, self._weight(segment)):
             self._bound.append(segment)
             self._park()
 
     def send_watermark(self, segment: Segment, watermark_ms: int) -> None:
-        """Send a mark behind all that was sent before. Marks that wait with no row between them become one."""
+        """Send a watermark after all that was sent before. Waiting watermarks with no row between them become one."""
         if not self.parked and self.inbox.offer(segment, 1):
             return
         kept: deque[Segment | Waiting | _Watermark] = deque()
@@ -116,7 +115,7 @@ class Outlet:
             self._append(waiting)
 
     def next_piece(self) -> tuple[Any, int] | None:
-        """Parked: the mailbox has room."""
+        """Parked: the mailbox has capacity."""
         ready, mailbox = self._ready, self.inbox
         if self._bound:
             return self._weighed(self._bound.popleft())
@@ -142,7 +141,7 @@ class Outlet:
         return None
 
     def has_more(self) -> bool:
-        """Parked: is there more? When not, the outlet is free again."""
+        """Parked: is there more? If not, the outlet is free again."""
         self._outbox.settle()
         ready = self._ready
         while ready and not self._bound:
@@ -170,7 +169,7 @@ class Outlet:
         self._outbox.stir()
 
     def _append(self, entry: Segment | Waiting | _Watermark) -> None:
-        """Behind all that waits, and behind nothing that is added to a group's rows later."""
+        """After all that waits; rows that are added to a group later come after this entry."""
         ready = self._ready
         while ready and type(last := ready[-1]) is Waiting:
             if not last.is_empty:
@@ -187,7 +186,7 @@ class Outlet:
             self.inbox.park(self)
 
     def _pack(self, piece: Segment) -> bool:
-        """A piece of a group for another worker, as it travels. Is there anything left of it?"""
+        """Pack a piece of a group for another worker. Is there anything left of it?"""
         self._bound.extend(self._outbox.packed(self.pack, piece))
         return bool(self._bound)
 
@@ -197,16 +196,16 @@ class Outlet:
     def _weight(self, segment: Segment) -> int:
         items = segment.items
         count = len(items)
-        # Packed rows are never more. Packed columns weigh here what they weigh where they arrive: credit goes by it.
+        # Packed rows are never more. Packed columns weigh the same here and at the receiver: credit counts by weight.
         if type(items) in (ColumnRows, PackedItems):
             return min(count, self.inbox.max_piece)
         return count
 
 
 class Outlets(dict[int, Outlet]):
-    """The outlets of one task, by target: `outlets[target]` makes one that is not there yet.
+    """The outlets of one task, by target: `outlets[target]` makes one that is missing.
 
-    `passed_over`: a target that stands was, since this was last set to False.
+    `passed_over`: was a target in a long call passed over, since this was last set to False?
     """
 
     __slots__ = ("_mailbox_of", "_never_waits", "_outbox", "passed_over")
@@ -223,7 +222,7 @@ class Outlets(dict[int, Outlet]):
         return found
 
     def free_rows(self, target: int) -> int:
-        """How many rows a target should get right now: one that stands (see Inbox) none, while others have room."""
+        """How many rows a target should get right now: none if it is in a long call (see Inbox)."""
         outlet = self.get(target)
         if outlet is None:
             inbox = self._mailbox_of(target)
@@ -236,27 +235,27 @@ class Outlets(dict[int, Outlet]):
         return free_rows
 
     def free_rows_of_any(self, target: int) -> int:
-        """How many rows a target takes right now. The question makes no outlet: without one, nothing is parked."""
+        """How many rows a target takes right now. Makes no outlet: without one, nothing is parked."""
         outlet = self.get(target)
         return _free_rows(self._mailbox_of(target)) if outlet is None else outlet.free_rows
 
 
 def _free_rows(inbox: Inbox) -> int:
-    """How many tuples it takes, in one segment, from a sender that is not parked there."""
+    """How many tuples an inbox takes, in one segment, from a sender that is not parked there."""
     if inbox.is_high:
         return 0
     return inbox.limit - inbox.fill if inbox.pack is None else inbox.piece
 
 
 class Outbox:
-    """All outlets of one task: `feedback` those of edges inside a cycle, which never wait, `outlets` the others.
+    """All outlets of one task: `feedback` for edges inside a cycle, which never wait, `outlets` for the others.
 
-    Streams share them, so that order is kept. `on_unblock` is called when nothing waits any more or something was
-    lost, `on_block` when something begins to wait.
+    Streams share them, so order is kept. `on_unblock` is called when nothing waits any more or something was lost,
+    `on_block` when something begins to wait.
 
-    `lost` is called with a segment that no target will take, `packed` with a way to pack and the piece of a group that
-    goes to another worker: it gives the piece as it travels, in parts. `new_edge`: see waiting.py. `mailbox_of` gives
-    what the task sees of another one's mailbox.
+    `lost` is called with a segment that no target will take; `packed` with a packing function and the piece of a group
+    for another worker: it returns the packed parts. `new_edge`: see waiting.py. `mailbox_of` gives the task's view of
+    another task's mailbox.
     """
 
     __slots__ = (
@@ -284,7 +283,7 @@ class Outbox:
         self.outlets = Outlets(self, mailbox_of, never_waits=False)
         self.feedback = Outlets(self, mailbox_of, never_waits=True)
         self.blocked = 0
-        self._freed = False  # nothing waits any more, and the task was not told
+        self._freed = False  # nothing waits any more, and the task was not notified yet
         self.lost = lost
         self.new_edge = new_edge
         self.packed = packed
@@ -297,19 +296,19 @@ class Outbox:
         return self.feedback if never_waits else self.outlets
 
     def blocks(self) -> None:
-        """Something waits."""
+        """Something begins to wait."""
         if not self.blocked:
             self._on_block()
         self.blocked += 1
         self._freed = False
 
     def released(self) -> None:
-        """It waits no more. The task hears of it in `settle`: after the target, which has work then."""
+        """It waits no more. The task is notified in `settle`, after the target, which has work then."""
         self.blocked -= 1
         self._freed = not self.blocked
 
     def settle(self) -> None:
-        """Tell the task if nothing waits any more."""
+        """Notify the task if nothing waits any more."""
         if self._freed:
             self._freed = False
             self._on_unblock()
@@ -319,7 +318,7 @@ class Outbox:
             self._waiters.clear()
 
     def stir(self) -> None:
-        """Something was lost: the task has to tell the ackers, whatever else waits."""
+        """Something was lost: the task must inform the ackers, whatever else waits."""
         if self._freed:
             self.settle()
         else:

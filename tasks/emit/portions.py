@@ -1,6 +1,6 @@
-"""Portions: how many rows a task sends in a turn, by how long its targets hold it up. (See backpressure.Portion.)
+"""Portions: how many rows a task sends in a turn, by how long its targets block it. (See backpressure.Portion.)
 
-turn ─► sent ─ blocked ····· freed ─► the next turn's rows
+turn ─► sent ─ blocked ····· unblocked ─► the next turn's rows
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from ...backpressure import Portion
 from .outbox import Outbox
 
 PARKED: Final = 0.25
-"""What a turn sends may be held up for this part of the time that a mailbox holds."""
+"""The output of a turn may wait for this share of the time that a mailbox's content may take."""
 
 
 class Portions:
-    """Of one task. `most` rows in a turn; `target_s`: what a mailbox holds, 0 for no bound.
+    """The portions of one task. `most` rows in a turn; `target_s`: seconds of work in a mailbox, 0 for no bound.
 
-    `whole`: no turn is held up, and each may be of so many rows, as many as ever. There is nothing to work out then, so
-    a task asks `next` only where this is 0, and tells `sent` only there, or when it is held up.
+    `whole`: if not 0, no turn is held up and each may have this many rows. Then nothing has to be computed: a task
+    calls `next` only where this is 0, and `sent` only there or when it is held up.
     """
 
     __slots__ = ("_at_s", "_held_s", "_outbox", "_portion", "_rows", "_stopwatch", "whole")
@@ -28,13 +28,13 @@ class Portions:
         self._outbox = outbox
         self._stopwatch = stopwatch
         self._portion = Portion(most, target_s * PARKED)
-        self._at_s = -1.0  # when it was held up; below 0: it is not
+        self._at_s = -1.0  # since when it is held up; below 0: it is not
         self._held_s = 0.0
         self._rows = 0
         self.whole = 0
 
     def aim(self, target_s: float) -> None:
-        """Another target."""
+        """Set another target."""
         self._portion.aim(target_s * PARKED)
         self.whole = 0
 
@@ -44,7 +44,7 @@ class Portions:
         return self._stopwatch() - self._at_s if self._at_s >= 0.0 else 0.0
 
     def sent(self, rows: int) -> bool:
-        """A turn is over, and what it made is on its way: it is a task's so many rows. Is it held up?"""
+        """A turn is over and its output was sent; `rows`: the rows of the turn. Is the task held up?"""
         self.whole = 0
         self._rows += rows
         if self._outbox.blocked and self._at_s < 0.0:
@@ -53,7 +53,7 @@ class Portions:
         return False
 
     def unblocked(self) -> None:
-        """There is room again; or a target has ended, and other rows may still wait."""
+        """The outbox is unblocked; or a target has ended, and other rows may still wait."""
         if self._at_s >= 0.0 and not self._outbox.blocked:
             self._held_s += self._stopwatch() - self._at_s
             self._at_s = -1.0

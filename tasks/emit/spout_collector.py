@@ -1,13 +1,13 @@
 """Spout collector: from emits to trees.
 
-The messages of one turn, up to `topology.acker.tree.max.messages`, share one root; each knows its index. A message that
+The messages of one turn, up to `topology.acker.tree.max.messages`, share one root; each has its index. A message that
 has failed before gets a tree of its own.
 
-    emit ─► open tree: ids, emit buffer ─► full, or the turn ends: seal ─► pending remembers, INIT to the acker,
-    segments out
+    emit ─► open tree: ids, emit buffer ─► full, or the turn ends: seal ─► add to pending, INIT to the acker,
+    send the segments
 
-1. A message that nobody listens to, or with no ackers at all, is acked at once (when the call that emitted it returns).
-2. Values are kept only where somebody will want them: replay by the framework, and spouts that ask for their values.
+1. A message without a consumer, or without ackers, is acked at once (when the call that emitted it returns).
+2. Values are kept only where they are needed: for replay by the framework, and for spouts that want their values back.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .outbox import Outbox
 
 
 class SpoutTaskCollector(TaskCollector):
-    """What a spout emits into. `wake` is called when the spout says there is something new, or that it has finished."""
+    """For spouts. `wake` is called when the spout says that there is something new, or that it has finished."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class SpoutTaskCollector(TaskCollector):
         self._tree_max = tree_max
         self._monotonic = monotonic
         self._wake = wake
-        self._after_round = after_round  # the ackers hear of trees when the data is on its way
+        self._after_round = after_round  # the INITs are posted after the data
         self._posting = False
         self._open_ids: list[Any] = []
         self._open_emissions: list[Emission] = []
@@ -67,7 +67,7 @@ class SpoutTaskCollector(TaskCollector):
         self._inits: list[tuple[int, int]] = []
         default = emitter.streams.get(DEFAULT_STREAM)
         plain = default is not None and default.consumed and not default.direct
-        # The lean path of `emit`: -1 sends every emit the long way, which checks everything.
+        # The fast path of `emit`: -1 sends every emit through the slow path, which checks everything.
         self._default = default if plain else None
         self._arity = default.arity if default is not None and plain else -1
         self._bare = self._arity == 1
@@ -120,21 +120,21 @@ class SpoutTaskCollector(TaskCollector):
         return self._default is not None
 
     def emit_chunk(self, items: list[Any], first_id: int | None) -> None:
-        """Emit checked items of the default stream, as they travel; message ids from `first_id` on, None: untracked."""
+        """Emit checked items of the default stream; message ids from `first_id` on, None: untracked."""
         self.emitted += len(items)
         if first_id is None:
             (self._loose if self._loose is not None else self._open_loose()).extend(items)
             return
         done, tree_max = 0, self._tree_max
         while done < len(items):
-            if not self._open_ids and len(items) - done >= tree_max:  # a full tree, whose ids need not be written out
+            if not self._open_ids and len(items) - done >= tree_max:  # a full tree: its ids stay a range
                 part = items[done : done + tree_max] if len(items) > tree_max else items
                 self._send_tree(part, range(first_id + done, first_id + done + tree_max))
             else:
                 if not self._open_ids:
                     self._open_tree()
                 part = items[done : done + tree_max - len(self._open_ids)]
-                if self._emit_buffer is not None:  # rows before them went the long way
+                if self._emit_buffer is not None:  # rows before them took the slow path
                     self._mix_chunk(part)
                 self._items += part
                 self._open_ids += range(first_id + done, first_id + done + len(part))
@@ -160,7 +160,7 @@ class SpoutTaskCollector(TaskCollector):
             self._emitter.counters.replayed += bool(failures)
             self._track_columns(out, task, rows, message_id, failures)
             return
-        self._seal_tree(0)  # what was emitted before goes out before
+        self._seal_tree(0)  # keep the order of the emits
         self._emitter.put_columns(UNTRACKED, out, task, rows, None)
         self._loose = None
         if message_id is not None:
@@ -168,7 +168,7 @@ class SpoutTaskCollector(TaskCollector):
             self.settled_at_once.append(Tree([message_id], emissions, 0, self._monotonic()))
 
     def close(self) -> None:
-        """From now on an emit is an error."""
+        """From now on, an emit is an error."""
         self.closed = True
         self._arity = -1
 
@@ -182,7 +182,6 @@ class SpoutTaskCollector(TaskCollector):
         self._wake()
 
     async def drain(self) -> None:
-        """Send what was emitted so far and wait until it has found room."""
         self.flush()
         await self._outbox.unblocked()
 
@@ -199,7 +198,7 @@ class SpoutTaskCollector(TaskCollector):
         self._seal_tree(failures)
 
     def dead_letter(self, settled: Settled, failure: Failure, failures: int) -> None:
-        """Hand a message that has failed too often to the dead-letter stream, if anybody listens."""
+        """Send a message that has failed too often to the dead-letter stream, if it has a consumer."""
         self._emitter.counters.dead_lettered += 1
         out = self._emitter.streams.get(DEAD_LETTER_STREAM)
         if out is None or not out.consumed or settled.emission is None:
@@ -214,10 +213,10 @@ class SpoutTaskCollector(TaskCollector):
         self.flush()
 
     def flush(self) -> None:
-        """Seal the open tree, tell the ackers, send."""
+        """Seal the open tree, send, inform the ackers."""
         self._seal_tree(0)
         self._loose = None
-        self._items, self._marks = [], []  # a spout at rest keeps no values
+        self._items, self._marks = [], []  # an idle spout keeps no values
         if self._inits and not self._posting:
             self._posting = True
             self._after_round(self._post_inits)
@@ -228,7 +227,7 @@ class SpoutTaskCollector(TaskCollector):
         out, row = self._emitter.row(values, stream, direct_to=task)
         if message_id is None:
             self.emitted += 1
-            self._seal_tree(0)  # what was emitted before goes out before
+            self._seal_tree(0)  # keep the order of the emits
             self._emitter.emit_buffer(UNTRACKED).buffer(out, task)[0].append(out.item(row))
             return
         self.emitted += 1
@@ -249,9 +248,9 @@ class SpoutTaskCollector(TaskCollector):
                 self._seal_tree(0)
 
     def _open_loose(self) -> list[Any]:
-        """Where items of the default stream without a message id go."""
-        assert self._default is not None  # noqa: S101 - for the type checker: the lean path is closed without it
-        self._seal_tree(0)  # what was emitted before goes out before
+        """Where items of the default stream without a message id are appended."""
+        assert self._default is not None  # noqa: S101 - for the type checker: the fast path is closed without it
+        self._seal_tree(0)  # keep the order of the emits
         self._loose = self._emitter.emit_buffer(UNTRACKED).buffer(self._default)[0]
         return self._loose
 
@@ -259,14 +258,14 @@ class SpoutTaskCollector(TaskCollector):
         """Begin a tree."""
         self._items = []
         self._emit_buffer = None
-        self._loose = None  # what comes after this tree goes out after it
+        self._loose = None  # later untracked rows are sent after this tree
 
     def _root(self) -> int:
         """Without ackers a tree has no root: nothing is tracked, and it is settled when it is sealed."""
         return self._ids.take() if self._ackers else UNTRACKED
 
     def _track(self, out: OutStream, task: int | None, row: Row, message_id: Any, emission: Emission | None) -> None:
-        """A message that goes another way than most: on another stream, to one task, again."""
+        """A message that is not a plain emit: on another stream, to one task, or again."""
         if not self._open_ids:
             self._open_tree()
         emit_buffer = self._emit_buffer
@@ -335,7 +334,7 @@ class SpoutTaskCollector(TaskCollector):
         self._loose = None
         emitter = self._emitter
         emitter.counters.trees += 1
-        emitter.seal_emit_buffers()  # what was emitted before goes out before
+        emitter.seal_emit_buffers()  # keep the order of the emits
         root = emit_buffer.root
         if root == UNTRACKED:
             emitter.seal(emit_buffer)
@@ -344,13 +343,13 @@ class SpoutTaskCollector(TaskCollector):
         root = emit_buffer.root = single_root(root) if len(ids) == 1 else shared_root(root)
         self._pending.add(root, ids, emissions, failures, self._monotonic())
         emitter.seal(emit_buffer)
-        # The edges of a tree's first segments go with its INIT, not with a turn's acks. No edge (a custom grouping that
-        # chose nobody, or no consumer any more) is a complete tree: the ledger says so.
+        # The edges of a tree's first segments go with its INIT, not with a turn's acks. Without an edge (a custom
+        # grouping chose no target, or no consumer is left) the ledger finds the tree complete.
         self._inits.append((root, emitter.xors.pop(root, 0)))
 
     def void(self) -> None:
-        """All trees that were sent so far are as good as failed: the ackers need not wait for them."""
-        self._post_inits()  # first, or they would be of trees that come
+        """All trees that were sent so far count as failed: the ackers need not keep them."""
+        self._post_inits()  # first, or the INITs would reach the ackers after Forget
         for mailbox in self._ackers:
             mailbox.post(Forget(self._task_id))
 

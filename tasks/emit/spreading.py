@@ -1,12 +1,12 @@
-"""Spreading: rows of which several targets may take what one has no room for.
+"""Spreading: rows that several targets may take, where one target has no capacity.
 
-    rows ─► grouping.deal(room of each) ─┬─ shares ─► the targets that have room, at once
-                                         └─ rest ───► group ─► the first target that has room
+    rows ─► grouping.deal(capacity of each) ─┬─ shares ─► the targets with capacity, at once
+                                             └─ rest ───► group ─► the first target with capacity
 
-1. A row goes out now if any target that may have it has room now. One that stands (it is in one call for long, see
-   long_call.py) gets what the others have no room for.
-2. What waits has its edge already. What goes to another worker from there is packed when its target takes it: a row
-   that cannot be packed fails its message then, in the frame in which its edge is done.
+1. A row is sent at once if any of its possible targets has capacity. A target in a long call (see long_call.py) gets
+   what the others cannot take.
+2. Rows that wait have their edge already. For another worker they are packed when the target takes them: a row that
+   cannot be packed fails its message then, in the frame in which its edge is done.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Spreader:
-    """Of one emitter."""
+    """The spreader of one emitter."""
 
     __slots__ = ("_emitter", "_new_edge")
 
@@ -43,7 +43,7 @@ class Spreader:
         marks: Sequence[Any] | None,
         root: int,
     ) -> None:
-        """To the targets that have room; what none has room for waits for the first that has."""
+        """Send to the targets that have capacity; the rest waits for the first that has."""
         if type(items) is ColumnRows:
             self._send_columns(route, group, stream.origin, items, marks, root)
             return
@@ -60,7 +60,7 @@ class Spreader:
                 return
             items, marks, choices = rest
             if shares and choices is None:
-                continue  # a target elsewhere takes one piece at a time
+                continue  # a target in another worker takes one piece at a time
             if free_rows != route.free_rows or not outlets.passed_over:
                 break
             outlets.passed_over, free_rows = False, outlets.free_rows_of_any
@@ -68,14 +68,14 @@ class Spreader:
         group.wait(self._emitter.segment(origin, items, marks, root), choices)
 
     def packed(self, pack: Callable[[Origin, Any, Any], Any], piece: Segment) -> list[Segment]:
-        """A piece that has its edge, as it travels to another worker. Rows that cannot be sent fail their messages."""
+        """Pack a piece, which has its edge, for another worker. Rows that cannot be sent fail their messages."""
         found: list[Segment] = []
         todo = [piece]
         while todo:
             part = todo.pop()
             marks = marks_of(part)
             if marks is not None and type(marks) is not RepeatedMark:
-                marks = list(marks)  # they may be dealt only when somebody asks, and are asked for more than once
+                marks = list(marks)  # they may be computed lazily, and are read more than once
             try:
                 parts = pack(part.origin, part.items, marks)
             except UnsendableError as error:
@@ -95,7 +95,7 @@ class Spreader:
         root: int,
         error: Exception,
     ) -> None:
-        """A grouping refused a batch: find the rows it refuses, fail their messages, let the others go their way."""
+        """A grouping refused a batch: find the rows that it refuses, fail their messages, and route the others."""
         if len(items) == 1:
             mark = None if marks is None else marks[0]
             self._emitter.refuse(error, stream.row(items[0]), stream.origin.stream, mark, root)
@@ -104,7 +104,7 @@ class Spreader:
             self.send(route, group, stream, [item], None if marks is None else [marks[i]], root)
 
     def _send_columns(self, route: Route, group: Group, origin: Origin, rows: Any, marks: Any, root: int) -> None:
-        """A batch of columns: whole to one target, or by key. Part of a chunk is cut first (Emitter._send_columns)."""
+        """A batch of columns: whole to one target, or by key. Parts of chunks are cut first (Emitter._send_columns)."""
         emitter = self._emitter
         pieces = pieces_of(rows.batch, WHOLE_BYTES) if emitter.spread and has_identity(rows.batch) else ()
         parts = [rows] if len(pieces) < 2 else [ColumnRows(piece, rows.bare) for piece in pieces]
@@ -140,7 +140,7 @@ class Spreader:
     def _send_now(
         self, outlet: Outlet, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int
     ) -> None:
-        """To a target that has room for so much."""
+        """To a target that has the capacity."""
         emitter = self._emitter
         if outlet.pack is not None:
             emitter.send_packed(outlet, outlet.pack, outlet.send_bound, origin, items, marks, root)
@@ -149,7 +149,7 @@ class Spreader:
         outlet.send(emitter.segment(origin, items, marks, root))
 
     def _around_row(self, part: Segment, error: UnsendableError) -> list[Segment]:
-        """Without the row that cannot be sent: what is behind it, and what is before it (taken first)."""
+        """Split at the row that cannot be sent: what is after it, and what is before it (taken first)."""
         emitter, count, at = self._emitter, len(part.items), error.offset or 0
         if count > 1 and type(part.items) is not ColumnRows:
             parcel = WaitingSegment(part, self._new_edge)

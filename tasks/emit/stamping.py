@@ -1,9 +1,9 @@
 """Stamping: rows carry the time at which they came into the topology, for windows by ingestion time.
 
-    spout: segment ◄─ the clock           bolt: segment ◄─ that of the segment whose rows it was made of
+    spout: segment ◄─ the clock           bolt: segment ◄─ the stamp of the segment whose rows it was made from
 
-1. All rows of a segment have one time: rows of different times are not put into one emit buffer.
-2. What a bolt emits outside of a turn, or when a window fires, came in when it is sent.
+1. All rows of a segment have one stamp: rows of different stamps are not put into one emit buffer.
+2. Rows that a bolt emits outside of a turn, or when a window fires, get the time of sending.
 
 From: Flink, ingestion time. (JStorm takes the time at which the last task emitted the tuple: depart.)
 """
@@ -38,7 +38,7 @@ class StampingEmitter(Emitter):
         if ingested_ms != self.ingested_ms:
             self.ingested_ms = ingested_ms
             if self._emit_buffers:
-                self._emit_buffers.append(EmitBuffer(_NONE))  # what comes now is not put to what came before
+                self._emit_buffers.append(EmitBuffer(_NONE))  # later rows must not be added to earlier buffers
 
     def emit_buffer(self, root: int) -> EmitBuffer:
         return self._stamped(super().emit_buffer(root))

@@ -1,9 +1,9 @@
-"""Threaded collector: what a blocking spout emits into, from its thread.
+"""Threaded collector: a blocking spout emits into it, from its thread.
 
-    thread: emit ─► checked ─► deque ─► (arrived) ─► loop: take_over ─► SpoutTaskCollector
+    thread: emit ─► checked ─► deque ─► (arrived) ─► loop: transfer ─► SpoutTaskCollector
 
-1. Nothing of the loop is touched in the thread: an emit is checked there and put into a deque.
-2. The loop takes over while the thread still emits: both ends of a deque are safe for that.
+1. The thread touches nothing of the loop: an emit is checked and put into a deque.
+2. The loop takes items while the thread still emits: both ends of a deque are safe for that.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .spout_collector import SpoutTaskCollector
 
 
 class ThreadedSpoutCollector:
-    """For blocking spouts, whose methods run in a thread: emits are checked there and taken over in the loop.
+    """For blocking spouts, whose methods run in a thread: emits are checked there and transferred in the loop.
 
-    The loop takes over whenever it comes to it, also while the thread goes on (it may block in `next_tuple` for long):
-    both ends of a deque are safe for that. `arrived` is called in the loop when there is something to take over.
+    The loop may transfer at any time, also during a long call of `next_tuple`. `arrived` is called in the loop when
+    there is something to transfer.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class ThreadedSpoutCollector:
 
     @property
     def waiting(self) -> int:
-        """Emits that the loop has not taken over yet."""
+        """Emits that were not transferred yet."""
         return len(self._emits)
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
     def turn(self, next_tuple: Callable[[], Any], most: int, over: Callable[[], bool]) -> None:
-        """Ask for tuples until there are `most`, there are none, or the turn's time is over."""
+        """Call `next_tuple` until `most` were emitted, none are left, or the turn's time is over."""
         enough = self._emitted + most
         while not self._finished and not self._collector.finished:
             before = self._emitted
@@ -74,7 +74,7 @@ class ThreadedSpoutCollector:
         self._put(self._emitter.columns(batch, stream, direct_to=task)[1].batch, message_id, stream, task)
 
     def emit_watermark(self, timestamp: Any) -> None:
-        """Say that no tuple before `timestamp` comes any more."""
+        """Declare that no tuple before `timestamp` follows."""
         self._emitter.watermarks.check()
         self._collector.check_open()
         self._emits.append(((to_ms(timestamp),), None, WATERMARK_STREAM, None))
@@ -90,7 +90,7 @@ class ThreadedSpoutCollector:
         self._loop.call_soon_threadsafe(self._collector.wake)
 
     async def drain(self) -> None:
-        """A blocking spout cannot wait for room within a call: it is called again when there is room."""
+        """Without effect: a blocking spout cannot wait within a call; it is called again when there is capacity."""
 
     def report_error(self, error: BaseException) -> None:
         """Show an error without failing anything."""
@@ -107,7 +107,7 @@ class ThreadedSpoutCollector:
 
     def transfer(self) -> bool:
         """Do what the thread has asked for so far. Was there anything?"""
-        finished = self._finished  # looked at before the emits that came before it
+        finished = self._finished  # read before the emits that came before it
         emits = self._emits
         taken = bool(emits)
         while emits:

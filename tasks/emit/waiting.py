@@ -1,16 +1,16 @@
-"""Waiting: rows that any of several tasks may take, while none of them has room.
+"""Waiting: rows that any of several tasks may take, while none of them has capacity.
 
-    group ─ rest ─► waiting ◄─ take ─ outlet a ◄─ pull ─ mailbox a      whichever has room first takes the next piece
+    group ─ rest ─► waiting ◄─ take ─ outlet a ◄─ pull ─ mailbox a      the first with capacity takes the next piece
                         ▲──── take ─ outlet b ◄─ pull ─ mailbox b
 
-1. First in, first out: a target takes those of the rows that it may have in the order in which they were emitted.
-2. It stands once in the queue of each outlet that may take of it, at its place among what goes to that target alone.
-   What is put behind it there seals it: later rows wait in another one, behind that. So what one task sends another
-   stays in order, and a mark (or a barrier) passes no row that was emitted before it.
-3. The task is blocked by rows that wait here exactly while there are any: then every target of theirs is full.
-4. An outlet that finds it empty passes it by, whenever that is: a task that hangs costs one entry in its mailbox.
+1. First in, first out: a target takes the rows that it may have in the order in which they were emitted.
+2. It has one entry in the queue of each outlet that may take from it, at its place among what goes to that target
+   alone. What is put after the entry seals it: later rows wait in another one, after that. So rows from one task to
+   another stay in order, and a watermark (or a barrier) passes no row that was emitted before it.
+3. The task is blocked by rows that wait here exactly while there are any: then all their targets are full.
+4. An outlet that finds it empty skips it, at any time: a task that hangs costs one entry in its mailbox.
 5. A segment has its edge before its target is known. A piece that is cut from it takes an edge of its own, and the
-   segment keeps the XOR of both: what the task has told the acker, or will tell, stays true (`acker.ledger`).
+   segment keeps the XOR of both: what was sent to the acker, or will be, stays true (`acker.ledger`).
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
 
 
 class Receiver(Protocol):
-    """An outlet, as what waits for it sees it."""
+    """The part of an outlet that waiting rows use."""
 
     target: int
 
     def wait_for(self, waiting: Waiting) -> None:
-        """Take of it when there is room, behind what waits already. It may take some at once."""
+        """Take from it when there is capacity, after what waits already. It may take some at once."""
         ...
 
 
 class Group:
-    """The targets of one shuffle-like subscription, as one emitting task sees them."""
+    """The targets of one shuffle-like subscription, for one emitting task."""
 
     __slots__ = ("_grouping", "_last", "_outbox", "_receivers")
 
     def __init__(self, outbox: Outbox, grouping: Spreading, receivers: Mapping[int, Receiver]) -> None:
         self._outbox = outbox
-        self._receivers = receivers  # they may be made when they are asked for: that is when something waits
+        self._receivers = receivers  # created on access, when something waits
         self._grouping = grouping
         self._last: Waiting | None = None
 
     def wait(self, segment: Segment, choices: Sequence[tuple[int, ...]] | None = None) -> None:
-        """Rows for which there is no room now; `choices`: the targets that may take each (None: any)."""
+        """Rows without capacity now; `choices`: the targets that may take each (None: any)."""
         self._add(WaitingSegment(segment, self._outbox.new_edge, choices))
 
     def wait_columns(self, segment: Segment, choices: ColumnChoices) -> None:
@@ -73,7 +73,7 @@ class Waiting:
         self._receivers = receivers
         self._targets = grouping.targets
         self._took = grouping.took
-        self._absent = set(grouping.targets)  # the targets in whose outlets it does not stand
+        self._absent = set(grouping.targets)  # the targets whose outlets have no entry for it
         self._closed: set[int] = set()
         self._parcels: deque[WaitingSegment | WaitingColumns] = deque()
 
@@ -83,15 +83,15 @@ class Waiting:
         return not self._parcels
 
     def add(self, parcel: WaitingSegment | WaitingColumns) -> None:
-        """Rows, behind those that wait already."""
+        """Rows, after those that wait already."""
         parcels = self._parcels
         parcels.append(parcel)
         if len(parcels) == 1:
             self._outbox.blocks()
         needed = self._absent if parcel.choices is None else self._absent.intersection(parcel.targets())
-        for target in list(needed):  # none, mostly: it stands in all of them still
+        for target in list(needed):  # mostly none: all outlets still have the entry
             if not parcels:
-                return  # a target had room after all, or all are closed
+                return  # a target had capacity after all, or all are closed
             self._absent.discard(target)
             self._receivers[target].wait_for(self)
         if self._closed:
@@ -113,19 +113,19 @@ class Waiting:
         return None
 
     def passed(self, target: int) -> None:
-        """The target's outlet found nothing for it here, and has left."""
+        """The target's outlet found nothing for it here and removed its entry."""
         self._absent.add(target)
 
     def refused(self, target: int, error: MailboxClosedError) -> None:
-        """The target will take nothing any more: others may."""
+        """The target takes nothing any more: others may."""
         self._absent.discard(target)
         self._closed.add(target)
         self._report_lost(error)
 
     def _report_lost(self, error: MailboxClosedError) -> None:
-        """Rows of which every target has closed are lost."""
+        """Rows whose targets are all closed are lost."""
         closed, parcels = self._closed, self._parcels
-        alive = closed.symmetric_difference(self._targets)  # those that are closed are among them
+        alive = closed.symmetric_difference(self._targets)  # closed is a subset of the targets
         for parcel in list(parcels):
             lost = parcel.lost(closed, alive)
             if lost is not None:
@@ -137,7 +137,7 @@ class Waiting:
 
 
 class WaitingSegment:
-    """A segment of which pieces are taken. `choices`: for each row, who may take it; None: anybody, in order."""
+    """A segment from which pieces are taken. `choices`: for each row, its possible targets; None: any, in order."""
 
     __slots__ = ("_at", "_new_edge", "_rest", "_segment", "choices")
 
@@ -156,7 +156,7 @@ class WaitingSegment:
         return not self._rest if self._rest is not None else self._at >= len(self._segment.items)
 
     def targets(self) -> set[int]:
-        """All that may take a row of it."""
+        """All targets that may take a row of it."""
         return {target for choice in self.choices or () for target in choice}
 
     def take(self, target: int, most: int) -> Segment | None:
@@ -173,7 +173,7 @@ class WaitingSegment:
         return self._piece(slice(start, stop), last=stop == length)
 
     def lost(self, closed: set[int], alive: Iterable[int]) -> Segment | None:
-        """The rows that nobody can take any more."""
+        """The rows that no target can take any more."""
         if self._rest is None:
             return None if alive else self.take(0, len(self._segment.items))
         choices: Any = self.choices
@@ -193,7 +193,7 @@ class WaitingSegment:
 
 
 class WaitingColumns:
-    """The same of a batch of columns that was split by key."""
+    """The same for a batch of columns that was split by key."""
 
     __slots__ = ("_new_edge", "_segment", "choices")
 
@@ -208,15 +208,13 @@ class WaitingColumns:
         return not len(self.choices)
 
     def targets(self) -> set[int]:
-        """All that may take a row of it."""
         return self.choices.targets()
 
     def take(self, target: int, most: int) -> Segment | None:
-        """The next rows for a target: a share, whatever its mailbox takes at once of rows (columns are not cut)."""
+        """The next rows for a target: a whole share, because columns are not cut."""
         return self._piece(self.choices.take(target))
 
     def lost(self, closed: set[int], alive: Iterable[int]) -> Segment | None:
-        """The rows that nobody can take any more."""
         return self._piece(self.choices.lost(closed))
 
     def _piece(self, rows: ColumnRows | None) -> Segment | None:
@@ -235,7 +233,7 @@ def marks_of(segment: Segment) -> Sequence[Any] | None:
 def cut_off(
     whole: Segment, items: Sequence[Any], marks: Sequence[Any] | None, new_edge: Callable[[], int], *, last: bool
 ) -> Segment:
-    """A piece of a segment, which keeps the edge of the rest; the last piece has what is left of it."""
+    """A piece of a segment, which keeps the edge of the rest; the last piece gets the remaining edge."""
     piece = Segment(whole.origin, items)
     piece.ingested_ms = whole.ingested_ms
     if marks is None:

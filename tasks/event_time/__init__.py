@@ -1,8 +1,8 @@
-"""How far event time has come: what a task receives, and what it sends on.
+"""Event time: the watermarks that a task receives, and those that it sends.
 
-driver.py is what a bolt task does about the time that its inputs tell it. following.py reads timestamps in the rows
-that a task emits, watermark_emitter.py sends watermarks to the tasks behind it, end_of_stream.py the last one of a
-spout that has finished. time_messages.py: a task that has lost what it was sent asks again.
+driver.py handles the watermarks of a bolt task's inputs. following.py reads timestamps in the rows that a task emits,
+watermark_emitter.py sends watermarks to the downstream tasks, end_of_stream.py the last one of a spout that has
+finished. time_messages.py: a task that has lost the watermarks it received requests them again.
 """
 
 from .driver import EventTimeDriver, PassThroughDriver, TimeTools, WindowDriver

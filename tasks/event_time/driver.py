@@ -1,15 +1,15 @@
-"""Time side: what a bolt task does about time, beside its rows.
+"""Event-time driver: how a bolt task handles event time, beside its rows.
 
-    mark, rows, alarm ─► settle ─► windows are due? fire, some of them a turn ─► tell those behind how far time is
+    watermark, rows, alarm ─► advance ─► windows are due? fire, some in each turn ─► send the watermark downstream
 
-1. What is told is behind all results of windows that end at or before it.
-2. Windows fire before anything else is taken from the mailbox: what came before the mark is in them, what comes after
-   it is not.
-3. A task whose inputs say nothing, and in which no window waits for the clock, has no timer.
-4. An input task is not silent while this one is held up: by those behind it, by user code, by a machine that stands
-   still. What it sent meanwhile waits, and would come late.
-5. What was settled stays so until time has moved, or the moment has come that the alarm is set for. (But windows by the
-   clock: each row may bring one that ends sooner.)
+1. A watermark is sent after all results of windows that end at or before it.
+2. Windows fire before anything else is taken from the mailbox: rows before the watermark are in them, rows after it are
+   not.
+3. A task whose inputs send nothing, and in which no window waits for the clock, has no timer.
+4. An input task does not become idle while this task is held up: by downstream tasks, by user code, by a machine that
+   was stopped. What the input sent meanwhile waits, and would otherwise be late.
+5. After settling there is nothing to do until time has moved or the alarm fires. (Except with windows by the clock:
+   each row may open one that ends sooner.)
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ...windows import END_MS, WatermarkTracker
 
 @dataclass(frozen=True, slots=True)
 class TimeTools:
-    """What a task gives its time side.
+    """What a task gives its driver.
 
-    `tell` sends a mark to those behind; None: nobody there wants to hear. `tells`: not only the end. `sent`: how many
+    `send` sends a watermark downstream; None: there are no receivers. `sends_all`: not only the end. `sent`: how many
     rows the task has emitted so far.
     """
 
@@ -41,12 +41,12 @@ class TimeTools:
 
 
 class EventTimeDriver(ABC):
-    """Of one bolt task."""
+    """The driver of one bolt task."""
 
     firing = False
     """Is there something to fire? Then `fire` is called before anything else is done."""
     buffered = False
-    """Does it hold tuples, which are open until they are in no window? They come again."""
+    """Does it hold tuples, which stay open until they are in no window? They are replayed after a failure."""
     by_clock = False
     """Do windows fire by the clock of this task?"""
 
@@ -54,34 +54,34 @@ class EventTimeDriver(ABC):
         self.keeper = tools.keeper
         self._time = tools
         self._clock = tools.clock
-        self._passed_on: int | None = None  # by this instance
+        self._passed_on: int | None = None  # the last watermark that this instance sent
         self._changes = -1
         self._again_ms = 0.0
         self._sent_at_pass = 0
 
     def on_watermark(self, task: int, watermark_ms: int) -> None:
-        """An input task says how far it is."""
-        self.keeper.on_watermark(task, watermark_ms, self.now_ms())
+        """The watermark of an input task."""
+        self.keeper.told(task, watermark_ms, self.now_ms())
         if watermark_ms >= END_MS and self._passed_on == END_MS and self._time.sent() != self._sent_at_pass:
             self._passed_on = None  # rows have come after the end: a spout was restarted
         self.advance_watermark()
 
     @abstractmethod
     def advance_watermark(self) -> None:
-        """After rows, a mark or an alarm: how far is time, and what follows from it?"""
+        """After rows, a watermark or an alarm: find how far time is, and what is due."""
 
     @property
     def unsettled(self) -> bool:
-        """May there be anything to settle? It is asked after every turn, however short."""
+        """May there be anything to settle? Read after every turn, however short."""
         return self.by_clock or self.keeper.changes != self._changes or self.now_ms() >= self._again_ms
 
     def unsettle(self) -> None:
-        """All that was due has fired: there may be something to tell."""
+        """All that was due has fired: there may be a watermark to send."""
         self._changes = -1
 
     def settled(self) -> int | None:
-        """It has settled. In how many milliseconds to settle again, though nothing comes; None: never."""
-        if self.firing:  # there are more turns, and it will settle after them
+        """It has settled. In how many milliseconds to settle again without input; None: never."""
+        if self.firing:  # it settles after the turns that fire
             return None
         wait_ms = self.alarm_ms()
         self._changes = self.keeper.changes
@@ -97,23 +97,23 @@ class EventTimeDriver(ABC):
         return None if at_ms is None else max(1, at_ms - self.now_ms())
 
     def now_ms(self) -> int:
-        """By a clock that does not jump, and stands still while this task could not hear its inputs."""
+        """Milliseconds on a clock that does not jump, and stands still while this task could not read its inputs."""
         return int(self._clock.monotonic() * 1000) - self.keeper.skipped_ms
 
     def skip(self, time_ms: int) -> None:
-        """For so long it could not: nobody was silent meanwhile, but what they sent waits."""
+        """For this long the task could not read its inputs: none of them was idle, but what they sent waits."""
         self.keeper.skipped_ms += max(0, time_ms)
 
     def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Any]) -> None:
-        """Rows have come, and they can be read."""
+        """Rows have come, with readable timestamps."""
         self.keeper.observe(task, timestamps, rows, self.now_ms())
 
     def look(self) -> None:
-        """At the clock."""
+        """Read the clock."""
         self.keeper.tick(self.now_ms())
 
     def pass_on(self, watermark_ms: int | None) -> None:
-        """Tell those behind, if it is news to them."""
+        """Send a watermark downstream, if it is new."""
         time = self._time
         if (
             time.send is None
@@ -127,11 +127,11 @@ class EventTimeDriver(ABC):
 
     @property
     def held(self) -> int:
-        """Windows that are open, one for each key, or rows that are kept: what ends with this instance."""
+        """Open windows, one for each key, or rows that are kept: what is lost with this instance."""
         return 0
 
     def metrics(self) -> TimeMetrics:
-        """As it is now."""
+        """The metrics as of now."""
         keeper = self.keeper
         watermark, ended = keeper.watermark, keeper.watermark == END_MS
         if ended:
@@ -148,7 +148,7 @@ class EventTimeDriver(ABC):
 
 
 class PassThroughDriver(EventTimeDriver):
-    """Of a bolt without windows by time: it passes on the least of what it hears."""
+    """For a bolt without windows by time: passes on the least of the watermarks that it receives."""
 
     def advance_watermark(self) -> None:
         self.look()
@@ -156,13 +156,13 @@ class PassThroughDriver(EventTimeDriver):
 
 
 class WindowDriver(EventTimeDriver):
-    """Of a bolt with windows: what they go by, and what those behind are told when they have fired."""
+    """For a bolt with windows: the watermark they fire by, and the one to send when they have fired."""
 
     bolt: Any  # a WindowBolt
     _wall_ms = 0
 
     def goes_by(self, next_ms: int | None) -> int | None:
-        """The watermark that windows go by; None: there is none. `next_ms`: that at which the next of them fires."""
+        """The watermark that windows fire by; None: there is none. `next_ms`: where the next of them fires."""
         watermark = self.keeper.watermark
         if self.by_clock and (watermark is None or watermark < END_MS):
             return self.wall_ms()
@@ -178,7 +178,7 @@ class WindowDriver(EventTimeDriver):
         return min(known, default=None)
 
     def all_have_fired(self, passed_ms: int | None) -> None:
-        """All windows that are due; those behind can be told. `passed_ms`: how far windows have been taken."""
+        """All windows that are due have fired: pass the watermark on. `passed_ms`: how far windows have been taken."""
         watermark = self.keeper.watermark
         if self.bolt.fire_when_idle and passed_ms is not None and not self.by_clock:
             watermark = passed_ms if watermark is None else max(passed_ms, watermark)
@@ -187,6 +187,6 @@ class WindowDriver(EventTimeDriver):
         self.pass_on(watermark)
 
     def wall_ms(self) -> int:
-        """The wall clock, as far as it has ever been: rows do not come late because it was put back."""
+        """The wall clock, at its furthest so far: rows do not become late because the clock was set back."""
         self._wall_ms = max(self._wall_ms, int(self._clock.now() * 1000))
         return self._wall_ms

@@ -1,16 +1,16 @@
-"""Following: a task follows the timestamps of the rows that it emits, for components with windows by event time.
+"""Following: a task reads the timestamps of the rows that it emits, for components with windows by event time.
 
-    emit buffer ─► timestamps ─► StreamClock of the component ─► cuts? ─► rows, mark, rows … to where they belong
-                                                        turn ends ─► mark, to all tasks of the component
+    emit buffer ─► timestamps ─► StreamClock of the component ─► cuts? ─► rows, watermark, rows … to their targets
+                                                        turn ends ─► watermark, to all tasks of the component
 
-1. A mark reaches every task of the component, whichever of them the rows went to, behind what was emitted before it.
-2. Marks of one component are heard by that one alone: what another one looks at in the same rows is another time.
+1. A watermark reaches every task of the component, whichever of them the rows went to, after what was emitted before.
+2. Watermarks for one component are sent to it alone: another component may read another time in the same rows.
 3. A row whose time cannot be read moves no clock: the component fails it.
-4. Rows that are emitted in one turn on several streams, or to several tasks by name, and a batch of columns, are not
-   cut: whether they are late goes by what was emitted before all of them.
-5. A function that says when a row happened is asked once, here, and what it says, or raises, goes with the row. (The
-   component asks it by itself of a batch of columns, and of rows to a task by name.)
-6. A component that tells how far it is itself is not followed.
+4. Rows that are emitted in one turn on several streams, or to tasks by id, and a batch of columns, are not cut: they
+   are late or not by what was emitted before all of them.
+5. A function that returns the time of a row is called once, here, and its result or error is sent with the row. (For a
+   batch of columns, and for rows to a task by id, the component calls it.)
+6. A component that emits watermarks itself is not followed.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ class TimeReader:
 
     @property
     def uses_function(self) -> bool:
-        """Is it a function that says when rows happened?"""
+        """Does a function return the time of rows?"""
         return self._function is not None
 
     def cuts(self, items: Sequence[Any]) -> Sequence[tuple[int, int]]:
-        """Rows are emitted in this order: before which of them goes a mark?"""
+        """For rows that are emitted in this order: before which of them is a watermark sent?"""
         values = self._values(items)
         try:
             if self.clock.observe_max(to_ms(max(values))):
                 return ()
-        except Exception:  # not all are timestamps: which are is seen one by one
+        except Exception:  # not all are timestamps: read them one by one
             values = list(values)
         if bounds_ms(values) is not None:
             return self.clock.observe(values)
@@ -80,8 +80,8 @@ class TimeReader:
                 if not callable(field) and self._observe_column(items.batch, field):
                     return
                 items = items.items
-            self.clock.observe_unordered(_readable(self._values(items))[1])
-        except ColumnsError:  # Python has no value for something in it: the component fails all of it
+            self.clock.see_together(_readable(self._values(items))[1])
+        except ColumnsError:  # a value cannot be converted: the component fails the batch
             return
 
     def _observe_column(self, batch: Any, field: str) -> bool:
@@ -97,17 +97,17 @@ class TimeReader:
         return times
 
     def times_of(self, items: Sequence[Any]) -> Sequence[Any]:
-        """What the function says of these, or the errors that it raised. (Asked again if a grouping refuses some.)"""
+        """The results of the function, or its errors. (Called again if a grouping refuses some rows.)"""
         times = self._computed.get(id(items))
         return self._compute(items) if times is None else times
 
     def part(self, items: Sequence[Any], part: Sequence[Any], start: int) -> None:
-        """Some of the rows are sent by themselves."""
+        """Some of the rows are sent separately."""
         if self._function is not None:
             self._computed[id(part)] = self._computed[id(items)][start : start + len(part)]
 
     def sent(self) -> None:
-        """The rows are on their way."""
+        """The rows were sent."""
         if self._computed:
             self._computed.clear()
 
@@ -118,13 +118,13 @@ class TimeReader:
         for place in range(len(items)):
             try:
                 found.append(to_ms(function(segment.tuple_at(place))))
-            except Exception as error:  # it goes with the row: the component fails that with it
+            except Exception as error:  # sent with the row: the component fails the row with it
                 found.append(error)
         return found
 
 
 class TimedSplit:
-    """How rows are split for a component that has a function for their times: the times go with the rows."""
+    """The split for a component that has a function for row times: the times are sent with the rows."""
 
     __slots__ = ("_reader", "_split")
 
@@ -146,7 +146,7 @@ class TimedSplit:
 
 
 class Following:
-    """Of one task. `readers`: by stream; `tasks`: to whom the marks of a clock go."""
+    """The following of one task. `readers`: by stream; `tasks`: the receivers of a clock's watermarks."""
 
     def __init__(
         self,
@@ -164,11 +164,11 @@ class Following:
 
     @property
     def due(self) -> bool:
-        """May there be a mark to be sent?"""
+        """May there be a watermark to send?"""
         return self._sealed
 
     def seal(self, emit_buffer: EmitBuffer, seal: Callable[[EmitBuffer], None]) -> None:
-        """Send the rows of an emit buffer by `seal`, and marks between them."""
+        """Send the rows of an emit buffer with `seal`, and watermarks between them."""
         self._sealed = True
         try:
             self._seal(emit_buffer, seal)
@@ -205,7 +205,7 @@ class Following:
                 self._watermarks.send_to(self._tasks[clock], watermark_ms)
 
     def send_due(self) -> None:
-        """What was emitted is on its way: marks go behind it."""
+        """The rows were sent: send watermarks after them."""
         if self._sealed:
             self._sealed, now_ms = False, self._now_ms()
             for clock, tasks in self._tasks.items():
@@ -225,7 +225,7 @@ class Following:
 def follow(
     env: Environment, task: TaskSpec, streams: Iterable[OutStream], watermarks: WatermarkEmitter
 ) -> Following | None:
-    """What a task follows for those behind it; None: nothing."""
+    """What a task follows for its consumers; None: nothing."""
     flow, topology = env.plan.time, env.topology
     if task.component in flow.sends_watermarks or task.component not in flow.sends_time:
         return None
@@ -257,7 +257,7 @@ def follow(
 
 
 def _readable(values: Sequence[Any]) -> tuple[list[int], list[int]]:
-    """Places and milliseconds of those that are timestamps."""
+    """Positions and milliseconds of the values that are timestamps."""
     places: list[int] = []
     times: list[int] = []
     for place, value in enumerate(values):

@@ -1,9 +1,9 @@
-"""Time messages: a task that has lost what it was told asks again.
+"""Time messages: a task that has lost the watermarks it received requests them again.
 
-    ASK TIME  [task, 8, who asks]
+    WATERMARK REQUEST  [task, 8, requesting task]
 
-Marks travel as rows do. A task whose worker began anew has lost those that came before: it asks its input tasks on
-their control lanes, and they tell it again how far they are, behind what they have sent it.
+Watermarks are sent like rows. A task whose worker was restarted has lost those that came before: it sends a request to
+its input tasks on their control lanes, and they send their watermarks again, after the rows that they have sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WATERMARK_REQUEST: Final = 8  # 1 to 7 are those of ackers and backpressure
 
 @dataclass(frozen=True, slots=True)
 class WatermarkRequest:
-    """Send task `task` again how far event time is here."""
+    """Send your watermark to task `task` again."""
 
     task: int
 
@@ -31,10 +31,10 @@ def _pack(task_id: int, message: Any) -> bytes:
 
 def _unpack(item: Any) -> tuple[int, Any]:
     if type(item) is not tuple or len(item) != 3 or item[1] != _WATERMARK_REQUEST:
-        raise ProtocolError(f"no message about time: {item!r:.100}")
+        raise ProtocolError(f"not a watermark request: {item!r:.100}")
     task_id, _, asking = item
     if type(task_id) is not int or type(asking) is not int:
-        raise ProtocolError(f"a question about time of no task: {item!r:.100}")
+        raise ProtocolError(f"a watermark request without a task: {item!r:.100}")
     return task_id, WatermarkRequest(asking)
 
 

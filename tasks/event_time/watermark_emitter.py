@@ -1,9 +1,10 @@
-"""WatermarkEmitter: a task says to those behind it how far time is.
+"""WatermarkEmitter: a task sends its watermark to the downstream tasks.
 
-1. A mark goes by the outlets of the rows, behind all that was emitted before it.
-2. Nothing is lost on it: `again` tells it to a task that has forgotten.
-3. What a task tells of itself goes to all. What it follows for one component (following.py) goes to that one's tasks.
-4. It does not block the task: a target that is full hears of it when it has room (emit/outbox.py).
+1. A watermark is sent on the outlets of the rows, after all that was emitted before it.
+2. A lost watermark is no problem: `resend` repeats it for a task that has lost it.
+3. A task's own watermark goes to all receivers. What it follows for one component (following.py) goes to the tasks of
+   that component.
+4. It does not block the task: a target that is full gets it when it has capacity (emit/outbox.py).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class WatermarkEmitter:
-    """Of one task. `hearers`: the tasks that hear it. `declared`: does the component say that it tells?
+    """The emitter of one task. `receivers`: the receiving tasks. `declared`: does the component emit watermarks?
 
-    `clocks`: by the task that is sent their marks.
+    `clocks`: the followed clock, by receiving task.
     """
 
     def __init__(
@@ -37,19 +38,19 @@ class WatermarkEmitter:
         self._origin = origin
 
     def send(self, watermark_ms: int) -> None:
-        """To all of them."""
+        """To all receivers."""
         self._emitter.seal_emit_buffers()
         self.sent_ms = watermark_ms
         for task in self.receivers:
             self._send(self._outlets[task], watermark_ms)
 
     def send_to(self, tasks: Iterable[int], watermark_ms: int) -> None:
-        """To these, behind what has been sealed: how far what they read is."""
+        """To these tasks, after what has been sealed: the watermark of the rows that they read."""
         for task in tasks:
             self._send(self._outlets[task], watermark_ms)
 
     def resend(self, task: int) -> None:
-        """To one of them, if anything was told."""
+        """To one of the receivers, if anything was sent before."""
         if task not in self.receivers:
             return
         followed = self.clocks.get(task)
@@ -58,7 +59,7 @@ class WatermarkEmitter:
                 self._send(self._outlets[task], told_ms)
 
     def check(self) -> None:
-        """EmitError if the component has not declared that it tells watermarks."""
+        """EmitError if the component has not declared that it emits watermarks."""
         if not self.declared:
             raise EmitError(
                 f"{self._emitter.name} emits a watermark, but does not say that it does: set `watermarks = True` in "

@@ -1,9 +1,9 @@
-"""How the rows of a bolt are executed: one executor a kind of bolt.
+"""How the rows of a bolt are executed: one executor for each kind of bolt.
 
 choice.py picks the executor by what the component defines. executors.py has the three for plain bolts (basic, batch,
 rich), function_executor.py the one for `@bolt` functions, arrow_executor.py the one for columns. Bolts with windows
 have window_executor.py (incremental aggregates) or buffered_executor.py (rows kept until the window has fired);
-windowing.py picks between them, window_results.py makes rows of their results.
+windowing.py picks between them, window_results.py converts their results to rows.
 """
 
 from .choice import Rewire, Tools, choose_executor

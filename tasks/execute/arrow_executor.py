@@ -1,11 +1,11 @@
 """Arrow executor: `execute_arrow(batch, collector)` of a basic bolt, and `@bolt(arrow=True)` functions.
 
-    segment of columns ─▶ its RecordBatch ─┐
-    segment of rows ────▶ made one ────────┴▶ execute_arrow ─▶ emit_arrow / emit, children of the whole segment
+    segment of columns ─▶ its RecordBatch ───┐
+    segment of rows ────▶ converted to one ──┴▶ execute_arrow ─▶ emit_arrow / emit, children of the whole segment
 
 1. Each segment is one call: what it emits is anchored to all messages of that segment and to no other.
-2. A call that raises fails the messages of its segment; the other segments go on.
-3. Ticks go to `on_tick`. A bolt without one hears of none, since a tick is no batch.
+2. A call that raises fails the messages of its segment; the other segments continue.
+3. Ticks go to `on_tick`. A bolt without it gets none, because a tick is no batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ArrowExecutor(BatchExecutor):
     method = "execute_arrow"
 
     async def run_batch(self, segments: list[Segment]) -> int:
-        """Execute segments, one call each; how many rows failed."""
+        """Execute segments, one call each; returns how many rows failed."""
         failed = 0
         for segment in segments:
             try:
@@ -47,7 +47,7 @@ class ArrowFunction(BasicBolt):
         self._bolt = bolt
 
     async def execute_arrow(self, batch: Any, collector: Any) -> None:
-        """Call the function and emit what it gives. Between two batches of an iterator there is time to find room."""
+        """Call the function and emit its result. Between two batches of an iterator, wait for capacity."""
         bolt = self._bolt
         result = bolt.fn(batch)
         if bolt.is_async and bolt.style == "function":
@@ -58,7 +58,7 @@ class ArrowFunction(BasicBolt):
                 if not bolt.blocking:
                     await collector.drain()
         elif result is not None:
-            collector.emit_arrow(result)  # says so if it is no RecordBatch
+            collector.emit_arrow(result)  # raises if it is no RecordBatch
 
 
 async def _each(batches: Iterable[Any]) -> AsyncIterator[Any]:

@@ -1,9 +1,9 @@
-"""Buffered executor: tuples kept until their last window has fired, in Storm's way.
+"""Buffered executor: tuples are kept until their last window has fired, as in Storm.
 
     run: segment ─► machine (tuples) … settle ─► windows ─► fire: execute(window) ─► released: acked, or failed
 
 1. A tuple is open until its last window has fired; it fails if one of its windows raised. A late one is acked at once.
-2. An instance that ends fails what it held: the messages come again (bolt_task.py).
+2. When an instance ends, the tuples that it held fail, and their messages come again (bolt_task.py).
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class BufferedExecutor(Executor, WindowDriver):
         self._born = bolt.time.value == "ingestion"
         self._due: Iterator[WindowRows] = iter(())
         if not (isinstance(self.machine, BufferedCounts) or self.by_clock) and self.keeper.watermark is not None:
-            self.machine.advance(self.keeper.watermark)  # what the instance before has fired does not fire again
+            self.machine.advance(self.keeper.watermark)  # what was fired before does not fire again
         self._spoilt: dict[int, BaseException] = {}
         default = emitter.streams.get(DEFAULT_STREAM)
         self._arity = 0 if default is None else default.arity
 
     @property
     def held(self) -> int:
-        """Rows that this instance holds."""
+        """How many rows this instance holds."""
         return self.machine.rows
 
     # -- rows --------------------------------------------------------------------------------------------------------
@@ -98,14 +98,14 @@ class BufferedExecutor(Executor, WindowDriver):
         return 0
 
     async def tick(self, segment: Segment) -> None:
-        """Windows have a clock of their own."""
+        """Without effect: windows have a clock of their own."""
 
     # -- time --------------------------------------------------------------------------------------------------------
 
     def advance_watermark(self) -> None:
         machine = self.machine
         self.look()
-        if self.firing:  # first what is due: it ends at or before what is told
+        if self.firing:  # fire first what is due: those windows end at or before the watermark
             return
         if isinstance(machine, BufferedCounts):
             if self.keeper.watermark == END_MS and machine.rows:
@@ -126,7 +126,7 @@ class BufferedExecutor(Executor, WindowDriver):
 
     async def fire(self, most: int) -> None:
         if not isinstance(self.machine, BufferedCounts) and self.machine.work():
-            return  # many keys are put in order first, some of them a turn
+            return  # with many keys, sorting them takes several turns
         rows = 0
         for window in islice(self._due, most):
             self._emitter.counters.fired += 1
@@ -164,4 +164,4 @@ class BufferedExecutor(Executor, WindowDriver):
             if error is None:
                 collector.ack(tup)
             else:
-                collector.fail(tup, f"a window that it was in failed: {error!r}")
+                collector.fail(tup, f"one of its windows failed: {error!r}")

@@ -39,7 +39,7 @@ class Tools:
 
 
 class Rewire:
-    """To a bolt task: do this between two turns, when its executor does nothing."""
+    """To a bolt task: run `work` between two turns, while its executor is idle."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self.work = work
@@ -48,7 +48,7 @@ class Rewire:
 def choose_executor(
     component: Any, tools: Tools, rich: BoltTaskCollector, collectors: list[TaskCollector], task_id: int
 ) -> Executor:
-    """The executor of a prepared component. Collectors that it is given are added to `collectors`."""
+    """The executor of a prepared component. Collectors that are made for it are added to `collectors`."""
     emitter, outbox, hooks = tools.emitter, tools.outbox, tools.hooks
     if isinstance(component, FunctionBolt) and component.arrow:
         component = ArrowFunction(component)

@@ -1,4 +1,4 @@
-"""Executors: the ways a bolt's rows are executed. The task hands over slices of segments; an executor runs user code.
+"""Executors: the ways to execute a bolt's rows. The task passes slices of segments; an executor runs user code.
 
     FunctionExecutor  @bolt functions: values in, rows out, no Tuple objects
     BasicExecutor     BasicBolt.execute(tup, collector)
@@ -7,10 +7,10 @@
     ArrowExecutor     execute_arrow(batch, collector)      (arrow_executor.py)
 
 1. `run` executes rows [start, stop) of a segment in order and returns how many failed. It suspends only where user code
-   does, or where one row's results are so many that they must find room first.
-2. In a basic or function bolt a row is acked when it has been executed and failed when it raises; the others go on.
-3. What a function had emitted for a row that failed is not sent if it is still in the buffer. What a basic bolt had
-   emitted is: its message may be replayed anyway.
+   does, or where the results of one row are so many that they must wait for capacity.
+2. In a basic or function bolt a row is acked when it has been executed and failed when it raises; the others continue.
+3. What a function emitted for a row that failed is not sent if it is still in the buffer. What a basic bolt emitted is
+   sent: its message may be replayed anyway.
 """
 
 from __future__ import annotations
@@ -36,27 +36,26 @@ class Executor(ABC):
     hold_open = False
     """True: the bolt acks by itself. False: the task counts executed rows as done."""
     plain = True
-    """User code is no `async def`: a turn seldom has to wait, so it need not begin in the asyncio task."""
+    """User code is not `async def`: a turn seldom waits, so it need not start in the asyncio task."""
     _hooks: HookCalls | None = None
 
     @abstractmethod
     def run(self, segment: Segment, start: int, stop: int) -> int | Awaitable[int]:
-        """Execute rows [start, stop); how many of them failed. To be awaited where it is not done at once."""
+        """Execute rows [start, stop); returns how many of them failed, or an awaitable of that."""
 
     def reached(self) -> int | None:
-        """User code waits in the middle of `run`: its rows before this one are executed, unless the bolt acks itself.
+        """User code waits in the middle of `run`: rows before this one are executed, unless the bolt acks them itself.
 
         None: marks of rows may be in use (see Emitter), so these rows stay in their trees.
         """
         return None
 
     def refresh(self) -> None:
-        """What is in hand has left its trees, and emit buffers were sealed: look up both anew for what is emitted
-        next."""
+        """The rows in hand have left their trees, and emit buffers were sealed: look both up again."""
         return
 
     def use_hooks(self, hooks: HookCalls | None) -> None:
-        """Call these from the next `run` on. (Those of batches the task calls.)"""
+        """Call these from the next `run` on. (Hooks of batches are called by the task.)"""
         self._hooks = hooks
 
     @abstractmethod
@@ -65,7 +64,7 @@ class Executor(ABC):
 
 
 class BasicExecutor(Executor):
-    """Basic bolts, one Tuple at a time; with hooks, if there are any."""
+    """Basic bolts, one Tuple at a time, with hooks if there are any."""
 
     def __init__(
         self,
@@ -141,7 +140,7 @@ class BasicExecutor(Executor):
 
 
 class RichExecutor(Executor):
-    """Rich bolts: they ack and fail by themselves; what `execute` raises is the guardian's to decide."""
+    """Rich bolts ack and fail by themselves; what `execute` raises is for the guardian to decide."""
 
     hold_open = True
 
@@ -191,7 +190,7 @@ class BatchExecutor(Executor):
     ) -> None:
         self._execute: Callable[..., Any] = getattr(bolt, self.method)
         self.plain = not inspect.iscoroutinefunction(self._execute)
-        # A rich bolt got its collector in `prepare` and may leave it out here.
+        # A rich bolt got its collector in `prepare` and may omit the parameter.
         takes = len(inspect.signature(self._execute).parameters)
         self._arguments: tuple[Any, ...] = (collector,) if takes > 1 else ()
         self._basic = collector if isinstance(collector, BasicBatchCollector) else None
@@ -201,11 +200,11 @@ class BatchExecutor(Executor):
         self.hold_open = isinstance(bolt, Bolt)
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
-        """A slice alone; the task prefers `run_batch`."""
+        """A single slice; the task prefers `run_batch`."""
         return await self.run_batch([segment])
 
     async def run_batch(self, segments: list[Segment]) -> int:
-        """Execute whole segments as one batch; how many rows failed. A rich bolt's error is raised."""
+        """Execute whole segments as one batch; returns how many rows failed. A rich bolt's error is raised."""
         try:
             await self._call(self._execute, segments, TupleBatch(segments), *self._arguments)
         except USER_ERRORS as error:
@@ -245,7 +244,7 @@ class BatchExecutor(Executor):
 
 
 class RowFailedError(Exception):
-    """A rich bolt raised: at this offset of the segment (-1: the batch); `__cause__` is what it raised."""
+    """A rich bolt raised, at this offset of the segment (-1: the batch); `__cause__` is the error."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(offset)

@@ -1,8 +1,9 @@
-"""Function executor: `@bolt` functions, the lean path. A row in is the arguments, a result a value or a tuple of them.
+"""Function executor: `@bolt` functions, the fast path. The row is the arguments; a result is a value or a tuple of
+them.
 
-1. No Tuple objects, and no Python between the rows where it can be helped: `map` calls the function, a list takes what
+1. No Tuple objects, and no Python code between the rows where possible: `map` calls the function, a list collects what
    it returns.
-2. What a call has emitted before it raised is not sent, if it is still in the buffer; the other rows go on.
+2. What a call has emitted before it raised is not sent, if it is still in the buffer; the other rows continue.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from ..hints import YIELD_EACH
 from .executors import Executor, Fail
 
 RESULTS_CHUNK: Final = 4096
-"""A generator's results are taken this many at a time: after each chunk they are sent and find room."""
+"""A generator's results are taken this many at a time; each chunk is sent, and waits for capacity."""
 
 
 class FunctionExecutor(Executor):
-    """Function bolts: the lean path. A row in is the arguments; a result is a value, or a tuple of them."""
+    """Function bolts: the row is the arguments; a result is a value, or a tuple of them."""
 
     def __init__(self, bolt: FunctionBolt, emitter: Emitter, outbox: Outbox, fail: Fail) -> None:
         self._fn = bolt.fn
@@ -55,15 +56,15 @@ class FunctionExecutor(Executor):
         return self._run_generator(segment, start, stop, marks)
 
     def _calls(self, segment: Segment, start: int, stop: int) -> tuple[Iterator[Any], Iterator[Any]]:
-        """Items, and what the function returns for each: unpacked and called in C.
+        """Items, and the results of the function for each, unpacked and called in C.
 
-        A call that raises ends a loop over the results; both iterators then stand behind its item.
+        A call that raises ends a loop over the results; then both iterators are after its item.
         """
         left = iter(segment.items if stop - start == len(segment.items) else segment.items[start:stop])
         return left, map(self._fn, left) if segment.origin.bare else starmap(self._fn, left)
 
     def _run_function(self, segment: Segment, start: int, stop: int) -> int:
-        """A plain function: one result an item, or none."""
+        """A plain function: one result for each item, or none."""
         stream: Any = self._stream
         marks: Sequence[Any] | None
         if segment.lineage is not None:
@@ -76,7 +77,7 @@ class FunctionExecutor(Executor):
             raised: Exception | None = None
             items: list[Any] = []
             try:
-                items.extend(calls)  # what came before an error stays in the list
+                items.extend(calls)  # results before an error stay in the list
             except USER_ERRORS as error:
                 raised = user_error(error)
             end = at + len(items)
@@ -91,12 +92,12 @@ class FunctionExecutor(Executor):
             if raised is not None:
                 failed += 1
                 self._fail(segment, end, raised)
-                raised = None  # its traceback holds this frame, and with it the segment
+                raised = None  # its traceback refers to this frame, and so to the segment
             at = end + 1
         return failed
 
     def _are_items(self, results: list[Any]) -> bool:
-        """The common case: each result can travel as it is."""
+        """The common case: each result can be sent as it is."""
         if self._single:
             for result in results:  # noqa: SIM110 - a loop is faster than a generator
                 if result is None:
@@ -108,7 +109,7 @@ class FunctionExecutor(Executor):
     def _checked(
         self, segment: Segment, at: int, results: list[Any], marks: Sequence[Any] | None
     ) -> tuple[list[Any], list[Any] | None, int]:
-        """What is left of results of rows from `at` on: without those that are None; those that are wrong fail."""
+        """The results of rows from `at` on, without those that are None; rows with invalid ones fail."""
         items: list[Any] = []
         own: list[Any] = []
         refused = 0
@@ -165,11 +166,11 @@ class FunctionExecutor(Executor):
             if end < stop and raised is None:
                 raised = stop_iteration_error()
             if [result for result in results if result is not None]:
-                failed += self._checked(segment, at, results, None)[2]  # all are wrong: there is nowhere to emit them
+                failed += self._checked(segment, at, results, None)[2]  # all are invalid: no output is declared
             if raised is not None:
                 failed += 1
                 self._fail(segment, end, raised)
-                raised = None  # its traceback holds this frame, and with it the segment
+                raised = None  # its traceback refers to this frame, and so to the segment
             at = end + 1
         return failed
 
@@ -189,7 +190,7 @@ class FunctionExecutor(Executor):
         return None if self.plain else self._at
 
     async def tick(self, segment: Segment) -> None:
-        """A function knows no ticks."""
+        """Without effect: a function has no ticks."""
 
     def _buffer(self, segment: Segment) -> tuple[list[Any], list[Any]]:
         if self._stream is None:
@@ -197,10 +198,10 @@ class FunctionExecutor(Executor):
         return emit_buffer_of(self._emitter, segment).buffer(self._stream)
 
     async def _rest(self, segment: Segment, offset: int, results: Iterator[Any], mark: Any) -> int:
-        """The results of one row beyond the first chunk, with room between chunks. 1 if it failed, else 0."""
+        """The results of one row after the first chunk, with waits between chunks. 1 if the row failed, else 0."""
         try:
             while True:
-                await self._find_room()
+                await self._wait_unblocked()
                 out, out_marks = self._buffer(segment)
                 before = len(out)
                 out.extend(map(self._item, islice(results, RESULTS_CHUNK)))
@@ -213,7 +214,7 @@ class FunctionExecutor(Executor):
             self._fail(segment, offset, user_error(error))
             return 1
 
-    async def _find_room(self) -> None:
+    async def _wait_unblocked(self) -> None:
         if self.may_wait:
             self._emitter.flush()
             await self._outbox.unblocked()
@@ -221,7 +222,7 @@ class FunctionExecutor(Executor):
     async def _collect(self, result: Any, segment: Segment, offset: int) -> None:
         """Await an async function's results. Each suspension flushes, so the buffer is looked up for every result.
 
-        So is the mark: the segment may have left its trees meanwhile.
+        The mark is, too: the segment may have left its trees meanwhile.
         """
         if not self._generates:
             value = await result
@@ -231,7 +232,7 @@ class FunctionExecutor(Executor):
         results: AsyncIterator[Any] = result
         async for value in results:
             if self._append(segment, value, offset) >= RESULTS_CHUNK:
-                await self._find_room()
+                await self._wait_unblocked()
 
     def _append(self, segment: Segment, value: Any, offset: int) -> int:
         item = self._item(value)
@@ -242,7 +243,7 @@ class FunctionExecutor(Executor):
         return len(out)
 
     def _item(self, value: Any) -> Any:
-        """A result as it travels: the value itself with one declared field, else a checked row."""
+        """A result as it is sent: the value itself with one declared field, else a checked row."""
         if self._single:
             return value
         if self._stream is None:

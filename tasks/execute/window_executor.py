@@ -1,13 +1,13 @@
-"""Window executor: rows into incremental windows, batch by batch, and what fires out of them.
+"""Window executor: adds rows to incremental windows, batch by batch, and emits the windows that fire.
 
     run: segment ─► RowReader ─► machine ─► late: dropped, late stream, retract
                                         └─► failed: its tree fails
     settle ─► machine.advance(watermark) ─► fire ─► rows, anchored to nothing
 
-1. A row is acked when it is in its windows: what they hold is lost with the process (docs/windows.md).
-2. Windows by count fire at once; by processing time when the clock says so; the others by the watermark.
-3. `purge` is called when its window's row is emitted, so many of them a turn as there are tuples.
-4. Early results are emitted with the row that they are due with, or when the clock says so; what has ended is first.
+1. A row is acked when it is in its windows: open windows are lost with the process (docs/windows.md).
+2. Windows by count fire at once; by processing time when the clock is due; the others by the watermark.
+3. `purge` is called when its window's row is emitted: in each turn for as many windows as a turn has tuples.
+4. Early results are emitted with the row that makes them due, or when the clock is due; ended windows come first.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = logging.getLogger("aiostorm.tasks")
 
 
 class LateRows:
-    """What becomes of the late tuples of one bolt."""
+    """Handles the late tuples of one bolt."""
 
     def __init__(self, bolt: WindowBolt, emitter: Emitter, machine: Any) -> None:
         self._bolt = bolt
@@ -57,7 +57,7 @@ class LateRows:
         self._arity = 0 if default is None else default.arity
 
     def take(self, segment: Segment, offset: int, timestamp: Any) -> None:
-        """One of them. Raises what `retract` raises."""
+        """Handle one of them. Raises what `retract` raises."""
         emitter, bolt = self._emitter, self._bolt
         emitter.counters.late += 1
         if bolt.late is LatePolicy.DROP:
@@ -80,7 +80,7 @@ class LateRows:
 
 
 class _Times(NamedTuple):
-    """A window, as rows show it."""
+    """A window as it is shown in rows."""
 
     start: datetime
     end: datetime
@@ -114,7 +114,7 @@ class WindowExecutor(Executor, WindowDriver):
         self._born = not self._counts and bolt.time.value == "ingestion"
         self._due: Iterator[Fired] = iter(())
         if not (isinstance(self.machine, CountWindows) or self.by_clock) and self.keeper.watermark is not None:
-            self.machine.advance(self.keeper.watermark)  # what the instance before has fired does not fire again
+            self.machine.advance(self.keeper.watermark)  # what was fired before does not fire again
         default = emitter.streams.get(DEFAULT_STREAM)
         self._arity = 0 if default is None else default.arity
         self._purge = _with_key(bolt.purge) if bolt.aggregate is None else None
@@ -123,7 +123,7 @@ class WindowExecutor(Executor, WindowDriver):
 
     @property
     def held(self) -> int:
-        """States that are lost with this instance."""
+        """How many states are lost with this instance."""
         return self.machine.states
 
     # -- rows --------------------------------------------------------------------------------------------------------
@@ -167,10 +167,10 @@ class WindowExecutor(Executor, WindowDriver):
         return together
 
     async def tick(self, segment: Segment) -> None:
-        """Windows have a clock of their own."""
+        """Without effect: windows have a clock of their own."""
 
-    def _observe(self, segment: Segment, rows: Any, taken: AddResult) -> None:
-        if not self.keeper.reads_rows:  # its input tasks tell
+    def _observe(self, segment: Segment, rows: Any, taken: Taken) -> None:
+        if not self.keeper.looks:  # its input tasks send watermarks
             self.observe(segment.origin.task, (), ())
             return
         times, values = rows.timestamps, rows.values
@@ -184,7 +184,7 @@ class WindowExecutor(Executor, WindowDriver):
 
     def advance_watermark(self) -> None:
         self.look()
-        if self.firing:  # first what is due: it ends at or before what is told
+        if self.firing:  # fire first what is due: those windows end at or before the watermark
             return
         if isinstance(self.machine, CountWindows):
             self.all_have_fired(None)
@@ -206,14 +206,14 @@ class WindowExecutor(Executor, WindowDriver):
         return super().unsettled or (self._early is not None and self._early.needs_timer)
 
     def _show(self) -> None:
-        """Early results, if it is time. What has ended is out."""
+        """Early results, if they are due. Ended windows have been emitted before."""
         shown = None if self._early is None else self._early.show(self.now_ms())
         if shown is not None:
             self._due, self.firing = shown, True
 
     async def fire(self, most: int) -> None:
         if not isinstance(self.machine, CountWindows) and self.machine.work():
-            return  # many keys are put in order first, some of them a turn
+            return  # with many keys, sorting them takes several turns
         fired = list(islice(self._due, most))
         if fired:
             self._emit(fired)
@@ -252,7 +252,7 @@ class WindowExecutor(Executor, WindowDriver):
             self._emitter.add(UNTRACKED, out, [row[0] for row in items] if out.bare else items, None)
 
     def _dated(self, fired: list[Fired]) -> list[Any]:
-        """The same, with datetimes. A window that goes beyond what these can say is lost."""
+        """The same with datetimes. A window outside of the range of datetime is lost."""
         dated = []
         for one in fired:
             try:
@@ -260,11 +260,11 @@ class WindowExecutor(Executor, WindowDriver):
             except TimestampError as error:
                 self._lost(one, error)
             else:
-                dated.append(one._replace(window=times))  # type: ignore[arg-type] # as much of one as a row shows
+                dated.append(one._replace(window=times))  # type: ignore[arg-type] # the attributes that rows show
         return dated
 
     def _rows(self, fired: list[Fired]) -> list[Any]:
-        """Of a ready-made aggregate: key, results, window; if it has names, a result is a tuple."""
+        """For a ready-made aggregate: key, results, window; with several names, a result is a tuple."""
         if self._early is not None:
             return [
                 (*self._key_of(key), *(result if self._names else (result,)), window.start, window.end, window.final)
@@ -305,5 +305,5 @@ def _with_key(purge: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
     try:
         takes = len(inspect.signature(purge).parameters)
     except (TypeError, ValueError) as error:
-        raise EmitError(f"purge {purge!r} does not say what it takes") from error
+        raise EmitError(f"purge {purge!r} has no readable signature") from error
     return purge if takes > 2 else lambda state, window, key: purge(state, window)

@@ -1,4 +1,4 @@
-"""Window results: what user code returned, or a machine made, as rows."""
+"""Window results: converts what user code returned, or a machine made, to rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...topology import EmitError, Row
 
 
 def rows_of(returned: Any, arity: int, name: str) -> Iterable[Row]:
-    """None is nothing, a tuple is a row, any other iterable is rows; where rows have one field, the rest is a value."""
+    """None is no row, a tuple is a row, any other iterable is rows; with one field, any other value is a row of one."""
     if returned is None:
         return ()
     if type(returned) is tuple:

@@ -1,10 +1,10 @@
-"""Windowing: what a bolt task needs for time, by what its component declares.
+"""Windowing: the event-time driver of a bolt task, by what its component declares.
 
-| component | time side |
+| component | driver |
 |---|---|
-| WindowedBolt | WindowExecutor, which is its executor too |
+| WindowedBolt | WindowExecutor, which is its executor, too |
 | BufferedWindowBolt | BufferedExecutor, likewise |
-| any other, with windows somewhere behind it | PassThroughDriver |
+| any other, with windows downstream | PassThroughDriver |
 | any other | none |
 """
 
@@ -23,13 +23,13 @@ from .choice import Tools
 from .window_executor import WindowExecutor
 
 _PLAIN = WindowBolt()
-"""The settings of a bolt that only passes time on."""
+"""The settings of a bolt that only passes watermarks on."""
 
 
 def make_keeper(
     env: Environment, task: TaskSpec, component: Any, config: Config, report: Callable[[BaseException], None]
-) -> WatermarkTracker | None:
-    """Of one task, for as long as it lives; None: time is nothing to it."""
+) -> TimeKeeper | None:
+    """The time keeper of one task; None: the task does not handle event time."""
     name, is_windowed = task.component, isinstance(component, WindowBolt)
     if not (is_windowed or env.plan.time.receives_time(name)):
         return None
@@ -39,7 +39,7 @@ def make_keeper(
     now_ms = int(env.clock.monotonic() * 1000)
     generators = is_windowed and not component.by_count and component.follows_rows
     inputs = env.time_inputs(name)
-    if env.plan.time.follows(name):  # those that tell nothing of themselves follow its rows, and tell of these
+    if env.plan.time.follows(name):  # inputs without watermarks of their own derive them from the rows
         inputs = dict.fromkeys(inputs, True)
     return WatermarkTracker(inputs, settings, now_ms, report, generators=generators)
 
@@ -53,7 +53,7 @@ def window_executor(
     config: Config,
     keeper: WatermarkTracker,
 ) -> WindowExecutor | BufferedExecutor:
-    """What runs a bolt with windows."""
+    """The executor of a bolt with windows."""
     settings = TimeSettings.of(component, config)
     time = _tools(tools, env, task, keeper)
     if isinstance(component, BufferedWindowBolt):
@@ -70,7 +70,7 @@ def window_executor(
 def pass_through_driver(
     tools: Tools, env: Environment, task: TaskSpec, keeper: WatermarkTracker | None
 ) -> EventTimeDriver | None:
-    """Of a bolt without windows."""
+    """The driver of a bolt without windows; None: no windows downstream."""
     if keeper is None or not tools.emitter.watermarks.receivers:
         return None
     return PassThroughDriver(_tools(tools, env, task, keeper))
@@ -82,7 +82,7 @@ def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: WatermarkTrac
         clock=env.clock,
         keeper=keeper,
         send=watermarks.send if watermarks.receivers else None,
-        # Who tells watermarks of its own passes on only the end.
+        # A component that emits its own watermarks passes on only the end.
         sends_all=task.component in env.plan.time.sends_watermarks and not watermarks.declared,
         sent=tools.emitter.sent,
     )

@@ -264,7 +264,7 @@ async def test_a_close_that_does_not_end_is_cancelled_and_named(local_cluster: L
     assert notes[-3:] == ["cancelled", "close a", "closed a"]
     [report] = running.errors()
     assert (report.component, report.where) == ("resource 'hangs'", "close")
-    assert report.error == "TimeoutError: it did not close in time, and was cancelled"
+    assert report.error == "TimeoutError: closing took too long and was cancelled"
 
 
 async def test_a_second_kill_does_not_wait_for_a_close(local_cluster: LocalCluster) -> None:
@@ -296,7 +296,7 @@ async def test_a_close_that_swallows_its_cancel_does_not_hold_the_end_up() -> No
     async with LocalCluster() as cluster:
         running = await cluster.submit("t", job(Uses(Notes()), hangs=hangs))
         await running.kill(0)
-        assert "it was cancelled, and does not end" in running.errors()[-1].error
+        assert "cancelled, and does not end" in running.errors()[-1].error
         let_go.set()
 
 
