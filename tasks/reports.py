@@ -42,8 +42,8 @@ class ErrorReport:
 
     def __str__(self) -> str:
         on = f" on {self.tuple}" if self.tuple else ""
-        who = f"{self.component}[{self.task}]" if self.task else self.component
-        return f"{self.topology}: {who} failed in {self.where}{on}: {self.error}"
+        name = f"{self.component}[{self.task}]" if self.task else self.component
+        return f"{self.topology}: {name} failed in {self.where}{on}: {self.error}"
 
 
 @dataclass(slots=True)

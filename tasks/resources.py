@@ -204,9 +204,9 @@ class WorkerResources:
         self._gave_up(f"/{self._env.name}/{what}", error)
 
     def _report(self, name: str, where: str, error: BaseException) -> None:
-        clock, who = self._env.clock, f"resource {name!r}"
-        self._env.exits.add(f"/{self._env.name}/{who}", error, clock.monotonic())
-        self._env.errors.add(who, 0, where, error, tup=None, wall_s=clock.now(), now_s=clock.monotonic())
+        clock, path = self._env.clock, f"resource {name!r}"
+        self._env.exits.add(f"/{self._env.name}/{path}", error, clock.monotonic())
+        self._env.errors.add(path, 0, where, error, tup=None, wall_s=clock.now(), now_s=clock.monotonic())
 
 
 async def _leave(manager: Managed, error: BaseException | None) -> None:

@@ -34,7 +34,7 @@ class StampingEmitter(Emitter):
         self._born: dict[int, int] = {}  # by the identity of an emit buffer, until it is sealed
 
     def enter(self, ingested_ms: int | None) -> None:
-        """What is emitted from here on is of rows that came in then; None: of nobody's."""
+        """Later emits are of rows that came in at this time; None: they have no input row."""
         if ingested_ms != self.ingested_ms:
             self.ingested_ms = ingested_ms
             if self._emit_buffers:

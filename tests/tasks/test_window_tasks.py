@@ -125,7 +125,7 @@ async def test_what_ends_with_open_windows_says_and_counts_them(
         await feeder.feed((1, ""))
         await running.wait_idle()
         await running.kill(wait_s)
-    assert "'windows' (task 2) ended with 1 open window that have not fired: what was acked" in caplog.text
+    assert "'windows' (task 2) ended with 1 open window that have not fired: their rows were acked" in caplog.text
     found = running.metrics()["windows"]
     assert (found.live_windows, found.dropped_windows, found.dropped_tuples) == (0, 1, 0)
     report = RunReport("t", "interrupted", 1.0, running.metrics())
