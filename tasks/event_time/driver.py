@@ -61,7 +61,7 @@ class EventTimeDriver(ABC):
 
     def on_watermark(self, task: int, watermark_ms: int) -> None:
         """The watermark of an input task."""
-        self.keeper.told(task, watermark_ms, self.now_ms())
+        self.keeper.on_watermark(task, watermark_ms, self.now_ms())
         if watermark_ms >= END_MS and self._passed_on == END_MS and self._time.sent() != self._sent_at_pass:
             self._passed_on = None  # rows have come after the end: a spout was restarted
         self.advance_watermark()

@@ -80,7 +80,7 @@ class TimeReader:
                 if not callable(field) and self._observe_column(items.batch, field):
                     return
                 items = items.items
-            self.clock.see_together(_readable(self._values(items))[1])
+            self.clock.observe_unordered(_readable(self._values(items))[1])
         except ColumnsError:  # a value cannot be converted: the component fails the batch
             return
 

@@ -54,9 +54,9 @@ class WatermarkEmitter:
         if task not in self.receivers:
             return
         followed = self.clocks.get(task)
-        for told_ms in (None if followed is None else followed.sent_ms, self.sent_ms):
-            if told_ms is not None:
-                self._send(self._outlets[task], told_ms)
+        for sent_ms in (None if followed is None else followed.sent_ms, self.sent_ms):
+            if sent_ms is not None:
+                self._send(self._outlets[task], sent_ms)
 
     def check(self) -> None:
         """EmitError if the component has not declared that it emits watermarks."""

@@ -169,8 +169,8 @@ class WindowExecutor(Executor, WindowDriver):
     async def tick(self, segment: Segment) -> None:
         """Without effect: windows have a clock of their own."""
 
-    def _observe(self, segment: Segment, rows: Any, taken: Taken) -> None:
-        if not self.keeper.looks:  # its input tasks send watermarks
+    def _observe(self, segment: Segment, rows: Any, taken: AddResult) -> None:
+        if not self.keeper.reads_rows:  # its input tasks send watermarks
             self.observe(segment.origin.task, (), ())
             return
         times, values = rows.timestamps, rows.values

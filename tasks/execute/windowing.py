@@ -28,8 +28,8 @@ _PLAIN = WindowBolt()
 
 def make_keeper(
     env: Environment, task: TaskSpec, component: Any, config: Config, report: Callable[[BaseException], None]
-) -> TimeKeeper | None:
-    """The time keeper of one task; None: the task does not handle event time."""
+) -> WatermarkTracker | None:
+    """The watermark tracker of one task; None: the task does not handle event time."""
     name, is_windowed = task.component, isinstance(component, WindowBolt)
     if not (is_windowed or env.plan.time.receives_time(name)):
         return None
