@@ -1,0 +1,20 @@
+"""The walks are measured right, and do not become longer unnoticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .walks import MESSAGES, run, shortest, walks
+
+
+@pytest.mark.parametrize(("bolts", "most"), [(1, 140), (2, 200)])
+async def test_a_tuple_in_one_process(tmp_path: Path, bolts: int, most: int) -> None:
+    """`most` is what was measured, and a little more: lower it when the walk becomes shorter."""
+    await run(str(tmp_path), bolts, workers=0)
+    found = list(walks(str(tmp_path)))
+    assert len(found) == MESSAGES
+    walk = shortest(str(tmp_path))
+    assert walk.functions["topology/tuples.py Tuple.__init__"] == bolts, "a bolt receives it once"
+    assert (walk.frames, walk.calls <= most) == (0, True), walk.calls
