@@ -37,22 +37,29 @@ from .config_keys import nearest
 from .errors import ColumnsError, ConfigError, EmitError, ResourceError, TopologyError, UnhashableKeyError
 from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout, bolt, spout
-from .groupings.base import (
+from .groupings import (
     AllGrouping,
     CustomGrouping,
     DirectGrouping,
+    FieldsGrouping,
     GlobalGrouping,
     Grouping,
     GroupingContext,
+    KeyedGrouping,
+    KeyRangeGrouping,
+    KeyRanges,
+    LocalFirstGrouping,
+    LocalOrShuffleGrouping,
+    NoneGrouping,
+    PartialKeyGrouping,
     Rest,
     Share,
+    ShuffleGrouping,
     Spreading,
     never,
     share_each,
     share_out,
 )
-from .groupings.keyed import FieldsGrouping, KeyedGrouping, KeyRangeGrouping, KeyRanges, PartialKeyGrouping
-from .groupings.shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
 from .identity import has_identity, metadata_of, part_of, pieces_of, with_identity_of
 from .keys import stable_hash
 from .plan import Plan, TaskSpec, make_plan

@@ -19,9 +19,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 from .components import Component
 from .errors import TopologyError
-from .groupings.base import AllGrouping, CustomGrouping, DirectGrouping, GlobalGrouping, Grouping
-from .groupings.keyed import FieldsGrouping, PartialKeyGrouping
-from .groupings.shuffles import LocalFirstGrouping, LocalOrShuffleGrouping, NoneGrouping, ShuffleGrouping
+from .groupings import (
+    AllGrouping,
+    CustomGrouping,
+    DirectGrouping,
+    FieldsGrouping,
+    GlobalGrouping,
+    Grouping,
+    LocalFirstGrouping,
+    LocalOrShuffleGrouping,
+    NoneGrouping,
+    PartialKeyGrouping,
+    ShuffleGrouping,
+)
 from .resources import Managed, WorkerContext, check_resources
 from .retention import retention_problems
 from .streams import StreamId

@@ -1,4 +1,6 @@
-"""Record batches: checked, split by a grouping, made of rows and into rows. The half of columns.py that needs pyarrow.
+"""Record batches: split, made of rows and into rows. The half of columns.py that needs pyarrow.
+
+What a batch becomes is said by its grouping (`Grouping.split_columns`); this is what groupings split it with:
 
 | grouping | a batch is |
 |---|---|
@@ -6,12 +8,12 @@
 | partial key | split by key: rows of one pair of candidates go to the less used of the two, until both are level |
 | shuffle, local or shuffle, local first, none | not split: whole batches are dealt in turn (depart: even by batches) |
 | all, global | not split |
-| custom | made rows for the grouping, and split as it chooses |
+| custom | split by its own code for columns; without such code, made rows and split as the grouping chooses |
 
 1. A share's rows are in the order in which they were given; nothing is lost, nothing doubled (all: one copy a target).
-2. By partial key (`deal`), what the less used of two has no room for goes to the other, or waits for either.
+2. By partial key (`deal_columns`), what the less used of two has no room for goes to the other, or waits for either.
 3. A batch that is not split is handed on as it is; the shares of one that is split are slices of one sorted copy.
-4. Python sees rows only where a user's grouping or a row bolt asks for them.
+4. Python reads rows only where a user's grouping or a row bolt asks for them.
 """
 
 from __future__ import annotations
@@ -23,12 +25,8 @@ from typing import Any
 import numpy as np
 import pyarrow as _pyarrow  # noqa: ICN001 - see below
 
-from .column_keys import Hashes, hash_column, hash_rows
 from .columns import ColumnRows
-from .errors import ColumnsError, EmitError, UnhashableKeyError
-from .groupings.base import AllGrouping, GlobalGrouping, Grouping
-from .groupings.keyed import KeyedGrouping, PartialKeyGrouping
-from .groupings.shuffles import LocalFirstGrouping, NoneGrouping, ShuffleGrouping
+from .errors import ColumnsError, EmitError
 from .identity import part_of
 from .tuples import Origin
 
@@ -37,29 +35,11 @@ pa: Any = _pyarrow
 Share = tuple[int, Any]
 Places = np.ndarray[Any, np.dtype[np.int64]]
 
-_WHOLE = (AllGrouping, GlobalGrouping, LocalFirstGrouping, NoneGrouping, ShuffleGrouping)
 
-
-def split(grouping: Grouping, batch: Any) -> list[Share]:
-    """One share for each target that gets rows. What the grouping raises is raised."""
-    if not batch.num_rows:
-        return []
-    if isinstance(grouping, _WHOLE):
-        shares = grouping.split([()], None)
-        if len(shares) == 1:
-            return [(shares[0][0], batch)]
-        return [(target, part_of(batch, at, len(shares))) for at, (target, _, _) in enumerate(shares)]
-    if isinstance(grouping, KeyedGrouping):
-        hashes = _hashes(grouping, batch)
-        count = len(grouping.targets)
-        if count == 1:  # the keys were hashed all the same: a bad one must not pass for want of a choice
-            return [(grouping.targets[0], batch)]
-        if isinstance(grouping, PartialKeyGrouping):
-            places = _less_used(grouping, *grouping.candidates(hashes), [True] * count)
-        else:
-            places = grouping.places(hashes)
-        return _dealt(batch, None, places, grouping.targets)
-    shares = grouping.split(rows_of(batch, False), range(batch.num_rows))
+def split_by_row(split: Callable[[Sequence[Any], Sequence[Any] | None], Sequence[Any]], batch: Any) -> list[Share]:
+    """A batch split by a grouping's code for rows. What that raises is raised."""
+    # The number of each row is its mark, so that the shares come back as numbers of rows.
+    shares = split(rows_of(batch, False), range(batch.num_rows))
     count = len(shares)
     return [
         (target, part_of(batch.take(pa.array(list(places or ()), pa.int64())), at, count))
@@ -67,21 +47,28 @@ def split(grouping: Grouping, batch: Any) -> list[Share]:
     ]
 
 
-def deal(
-    grouping: PartialKeyGrouping, batch: Any, room: Callable[[int], int], bare: bool
-) -> tuple[list[Share], Waits | None]:
-    """The same, of several targets, for those that have room, and what waits for the others."""
-    if not batch.num_rows:
-        return [], None
-    targets = grouping.targets
-    firsts, seconds = (found.astype(np.int64) for found in grouping.candidates(_hashes(grouping, batch)))
-    places = _less_used(grouping, firsts, seconds, [room(target) > 0 for target in targets])
-    now = np.flatnonzero(places >= 0)
-    if len(now) == len(places):
-        return _dealt(batch, None, places, targets), None
-    waits = np.flatnonzero(places < 0)
-    shares = _dealt(batch, now, places[now], targets) if len(now) else []
-    return shares, Waits(ColumnRows(_rows_at(batch, waits), bare), firsts[waits], seconds[waits], targets)
+def dealt(batch: Any, rows: Places | None, places: Places, targets: Sequence[int]) -> list[Share]:
+    """Slices of these rows (None: all), sorted by target: `places` has the place among `targets` of each row's."""
+    # A small integer type makes the sort linear.
+    counts = np.bincount(places, minlength=len(targets))
+    filled = np.flatnonzero(counts)
+    if len(filled) == 1 and rows is None:
+        return [(targets[int(filled[0])], part_of(batch, int(filled[0]), len(targets)))]
+    kind = np.uint8 if len(targets) <= 256 else np.uint16 if len(targets) <= 65_536 else np.int64
+    order = np.argsort(places.astype(kind), kind="stable")
+    in_order = rows_at(batch, order if rows is None else rows[order])
+    begins = np.concatenate(([0], np.cumsum(counts)))
+    return [
+        (targets[at], part_of(in_order.slice(int(begins[at]), int(counts[at])), at, len(targets)))
+        for at in filled.tolist()
+    ]
+
+
+def rows_at(batch: Any, places: Places) -> Any:
+    """The rows of a batch at these places, in this order."""
+    places = places.astype(np.int64)
+    # Without a copy, and without pa.array, which looks for pandas each time.
+    return batch.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
 
 
 class Waits:
@@ -119,72 +106,11 @@ class Waits:
         if not len(found):
             return None
         self._pieces += 1
-        batch = self.rows.batch if len(found) == len(self.rows) else _rows_at(self.rows.batch, self._left[found])
+        batch = self.rows.batch if len(found) == len(self.rows) else rows_at(self.rows.batch, self._left[found])
         self._firsts, self._seconds, self._left = (
             np.delete(of, found) for of in (self._firsts, self._seconds, self._left)
         )
         return ColumnRows(part_of(batch, "waited", self._pieces), self.rows.bare)
-
-
-def _dealt(batch: Any, rows: Places | None, places: Places, targets: Sequence[int]) -> list[Share]:
-    """Slices of these rows (None: all), sorted by target. A small integer type makes the sort linear."""
-    counts = np.bincount(places, minlength=len(targets))
-    filled = np.flatnonzero(counts)
-    if len(filled) == 1 and rows is None:
-        return [(targets[int(filled[0])], part_of(batch, int(filled[0]), len(targets)))]
-    kind = np.uint8 if len(targets) <= 256 else np.uint16 if len(targets) <= 65_536 else np.int64
-    order = np.argsort(places.astype(kind), kind="stable")
-    dealt = _rows_at(batch, order if rows is None else rows[order])
-    begins = np.concatenate(([0], np.cumsum(counts)))
-    return [
-        (targets[at], part_of(dealt.slice(int(begins[at]), int(counts[at])), at, len(targets)))
-        for at in filled.tolist()
-    ]
-
-
-def _rows_at(batch: Any, places: Places) -> Any:
-    places = places.astype(np.int64)
-    # Without a copy, and without pa.array, which looks for pandas each time.
-    return batch.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
-
-
-def _hashes(grouping: KeyedGrouping, batch: Any) -> Hashes:
-    columns = [batch.column(name) for name in grouping.key_fields]
-    try:
-        return hash_rows(columns)
-    except UnhashableKeyError:
-        for name, column in zip(grouping.key_fields, columns, strict=True):
-            try:
-                hash_column(column)
-            except UnhashableKeyError as error:
-                raise grouping.refusal(name, error.culprit) from error
-        raise
-
-
-def _less_used(grouping: PartialKeyGrouping, firsts: Places, seconds: Places, has_room: Sequence[bool]) -> Places:
-    """For each row the place of its target: the rows of a pair of candidates are dealt so that both end level.
-
-    If one of them has no room, they go to the other; if neither has, the place is -1.
-    """
-    count, used, targets = len(grouping.targets), grouping.used, grouping.targets
-    pairs = firsts.astype(np.int64) * count + seconds.astype(np.int64)
-    order = np.argsort(pairs, kind="stable")
-    distinct, begins = np.unique(pairs[order], return_index=True)
-    places = np.full(len(firsts), -1, np.int64)
-    for pair, rows in zip(distinct.tolist(), np.split(order, begins[1:]), strict=True):
-        first, second = divmod(pair, count)
-        one, other = targets[first], targets[second]
-        if has_room[first] and has_room[second]:
-            # Level, with a tie to the first; no fewer than none, no more than all.
-            ahead = min(max((used[other] - used[one] + len(rows) + 1) // 2, 0), len(rows))
-        elif has_room[first] or has_room[second]:
-            ahead = len(rows) if has_room[first] else 0
-        else:
-            continue
-        places[rows[:ahead]], places[rows[ahead:]] = first, second
-        used[one] += ahead
-        used[other] += len(rows) - ahead
-    return places
 
 
 # -- rows and batches --------------------------------------------------------------------------------------------------

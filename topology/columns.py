@@ -23,7 +23,7 @@ from .errors import ColumnsError
 from .identity import metadata_of, with_identity_of
 
 if TYPE_CHECKING:
-    from .groupings.base import Grouping
+    from .groupings import Grouping, Spreading
     from .tuples import Origin
 
 
@@ -129,12 +129,11 @@ def column_rows(batch: Any, origin: Origin, emitter: str) -> ColumnRows:
 
 def split_columns(grouping: Grouping, rows: ColumnRows) -> list[tuple[int, ColumnRows]]:
     """One share for each target that gets rows."""
-    return [(to, rows if part is rows.batch else ColumnRows(part, rows.bare)) for to, part in _split(grouping, rows)]
+    return _shares(grouping.split_columns(rows.batch), rows) if len(rows) else []
 
 
-def _split(grouping: Grouping, rows: ColumnRows) -> list[tuple[int, Any]]:
-    found: list[tuple[int, Any]] = _arrow().split(grouping, rows.batch)
-    return found
+def _shares(parts: list[tuple[int, Any]], rows: ColumnRows) -> list[tuple[int, ColumnRows]]:
+    return [(to, rows if part is rows.batch else ColumnRows(part, rows.bare)) for to, part in parts]
 
 
 class ColumnChoices(Protocol):
@@ -160,11 +159,11 @@ class ColumnChoices(Protocol):
 
 
 def deal_columns(
-    grouping: Grouping, rows: ColumnRows, room: Callable[[int], int]
-) -> tuple[list[tuple[int, ColumnRows]], ColumnChoices | None]:
-    """Split by a partial key grouping for the targets with free capacity (see groupings.Spreading), and the rest."""
-    shares, rest = _arrow().deal(grouping, rows.batch, room, rows.bare)
-    return [(to, rows if part is rows.batch else ColumnRows(part, rows.bare)) for to, part in shares], rest
+    grouping: Spreading, rows: ColumnRows, room: Callable[[int], int]
+) -> tuple[list[tuple[int, ColumnRows]], ColumnChoices | None] | None:
+    """Shares for the targets with free capacity, and the rest. None: the grouping does not split a batch of columns."""
+    found = grouping.deal_columns(rows, room) if len(rows) else ([], None)
+    return None if found is None else (_shares(found[0], rows), found[1])
 
 
 def batch_of(items: Sequence[Any], origin: Origin) -> Any:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .components import Component
 from .errors import TopologyError
-from .groupings.base import Grouping
+from .groupings import Grouping
 from .resources import Resource
 from .streams import StreamDecl, StreamId
 from .time_flow import NO_ROLE, TimeRole

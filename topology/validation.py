@@ -18,7 +18,7 @@ from .config_keys import PER_COMPONENT, nearest
 from .errors import ConfigError, TopologyError
 from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout
-from .groupings.base import Grouping
+from .groupings import Grouping
 from .retention import lossy_windows
 from .streams import DEAD_LETTER_FIELDS, NAME, NAME_RULE, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing

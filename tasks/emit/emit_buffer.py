@@ -13,14 +13,11 @@ from typing import Any, Final
 from ...topology import (
     ColumnRows,
     Grouping,
-    KeyedGrouping,
-    LocalOrShuffleGrouping,
     Origin,
     RepeatedMark,
     Rest,
     Row,
     Share,
-    ShuffleGrouping,
     Spreading,
     split_columns,
 )
@@ -40,12 +37,11 @@ Split = Callable[[Sequence[Any], Sequence[Any] | None], list[Share]]
 class Route:
     """One consumer of a stream: how rows are split over its tasks, and the outlets to them.
 
-    `group`: for rows that several of the tasks may take and that wait; without it each row has one target. `whole`:
-    with a group, a batch of columns is not split either. `only`: the single task of the consumer; then rows are not
-    split.
+    `group`: for rows that several of the tasks may take and that wait; without it each row has one target. `only`: the
+    single task of the consumer; then rows are not split. `spreading`: the grouping, if it leaves a choice.
     """
 
-    __slots__ = ("deal", "free_rows", "group", "grouping", "only", "outlets", "place", "split", "whole")
+    __slots__ = ("deal", "free_rows", "group", "grouping", "only", "outlets", "place", "split", "spreading")
 
     def __init__(self, grouping: Grouping, bare: bool, outlets: Outlets, group: Group | None = None) -> None:
         self.grouping = grouping
@@ -53,13 +49,12 @@ class Route:
         self.outlets = outlets
         self.free_rows = outlets.free_rows  # how many rows a task takes now
         self.group = group
-        self.whole = not isinstance(grouping, KeyedGrouping)  # a batch of columns is not split
         self.deal: Deal
         self.place: Callable[[Callable[[int], int]], int | None]
-        self.only: int | None = None
-        if type(grouping) in (ShuffleGrouping, LocalOrShuffleGrouping) and len(grouping.targets) == 1:
-            (self.only,) = grouping.targets
+        self.only = grouping.only_target()
+        self.spreading: Spreading
         if isinstance(grouping, Spreading):
+            self.spreading = grouping
             self.deal = grouping.deal_values if bare else grouping.deal
             self.place = grouping.place
 

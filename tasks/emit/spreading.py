@@ -104,31 +104,35 @@ class Spreader:
             self.send(route, group, stream, [item], None if marks is None else [marks[i]], root)
 
     def _send_columns(self, route: Route, group: Group, origin: Origin, rows: Any, marks: Any, root: int) -> None:
-        """A batch of columns: whole to one target, or by key. Parts of chunks are cut first (Emitter._send_columns)."""
+        """A batch of columns: whole to one target, or split. Parts of chunks are cut first (Emitter._send_columns)."""
         emitter = self._emitter
         pieces = pieces_of(rows.batch, WHOLE_BYTES) if emitter.spread and has_identity(rows.batch) else ()
         parts = [rows] if len(pieces) < 2 else [ColumnRows(piece, rows.bare) for piece in pieces]
         for part in parts:
-            if not route.whole:
-                self._send_by_key(route, group, origin, part, marks, root)
+            try:
+                dealt = deal_columns(route.spreading, part, route.free_rows)
+            except USER_ERRORS as error:  # a key without a hash: the batch is one message, and fails as a whole
+                emitter.refuse(user_error(error), (part.batch,), origin.stream, marks and marks[0], root)
                 continue
-            part_marks = None if marks is None else RepeatedMark(marks.mark, len(part))
-            target = route.place(route.free_rows)
-            if target is None and route.outlets.passed_over:
-                target = route.place(route.outlets.free_rows_of_any)
-            if target is not None:
-                self._send_now(route.outlets[target], origin, part, part_marks, root)
+            if dealt is None:
+                self._send_whole(route, group, origin, part, marks, root)
             else:
-                emitter.counters.transferred += len(part)
-                group.wait(emitter.segment(origin, part, part_marks, root))
+                self._send_dealt(route, group, origin, dealt, marks, root)
 
-    def _send_by_key(self, route: Route, group: Group, origin: Origin, rows: Any, marks: Any, root: int) -> None:
+    def _send_whole(self, route: Route, group: Group, origin: Origin, rows: Any, marks: Any, root: int) -> None:
+        row_marks = None if marks is None else RepeatedMark(marks.mark, len(rows))
+        target = route.place(route.free_rows)
+        if target is None and route.outlets.passed_over:
+            target = route.place(route.outlets.free_rows_of_any)
+        if target is not None:
+            self._send_now(route.outlets[target], origin, rows, row_marks, root)
+        else:
+            self._emitter.counters.transferred += len(rows)
+            group.wait(self._emitter.segment(origin, rows, row_marks, root))
+
+    def _send_dealt(self, route: Route, group: Group, origin: Origin, dealt: Any, marks: Any, root: int) -> None:
         emitter = self._emitter
-        try:
-            shares, rest = deal_columns(route.grouping, rows, route.free_rows)
-        except USER_ERRORS as error:  # a key without a hash: the batch is one message, and fails as a whole
-            emitter.refuse(user_error(error), (rows.batch,), origin.stream, marks and marks[0], root)
-            return
+        shares, rest = dealt
         for to, share in shares:
             share_marks = None if marks is None else RepeatedMark(marks.mark, len(share))
             self._send_now(route.outlets[to], origin, share, share_marks, root)

@@ -45,6 +45,7 @@ from .strategies import prepare, targets
 
 pa: Any = pytest.importorskip("pyarrow")
 pytest.importorskip("numpy")
+pytest.importorskip("pyarrow.compute")
 
 FIELDS = Fields("word", "n")
 ORIGIN = Origin("lines", 1, "default", FIELDS)
@@ -77,6 +78,15 @@ class Halves(Grouping):
         return [(to, rows[part], None if marks is None else marks[part]) for to, part in ends.items()]
 
 
+class ByColumn(ByLength):
+    """The same with code for columns."""
+
+    def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+        lengths = pa.compute.binary_length(batch.column("word")).fill_null(0).to_numpy(zero_copy_only=False)
+        places = lengths % len(self.targets)
+        return [(target, batch.filter(pa.array(places == at))) for at, target in enumerate(self.targets)]
+
+
 words = st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=40)
 BY_ROW = [
     lambda: FieldsGrouping(["word"]),
@@ -85,6 +95,7 @@ BY_ROW = [
     AllGrouping,
     GlobalGrouping,
     lambda: CustomGrouping(ByLength()),
+    lambda: CustomGrouping(FieldsGrouping(["word"])),
     lambda: CustomGrouping(Halves()),
 ]
 
@@ -127,11 +138,13 @@ def test_partial_key_deals_to_those_that_have_room(drawn: list[Any], targets: li
     """Each row goes to a candidate that has room, and waits for both of its own if neither has."""
     grouping = prepare(PartialKeyGrouping(["word"]), targets)
     full = data.draw(st.sets(st.sampled_from(targets)))
-    shares, rest = deal_columns(grouping, ColumnRows(batch(drawn), False), lambda target: target not in full)
-    found = numbers(shares)
-    assert not full & found.keys()
+    found = deal_columns(grouping, ColumnRows(batch(drawn), False), lambda target: target not in full)
+    assert found is not None
+    shares, rest = found
+    went = numbers(shares)
+    assert not full & went.keys()
     waits = [n for n, word in enumerate(drawn) if full.issuperset(grouping._memory.find_one(word))]
-    assert sorted(n for share in found.values() for n in share) == [n for n in range(len(drawn)) if n not in set(waits)]
+    assert sorted(n for share in went.values() for n in share) == [n for n in range(len(drawn)) if n not in set(waits)]
     assert (rest is not None) == bool(waits)
     if rest is None:
         return
@@ -155,7 +168,9 @@ def test_the_parts_of_a_chunk_that_waited_are_different_parts() -> None:
     rows = ColumnRows(batch(list("abcdefgh")), False)
     chunk = ColumnRows(rows.batch.replace_schema_metadata({"aiostorm.chunk": "c"}), False)
     grouping = prepare(PartialKeyGrouping(["word"]), [1, 2, 3])
-    shares, rest = deal_columns(grouping, chunk, lambda target: int(target == 1))
+    found = deal_columns(grouping, chunk, lambda target: int(target == 1))
+    assert found is not None
+    shares, rest = found
     assert rest is not None
     pieces = [share for _, share in shares]
     while len(rest):
@@ -212,6 +227,47 @@ def test_a_key_of_lists_names_component_stream_and_field(tasks: int) -> None:
         grouping = prepare(FieldsGrouping(fields), range(tasks))
         with pytest.raises(UnhashableKeyError, match=r"field 'word' of stream 'default' of 'lines'.*'count'.* list"):
             split_columns(grouping, ColumnRows(bad, False))
+
+
+# -- a user's grouping -------------------------------------------------------------------------------------------------
+
+
+def test_columns_code_of_a_users_grouping_is_used() -> None:
+    drawn = ["a", "bb", "", None, "ccc", "dd"]
+    by_row = numbers(split_columns(prepare(CustomGrouping(ByLength()), [1, 2, 3, 9]), ColumnRows(batch(drawn), False)))
+    given_batch = ColumnRows(batch(drawn), False)
+    by_column = split_columns(prepare(CustomGrouping(ByColumn()), [1, 2, 3, 9]), given_batch)
+    assert numbers(by_column) == by_row
+    assert given_batch._items is None
+
+
+def test_the_parts_that_a_users_grouping_makes_of_a_chunk_are_different_parts() -> None:
+    chunk = batch(["a", "bb", "", "ccc"]).replace_schema_metadata({"aiostorm.chunk": "c"})
+    shares = split_columns(prepare(CustomGrouping(ByColumn()), [1, 2]), ColumnRows(chunk, False))
+    assert len({share.metadata["part"] for _, share in shares}) == 2
+
+
+def test_a_whole_batch_of_a_users_grouping_is_handed_on_as_it_is() -> None:
+    given_batch = ColumnRows(batch(["a"]), False)
+    assert split_columns(prepare(CustomGrouping(GlobalGrouping()), [1, 2]), given_batch) == [(1, given_batch)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda given: [(77, given)], r"chose task 77; the tasks of 'count' are 1, 2"),
+        (lambda given: [(1, given), (1, given)], "split_columns must give one share for each task"),
+        (lambda given: [(1, [("a", 1)])], "split_columns must give RecordBatches, not list"),
+    ],
+    ids=["no such task", "two shares", "rows"],
+)
+def test_what_a_users_columns_code_must_not_do(answer: Any, message: str) -> None:
+    class Wrong(ByLength):
+        def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+            return answer(batch)
+
+    with pytest.raises(EmitError, match=message):
+        split_columns(prepare(CustomGrouping(Wrong()), [1, 2]), ColumnRows(batch(["a"]), False))
 
 
 # -- what is emitted ---------------------------------------------------------------------------------------------------

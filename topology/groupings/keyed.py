@@ -7,9 +7,8 @@
 1. The target is a function of the key and the number of targets: the same in every process and on every machine.
 2. What was computed for a key may be remembered (key_memory.py): that changes nothing but speed.
 3. A key that cannot be hashed is an `UnhashableKeyError` naming component, stream and field.
-
-Storm: FieldsGrouping, PartialKeyGrouping (M. A. U. Nasir et al., "The power of both choices", ICDE 2015). Key ranges:
-Flink's key groups. The two candidates are always distinct (Storm 1 may draw the same twice, Storm 2 does not).
+4. The keys of a batch of columns are hashed column by column, to the same hashes: each row goes where it would go
+   alone.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ..columns import RepeatedMark
 from ..errors import UnhashableKeyError
-from ..keys import stable_hash, value_hash
+from ..keys import value_hash
 from ..streams import StreamId
 from ..tuples import Row
-from .base import ENDLESS, DealtMarks, Grouping, GroupingContext, Rest, Share, Spreading, share_each
+from .base import Grouping, GroupingContext
 from .key_memory import KeyMemory
 
 
@@ -59,8 +57,32 @@ class KeyedGrouping(Grouping):
     def _compute_all(self, hashes: list[int]) -> list[Any]:
         return list(map(self._compute, hashes))
 
+    def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+        """Each row where its key goes: no rows are made."""
+        from ..column_split import dealt  # pyarrow and NumPy: only where there are columns
+
+        hashes = self.hashes_of(batch)
+        if len(self.targets) == 1:  # the keys were hashed all the same: a bad one must not pass for want of a choice
+            return [(self.targets[0], batch)]
+        return dealt(batch, None, self.places(hashes), self.targets)
+
+    def hashes_of(self, batch: Any) -> Any:
+        """The hash of each row's key (an array of uint64). UnhashableKeyError that names the field."""
+        from ..column_keys import hash_column, hash_rows
+
+        columns = [batch.column(name) for name in self.key_fields]
+        try:
+            return hash_rows(columns)
+        except UnhashableKeyError:
+            for name, column in zip(self.key_fields, columns, strict=True):
+                try:
+                    hash_column(column)
+                except UnhashableKeyError as error:
+                    raise self.refusal(name, error.culprit) from error
+            raise
+
     def places(self, hashes: Any) -> Any:
-        """The places of the targets of many hashes (an array of uint64), as int64."""
+        """The place among `targets` of the target of each of many hashes, as int64."""
         return self._compute(hashes).astype("int64")
 
     def _lookup(self, rows: Sequence[Row]) -> list[Any]:
@@ -115,193 +137,3 @@ def _culprit(value: Any) -> tuple[Any] | None:
     except TypeError:
         return (value,)
     return None
-
-
-class FieldsGrouping(KeyedGrouping):
-    """Rows with equal values in these fields go to the same task: `stable_hash(key) % n` over the sorted targets."""
-
-    def _compute(self, hashed: int) -> int:
-        """The place of the target among `targets`."""
-        return hashed % len(self.targets)
-
-    def _compute_all(self, hashes: list[int]) -> list[int]:
-        count = len(self.targets)
-        return [hashed % count for hashed in hashes]
-
-    def choose(self, values: Row) -> Sequence[int]:
-        """The task of this row's key."""
-        return (self.targets[self._lookup_one((values,))],)
-
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
-        """Shares by key."""
-        if len(rows) == 1:
-            return [(self.targets[self._lookup_one(rows)], rows, marks)]
-        return self._shares(self._lookup(rows), rows, marks)
-
-    def split_values(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """The same where each value is its row's only one."""
-        return self._shares(self._lookup_values(rows), rows, marks)
-
-    def _shares(self, places: list[int], items: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """Rows or values by the place of their target. This is the hottest loop of a word count: measure a change."""
-        targets = self.targets
-        if len(targets) == 1:  # the keys were looked up all the same: a bad one must not pass for want of a choice
-            return [(targets[0], items, marks)] if items else []
-        if len(items) <= 2 * len(targets):  # a list for each target would cost more than it saves
-            return share_each([targets[place] for place in places], items, marks)
-        shares: list[list[Any]] = [[] for _ in targets]
-        append = [share.append for share in shares]
-        for item, place in zip(items, places):  # noqa: B905 - strict costs a tenth here
-            append[place](item)
-        if marks is None:
-            return [(targets[i], share, None) for i, share in enumerate(shares) if share]
-        if isinstance(marks, RepeatedMark):
-            return [(targets[i], share, marks[: len(share)]) for i, share in enumerate(shares) if share]
-        dealt = DealtMarks(marks, places, len(targets))
-        return [(targets[i], share, dealt.share(i)) for i, share in enumerate(shares) if share]
-
-
-class KeyRanges:
-    """Hash space in `n_ranges` ranges, dealt to tasks in contiguous runs whose sizes differ by at most one.
-
-    State is kept by range, so that it can move when the number of tasks changes: a key never changes its range as long
-    as the number of ranges stays.
-    """
-
-    __slots__ = ("n_ranges", "n_tasks")
-
-    def __init__(self, n_ranges: int, n_tasks: int) -> None:
-        if not 1 <= n_tasks <= n_ranges:
-            raise ValueError(f"{n_tasks} tasks cannot share {n_ranges} ranges: need 1 <= tasks <= ranges")
-        self.n_ranges = n_ranges
-        self.n_tasks = n_tasks
-
-    @classmethod
-    def for_tasks(cls, n_tasks: int) -> KeyRanges:
-        """256 ranges, or the least multiple of 256 that gives every task one."""
-        return cls(max(1, -(-n_tasks // 256)) * 256, n_tasks)
-
-    def range_of(self, key: Row) -> int:
-        """The range of a key (the tuple of its values)."""
-        return stable_hash(key) % self.n_ranges
-
-    def task_of(self, key_range: int) -> int:
-        """The place (0 … n_tasks - 1) of the task that owns a range."""
-        return key_range * self.n_tasks // self.n_ranges
-
-    def ranges_of(self, task: int) -> range:
-        """The ranges that a task owns."""
-        first = -(-task * self.n_ranges // self.n_tasks)
-        return range(first, -(-(task + 1) * self.n_ranges // self.n_tasks))
-
-
-class KeyRangeGrouping(FieldsGrouping):
-    """By fields, through key ranges: for consumers whose state must survive a change of parallelism."""
-
-    def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
-        """Deal the ranges to the targets."""
-        self._ranges = KeyRanges.for_tasks(len(targets))
-        super().prepare(context, stream, targets)
-
-    def _compute(self, hashed: int) -> int:
-        return self._ranges.task_of(hashed % self._ranges.n_ranges)
-
-    def _compute_all(self, hashes: list[int]) -> list[int]:
-        return list(map(self._compute, hashes))
-
-
-class PartialKeyGrouping(KeyedGrouping, Spreading):
-    """Two candidate tasks per key; each row goes to the one that this emitter has used less, a tie to the first.
-
-    One that has no room is passed over while the other has some; a row for which both have none waits for either.
-    A key that is very frequent is shared by two tasks; the consumer's counts must be added up downstream.
-    """
-
-    def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
-        """Start counting at zero."""
-        super().prepare(context, stream, targets)
-        self.used = dict.fromkeys(self.targets, 0)
-
-    def _remembered_for(self) -> Any:
-        return self.targets  # the candidates are task ids
-
-    def _compute(self, hashed: int) -> tuple[int, int]:
-        """The two candidates; distinct when there is more than one target."""
-        if len(self.targets) == 1:
-            return (self.targets[0], self.targets[0])
-        first, second = self.candidates(hashed)
-        return (self.targets[first], self.targets[second])
-
-    def candidates(self, hashed: Any) -> tuple[Any, Any]:
-        """The places of the two candidates of a hash (or of each of an array of them), of more than one target."""
-        count = len(self.targets)
-        first = hashed % count
-        second = hashed // count % (count - 1)
-        return first, second + (second >= first)
-
-    def choose(self, values: Row) -> Sequence[int]:
-        """The less used of the two candidates."""
-        return (self.split((values,), None)[0][0],)
-
-    def deal(
-        self, rows: Sequence[Row], marks: Sequence[Any] | None, room: Callable[[int], int]
-    ) -> tuple[list[Share], Rest | None]:
-        """Shares by the less used candidate of each row's key that has room."""
-        pairs = [self._lookup_one(rows)] if len(rows) == 1 else self._lookup(rows)
-        return self._by_pairs(pairs, rows, marks, room)
-
-    def deal_values(
-        self, values: Sequence[Any], marks: Sequence[Any] | None, room: Callable[[int], int]
-    ) -> tuple[list[Share], Rest | None]:
-        """The same where each value is its row's only one."""
-        return self._by_pairs(self._lookup_values(values), values, marks, room)
-
-    def took(self, target: int, count: int) -> None:
-        """A target has taken rows of the rest: it was used so often."""
-        self.used[target] += count
-
-    def _by_pairs(
-        self,
-        pairs: list[tuple[int, int]],
-        items: Sequence[Any],
-        marks: Sequence[Any] | None,
-        room: Callable[[int], int],
-    ) -> tuple[list[Share], Rest | None]:
-        if not items:
-            return [], None
-        # The keys were looked up all the same: a bad one must not pass for want of a choice.
-        if len(self.targets) == 1 and room(self.targets[0]) >= len(items):
-            return [(self.targets[0], items, marks)], None
-        used = self.used
-        rooms = {target: room(target) for target in (pairs[0] if len(items) == 1 else self.targets)}
-        chosen = []
-        if min(rooms.values()) >= len(items):
-            for first, second in pairs:
-                target = first if used[first] <= used[second] else second
-                used[target] += 1
-                chosen.append(target)
-            return share_each(chosen, items, marks), None
-        left: list[int] = []
-        for i, (first, second) in enumerate(pairs):
-            target, other = (first, second) if used[first] <= used[second] else (second, first)
-            if rooms[target] <= 0:
-                target = other
-            if rooms[target] > 0:
-                rooms[target] -= 1
-                used[target] += 1
-                chosen.append(target)
-            else:
-                left.append(i)
-        if not left:
-            return share_each(chosen, items, marks), None
-        rest = Rest([items[i] for i in left], _at(marks, left), [pairs[i] for i in left])
-        waits = set(left)
-        dealt = [i for i in range(len(items)) if i not in waits]
-        return share_each(chosen, [items[i] for i in dealt], _at(marks, dealt)), rest
-
-    def _below_mark(self, target: int) -> int:
-        return ENDLESS  # on an edge on which nothing waits, rows go by use alone
-
-
-def _at(marks: Sequence[Any] | None, places: Sequence[int]) -> Sequence[Any] | None:
-    return None if marks is None else [marks[i] for i in places]

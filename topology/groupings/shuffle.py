@@ -1,4 +1,4 @@
-"""Shuffle-like groupings: rows are spread evenly over the targets that have room, whatever the rows hold.
+"""Shuffle: rows are spread evenly over the targets that have room, whatever the rows hold.
 
 A round deals one row to each target, in an order drawn anew for each round. A batch is dealt like this (3 targets, a
 round of which one target was left):
@@ -15,8 +15,8 @@ round of which one target was left):
 4. A batch of columns counts as one row of a round of single rows, whatever it holds (`place`).
 5. Orders come from a table, drawn once for all emitters of a process; each round of each of them draws its entry.
 
-Storm: ShuffleGrouping (round robin over a shuffled list), LocalOrShuffleGrouping; JStorm: LocalFirstGrouper. Room is
-ours; Storm's LoadAwareShuffleGrouping learns of load by messages once a second (depart).
+Storm: ShuffleGrouping (round robin over a shuffled list). Room is ours; Storm's LoadAwareShuffleGrouping learns of load
+by messages once a second (depart).
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..streams import StreamId
 from ..tuples import Row
-from .base import GroupingContext, Rest, Share, Spreading, share_each
+from .base import GroupingContext
 from .pieces import Parts, piece_size
+from .shares import Share, share_each
+from .spreading import Rest, Room, Spreading
 
 if TYPE_CHECKING:
     from random import Random
 
 _ORDERS = 64
 _FEW = 32
-
-Room = Callable[[int], int]
-
 
 _Tables = tuple[list[list[int]], list[Callable[[Any], Any]]]
 
@@ -71,6 +70,10 @@ class ShuffleGrouping(Spreading):
     def choose(self, values: Row) -> Sequence[int]:
         """The next target of the round."""
         return (self.split((values,), None)[0][0],)
+
+    def only_target(self) -> int | None:
+        """The one target that there is, if there is one."""
+        return self.targets[0] if len(self.targets) == 1 else None
 
     def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
         """Shares for an edge on which nothing waits, or of one target."""
@@ -216,83 +219,3 @@ class ShuffleGrouping(Spreading):
             else:
                 shares[target].append(items[i])
         return shares
-
-
-class NoneGrouping(Spreading):
-    """The emitter does not care: for each row a random one of the targets that have room."""
-
-    def choose(self, values: Row) -> Sequence[int]:
-        """Any target."""
-        return (self.split((values,), None)[0][0],)
-
-    def deal(self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
-        """Any target for each row."""
-        rooms = {target: found for target in self.targets if (found := room(target)) > 0}
-        count, rng = len(rows), self.context.rng
-        takers = list(rooms)
-        if len(self.targets) == 1 and count and rooms and rooms[takers[0]] >= count:
-            return [(takers[0], rows, marks)], None
-        picks: list[int] = []
-        while takers and len(picks) < count:
-            some = min(count - len(picks), min(rooms.values()))  # so many fit wherever they go
-            drawn = rng.choices(takers, k=some)
-            picks += drawn
-            for target in drawn:
-                rooms[target] -= 1
-            rooms = {target: left for target, left in rooms.items() if left}
-            takers = list(rooms)
-        dealt = len(picks)
-        if dealt == count:
-            return share_each(picks, rows, marks), None
-        rest = Rest(rows[dealt:], None if marks is None else marks[dealt:])
-        return share_each(picks, rows, marks) if dealt else [], rest
-
-
-class LocalOrShuffleGrouping(ShuffleGrouping):
-    """Shuffle among the targets in the emitter's own worker; among all if there are none."""
-
-    def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
-        """Keep the local targets if there are any."""
-        super().prepare(context, stream, [target for target in targets if target in context.local] or targets)
-
-
-class LocalFirstGrouping(Spreading):
-    """Shuffle among the targets in the same worker while one has room, else the same node, else all."""
-
-    def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
-        """Make one shuffle for each ring of targets."""
-        super().prepare(context, stream, targets)
-        rings = [
-            [target for target in targets if target in context.local],
-            [target for target in targets if target in context.local or target in context.same_node],
-        ]
-        self._rings: list[ShuffleGrouping] = []
-        for ring in [ring for ring in rings if ring] + [list(targets)]:
-            shuffle = ShuffleGrouping()
-            shuffle.prepare(context, stream, ring)
-            self._rings.append(shuffle)
-
-    def choose(self, values: Row) -> Sequence[int]:
-        """The next target of the nearest ring that has room."""
-        return (self.split((values,), None)[0][0],)
-
-    def deal(self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
-        """Deal to the nearest ring that has room; what it does not take is the rest, also if a wider one would."""
-        for ring in self._rings[:-1]:
-            if any(room(target) > 0 for target in ring.targets):
-                return ring.deal(rows, marks, room)
-        return self._rings[-1].deal(rows, marks, room)
-
-    def place(self, room: Room) -> int | None:
-        """The target of a batch of columns."""
-        for ring in self._rings[:-1]:
-            if any(room(target) > 0 for target in ring.targets):
-                return ring.place(room)
-        return self._rings[-1].place(room)
-
-    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """To the nearest ring with a target below its high mark; when there is none, to all."""
-        shares, rest = self.deal(rows, marks, self._below_mark)
-        return shares if rest is None else self._rings[-1].split(rows, marks)
-
-    split_values = split

@@ -1,0 +1,32 @@
+"""All: every task gets every row. Storm: AllGrouping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..identity import part_of
+from ..tuples import Row
+from .base import Grouping
+from .shares import Share
+
+
+class AllGrouping(Grouping):
+    """Everything to every task."""
+
+    def choose(self, values: Row) -> Sequence[int]:
+        """Every target."""
+        return self.targets
+
+    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+        """The same rows for every target."""
+        return [(target, rows, marks) for target in self.targets] if rows else []
+
+    split_values = split
+
+    def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+        """The batch for every task. Each copy is a part of its chunk of its own (identity.py)."""
+        targets = self.targets
+        if len(targets) == 1:
+            return [(targets[0], batch)]
+        return [(target, part_of(batch, at, len(targets))) for at, target in enumerate(targets)]

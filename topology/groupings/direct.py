@@ -1,0 +1,32 @@
+"""Direct: the emitter names the task, so there is nothing for a grouping to choose. Storm: direct grouping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import EmitError
+from ..tuples import Row
+from .base import Grouping
+from .shares import Share
+
+
+class DirectGrouping(Grouping):
+    """Only the emitter picks, with `emit_direct`.
+
+    A plain emit on a direct stream is refused, whoever reads it (Storm: where a consumer reads it directly).
+    """
+
+    def choose(self, values: Row) -> Sequence[int]:
+        """Refused: EmitError."""
+        raise self._refusal()
+
+    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+        """Refused: EmitError."""
+        raise self._refusal()
+
+    def _refusal(self) -> EmitError:
+        return EmitError(
+            f"{self.stream.component!r} emitted on its direct stream {self.stream.stream!r} without naming a task; "
+            f"use emit_direct(task, values) with a task of context.tasks({self.context.consumer!r})"
+        )

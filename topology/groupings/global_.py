@@ -1,0 +1,34 @@
+"""Global: everything goes to one task. Storm: GlobalGrouping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..streams import StreamId
+from ..tuples import Row
+from .base import Grouping, GroupingContext
+from .shares import Share
+
+
+class GlobalGrouping(Grouping):
+    """Everything to the task with the lowest id."""
+
+    def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
+        """Find the lowest id."""
+        super().prepare(context, stream, targets)
+        self._lowest = self.targets[0]
+
+    def choose(self, values: Row) -> Sequence[int]:
+        """The lowest task id."""
+        return (self._lowest,)
+
+    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+        """All rows, as they came, to the lowest task id."""
+        return [(self._lowest, rows, marks)] if rows else []
+
+    split_values = split
+
+    def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+        """The batch as it came."""
+        return [(self._lowest, batch)]

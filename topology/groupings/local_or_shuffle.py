@@ -1,0 +1,17 @@
+"""Local or shuffle: a shuffle among the tasks of the emitter's own worker. Storm: LocalOrShuffleGrouping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..streams import StreamId
+from .base import GroupingContext
+from .shuffle import ShuffleGrouping
+
+
+class LocalOrShuffleGrouping(ShuffleGrouping):
+    """Shuffle among the targets in the emitter's own worker; among all if there are none."""
+
+    def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
+        """Keep the local targets if there are any."""
+        super().prepare(context, stream, [target for target in targets if target in context.local] or targets)

@@ -1,0 +1,161 @@
+"""Partial key: equal keys go to one of two tasks, the one that is used less.
+
+Storm: PartialKeyGrouping (M. A. U. Nasir et al., "The power of both choices", ICDE 2015). The two candidates are always
+distinct (Storm 1 may draw the same twice, Storm 2 does not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..columns import ColumnRows
+from ..streams import StreamId
+from ..tuples import Row
+from .base import GroupingContext
+from .keyed import KeyedGrouping
+from .shares import Share, share_each
+from .spreading import ENDLESS, ColumnDeal, Rest, Room, Spreading
+
+
+class PartialKeyGrouping(KeyedGrouping, Spreading):
+    """Two candidate tasks per key; each row goes to the one that this emitter has used less, a tie to the first.
+
+    One that has no room is passed over while the other has some; a row for which both have none waits for either.
+    A key that is very frequent is shared by two tasks; the consumer's counts must be added up downstream.
+    """
+
+    def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
+        """Start counting at zero."""
+        super().prepare(context, stream, targets)
+        self.used = dict.fromkeys(self.targets, 0)
+
+    def _remembered_for(self) -> Any:
+        return self.targets  # the candidates are task ids
+
+    def _compute(self, hashed: int) -> tuple[int, int]:
+        """The two candidates; distinct when there is more than one target."""
+        if len(self.targets) == 1:
+            return (self.targets[0], self.targets[0])
+        first, second = self.candidates(hashed)
+        return (self.targets[first], self.targets[second])
+
+    def candidates(self, hashed: Any) -> tuple[Any, Any]:
+        """The places of the two candidates of a hash (or of each of an array of them), of more than one target."""
+        count = len(self.targets)
+        first = hashed % count
+        second = hashed // count % (count - 1)
+        return first, second + (second >= first)
+
+    def choose(self, values: Row) -> Sequence[int]:
+        """The less used of the two candidates."""
+        return (self.split((values,), None)[0][0],)
+
+    def deal(self, rows: Sequence[Row], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
+        """Shares by the less used candidate of each row's key that has room."""
+        pairs = [self._lookup_one(rows)] if len(rows) == 1 else self._lookup(rows)
+        return self._by_pairs(pairs, rows, marks, room)
+
+    def deal_values(
+        self, values: Sequence[Any], marks: Sequence[Any] | None, room: Room
+    ) -> tuple[list[Share], Rest | None]:
+        """The same where each value is its row's only one."""
+        return self._by_pairs(self._lookup_values(values), values, marks, room)
+
+    def places(self, hashes: Any) -> Any:
+        """The less used candidate of each hash."""
+        return self._less_used(*self.candidates(hashes), [True] * len(self.targets))
+
+    def deal_columns(self, rows: ColumnRows, room: Room) -> ColumnDeal | None:
+        """Shares of a batch for those of several targets that have room; what waits may go to either candidate."""
+        import numpy as np
+
+        from ..column_split import Waits, dealt, rows_at
+
+        batch, targets = rows.batch, self.targets
+        firsts, seconds = (found.astype(np.int64) for found in self.candidates(self.hashes_of(batch)))
+        places = self._less_used(firsts, seconds, [room(target) > 0 for target in targets])
+        now = np.flatnonzero(places >= 0)
+        if len(now) == len(places):
+            return dealt(batch, None, places, targets), None
+        waits = np.flatnonzero(places < 0)
+        shares = dealt(batch, now, places[now], targets) if len(now) else []
+        left = ColumnRows(rows_at(batch, waits), rows.bare)
+        return shares, Waits(left, firsts[waits], seconds[waits], targets)
+
+    def _less_used(self, firsts: Any, seconds: Any, has_room: Sequence[bool]) -> Any:
+        """For each row the place of its target: the rows of a pair of candidates are dealt so that both end level.
+
+        If one of them has no room, the rows go to the other; if neither has, the place is -1.
+        """
+        import numpy as np
+
+        count, used, targets = len(self.targets), self.used, self.targets
+        pairs = firsts.astype(np.int64) * count + seconds.astype(np.int64)
+        order = np.argsort(pairs, kind="stable")
+        distinct, begins = np.unique(pairs[order], return_index=True)
+        places = np.full(len(firsts), -1, np.int64)
+        for pair, rows in zip(distinct.tolist(), np.split(order, begins[1:]), strict=True):
+            first, second = divmod(pair, count)
+            one, other = targets[first], targets[second]
+            if has_room[first] and has_room[second]:
+                # Level, with a tie to the first; no fewer than none, no more than all.
+                ahead = min(max((used[other] - used[one] + len(rows) + 1) // 2, 0), len(rows))
+            elif has_room[first] or has_room[second]:
+                ahead = len(rows) if has_room[first] else 0
+            else:
+                continue
+            places[rows[:ahead]], places[rows[ahead:]] = first, second
+            used[one] += ahead
+            used[other] += len(rows) - ahead
+        return places
+
+    def took(self, target: int, count: int) -> None:
+        """A target has taken rows of the rest: it was used so often."""
+        self.used[target] += count
+
+    def _by_pairs(
+        self,
+        pairs: list[tuple[int, int]],
+        items: Sequence[Any],
+        marks: Sequence[Any] | None,
+        room: Room,
+    ) -> tuple[list[Share], Rest | None]:
+        if not items:
+            return [], None
+        # The keys were looked up all the same: a bad one must not pass for want of a choice.
+        if len(self.targets) == 1 and room(self.targets[0]) >= len(items):
+            return [(self.targets[0], items, marks)], None
+        used = self.used
+        rooms = {target: room(target) for target in (pairs[0] if len(items) == 1 else self.targets)}
+        chosen = []
+        if min(rooms.values()) >= len(items):
+            for first, second in pairs:
+                target = first if used[first] <= used[second] else second
+                used[target] += 1
+                chosen.append(target)
+            return share_each(chosen, items, marks), None
+        left: list[int] = []
+        for i, (first, second) in enumerate(pairs):
+            target, other = (first, second) if used[first] <= used[second] else (second, first)
+            if rooms[target] <= 0:
+                target = other
+            if rooms[target] > 0:
+                rooms[target] -= 1
+                used[target] += 1
+                chosen.append(target)
+            else:
+                left.append(i)
+        if not left:
+            return share_each(chosen, items, marks), None
+        rest = Rest([items[i] for i in left], _at(marks, left), [pairs[i] for i in left])
+        waits = set(left)
+        dealt = [i for i in range(len(items)) if i not in waits]
+        return share_each(chosen, [items[i] for i in dealt], _at(marks, dealt)), rest
+
+    def _below_mark(self, target: int) -> int:
+        return ENDLESS  # on an edge on which nothing waits, rows go by use alone
+
+
+def _at(marks: Sequence[Any] | None, places: Sequence[int]) -> Sequence[Any] | None:
+    return None if marks is None else [marks[i] for i in places]
