@@ -1,7 +1,12 @@
-"""Counters: what a task counts on its hot path, and what others read of it.
+"""What a task counts on its hot path, and what others read of it.
 
-1. A task adds to plain integer slots, once per segment where it can; nothing is locked, since one loop owns a task.
+    Counts (the declarations: declared.py) ─┬─ TaskCounters: plain slots that a task adds to
+                                            ├─ TaskMetrics: a copy of one task's, at one moment
+                                            └─ ComponentMetrics: those of several tasks, aggregated
+
+1. A task adds to plain slots, once per segment where it can; nothing is locked, since one loop owns a task.
 2. What is read is a copy: a `ComponentMetrics` does not change afterwards.
+3. A metric is declared once, in declared.py. What copies, adds up, sends or exports metrics reads the declarations.
 
 Storm: BoltStats, SpoutStats. "emitted" counts emits, "transferred" counts tuples sent (one emit to three tasks: three).
 """
@@ -10,48 +15,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+from .declared import COUNTERS, METRICS, Counts
 
 
 class TaskCounters:
-    """The counters of one task. Seconds for times."""
+    """The counters of one task: a slot for each that is declared. They begin at 0."""
 
-    __slots__ = (
-        "acked",
-        "complete_s",
-        "dead_lettered",
-        "dropped_tuples",
-        "dropped_windows",
-        "emitted",
-        "errors",
-        "execute_s",
-        "executed",
-        "failed",
-        "fired",
-        "late",
-        "replayed",
-        "restarts",
-        "transferred",
-        "trees",
-    )
+    __slots__ = COUNTERS
 
     def __init__(self) -> None:
-        self.emitted = 0
-        self.transferred = 0
-        self.executed = 0
-        self.acked = 0
-        self.failed = 0
-        self.late = 0
-        self.fired = 0
-        self.dropped_windows = 0
-        self.dropped_tuples = 0
-        self.replayed = 0
-        self.dead_lettered = 0
-        self.errors = 0
-        self.restarts = 0
-        self.trees = 0
-        self.execute_s = 0.0
-        self.complete_s = 0.0
+        for name in COUNTERS:
+            setattr(self, name, METRICS[name].zero)
+
+    if TYPE_CHECKING:
+        # Type checkers do not see these slots. At run time there is nothing else: a name that is not declared raises
+        # AttributeError. (Two counters, of seconds, are floats.)
+
+        def __getattr__(self, name: str) -> int: ...
+        def __setattr__(self, name: str, value: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,42 +76,15 @@ class ProgressMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskMetrics:
-    """One task at one moment.
+class TaskMetrics(Counts):
+    """One task at one moment: what it has counted, and how full its mailbox is (`fill` of `capacity`, in tuples).
 
-    `acked` and `failed` are messages for a spout and tuples for a bolt; `replayed` and `dead_lettered` are a spout's.
-    `forgotten`: failed messages that a spout had not emitted again when its worker ended; the instance that began anew
-    knows nothing of them, and whether its source offers them again is the source's business.
-    `late` are tuples that came too late for their windows, `fired` windows (of one key) that have fired.
-    `dropped_windows` were open, and `dropped_tuples` were kept by buffered windows, when their instance ended; of a
-    worker that died as it was last seen.
-    `execute_s` is the time spent in `execute`, `complete_s` the sum over acked messages from emit to ack, `trees` the
-    tuple trees a spout has emitted, `pending` its open messages and `pending_trees` the trees they are in. `fill` and
-    `capacity` are of the mailbox, in tuples.
+    Of a worker that died the counts are those of its last report.
     """
 
     task_id: int
-    emitted: int = 0
-    transferred: int = 0
-    executed: int = 0
-    acked: int = 0
-    failed: int = 0
-    late: int = 0
-    fired: int = 0
-    dropped_windows: int = 0
-    dropped_tuples: int = 0
-    replayed: int = 0
-    dead_lettered: int = 0
-    errors: int = 0
-    restarts: int = 0
-    trees: int = 0
-    execute_s: float = 0.0
-    complete_s: float = 0.0
-    pending: int = 0
-    pending_trees: int = 0
     fill: int = 0
     capacity: int = 0
-    forgotten: int = 0
     time: TimeMetrics | None = None
     progress: ProgressMetrics | None = None
 
@@ -146,7 +102,7 @@ class TaskMetrics:
         progress: ProgressMetrics | None = None,
     ) -> TaskMetrics:
         """A copy of a task's counters."""
-        copied = {name: getattr(counters, name) for name in TaskCounters.__slots__}
+        copied = {name: getattr(counters, name) for name in COUNTERS}
         return cls(
             task_id=task_id,
             pending=pending,
@@ -170,62 +126,25 @@ class TaskMetrics:
 
     def after(self, earlier: TaskMetrics) -> Self:
         """With what earlier lives of its worker have counted."""
-        counts = {name: getattr(earlier, name) + getattr(self, name) for name in TaskCounters.__slots__}
+        counts = {name: getattr(earlier, name) + getattr(self, name) for name in COUNTERS}
         return replace(self, **counts, forgotten=earlier.forgotten)
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentMetrics:
-    """The tasks of one component, and their sums."""
+@dataclass(frozen=True, slots=True, init=False)
+class ComponentMetrics(Counts):
+    """The tasks of one component, and what the declared metrics of all of them come to."""
 
     component: str
     kind: str
     tasks: tuple[TaskMetrics, ...]
 
-    @property
-    def emitted(self) -> int:
-        """Tuples emitted."""
-        return sum(t.emitted for t in self.tasks)
-
-    @property
-    def transferred(self) -> int:
-        """Tuples sent to tasks."""
-        return sum(t.transferred for t in self.tasks)
-
-    @property
-    def executed(self) -> int:
-        """Tuples executed."""
-        return sum(t.executed for t in self.tasks)
-
-    @property
-    def acked(self) -> int:
-        """Messages (spout) or tuples (bolt) acked."""
-        return sum(t.acked for t in self.tasks)
-
-    @property
-    def failed(self) -> int:
-        """Messages (spout) or tuples (bolt) failed; a message that fails twice counts twice."""
-        return sum(t.failed for t in self.tasks)
-
-    @property
-    def late(self) -> int:
-        """Tuples that came too late for their windows."""
-        return sum(t.late for t in self.tasks)
-
-    @property
-    def fired(self) -> int:
-        """Windows that have fired, one for each key."""
-        return sum(t.fired for t in self.tasks)
-
-    @property
-    def dropped_windows(self) -> int:
-        """Windows, one for each key, that were open when an instance, a worker or the topology ended: not fired."""
-        return sum(t.dropped_windows for t in self.tasks)
-
-    @property
-    def dropped_tuples(self) -> int:
-        """Tuples that buffered windows kept when a worker or the topology ended: neither acked nor failed."""
-        return sum(t.dropped_tuples for t in self.tasks)
+    def __init__(self, component: str, kind: str, tasks: tuple[TaskMetrics, ...]) -> None:
+        setting = object.__setattr__  # it is frozen
+        setting(self, "component", component)
+        setting(self, "kind", kind)
+        setting(self, "tasks", tasks)
+        for name, metric in METRICS.items():
+            setting(self, name, metric.aggregate([getattr(task, name) for task in tasks]))
 
     @property
     def live_windows(self) -> int:
@@ -257,56 +176,16 @@ class ComponentMetrics:
         return ProgressMetrics(known[0].unit, done, total, rows, before, note)
 
     @property
-    def replayed(self) -> int:
-        """Messages emitted again after a failure."""
-        return sum(t.replayed for t in self.tasks)
-
-    @property
-    def dead_lettered(self) -> int:
-        """Messages given up after `topology.max.retries` replays."""
-        return sum(t.dead_lettered for t in self.tasks)
-
-    @property
-    def forgotten(self) -> int:
-        """Failed messages that were not emitted again when the worker of their spout ended."""
-        return sum(t.forgotten for t in self.tasks)
-
-    @property
-    def errors(self) -> int:
-        """Errors reported."""
-        return sum(t.errors for t in self.tasks)
-
-    @property
-    def restarts(self) -> int:
-        """Times a task was started again after a failure."""
-        return sum(t.restarts for t in self.tasks)
-
-    @property
-    def trees(self) -> int:
-        """Tuple trees emitted."""
-        return sum(t.trees for t in self.tasks)
-
-    @property
-    def pending(self) -> int:
-        """Open messages."""
-        return sum(t.pending for t in self.tasks)
-
-    @property
-    def pending_trees(self) -> int:
-        """Trees with open messages."""
-        return sum(t.pending_trees for t in self.tasks)
-
-    @property
     def execute_latency_s(self) -> float:
         """Mean time in `execute` per tuple; 0 before the first."""
         executed = self.executed
-        return sum(t.execute_s for t in self.tasks) / executed if executed else 0.0
+        return self.execute_s / executed if executed else 0.0
 
     @property
     def complete_latency_s(self) -> float:
         """Mean time from emit to ack per message; 0 before the first."""
         acked = self.acked
-        return sum(t.complete_s for t in self.tasks) / acked if acked else 0.0
+        return self.complete_s / acked if acked else 0.0
 
     @property
     def fill_ratio(self) -> float:

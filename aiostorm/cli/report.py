@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..metrics import ComponentMetrics, TopologyMetrics
+from ..metrics import METRICS, ComponentMetrics, TopologyMetrics
 from ..tasks import ErrorReport
 
 if TYPE_CHECKING:
@@ -120,22 +120,10 @@ def as_json(report: RunReport) -> str:
 
 
 def _component(c: ComponentMetrics, elapsed_s: float) -> dict[str, Any]:
-    counts = (
-        "emitted",
-        "transferred",
-        "executed",
-        "acked",
-        "failed",
-        "replayed",
-        "dead_lettered",
-        "forgotten",
-        "errors",
-        "restarts",
-    )
     return {
         "kind": c.kind,
         "tasks": len(c.tasks),
-        **{name: getattr(c, name) for name in (*counts, "trees", "pending")},
+        **_group(c, ""),
         "emitted_per_s": _rate(c.emitted, elapsed_s),
         "executed_per_s": _rate(c.executed, elapsed_s),
         "execute_latency_s": c.execute_latency_s,
@@ -145,18 +133,19 @@ def _component(c: ComponentMetrics, elapsed_s: float) -> dict[str, Any]:
     }
 
 
+def _group(c: ComponentMetrics, group: str) -> dict[str, Any]:
+    """The declared metrics of a group. Sums of seconds are told as means."""
+    shown = (name for name, metric in METRICS.items() if metric.group == group and metric.unit != "seconds")
+    return {name: getattr(c, name) for name in shown}
+
+
 def _windows(c: ComponentMetrics) -> dict[str, Any] | None:
     """What a component with windows, or between such, knows of time. None: time is nothing to it."""
-    if not (
-        c.fired or c.late or c.dropped_windows or c.dropped_tuples or any(task.time is not None for task in c.tasks)
-    ):
+    if not any(_group(c, "windows").values()) and all(task.time is None for task in c.tasks):
         return None
     return {
-        "fired": c.fired,
-        "late": c.late,
+        **_group(c, "windows"),
         "open": c.live_windows,
-        "dropped_windows": c.dropped_windows,
-        "dropped_tuples": c.dropped_tuples,
         "watermark_ms": c.watermark_ms,
         "watermark_lag_s": c.watermark_lag_s,
     }

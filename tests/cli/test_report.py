@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.cli.report import RunReport, as_json, as_text, pending_text, plain, render, table
-from aiostorm.metrics import ComponentMetrics, ProgressMetrics, TaskMetrics, TimeMetrics, TopologyMetrics
+from aiostorm.metrics import METRICS, ComponentMetrics, ProgressMetrics, TaskMetrics, TimeMetrics, TopologyMetrics
 
 
 class Pair(NamedTuple):
@@ -182,6 +182,14 @@ def test_a_run_that_an_earlier_one_had_completed_says_so():
     found = report(metrics=TopologyMetrics([ComponentMetrics("flights", "spout", some)]))
     assert "nothing was processed" not in as_text(found)
     assert json.loads(as_json(found))["done_before"] is None
+
+
+def test_json_has_every_declared_metric():
+    component = ComponentMetrics("c", "bolt", (TaskMetrics(1, **dict.fromkeys(METRICS, 1)),))
+    told = json.loads(as_json(report(metrics=TopologyMetrics([component]))))["components"]["c"]
+    for name, metric in METRICS.items():
+        if metric.unit != "seconds":  # sums of seconds are told as means
+            assert (told[metric.group] if metric.group else told)[name] == 1
 
 
 def test_results_are_cut_for_people_only():

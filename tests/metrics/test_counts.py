@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aiostorm import BasicBolt, Bolt, Config, LocalCluster, RunningTopology, Topology, TopologyBuilder
-from aiostorm.metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
+from aiostorm.metrics import METRICS, ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics, metrics_table
 from aiostorm.testing import FixedSpout, Recorder, SimClock
 
 from ..tasks.parts import Does, DoesRich, Numbers, line, rows
+
+ROOT = Path(__file__).parents[2]
 
 
 class Batch(BasicBolt):
@@ -185,9 +188,8 @@ def test_sums_are_over_tasks() -> None:
     for name in TaskCounters.__slots__:
         assert getattr(task, name) == getattr(counters, name)
     component = ComponentMetrics("c", "bolt", (task, task))
-    sums = "emitted transferred executed acked failed replayed dead_lettered errors restarts trees"
-    for name in sums.split():
-        assert getattr(component, name) == 2 * getattr(counters, name)
+    for name in METRICS:
+        assert getattr(component, name) == 2 * getattr(task, name)
     assert (component.pending, component.pending_trees, component.fill_ratio) == (200, 100, 0.75)
     assert component.execute_latency_s == counters.execute_s / counters.executed
     assert component.complete_latency_s == counters.complete_s / counters.acked
@@ -198,3 +200,14 @@ def test_sums_are_over_tasks() -> None:
 def test_means_of_nothing_are_zero() -> None:
     nothing = ComponentMetrics("c", "bolt", ())
     assert (nothing.execute_latency_s, nothing.complete_latency_s, nothing.fill_ratio) == (0.0, 0.0, 0.0)
+
+
+def test_only_declared_metrics_are_counted() -> None:
+    counters = TaskCounters()
+    assert all(getattr(counters, name) == 0 for name, metric in METRICS.items() if metric.kind == "counter")
+    with pytest.raises(AttributeError):
+        counters.emited = 1
+
+
+def test_the_page_of_metrics_has_all_of_them() -> None:
+    assert metrics_table() in (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
