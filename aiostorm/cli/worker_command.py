@@ -1,4 +1,4 @@
-"""`aiostorm worker`: its options. What it does is in cli_worker, which is loaded when it runs."""
+"""`aiostorm worker`: be a worker of an `aiostorm run` somewhere else."""
 
 from __future__ import annotations
 
@@ -8,40 +8,13 @@ from typing import Any, Final
 import click
 
 from .errors import errors
+from .options import debug_option, security_options
 
 SPARE: Final = object()
 """Who runs `worker` as this was a spare before."""
 
 OTHERS: Final = 1
 """Other processes that a worker speaks to, at least."""
-
-MAX_ARGUMENTS_BYTES: Final = 64 * 1024
-
-debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors in the target or configuration.")
-
-
-def security_options(command: Any) -> Any:
-    """Of what speaks to other machines."""
-    path = click.Path(path_type=str, exists=True, dir_okay=False)
-    options = (
-        click.option(
-            "--credentials",
-            "directory",
-            type=click.Path(path_type=str, exists=True, file_okay=False),
-            metavar="DIR",
-            help="What `aiostorm certs node` has made for this node. Instead of the next four.",
-        ),
-        click.option("--token-file", type=path, help="The cluster's token (0600). Else: AIOSTORM_CREDENTIALS."),
-        click.option("--tls-cert", type=path, help="This node's certificate. See `aiostorm certs`."),
-        click.option("--tls-key", type=path, help="Its key (0600)."),
-        click.option("--tls-ca", type=path, help="The certificate of the cluster's CA."),
-        click.option(
-            "--insecure", is_flag=True, help="Other machines without TLS and token: in a private network only."
-        ),
-    )
-    for option in reversed(options):  # as decorators are applied: the help has them in the order above
-        command = option(command)
-    return command
 
 
 @click.command(
@@ -122,21 +95,3 @@ def worker(
         options = options_of(name, connect, listen, targets, child=child, any_code=any_code)
         code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)
     sys.exit(code)
-
-
-@click.command(hidden=True)
-def spare() -> None:
-    """Wait to be told what worker to be (see actors.WarmPool). All that a worker imports is imported by then."""
-    from ..runtime import die_with_parent
-
-    die_with_parent()
-    import json
-
-    from ..transport import WebSocketNetwork
-    from . import worker as cli_worker
-
-    ready = (cli_worker, WebSocketNetwork)
-    told = sys.stdin.buffer.readline(MAX_ARGUMENTS_BYTES)
-    if told and ready:
-        _, *arguments = json.loads(told)  # "worker" and its options
-        worker.main(arguments, prog_name="aiostorm worker", obj=SPARE)

@@ -118,7 +118,9 @@ def accepts(command: str) -> None:
     found: click.Command = cli
     while isinstance(found, click.Group):
         name, *arguments = arguments
-        found = found.commands[name]
+        command = found.get_command(click.Context(found), name)
+        assert command is not None, f"{name}: no such command"
+        found = command
     with found.make_context(name, arguments):
         pass
 

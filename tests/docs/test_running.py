@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 from click.shell_completion import BashComplete
 
@@ -30,7 +31,8 @@ def test_the_commands_of_its_units_are_accepted(tmp_path: Path, monkeypatch: pyt
     commands = [shlex.split(line)[1:] for line in re.findall(r"^ExecStart=(.*)", PAGE, re.MULTILINE)]
     assert [name for name, *_ in commands] == ["run", "worker"]
     for name, *arguments in commands:
-        command = cli.commands[name]
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
         with command.make_context(name, arguments):  # a UsageError for an option that there is not
             pass
 

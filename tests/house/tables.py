@@ -80,7 +80,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/clock.py",  # the clock itself
         "runtime/stall.py",  # a thread that watches real time while the loop is stuck
         "cluster/worker/heartbeat.py",  # the same
-        "aiostorm/cli/certs.py",  # certificates have dates; no loop runs there
+        "aiostorm/cli/certs_command.py",  # certificates have dates; no loop runs there
         "spark/datasource/client.py",  # waits in an executor, where no loop runs
     ),
     "datetime.datetime.now": ("runtime/clock.py",),

@@ -1,4 +1,4 @@
-"""`aiostorm update` and `aiostorm pressure`: their options. What they do is in cli_control, loaded when they run."""
+"""`aiostorm update`: change settings of a running topology."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 import click
 
 from .errors import CommandError, errors
-from .worker_command import debug_option
-
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+from .options import debug_option
 
 
 @click.command(epilog="Exit codes: 0 done, 2 it cannot be done.")
@@ -23,7 +21,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     help="One setting, by JStorm's key or by name; over the file. May be repeated.",
 )
 @click.option("--config", "file", type=click.Path(path_type=Path), help="Settings from a YAML file.")
-@_as_json
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 def update(name: str, settings: tuple[str, ...], file: Path | None, as_json: bool, debug: bool) -> None:
     """Change settings of a running topology: NAME, or NAME@PID if two have the name.
@@ -42,19 +40,3 @@ def update(name: str, settings: tuple[str, ...], file: Path | None, as_json: boo
         from .control import run_update
 
         run_update(name, settings, file, as_json=as_json)
-
-
-@click.command(epilog="Exit codes: 0 told, 2 it cannot be asked, 130 Ctrl-C.")
-@click.argument("name")
-@_as_json
-@click.option("--watch", is_flag=True, help="Once a second, until it ends; with --json, a document in a line.")
-@debug_option
-def pressure(name: str, as_json: bool, watch: bool, debug: bool) -> None:
-    """Show the backpressure of a running topology: NAME, or NAME@PID if two have the name.
-
-    Which components are full, which of their tasks are blocked, which spouts wait how long and why, what happened last.
-    """
-    with errors(debug=debug):
-        from .control import run_pressure
-
-        run_pressure(name, as_json=as_json, watch=watch)

@@ -1,0 +1,79 @@
+"""`aiostorm config`: which settings there are, which hold, and where they come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .errors import errors
+from .loading import load, print_ignored, settings_of
+from .options import config_options, debug_option, json_option
+
+
+@click.group()
+def config() -> None:
+    """Settings: which there are, which hold, and where they come from."""
+
+
+@config.command()
+@click.argument("target", required=False)
+@click.argument("args", nargs=-1)
+@config_options
+@json_option
+@debug_option
+def show(
+    target: str | None, args: tuple[str, ...], file: Path | None, settings: tuple[str, ...], as_json: bool, debug: bool
+) -> None:
+    """Show every setting, its value, and where the value comes from.
+
+    From the lowest: defaults, the topology's own (with a TARGET), --config, the environment (AIOSTORM_…), -c.
+    """
+    with errors(debug=debug):
+        import json
+
+        from .report import plain, table
+
+        base = load(target, args)[1].config if target is not None else None
+        found = settings_of(file, settings, base)
+        values = {**found.model_dump(), **found.user}
+        if as_json:
+            sources = {name: {"value": value, "source": found.source_of(name)} for name, value in values.items()}
+            click.echo(json.dumps(plain({"settings": sources, "ignored": found.ignored}), indent=2))
+            return
+        rows = [(name, _yaml(value), found.source_of(name)) for name, value in values.items()]
+        click.echo(table(rows, ("setting", "value", "source")))
+
+
+@config.command()
+def schema() -> None:
+    """Print the JSON Schema of the settings."""
+    import json
+
+    from ..topology import Config
+
+    click.echo(json.dumps(Config.model_json_schema(), indent=2))
+
+
+@config.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@debug_option
+def check(file: Path, debug: bool) -> None:
+    """Check a YAML file: exit code 0 if it can be used, 2 with every mistake if not."""
+    with errors(debug=debug):
+        from ..topology import Config
+
+        found = Config.from_yaml(file)
+        print_ignored(found)
+        number = len(found.model_fields_set) + len(found.user)
+        click.echo(f"{file}: {number} setting{'' if number == 1 else 's'}, no mistakes")
+
+
+def _yaml(value: Any) -> str:
+    """A value as it may stand in a YAML file."""
+    import json
+
+    from .report import plain
+
+    return value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)

@@ -1,0 +1,34 @@
+"""Loading: the topology and the settings that a command line names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ..topology import Config, Topology
+
+
+def load(target: str, args: tuple[str, ...]) -> tuple[str, Topology]:
+    """A name for it, and the topology."""
+    from ..cluster import load_topology
+
+    found, topology = load_topology(target, args)
+    return found.default_name, topology
+
+
+def settings_of(file: Path | None, settings: tuple[str, ...], base: Config | None) -> Config:
+    """`base` (the topology's own), under the file, the environment and the options. ConfigError."""
+    from ..topology import Config
+
+    found = Config.load(file, overrides=settings, base=base)
+    print_ignored(found)
+    return found
+
+
+def print_ignored(found: Config) -> None:
+    """Keys that mean something to Storm, but nothing here."""
+    if found.ignored:
+        click.echo(f"Ignored, since they mean nothing here: {', '.join(found.ignored)}", err=True)

@@ -1,0 +1,196 @@
+"""`aiostorm run`: run a topology here and now, in this process, on workers or on Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from .errors import CommandError, errors
+from .loading import load, settings_of
+from .logs import log_to
+from .options import TARGET_HELP, config_options, debug_option, security_options
+
+if TYPE_CHECKING:
+    from .progress import Display
+    from .report import RunReport
+    from .run import Job
+    from .signals import Interrupts
+
+_LEFT_BEHIND: Final = "User code still runs (topology.graceful.stop.secs is over): it is left behind."
+
+
+@click.command(
+    help=f"""Run a topology here and now.
+
+    It ends when its spouts have finished and every message is processed; one without an end runs until Ctrl-C, which
+    drains what is under way (a second Ctrl-C stops at once). Progress goes to stderr, the summary to stdout.
+
+    With --workers it runs on so many processes, which are started again when they die. What they print goes to stderr.
+
+    {TARGET_HELP}
+
+    With --spark the workers run in tasks of a Spark, one in each slot; see docs/spark.md.
+
+    \b
+      aiostorm run --workers 4 pkg.mod:topology
+      aiostorm run --spark spark://127.0.0.1:7077 --slots 4 pkg.mod:topology
+      aiostorm run --workers 2 --remote-workers 2 --listen main.example:6700 --credentials main \\
+          pkg.mod:topology
+    """,
+    epilog="Exit codes: 0 all processed, 1 failed or not all processed, 2 cannot run, 124 timed out, 130 Ctrl-C.",
+)
+@click.argument("target")
+@click.argument("args", nargs=-1)
+@config_options
+@click.option("--name", help="Name of the running topology (default: its own, or the module's).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document at the end. Prints of components go to stderr."
+)
+@click.option("-q", "--quiet", "--no-progress", "quiet", is_flag=True, help="No progress on the standard error.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="Drain and end after so long (exit code 124).",
+)
+@click.option(
+    "--loop",
+    "loop",
+    type=click.Choice(["auto", "uvloop", "asyncio"]),
+    default="auto",
+    show_default=True,
+    help="Event loop; auto: uvloop where it is installed.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="Log lines to show on the standard error.",
+)
+@click.option(
+    "--workers", type=click.IntRange(0), default=0, metavar="N", help="Run it on N processes. Default: in this one."
+)
+@click.option(
+    "--remote-workers",
+    type=click.IntRange(0),
+    default=0,
+    metavar="M",
+    help="And on M more, that you start on other machines; needs --listen.",
+)
+@click.option("--listen", default="", metavar="HOST:PORT", help="Where workers of other machines reach this process.")
+@click.option("--spark", "master", default="", metavar="MASTER", help="Workers in tasks of this Spark.")
+@click.option("--slots", type=click.IntRange(1), metavar="N", help="So many of them (default 1); needs --spark.")
+@click.option(
+    "--spark-conf", metavar="KEY=VALUE", multiple=True, help="A setting of Spark's, over those of components."
+)
+@click.option("--py-files", metavar="FILE", multiple=True, help="A .py or .zip for the executors. May be repeated.")
+@click.option("--ship", is_flag=True, help="Bring aiostorm to executors where it is not installed.")
+@click.option("--no-control", is_flag=True, help="Not to be found by `aiostorm update` and `aiostorm pressure`.")
+@security_options
+@debug_option
+def run(
+    target: str,
+    args: tuple[str, ...],
+    file: Path | None,
+    settings: tuple[str, ...],
+    name: str | None,
+    as_json: bool,
+    quiet: bool,
+    timeout_s: float | None,
+    loop: str,
+    log_level: str,
+    workers: int,
+    remote_workers: int,
+    listen: str,
+    master: str,
+    slots: int | None,
+    spark_conf: tuple[str, ...],
+    py_files: tuple[str, ...],
+    ship: bool,
+    no_control: bool,
+    debug: bool,
+    **security: Any,
+) -> None:
+    """See `help`."""
+    with errors(debug=debug):
+        _check_spark(master, slots, py_files or ship, workers or remote_workers)
+        from .progress import choose_display
+        from .run import Job
+        from .signals import Interrupts
+        from .start import check_open_files, check_title, take_credentials
+
+        take_credentials()
+        check_open_files(workers + remote_workers)
+        if name is not None:
+            check_title(name)
+        log_to(logging.StreamHandler(), log_level)
+        found, topology = load(target, args)
+        config = settings_of(file, settings, topology.config)
+        title = name or topology.name or found
+        check_title(title)
+        display = choose_display(title, config.mailbox_high_mark, quiet=quiet)
+        plan = None
+        spark_settings: dict[str, str] = {}
+        if master or spark_conf or any(hasattr(c.template, "spark_session") for c in topology.components.values()):
+            from .spark import spark_settings_of
+
+            spark_settings = spark_settings_of(topology, master, spark_conf)
+        if workers or remote_workers:
+            from .worker import worker_plan
+
+            plan = worker_plan(target, args, workers, remote_workers, listen, loop, log_level, **security)
+        elif master:
+            from .spark import spark_worker_plan
+
+            given = (master, slots or 1, spark_settings, py_files, listen, loop, log_level)
+            plan = spark_worker_plan(target, args, *given, ship=ship, **security)
+        job = Job(title, topology, config, timeout_s, plan, control=not no_control)
+        code = _run(job, display, Interrupts(), loop, log_level, as_json=as_json)
+    sys.exit(code)
+
+
+def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_level: str, *, as_json: bool) -> int:
+    import asyncio
+
+    from ..runtime import loop_factory
+    from .progress import LiveTable
+    from .report import as_json as json_text
+    from .report import as_text, pending_text
+    from .run import INTERRUPTED, exit_code
+    from .run import run as run_job
+
+    try:
+        factory = loop_factory(loop)
+    except ImportError as error:
+        raise CommandError("uvloop is not installed here: pip install uvloop, or use --loop asyncio") from error
+    if isinstance(display, LiveTable):
+        interrupts.on_first = display.say
+        log_to(display.log_handler(), log_level)
+    out = sys.stdout
+
+    def done(report: RunReport) -> None:
+        click.echo(json_text(report) if as_json else as_text(report), file=out)
+        if report.state in INTERRUPTED:
+            click.echo(f"{report.state}; pending: {pending_text(report.pending)}", err=True)
+            interrupts.end_within(job.config.graceful_stop_s, exit_code(report, interrupts), _LEFT_BEHIND)
+        for problem in report.problems:
+            click.echo(f"Error: {problem}", err=True)
+
+    prints = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    with prints, interrupts, asyncio.Runner(loop_factory=factory) as runner:
+        report = runner.run(run_job(job, display, interrupts, done))
+    return exit_code(report, interrupts)
+
+
+def _check_spark(master: str, slots: int | None, more: Any, workers: int) -> None:
+    if not master and (slots or more):
+        raise CommandError("--slots, --py-files and --ship are for --spark MASTER: give it as well")
+    if master and workers:
+        raise CommandError("--spark places all workers on executors: leave out --workers and --remote-workers")

@@ -1,0 +1,30 @@
+"""`aiostorm spare`: a process that has imported what a worker needs, and waits for the worker that it is to be."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import click
+
+from .worker_command import SPARE, worker
+
+MAX_ARGUMENTS_BYTES: Final = 64 * 1024
+
+
+@click.command(hidden=True)
+def spare() -> None:
+    """Wait to be told what worker to be (see actors.WarmPool). All that a worker imports is imported by then."""
+    from ..runtime import die_with_parent
+
+    die_with_parent()
+    import json
+
+    from ..transport import WebSocketNetwork
+    from . import worker as process
+
+    ready = (process, WebSocketNetwork)
+    told = sys.stdin.buffer.readline(MAX_ARGUMENTS_BYTES)
+    if told and ready:
+        _, *arguments = json.loads(told)  # "worker" and its options
+        worker.main(arguments, prog_name="aiostorm worker", obj=SPARE)
