@@ -6,8 +6,8 @@ All is loaded when it is first used: who needs one name only, in a process that 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .control.folder import Found, find
-    from .control.protocol import Ask, Told, Update, Updated, ask
+    from .control.folder import TopologySocket, find
+    from .control.protocol import StatusRequest, StatusResponse, UpdateRequest, UpdateResponse, ask
     from .control.socket import ControlSocket
     from .errors import (
         ControlError,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .running_topology import RunningTopology, State
     from .runtimes import WorkerStatus
     from .targets import TargetError, load_topology
-    from .worker.heartbeat import DialledBeats, Heartbeat, LineBeats
+    from .worker.heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
     from .worker.log import MarkedFormatter, MarkedStream, plain_line
     from .worker.worker import CHILD_LEASE_S, LEASE_S, LEAVE_S, TERMINATED, WorkerOptions, work
 
@@ -38,27 +38,27 @@ __all__ = [
     "PARENT",
     "TERMINATED",
     "WORKER",
-    "Ask",
     "ControlError",
     "ControlSocket",
-    "DialledBeats",
-    "Found",
     "Heartbeat",
     "LifeTimings",
-    "LineBeats",
     "LocalCluster",
     "MarkedFormatter",
     "MarkedStream",
+    "NetworkHeartbeatSender",
     "NotCompletedError",
+    "PipeHeartbeatSender",
     "ProcessBackend",
     "RunningTopology",
     "State",
+    "StatusRequest",
+    "StatusResponse",
     "TargetError",
-    "Told",
     "TopologyFailedError",
     "TopologyKilledError",
-    "Update",
-    "Updated",
+    "TopologySocket",
+    "UpdateRequest",
+    "UpdateResponse",
     "WorkerBackend",
     "WorkerError",
     "WorkerOptions",
@@ -77,15 +77,15 @@ __all__ = [
 
 _LATER = {
     "runtimes": "WorkerStatus",
-    "control.protocol": "Ask Told Update Updated ask",
-    "control.folder": "Found find",
+    "control.protocol": "StatusRequest StatusResponse UpdateRequest UpdateResponse ask",
+    "control.folder": "TopologySocket find",
     "control.socket": "ControlSocket",
     "errors": "ControlError NotCompletedError TopologyFailedError TopologyKilledError WorkerError WorkerTaskError",
     "parent.worker_registry": "WorkerBackend",
     "local": "LocalCluster cleanup_ctx lifespan running",
     "messages": "DRIVER PARENT WORKER",
     "names": "check_name",
-    "worker.heartbeat": "DialledBeats LineBeats Heartbeat",
+    "worker.heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",
     "running_topology": "RunningTopology State",
     "parent.process_backend": "ProcessBackend",
     "targets": "TargetError load_topology",

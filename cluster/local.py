@@ -20,7 +20,7 @@ from ..tasks import Wire, describe, direct
 from ..topology import Config, Segment, Topology
 from .names import check_name
 from .running_topology import RunningTopology
-from .runtimes import GaveUp, LocalRuntime, TopologyRuntime
+from .runtimes import LocalRuntime, TaskGaveUp, TopologyRuntime
 from .targets import load_topology, target_of
 
 if TYPE_CHECKING:  # loaded when there are workers: they need a network
@@ -205,7 +205,7 @@ class LocalCluster:
         settings: Config,
         target: str,
         arguments: tuple[str, ...],
-        gave_up: GaveUp,
+        gave_up: TaskGaveUp,
     ) -> TopologyRuntime:
         if self._registry is None:
             return LocalRuntime(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire)

@@ -1,13 +1,13 @@
 """Messages between a parent and its workers. All are asked by the parent, but for the last three.
 
     parent                                       worker
-                ◄── Joined ──                    it is there, and listens
-    "setup actor":  Load, Connect, Prepare, Open ──► in this order, each when the one before is answered
-                Gather, Fetch, Finish ─────────► results, in pieces; the end
-    "control actor":  GetStatus, Update, AskQuiet, Peer… ──► answered at once, whatever the setup actor does
-                ◄── GaveUp, Leaving ──
+                ◄── WorkerJoined ──                    it is there, and listens
+    "setup actor":  LoadTopology, Connect, Prepare, Open ──► in this order, each when the one before is answered
+                GatherResults, FetchResult, Finish ─────────► results, in pieces; the end
+    "control actor":  GetStatus, UpdateConfig, GetIdleReport, Peer… ──► answered at once, whatever the setup actor does
+                ◄── TaskGaveUp, WorkerLeaving ──
 
-1. What a worker cannot do is an answer (Trouble), not an error: its kind decides what the parent raises.
+1. What a worker cannot do is an answer (CommandFailed), not an error: its kind decides what the parent raises.
 2. Each is one frame at most; what may be larger (results) comes in pieces.
 """
 
@@ -22,7 +22,7 @@ from ..metrics import ProgressMetrics, TaskMetrics, TimeMetrics
 from ..runtime import Stall
 from ..tasks import ErrorReport
 from ..transport import register_record
-from .idle import QuietReport
+from .distributed_idle import IdleReport
 
 PARENT: Final = "parent"
 """The parent's name, its role, and the name of its actor."""
@@ -36,7 +36,7 @@ DRIVER: Final = "driver"
 SETUP, CONTROL = "setup", "control"
 
 CODE_DIFFERS: Final = "CodeDiffers"
-"""The kind of a Trouble."""
+"""The kind of a CommandFailed."""
 
 PIECE_BYTES: Final = 512 * 1024
 
@@ -45,7 +45,7 @@ RESULT_ITEMS: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadTopology:
     """Import the topology. Once a life, and one that the worker was started for.
 
     `config`: what is set in it. `shape`: what the parent's topology looks like; another one is refused. `code`: its
@@ -83,7 +83,7 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class PeerGone:
+class PeerEnded:
     """A peer's process has ended, that life of it: send it nothing. Another one of that name will come."""
 
     peer: str
@@ -99,7 +99,7 @@ class PeerDied:
 
 
 @dataclass(frozen=True, slots=True)
-class PeerBack:
+class PeerRestarted:
     """A peer listens again: there, perhaps on another machine."""
 
     peer: str
@@ -121,7 +121,7 @@ class GetStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StatusReport:
     """The answer to GetStatus, and to Finish. `errors`: the new ones, `error_count`: of all; so for the stalls.
 
     `pending`: component → open message ids, if it was asked for and they are few and can be sent. `pressure`: from the
@@ -139,15 +139,15 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class UpdateConfig:
     """Settings that hold from now on: what is set in the topology's configuration."""
 
     config: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class AskQuiet:
-    """Is the part quiet, in this mode? As in GetStatus, before the answer. The answer: a QuietReport."""
+class GetIdleReport:
+    """Is the part quiet, in this mode? As in GetStatus, before the answer. The answer: a IdleReport."""
 
     mode: str
     finished: bool
@@ -156,12 +156,12 @@ class AskQuiet:
 
 
 @dataclass(frozen=True, slots=True)
-class Gather:
-    """Ask the tasks for their results. The answer: (task, size in bytes) of each that has one; Fetch them then."""
+class GatherResults:
+    """Ask the tasks for their results. The answer: (task, size in bytes) of each result, for FetchResult."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
+class FetchResult:
     """A piece of a gathered result, from this byte on. The answer: bytes."""
 
     task: int
@@ -170,7 +170,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """End: in order, or at once. The answer is the last Seen; then the process ends."""
+    """End: in order, or at once. The answer is the last StatusReport; then the process ends."""
 
     at_once: bool
     errors: int = 0
@@ -179,7 +179,7 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class CommandFailed:
     """It cannot be done. `kind`: the name of the error's class; `problems`: its texts.
 
     CODE_DIFFERS: `problems` are what the worker has, name and digest in turn.
@@ -190,7 +190,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class WorkerJoined:
     """From a worker: it is there. `node`: its machine. Which worker it is says the link, not the message."""
 
     pid: int
@@ -198,7 +198,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class GaveUp:
+class TaskGaveUp:
     """From a worker: a task was given up."""
 
     path: str
@@ -207,32 +207,32 @@ class GaveUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class WorkerLeaving:
     """From a worker: it was asked to end (SIGTERM), and has this long."""
 
     within_s: float
 
 
 _RECORDS: Final[tuple[type[Any], ...]] = (
-    Load,
+    LoadTopology,
     Connect,
     Prepare,
     Open,
-    PeerGone,
+    PeerEnded,
     PeerDied,
-    PeerBack,
+    PeerRestarted,
     GetStatus,
-    Seen,
-    Update,
-    AskQuiet,
-    Gather,
-    Fetch,
+    StatusReport,
+    UpdateConfig,
+    GetIdleReport,
+    GatherResults,
+    FetchResult,
     Finish,
-    Trouble,
-    Joined,
-    GaveUp,
-    Leaving,
-    QuietReport,
+    CommandFailed,
+    WorkerJoined,
+    TaskGaveUp,
+    WorkerLeaving,
+    IdleReport,
     TaskMetrics,
     TimeMetrics,
     ProgressMetrics,

@@ -28,7 +28,7 @@ from ..tasks import ErrorReport, describe
 from ..topology import Config, ConfigError, Topology, retention_problems
 from .completing import complete, is_whole
 from .errors import NotCompletedError, TopologyFailedError, TopologyKilledError
-from .runtimes import GaveUp, LocalRuntime, TopologyRuntime, WorkerStatus
+from .runtimes import LocalRuntime, TaskGaveUp, TopologyRuntime, WorkerStatus
 from .task_set import TaskSet
 
 log = logging.getLogger("aiostorm.cluster")
@@ -55,7 +55,7 @@ class RunningTopology:
         config: Config,
         *,
         on_killed: Callable[[], None],
-        make_body: Callable[[GaveUp], TopologyRuntime],
+        make_body: Callable[[TaskGaveUp], TopologyRuntime],
     ) -> None:
         self.name = name
         self.topology = topology

@@ -27,7 +27,7 @@ from .idle_detection import IdleDetector
 from .stalls import StallReports
 from .task_set import TaskSet
 
-GaveUp = Callable[[str, BaseException], None]
+TaskGaveUp = Callable[[str, BaseException], None]
 """(path of a task, why): it was given up."""
 
 
@@ -139,7 +139,7 @@ class LocalRuntime:
         topology: Topology,
         config: Config,
         *,
-        gave_up: GaveUp,
+        gave_up: TaskGaveUp,
         wire: Wire = direct,
         hosting: Hosting | None = None,
     ) -> None:

@@ -232,7 +232,7 @@ class TaskSet:
         self._env = env
         worker = "local" if self._hosting is None else self._hosting.worker
         self._resources = WorkerResources(env, worker, _policy(self._config), self._system.guard, gave_up)
-        self._guardian = _Guardian(gave_up, self._resources)
+        self._guardian = _TopologyGuardian(gave_up, self._resources)
         for task in self.plan.tasks:
             spec = topology.components.get(task.component)
             if spec is None or task.task_id not in self.mailboxes:
@@ -280,7 +280,7 @@ class TaskSet:
             await ref.wait_terminated()
 
 
-class _Guardian(Actor):
+class _TopologyGuardian(Actor):
     """Parent of a topology's tasks."""
 
     def __init__(self, gave_up: Callable[[str, BaseException], None], resources: WorkerResources) -> None:

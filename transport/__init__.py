@@ -49,11 +49,11 @@ from .exchange.segments import (
 from .link.headers import encode_pulse
 from .link.link import Link, LinkTimings
 from .link.links import Links
-from .link.send_queue import Gatherer, SendQueue, Source
+from .link.send_queue import Gatherer, PayloadSource, SendQueue
 from .link.sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
 from .net.addresses import check_exposure, parse_address
 from .net.admission import AdmissionLimits
-from .net.authenticated import AuthenticatedConnection, AuthenticatedNetwork, Guarded
+from .net.authenticated import AuthenticatedConnection, AuthenticatedNetwork, RestrictedConnection
 from .net.authentication import Identity
 from .net.blocking import BlockingConnection
 from .net.blocking import dial as dial_blocking
@@ -94,7 +94,6 @@ __all__ = [
     "ExposedError",
     "FrameTooLargeError",
     "Gatherer",
-    "Guarded",
     "Identity",
     "Issued",
     "Link",
@@ -112,6 +111,7 @@ __all__ = [
     "NotHereError",
     "PackedItems",
     "PayloadKind",
+    "PayloadSource",
     "PeerLostError",
     "PeerRouter",
     "PeerStarted",
@@ -123,12 +123,12 @@ __all__ = [
     "RemoteMailbox",
     "RemoteRef",
     "RemoteTask",
+    "RestrictedConnection",
     "Secret",
     "Security",
     "SendQueue",
     "SenderCredit",
     "SequenceLimits",
-    "Source",
     "TlsFiles",
     "UnreadableError",
     "UnsendableError",

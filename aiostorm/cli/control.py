@@ -17,7 +17,16 @@ from typing import Any
 
 import click
 
-from ..cluster import Ask, ControlError, Found, Told, Update, Updated, ask, find
+from ..cluster import (
+    ControlError,
+    StatusRequest,
+    StatusResponse,
+    TopologySocket,
+    UpdateRequest,
+    UpdateResponse,
+    ask,
+    find,
+)
 from ..topology import Config
 from ..transport import Security, open_network
 from .pressure import as_document, as_text
@@ -46,36 +55,38 @@ def run_pressure(name: str, *, as_json: bool, watch: bool) -> None:
     if watch:
         asyncio.run(_watch(found, as_json=as_json))
         return
-    told = asyncio.run(_query(found, Ask()))
+    told = asyncio.run(_query(found, StatusRequest()))
     click.echo(json.dumps(as_document(told), indent=2) if as_json else as_text(told))
 
 
-async def _update(found: Found, settings: tuple[str, ...], file: Path | None) -> tuple[Told, Updated]:
-    told = await _query(found, Ask())
+async def _update(
+    found: TopologySocket, settings: tuple[str, ...], file: Path | None
+) -> tuple[StatusResponse, UpdateResponse]:
+    told = await _query(found, StatusRequest())
     holds = Config(**told.config)
     wanted = Config.load(file, {}, settings, holds)
     if wanted.ignored:
         click.echo(f"Ignored, since they mean nothing here: {', '.join(wanted.ignored)}", err=True)
     fields = {key: getattr(wanted, key) for key in Config.model_fields}
     changes = {key: value for key, value in fields.items() if value != getattr(holds, key)} | dict(wanted.user)
-    return told, (await _query(found, Update(changes)) if changes else Updated())
+    return told, (await _query(found, UpdateRequest(changes)) if changes else UpdateResponse())
 
 
-async def _query(found: Found, question: Ask | Update) -> Any:
+async def _query(found: TopologySocket, question: StatusRequest | UpdateRequest) -> Any:
     """The answer. A network for one question: nothing stays open between two."""
     async with open_network("client", Security()) as network:
         return await ask(network, found, question)
 
 
-async def _watch(found: Found, *, as_json: bool) -> None:
+async def _watch(found: TopologySocket, *, as_json: bool) -> None:
     with contextlib.ExitStack() as stack:
         show = click.echo if as_json else _screen(stack)
-        told = await _query(found, Ask())
+        told = await _query(found, StatusRequest())
         while True:
             show(json.dumps(as_document(told)) if as_json else as_text(told))
             await asyncio.sleep(WATCH_S)
             try:
-                told = await _query(found, Ask())
+                told = await _query(found, StatusRequest())
             except ControlError as error:
                 click.echo(f"{error}", err=True)
                 return

@@ -14,7 +14,7 @@ from .report import plain, printable, table
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure, SpoutPacing, TaskPressure
-    from ..cluster import Told
+    from ..cluster import StatusResponse
 
 SHOWN_EVENTS = 10
 SHOWN_TASKS = 4
@@ -51,12 +51,12 @@ def _number(value: float, unit: str) -> str:
 # -- for people --------------------------------------------------------------------------------------------------------
 
 
-def as_text(told: Told) -> str:
+def as_text(told: StatusResponse) -> str:
     """All that `aiostorm pressure` shows."""
     return "\n\n".join(block for block in _blocks(told) if block)
 
 
-def _blocks(told: Told) -> Iterator[str]:
+def _blocks(told: StatusResponse) -> Iterator[str]:
     pressure, now_s = told.pressure, told.now_s
     head = f"{printable(told.topology)} (pid {told.pid}) {told.state}"
     if not pressure.enabled:
@@ -112,7 +112,7 @@ def _listed(names: Sequence[str]) -> str:
 # -- for programs ------------------------------------------------------------------------------------------------------
 
 
-def as_document(told: Told) -> dict[str, Any]:
+def as_document(told: StatusResponse) -> dict[str, Any]:
     """The same as data."""
     names = {"topology": told.topology, "pid": told.pid, "topology_state": told.state, "now_s": told.now_s}
     document: dict[str, Any] = {**names, **plain(told.pressure)}

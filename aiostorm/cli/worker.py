@@ -27,11 +27,11 @@ from ..cluster import (
     PARENT,
     TERMINATED,
     WORKER,
-    DialledBeats,
     Heartbeat,
-    LineBeats,
     MarkedFormatter,
     MarkedStream,
+    NetworkHeartbeatSender,
+    PipeHeartbeatSender,
     ProcessBackend,
     TargetError,
     WorkerOptions,
@@ -89,8 +89,8 @@ def run_worker(options: WorkerOptions, security: Security, interrupts: Interrupt
 
 async def _run(options: WorkerOptions, security: Security, interrupts: Interrupts, *, child: bool) -> int:
     leave = interrupts.listen()
-    here = DialledBeats(options.name, options.pid, options.parent, security)
-    heartbeat = Heartbeat(LineBeats() if child else here)
+    here = NetworkHeartbeatSender(options.name, options.pid, options.parent, security)
+    heartbeat = Heartbeat(PipeHeartbeatSender() if child else here)
     heartbeat.start()
     try:
         async with open_network(options.name, security, role=WORKER, roles=(PARENT, WORKER)) as network:

@@ -10,24 +10,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .folder import Found, find
-    from .protocol import Ask, Told, Update, Updated, ask
+    from .folder import TopologySocket, find
+    from .protocol import StatusRequest, StatusResponse, UpdateRequest, UpdateResponse, ask
     from .socket import ControlSocket
 
 __all__ = [
-    "Ask",
     "ControlSocket",
-    "Found",
-    "Told",
-    "Update",
-    "Updated",
+    "StatusRequest",
+    "StatusResponse",
+    "TopologySocket",
+    "UpdateRequest",
+    "UpdateResponse",
     "ask",
     "find",
 ]
 
 _LATER = {
-    "folder": "Found find",
-    "protocol": "Ask Told Update Updated ask",
+    "folder": "TopologySocket find",
+    "protocol": "StatusRequest StatusResponse UpdateRequest UpdateResponse ask",
     "socket": "ControlSocket",
 }
 

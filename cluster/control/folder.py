@@ -36,7 +36,7 @@ NO_SOCKETS: Final = "this system's Python has no unix sockets, by which a runnin
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TopologySocket:
     """A running topology of another process, and its socket."""
 
     file: str
@@ -66,7 +66,7 @@ def own_socket(topology: str) -> str:
     return str(folder / (own_name("") + file_name(topology)))
 
 
-def find(wanted: str) -> Found:
+def find(wanted: str) -> TopologySocket:
     """The running topology that is called NAME, or NAME@PID. ControlError says which there are."""
     running, refused = running_topologies()
     name, at, pid = wanted.rpartition("@")
@@ -83,9 +83,9 @@ def find(wanted: str) -> Found:
     raise ControlError(f"no topology {wanted!r:.200} of yours runs here with `aiostorm run`; {there}{not_seen}")
 
 
-def running_topologies() -> tuple[list[Found], list[str]]:
+def running_topologies() -> tuple[list[TopologySocket], list[str]]:
     """Those of this user and machine, and why a folder was not looked at. ControlError without unix sockets."""
-    found: list[Found] = []
+    found: list[TopologySocket] = []
     refused: list[str] = []
     for folder in _places():
         try:
@@ -97,7 +97,7 @@ def running_topologies() -> tuple[list[Found], list[str]]:
             continue
         for path, pid, rest in names_in(folder, ""):
             if lives(pid):
-                found.append(Found(rest, pid, str(path)))
+                found.append(TopologySocket(rest, pid, str(path)))
     return sorted(found, key=lambda one: (one.name, one.pid)), refused
 
 
@@ -117,7 +117,7 @@ def shown_name(name: str) -> str:
     return told if told.isprintable() else ascii(told)[1:-1]
 
 
-def _called(running: Sequence[Found], name: str) -> list[Found]:
+def _called(running: Sequence[TopologySocket], name: str) -> list[TopologySocket]:
     wanted = file_name(name)
     return [one for one in running if one.file == wanted]
 

@@ -1,8 +1,8 @@
 """Control: another process asks a running topology how it is, and gives it other settings. Both sides of it.
 
     aiostorm run     answers at its control socket (see control_socket)
-    aiostorm update  ── Ask, Update ──► a connection for each question ──► the running topology
-                     ◄── Told, Updated, Refused ──
+    aiostorm update  ── StatusRequest, UpdateRequest ──► a connection for each question ──► the running topology
+                     ◄── StatusResponse, UpdateResponse, ErrorResponse ──
 
 1. These two questions are all that is answered. Whoever can open the socket's file is believed: the folder is 0700.
 2. A question is one frame of at most MAX_QUESTION_BYTES and comes at once; the answer is one frame. No more than
@@ -40,7 +40,7 @@ from ...transport import (
 )
 from ..errors import ControlError
 from ..running_topology import RunningTopology
-from .folder import Found
+from .folder import TopologySocket
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -56,12 +56,12 @@ ANSWER_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class StatusRequest:
     """How are you?"""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StatusResponse:
     """The answer. `config`: what is set in it, by field; `now_s`: seconds since 1970, as its times are."""
 
     topology: str
@@ -73,28 +73,28 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class UpdateRequest:
     """Take these settings, by field or key."""
 
     settings: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Updated:
+class UpdateResponse:
     """Done. Field → the value before, the value now, of those that have changed."""
 
     changed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ErrorResponse:
     """Not done. `kind`: the name of the error's class; `problems`: its texts."""
 
     kind: str
     problems: tuple[str, ...]
 
 
-_RECORDS: Final[tuple[type[Any], ...]] = (Ask, Told, Update, Updated, Refused)
+_RECORDS: Final[tuple[type[Any], ...]] = (StatusRequest, StatusResponse, UpdateRequest, UpdateResponse, ErrorResponse)
 _VIEW: Final[tuple[type[Any], ...]] = (Backpressure, ComponentPressure, TaskPressure, SpoutPacing, PressureEvent)
 
 
@@ -144,28 +144,28 @@ class Control:
         try:
             return _packed(await self._done(frame))
         except ConfigError as error:
-            refused = Refused(ConfigError.__name__, tuple(error.problems))
+            refused = ErrorResponse(ConfigError.__name__, tuple(error.problems))
         except AiostormError as error:
-            refused = Refused(type(error).__name__, (str(error),))
+            refused = ErrorResponse(type(error).__name__, (str(error),))
         except Exception as error:
             log.exception("what %s was asked could not be answered", self._running.name)
-            refused = Refused(type(error).__name__, (f"{type(error).__name__}: {error}; its log has more",))
+            refused = ErrorResponse(type(error).__name__, (f"{type(error).__name__}: {error}; its log has more",))
         return _packed(refused)
 
-    async def _done(self, frame: bytes) -> Told | Updated:
+    async def _done(self, frame: bytes) -> StatusResponse | UpdateResponse:
         if len(frame) > MAX_QUESTION_BYTES:
             raise UnreadableError(f"a question of {len(frame):,} bytes: at most {MAX_QUESTION_BYTES:,}")
         match unpack_value(frame):
-            case Ask():
+            case StatusRequest():
                 return self._told()
-            case Update(settings=dict(settings)):
+            case UpdateRequest(settings=dict(settings)):
                 return await self._update(settings)
         raise UnreadableError("it is asked how it is, or given settings, and nothing else")
 
-    def _told(self) -> Told:
+    def _told(self) -> StatusResponse:
         running = self._running
         pressure = running.backpressure()
-        return Told(
+        return StatusResponse(
             running.name,
             os.getpid(),
             running.state.value,
@@ -174,15 +174,15 @@ class Control:
             dataclasses.replace(pressure, components=dict(pressure.components)),
         )
 
-    async def _update(self, settings: Mapping[str, Any]) -> Updated:
+    async def _update(self, settings: Mapping[str, Any]) -> UpdateResponse:
         async with self._updating:
             before = self._running.config
             after = await self._running.update(settings)
         pairs = {name: (getattr(before, name), getattr(after, name)) for name in Config.model_fields}
-        return Updated({name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
+        return UpdateResponse({name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
 
 
-def _packed(answer: Told | Updated | Refused) -> bytes:
+def _packed(answer: StatusResponse | UpdateResponse | ErrorResponse) -> bytes:
     packed = pack_value(answer)
     if len(packed) > MAX_FRAME_BYTES:
         raise FrameTooLargeError(f"the answer has {len(packed):,} bytes: at most {MAX_FRAME_BYTES:,}")
@@ -192,7 +192,9 @@ def _packed(answer: Told | Updated | Refused) -> bytes:
 # -- who asks ----------------------------------------------------------------------------------------------------------
 
 
-async def ask(network: Network, whom: Found, question: Ask | Update) -> Told | Updated:
+async def ask(
+    network: Network, whom: TopologySocket, question: StatusRequest | UpdateRequest
+) -> StatusResponse | UpdateResponse:
     """The answer. ControlError if there is none, or it was refused; ConfigError for settings that are not allowed."""
     register()
     try:
@@ -204,7 +206,7 @@ async def ask(network: Network, whom: Found, question: Ask | Update) -> Told | U
             finally:
                 connection.close()
     except TimeoutError as error:
-        not_known = "; whether it was done is not known" if isinstance(question, Update) else ""
+        not_known = "; whether it was done is not known" if isinstance(question, UpdateRequest) else ""
         raise ControlError(
             f"{whom} has not answered within {ANSWER_S:g} s{not_known}: does user code block its event loop?"
         ) from error
@@ -215,8 +217,8 @@ async def ask(network: Network, whom: Found, question: Ask | Update) -> Told | U
     except NetworkError as error:
         raise ControlError(f"{whom} cannot be asked: {error}" if whom.is_there else f"{whom} has ended") from error
     match answer:
-        case Refused(kind=kind, problems=problems):
+        case ErrorResponse(kind=kind, problems=problems):
             raise ConfigError(*problems) if kind == ConfigError.__name__ else ControlError(f"{whom}: {problems[0]}")
-        case Told() | Updated():
+        case StatusResponse() | UpdateResponse():
             return answer
     raise ControlError(f"{whom} answers with {type(answer).__name__}: do both run the same version?")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("aiostorm.cluster")
 
-_LIMITS: Final = AdmissionLimits(max_strangers=16, max_per_address=32, stranger_s=2.0)
+_LIMITS: Final = AdmissionLimits(max_unauthenticated=16, max_per_address=32, authenticate_within_s=2.0)
 
 _NOT_FOUND: Final = "`aiostorm update` and `aiostorm pressure` will not find this run"
 

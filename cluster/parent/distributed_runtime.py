@@ -30,11 +30,11 @@ from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
 from ...runtime import Stall
 from ...tasks import ErrorReport
 from ...topology import ACKER_COMPONENT, Config, Plan, Topology, make_plan
+from ..distributed_idle import DistributedIdleDetector, IdleReport
 from ..errors import WorkerError, WorkerTaskError
 from ..fingerprint import code_of, fingerprint
-from ..idle import QuietReport, SpreadQuiet
-from ..messages import AskQuiet, Connect, GaveUp, Load, PeerDied, PeerGone, Seen, Update
-from ..runtimes import GaveUp as TellGaveUp
+from ..messages import Connect, GetIdleReport, LoadTopology, PeerDied, PeerEnded, StatusReport, TaskGaveUp, UpdateConfig
+from ..runtimes import TaskGaveUp as TellGaveUp
 from ..runtimes import WorkerStatus
 from ..scheduler import place, tasks_on_driver
 from ..worker.service import shape_of
@@ -153,7 +153,7 @@ class DistributedRuntime:
     async def update(self, config: Config) -> None:
         """See TopologyRuntime. A worker that is started later has these settings from its start."""
         self._config = config
-        await tell_all(list(self.worker_handles.values()), Update(settings_of(self._config)))
+        await tell_all(list(self.worker_handles.values()), UpdateConfig(settings_of(self._config)))
 
     async def results(self) -> dict[str, list[Any]]:
         """See TopologyRuntime. Waits for a worker that is started again; WorkerError if one ends meanwhile."""
@@ -208,7 +208,7 @@ class DistributedRuntime:
     ) -> None:
         """See TopologyRuntime."""
         while True:
-            await self._wait_quiet(AskQuiet(self.mode, finished, held, quiet_s), broken, until)
+            await self._wait_quiet(GetIdleReport(self.mode, finished, held, quiet_s), broken, until)
             if not self._resting or self._wanted != "active":
                 return
             while self._resting:  # the spouts rest for a worker that is replaced: they have more
@@ -216,9 +216,9 @@ class DistributedRuntime:
                 await self._change()
 
     async def _wait_quiet(
-        self, question: AskQuiet, broken: Callable[[], None], until: Callable[[], bool] | None = None
+        self, question: GetIdleReport, broken: Callable[[], None], until: Callable[[], bool] | None = None
     ) -> None:
-        machine = SpreadQuiet(self.worker_handles)
+        machine = DistributedIdleDetector(self.worker_handles)
         pause_s = FIRST_S
         while True:
             broken()
@@ -257,9 +257,9 @@ class DistributedRuntime:
         """See WorkerGroup."""
         return self._assignment.target
 
-    def order(self, worker_handle: WorkerHandle) -> Load:
+    def order(self, worker_handle: WorkerHandle) -> LoadTopology:
         """See WorkerGroup."""
-        return Load(
+        return LoadTopology(
             name=self._name,
             target=self._assignment.target,
             arguments=self._assignment.arguments,
@@ -314,7 +314,7 @@ class DistributedRuntime:
             work = self._tell_others(worker_handle, life)
             self._registry.system.guard(work, name=f"{worker_handle.name} has ended: news")
 
-    def seen(self, worker_handle: WorkerHandle, seen: Seen) -> None:
+    def seen(self, worker_handle: WorkerHandle, seen: StatusReport) -> None:
         """See WorkerGroup."""
         self._errors.extend(seen.errors)
         self._stalls.extend(seen.stalls)
@@ -322,7 +322,7 @@ class DistributedRuntime:
             self._events.extend(seen.pressure.events)
             self._pressure = seen.pressure
 
-    def gave_up(self, worker_handle: WorkerHandle, told: GaveUp) -> None:
+    def gave_up(self, worker_handle: WorkerHandle, told: TaskGaveUp) -> None:
         """See WorkerGroup."""
         error = WorkerTaskError(f"{told.error} (in {worker_handle.name})")
         error.add_note(told.traceback)
@@ -348,7 +348,7 @@ class DistributedRuntime:
     async def _tell_others(self, worker_handle: WorkerHandle, life: int) -> None:
         """First that it is gone, to all; then that what is open fails: see Exchange.peer_gone."""
         try:
-            for news in (PeerGone(worker_handle.name, life), PeerDied(worker_handle.name, life)):
+            for news in (PeerEnded(worker_handle.name, life), PeerDied(worker_handle.name, life)):
                 await tell_all(self._others(worker_handle), news)
         finally:
             self._telling[worker_handle.name] -= 1
@@ -383,7 +383,7 @@ class DistributedRuntime:
         finally:
             del self._waiting[changed]
 
-    async def _ask_all(self, question: AskQuiet) -> Sequence[QuietReport] | None:
+    async def _ask_all(self, question: GetIdleReport) -> Sequence[IdleReport] | None:
         """Every worker's answer; None if one is away, or something else happens meanwhile."""
         if not all(worker_handle.works for worker_handle in self.worker_handles.values()):
             return None
@@ -422,7 +422,7 @@ class DistributedRuntime:
         if worker_handle.works:  # else it has nothing yet
             try:
                 async with asyncio.timeout(within_s * 0.8):
-                    await self._wait_quiet(AskQuiet(self.mode, False, False, 0.0), lambda: None)
+                    await self._wait_quiet(GetIdleReport(self.mode, False, False, 0.0), lambda: None)
             except TimeoutError:
                 log.warning("%s: not all was processed before %s ended: it is replayed", self._name, worker_handle.name)
             else:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from ...topology import ConfigError, TopologyError
 from ..errors import WorkerError
 from ..fingerprint import differences
-from ..messages import CODE_DIFFERS, Trouble
+from ..messages import CODE_DIFFERS, CommandFailed
 from ..targets import TargetError
 
 
-def trouble_error(worker: str, trouble: Trouble, code: Mapping[str, str]) -> Exception:
+def trouble_error(worker: str, trouble: CommandFailed, code: Mapping[str, str]) -> Exception:
     """What the parent raises, whose own code that is."""
     if trouble.kind == CODE_DIFFERS:
         there = dict(zip(trouble.problems[::2], trouble.problems[1::2], strict=False))

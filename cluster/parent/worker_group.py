@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from ..messages import Connect, GaveUp, Load, Seen
+from ..messages import Connect, LoadTopology, StatusReport, TaskGaveUp
 
 if TYPE_CHECKING:  # a worker handle knows its worker group, too
     from .worker_handle import WorkerHandle
@@ -29,7 +29,7 @@ class WorkerGroup(Protocol):
         """What the topology is made of here (see fingerprint)."""
         ...
 
-    def order(self, worker_handle: WorkerHandle) -> Load:
+    def order(self, worker_handle: WorkerHandle) -> LoadTopology:
         """What this worker is to load."""
         ...
 
@@ -57,11 +57,11 @@ class WorkerGroup(Protocol):
         """That life of its process has ended."""
         ...
 
-    def seen(self, worker_handle: WorkerHandle, seen: Seen) -> None:
+    def seen(self, worker_handle: WorkerHandle, seen: StatusReport) -> None:
         """What a look has shown."""
         ...
 
-    def gave_up(self, worker_handle: WorkerHandle, told: GaveUp) -> None:
+    def gave_up(self, worker_handle: WorkerHandle, told: TaskGaveUp) -> None:
         """One of its tasks was given up."""
         ...
 

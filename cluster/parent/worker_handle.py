@@ -1,6 +1,6 @@
 """WorkerHandle: one worker's place: the process that is there now, what it was told, and what it said of itself.
 
-    life (machine) ─ Spawn ─► child ─► Joined ─► Load ─ all loaded ─► Connect ─► Prepare ─ all prepared ─► Open
+    life (machine) ─ Spawn ─► child ─► WorkerJoined ─► LoadTopology ─ all ─► Connect ─► Prepare ─ all prepared ─► Open
          ▲                                         looked at every LOOK_S from then on: a sign of life, and metrics
          ╰── exited ◄── child.wait()                                                              … Finish ─► ended
 
@@ -26,19 +26,19 @@ from ..errors import WorkerError
 from ..messages import (
     CONTROL,
     SETUP,
+    CommandFailed,
     Finish,
-    GaveUp,
     GetStatus,
-    Joined,
-    Leaving,
     Open,
-    PeerBack,
     PeerDied,
-    PeerGone,
+    PeerEnded,
+    PeerRestarted,
     Prepare,
-    Seen,
-    Trouble,
-    Update,
+    StatusReport,
+    TaskGaveUp,
+    UpdateConfig,
+    WorkerJoined,
+    WorkerLeaving,
 )
 from ..runtimes import WorkerStatus
 from .load_errors import trouble_error
@@ -79,7 +79,7 @@ class WorkerHandle:
         self._group = group
         self._clock = registry.system.clock
         self._child: Child | None = None
-        self._joined: asyncio.Future[Joined] = asyncio.get_running_loop().create_future()
+        self._joined: asyncio.Future[WorkerJoined] = asyncio.get_running_loop().create_future()
         self._poked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._errors = self._stalls = self._events = 0
         self._mode = ""  # that it was told last
@@ -115,7 +115,7 @@ class WorkerHandle:
         if self.works and mode != self._mode:
             self._hurry.set()
 
-    async def hear(self, news: PeerGone | PeerDied | Update) -> None:
+    async def hear(self, news: PeerEnded | PeerDied | UpdateConfig) -> None:
         """Tell it that another has ended, or of other settings; returns when it knows, or cannot."""
         if self._child is not None and self._joined.done():
             await self._told(news)
@@ -123,7 +123,7 @@ class WorkerHandle:
     def peer_back(self, peer: str, address: str) -> None:
         """Tell it that another is there again."""
         if self._child is not None:
-            self._registry.system.guard(self._told(PeerBack(peer, address)), name=f"{self.name} is told")
+            self._registry.system.guard(self._told(PeerRestarted(peer, address)), name=f"{self.name} is told")
 
     async def finish(self, limit_s: float, *, at_once: bool) -> None:
         """End it; returns when it has ended."""
@@ -165,7 +165,7 @@ class WorkerHandle:
 
     # -- what worker registry tell -------------------------------------------------------------------------------------
 
-    def joined(self, joined: Joined) -> None:
+    def joined(self, joined: WorkerJoined) -> None:
         """See WorkerListener."""
         if not self._joined.done():
             self.pid = joined.pid
@@ -177,11 +177,11 @@ class WorkerHandle:
         """See WorkerListener."""
         self.life.heard(self._clock.monotonic())
 
-    def gave_up(self, told: GaveUp) -> None:
+    def gave_up(self, told: TaskGaveUp) -> None:
         """See WorkerListener."""
         self._group.gave_up(self, told)
 
-    def leaving(self, told: Leaving) -> None:
+    def leaving(self, told: WorkerLeaving) -> None:
         """See WorkerListener."""
         self._group.leaving(self, told.within_s)
 
@@ -278,7 +278,7 @@ class WorkerHandle:
     async def _bring_up(self) -> None:
         group = self._group
         trouble = await self.ask(SETUP, group.order(self))
-        if isinstance(trouble, Trouble):
+        if isinstance(trouble, CommandFailed):
             group.failed(trouble_error(self.name, trouble, group.code))
             return
         self.life.ready(self._clock.monotonic())
@@ -295,7 +295,7 @@ class WorkerHandle:
         await group.reached(self, "loaded")
         await group.turn(self)
         address = await self.ask(SETUP, group.connection(self))
-        if isinstance(address, Trouble):
+        if isinstance(address, CommandFailed):
             group.failed(trouble_error(self.name, address, group.code))
             return
         self.address = address
@@ -343,7 +343,7 @@ class WorkerHandle:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _saw(self, seen: Seen) -> None:
+    def _saw(self, seen: StatusReport) -> None:
         for task in seen.tasks:
             base = self._base.get(task.task_id)
             self.metrics[task.task_id] = task if base is None else task.after(base)

@@ -1,7 +1,7 @@
 """WorkerRegistry: where a parent's workers come from, and where they report.
 
     WorkerBackend (network, spawner, addresses, secret: the seams) ─► WorkerRegistry ─► worker handles, one for each
-                    worker workers ── Joined, GaveUp, Leaving ─► an actor for each worker ─► its worker handle
+    worker ── WorkerJoined, TaskGaveUp, WorkerLeaving ─► an actor for each worker ─► its worker handle
 
 1. A worker's address does not change with its lives; that of one that a user starts may, and a worker backend may
    choose another. Its peers are told of it.
@@ -27,7 +27,7 @@ from typing import Any, Protocol, Self
 from ...actors import Actor, ActorSystem, Ref
 from ...runtime import Child, ChildLine, Spawner
 from ...transport import Network, Node, PeerLostError, PeerStarted
-from ..messages import DRIVER, PARENT, GaveUp, Joined, Leaving, register
+from ..messages import DRIVER, PARENT, TaskGaveUp, WorkerJoined, WorkerLeaving, register
 from ..scheduler import WorkerInfo
 from ..worker.log import WorkerLog
 from .worker_life import LifeTimings
@@ -96,15 +96,15 @@ class WorkerBackend(Protocol):
 class WorkerListener(Protocol):
     """Who hears of one worker."""
 
-    def joined(self, joined: Joined) -> None:
+    def joined(self, joined: WorkerJoined) -> None:
         """It is there."""
         ...
 
-    def gave_up(self, told: GaveUp) -> None:
+    def gave_up(self, told: TaskGaveUp) -> None:
         """It gave a task up."""
         ...
 
-    def leaving(self, told: Leaving) -> None:
+    def leaving(self, told: WorkerLeaving) -> None:
         """It was asked to end."""
         ...
 
@@ -128,8 +128,8 @@ class WorkerRegistry:
         self._children: dict[Child, None] = {}
         self._remote: dict[str, RemoteChild] = {}
         self._remote_names: list[str] = []
-        self._early: dict[str, Joined] = {}
-        self._desks: dict[str, Ref] = {}
+        self._early: dict[str, WorkerJoined] = {}
+        self._report_actors: dict[str, Ref] = {}
         self._addresses: dict[str, str] = {}
         self._count = 0
 
@@ -198,7 +198,7 @@ class WorkerRegistry:
         if not self.is_remote(name):
             self.node.lose(name, f"{name} has ended")
             self.node.withdraw(name)
-            self._desks.pop(name).stop()
+            self._report_actors.pop(name).stop()
         self._log.forget(name)
 
     async def spawn(self, name: str, target: str) -> Child:
@@ -249,7 +249,7 @@ class WorkerRegistry:
 
     # -- what workers say --------------------------------------------------------------------------------------------
 
-    def joined(self, worker: str, joined: Joined) -> None:
+    def joined(self, worker: str, joined: WorkerJoined) -> None:
         """A worker is there."""
         listener = self._listeners.get(worker)
         if listener is not None and (not self.is_remote(worker) or self._is_awaited(worker)):
@@ -261,19 +261,21 @@ class WorkerRegistry:
             self._early[worker] = joined
             log.info("%s has joined from %s", worker, joined.node)
 
-    def report(self, worker: str, told: GaveUp | Leaving) -> None:
+    def report(self, worker: str, told: TaskGaveUp | WorkerLeaving) -> None:
         """A worker reports what happened to it."""
         listener = self._listeners.get(worker)
         if listener is None:
             return
-        if isinstance(told, GaveUp):
+        if isinstance(told, TaskGaveUp):
             listener.gave_up(told)
         else:
             listener.leaving(told)
 
     def _await_reports(self, worker: str) -> None:
-        self._desks[worker] = desk = self.system.spawn(_Desk(self, worker), f"reports of {worker}")
-        self.node.offer(worker, desk, to=(worker,))
+        self._report_actors[worker] = report_actor = self.system.spawn(
+            _ReportActor(self, worker), f"reports of {worker}"
+        )
+        self.node.offer(worker, report_actor, to=(worker,))
 
     def _is_awaited(self, name: str) -> bool:
         child = self._remote.get(name)
@@ -341,7 +343,7 @@ class RemoteChild:
             self.ended.set_result(0)
 
 
-class _Desk(Actor):
+class _ReportActor(Actor):
     """What one worker reports to: offered to that worker alone, under its name."""
 
     def __init__(self, registry: WorkerRegistry, worker: str) -> None:
@@ -349,9 +351,9 @@ class _Desk(Actor):
         self._worker = worker
 
     def receive(self, message: Any) -> None:
-        if isinstance(message, Joined):
+        if isinstance(message, WorkerJoined):
             self._registry.joined(self._worker, message)
-        elif isinstance(message, GaveUp | Leaving):
+        elif isinstance(message, TaskGaveUp | WorkerLeaving):
             self._registry.report(self._worker, message)
         else:
             raise TypeError(f"a parent does not understand {message!r:.200}")

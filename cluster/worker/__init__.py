@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .heartbeat import DialledBeats, Heartbeat, LineBeats
+    from .heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
     from .log import MarkedFormatter, MarkedStream, WorkerLog, plain_line
     from .service import shape_of
     from .worker import CHILD_LEASE_S, LEASE_S, LEAVE_S, TERMINATED, WorkerOptions, work
@@ -20,11 +20,11 @@ __all__ = [
     "LEASE_S",
     "LEAVE_S",
     "TERMINATED",
-    "DialledBeats",
     "Heartbeat",
-    "LineBeats",
     "MarkedFormatter",
     "MarkedStream",
+    "NetworkHeartbeatSender",
+    "PipeHeartbeatSender",
     "WorkerLog",
     "WorkerOptions",
     "plain_line",
@@ -35,7 +35,7 @@ __all__ = [
 _LATER = {
     "service": "shape_of",
     "log": "MarkedFormatter MarkedStream WorkerLog plain_line",
-    "heartbeat": "DialledBeats LineBeats Heartbeat",
+    "heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",
     "worker": "CHILD_LEASE_S LEASE_S LEAVE_S TERMINATED WorkerOptions work",
 }
 

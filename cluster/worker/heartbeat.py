@@ -38,7 +38,7 @@ DIAL_S: Final = 2.0
 """So long the parent may take to answer the thread."""
 
 
-class Beats(Protocol):
+class HeartbeatSender(Protocol):
     """How a thread says that the process lives."""
 
     def beat(self) -> bool:
@@ -50,14 +50,14 @@ class Beats(Protocol):
         ...
 
 
-class LineBeats:
+class PipeHeartbeatSender:
     """To the parent that reads what this process prints."""
 
     def __init__(self, fd: int = 2) -> None:
         self._fd = fd
 
     def beat(self) -> bool:
-        """See Beats."""
+        """See HeartbeatSender."""
         try:
             os.write(self._fd, f"{PULSE}\n".encode())
         except OSError:  # nobody reads it: the parent is gone, and this process soon
@@ -65,10 +65,10 @@ class LineBeats:
         return True
 
     def rest(self) -> None:
-        """See Beats."""
+        """See HeartbeatSender."""
 
 
-class DialledBeats:
+class NetworkHeartbeatSender:
     """To the parent at that address. `process`: this one's id, as the parent was told when the worker joined."""
 
     def __init__(self, name: str, process: int, parent: str, security: Security) -> None:
@@ -79,7 +79,7 @@ class DialledBeats:
         self._connection: BlockingConnection | None = None
 
     def beat(self) -> bool:
-        """See Beats. What goes wrong is tried again at the next one: the parent may be away for a moment."""
+        """See HeartbeatSender. What goes wrong is tried again at the next one: the parent may be away for a moment."""
         try:
             if self._connection is None:
                 self._connection = dial_blocking(
@@ -97,7 +97,7 @@ class DialledBeats:
         return True
 
     def rest(self) -> None:
-        """See Beats."""
+        """See HeartbeatSender."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -106,7 +106,9 @@ class DialledBeats:
 class Heartbeat:
     """Of the running loop, from `start` to `stop`."""
 
-    def __init__(self, beats: Beats, limit_s: float = LIMIT_S, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, beats: HeartbeatSender, limit_s: float = LIMIT_S, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._beats = beats
         self._limit_s = limit_s
         self._monotonic = monotonic

@@ -7,7 +7,8 @@
    line stand what it may load and where it looks for modules. What is in a message is data, never code.
 2. Code that is not the parent's (see fingerprint) is refused, unless the worker was started for any; a topology that
    looks different here always is: task ids would mean different things.
-3. What the user's code or configuration makes impossible is Trouble. Anything else ends the worker with its traceback.
+3. What the user's code or configuration makes impossible is answered with CommandFailed. Any other error ends the
+   worker with its traceback.
 
 From: Storm's Worker and WorkerState; theirs read the assignment from ZooKeeper.
 """
@@ -26,29 +27,29 @@ from ...backpressure import Backpressure
 from ...tasks import describe
 from ...topology import Config, ConfigError, Topology, TopologyError
 from ...transport import UnsendableError, pack_value
+from ..distributed_idle import IdleReport
 from ..fingerprint import code_of, fingerprint
 from ..hosting import Hosting
-from ..idle import QuietReport
 from ..messages import (
     CODE_DIFFERS,
     PIECE_BYTES,
     RESULT_ITEMS,
-    AskQuiet,
+    CommandFailed,
     Connect,
-    Fetch,
+    FetchResult,
     Finish,
-    Gather,
-    GaveUp,
+    GatherResults,
+    GetIdleReport,
     GetStatus,
-    Load,
+    LoadTopology,
     Open,
-    PeerBack,
     PeerDied,
-    PeerGone,
+    PeerEnded,
+    PeerRestarted,
     Prepare,
-    Seen,
-    Trouble,
-    Update,
+    StatusReport,
+    TaskGaveUp,
+    UpdateConfig,
 )
 from ..node_router import NodeRouter
 from ..runtimes import LocalRuntime
@@ -106,7 +107,7 @@ class WorkerService:
         self.over: asyncio.Future[None] = system.loop.create_future()
         self.loading = False
         self._failed: asyncio.Future[None] = system.loop.create_future()
-        self._given_up: GaveUp | None = None
+        self._given_up: TaskGaveUp | None = None
         self.mode = "inactive"
         self.heard = 0
         """Counts the parent's words."""
@@ -114,7 +115,7 @@ class WorkerService:
         self._system = system
         self._node = node
         self._listen = listen
-        self._loaded: tuple[Load, Topology] | None = None
+        self._loaded: tuple[LoadTopology, Topology] | None = None
         self._listening: dict[str, str] = {}
         self._tell_parent = tell_parent
         self._loader = loader
@@ -129,29 +130,29 @@ class WorkerService:
 
     # -- setup actor ---------------------------------------------------------------------------------------------------
 
-    def load(self, order: Load) -> Trouble | None:
+    def load(self, order: LoadTopology) -> CommandFailed | None:
         """Import. It may take long, and nothing else runs meanwhile."""
         if self._ordered:
             told = f"worker {self.worker} was told before what to load: that is done once in a life"
-            return Trouble("WorkerError", (told,))
+            return CommandFailed("WorkerError", (told,))
         self._ordered = True
         if not is_named(order.target, self._targets):
-            return Trouble("TargetError", (_not_named(order.target, self.worker, self._targets),))
+            return CommandFailed("TargetError", (_not_named(order.target, self.worker, self._targets),))
         try:
             topology = self._loader(order.target, order.arguments)
         except TargetError as error:
-            return Trouble("TargetError", (str(error)[:SAID_CHARACTERS],))
+            return CommandFailed("TargetError", (str(error)[:SAID_CHARACTERS],))
         if order.code and not self._any_code:
             code = code_of(order.target)
             if fingerprint(code) != order.code:
                 said = [text[:SAID_NAME] for pair in sorted(code.items()) for text in pair]
-                return Trouble(CODE_DIFFERS, tuple(said[: 2 * SAID_MODULES]))
+                return CommandFailed(CODE_DIFFERS, tuple(said[: 2 * SAID_MODULES]))
         if (shape := shape_of(topology)) != order.shape:
-            return Trouble("TopologyError", (_other_version(order.target, self.worker, shape, order.shape),))
+            return CommandFailed("TopologyError", (_other_version(order.target, self.worker, shape, order.shape),))
         self._loaded = order, topology
         return None
 
-    async def connect(self, order: Connect) -> str | Trouble:
+    async def connect(self, order: Connect) -> str | CommandFailed:
         """Listen; open the links and make the tasks, in one step: what peers send finds somebody who takes it."""
         if self._loaded is None:
             raise RuntimeError("a worker is told to load before anything else")
@@ -166,20 +167,22 @@ class WorkerService:
                 self._system, load.name, topology, Config(**load.config), gave_up=self._gave_up, hosting=hosting
             )
         except (TopologyError, ConfigError) as error:
-            return Trouble(type(error).__name__, tuple(text[:SAID_CHARACTERS] for text in error.problems[:PROBLEMS]))
+            return CommandFailed(
+                type(error).__name__, tuple(text[:SAID_CHARACTERS] for text in error.problems[:PROBLEMS])
+            )
         return address
 
-    async def prepare(self) -> GaveUp | None:
+    async def prepare(self) -> TaskGaveUp | None:
         """Bolts. Returns early if one of them was given up."""
         await self._have().start_bolts(self._failed)
         return self._given_up
 
-    async def open(self) -> GaveUp | None:
+    async def open(self) -> TaskGaveUp | None:
         """Spouts. As `prepare`."""
         await self._have().start_spouts(self._failed)
         return self._given_up
 
-    async def gather(self) -> tuple[tuple[int, int], ...] | Trouble:
+    async def gather(self) -> tuple[tuple[int, int], ...] | CommandFailed:
         """Results of the tasks, packed."""
         part = self._have()
         self.results.clear()
@@ -188,21 +191,21 @@ class WorkerService:
                 value = await part.result_of(task)
             except Exception as error:  # the user's, and reported as that
                 place = f"{task.task.component}[{task.task.task_id}].result()"
-                return Trouble("WorkerError", (f"{place} failed: {describe(error)}",))
+                return CommandFailed("WorkerError", (f"{place} failed: {describe(error)}",))
             if value is None:
                 continue
             try:
                 self.results[task.task.task_id] = _packed(value)
             except UnsendableError as error:
                 place = f"what {task.task.component}[{task.task.task_id}].result() returns cannot be sent"
-                return Trouble("UnsendableError", (f"{place}: {error}",))
+                return CommandFailed("UnsendableError", (f"{place}: {error}",))
         return tuple((task, len(value)) for task, value in self.results.items())
 
-    def fetch(self, order: Fetch) -> bytes:
+    def fetch(self, order: FetchResult) -> bytes:
         """A piece."""
         return self.results[order.task][order.offset : order.offset + PIECE_BYTES]
 
-    async def finish(self, order: Finish) -> Seen:
+    async def finish(self, order: Finish) -> StatusReport:
         """End the part; the last look at it."""
         if self.part is not None:
             await (self.part.kill() if order.at_once else self.part.stop())
@@ -216,16 +219,16 @@ class WorkerService:
 
     # -- control actor -------------------------------------------------------------------------------------------------
 
-    def look(self, order: GetStatus) -> Seen:
+    def look(self, order: GetStatus) -> StatusReport:
         """How it is, in that mode."""
         if order.mode:
             self.steer(order.mode)
         part = self.part
         if part is None:
-            return Seen()
+            return StatusReport()
         tasks = tuple(task for component in part.metrics().values() for task in component.tasks)
         count, stall_count = part.task_set.errors.count, part.stall_count
-        return Seen(
+        return StatusReport(
             tasks,
             _last(part.errors(), count - order.errors),
             count,
@@ -245,7 +248,7 @@ class WorkerService:
         else:
             self.part.set_active(mode == "active")
 
-    async def update(self, order: Update) -> None:
+    async def update(self, order: UpdateConfig) -> None:
         """Other settings, for what is there and for what is made of them."""
         if self._loaded is not None:
             load, topology = self._loaded
@@ -253,29 +256,29 @@ class WorkerService:
         if self.part is not None:
             await self.part.update(Config(**order.config))
 
-    def peer_ended(self, order: PeerGone | PeerDied) -> None:
+    def peer_ended(self, order: PeerEnded | PeerDied) -> None:
         """What is on its way to it is lost. Another of that name will come."""
         exchange = self.part.task_set.exchange if self.part is not None else None
-        if exchange is not None and isinstance(order, PeerGone):
+        if exchange is not None and isinstance(order, PeerEnded):
             exchange.peer_gone(order.peer, order.life)
         elif exchange is not None:
             exchange.peer_died(order.peer, order.life)
 
-    def peer_back(self, order: PeerBack) -> None:
+    def peer_back(self, order: PeerRestarted) -> None:
         """It listens again: dial now, not when it is time to try again."""
         self._listening[order.peer] = order.address
         self._node.listens(order.peer, order.address)
 
-    def is_quiet(self, order: AskQuiet) -> QuietReport:
+    def is_quiet(self, order: GetIdleReport) -> IdleReport:
         """Is there nothing to do here, in that mode?"""
         self.steer(order.mode)
         part = self.part
         if part is None:
-            return QuietReport(self.worker, self.life, quiet=False)
+            return IdleReport(self.worker, self.life, quiet=False)
         quiet = part.is_quiet_now(finished=order.finished, held=order.held, quiet_s=order.quiet_s)
         exchange = part.task_set.exchange
         sent, received = ({}, {}) if exchange is None else (exchange.sent, exchange.received)
-        return QuietReport(self.worker, self.life, quiet, part.activity, sent, received)
+        return IdleReport(self.worker, self.life, quiet, part.activity, sent, received)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -309,7 +312,7 @@ class WorkerService:
     def _gave_up(self, path: str, error: BaseException) -> None:
         cause = error.__cause__ if isinstance(error, ActorEscalatedError) and error.__cause__ else error
         text = "".join(traceback.format_exception(cause))[-20_000:]
-        told = GaveUp(path, describe(cause), text)
+        told = TaskGaveUp(path, describe(cause), text)
         self._tell_parent(told)
         if not self._failed.done():
             self._given_up = told
@@ -387,7 +390,7 @@ class SetupActor(Actor):
         """An order of the parent's."""
         service = self._service
         match message:
-            case Load():
+            case LoadTopology():
                 return service.load(message)
             case Connect():
                 return await service.connect(message)
@@ -395,9 +398,9 @@ class SetupActor(Actor):
                 return await service.prepare()
             case Open():
                 return await service.open()
-            case Gather():
+            case GatherResults():
                 return await service.gather()
-            case Fetch():
+            case FetchResult():
                 return service.fetch(message)
             case Finish():
                 return await service.finish(message)
@@ -416,12 +419,12 @@ class ControlActor(Actor):
         match message:
             case GetStatus():
                 return self._service.look(message)
-            case Update():
+            case UpdateConfig():
                 return self._service.update(message)
-            case AskQuiet():
+            case GetIdleReport():
                 return self._service.is_quiet(message)
-            case PeerGone() | PeerDied():
+            case PeerEnded() | PeerDied():
                 return self._service.peer_ended(message)
-            case PeerBack():
+            case PeerRestarted():
                 return self._service.peer_back(message)
         raise TypeError(f"a control actor does not understand {message!r}")

@@ -1,7 +1,7 @@
 """Worker: a process that does a part of a topology's work for a parent. This is its program; `aiostorm worker` runs it.
 
-    dial the parent ─► Joined ─► does what it is told (worker service) ─┬─ told to end ──────────────► 0
-                                                              ├─ SIGTERM: Leaving ─► told to end, or 10 s ─► 143
+    dial the parent ─► WorkerJoined ─► does what it is told (worker service) ─┬─ told to end ──────────────► 0
+                                                              ├─ SIGTERM: WorkerLeaving ─► told to end, or 10 s ─► 143
                                                               ╰─ no word of the parent's for 5 s ─► 69
 
 1. A worker without a parent ends: a spawned one with its parent (parent watch), every one when its lease is over. So
@@ -32,7 +32,7 @@ from typing import Final
 from ...actors import ActorSystem
 from ...runtime import AiostormError, Clock, Rng
 from ...transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
-from ..messages import CONTROL, PARENT, SETUP, Joined, Leaving, register
+from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving, register
 from .service import ControlActor, Loader, SetupActor, WorkerService, load
 
 log = logging.getLogger("aiostorm.worker")
@@ -135,7 +135,7 @@ class _Worker:
         for name, actor in ((SETUP, SetupActor(service)), (CONTROL, ControlActor(service))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
         try:
-            await parent.ask(Joined(options.pid, options.node), timeout_s=JOIN_S)
+            await parent.ask(WorkerJoined(options.pid, options.node), timeout_s=JOIN_S)
         except AiostormError as error:
             if self._broken is not None and isinstance(self._broken[1], ExposedError):
                 raise self._broken[1] from error
@@ -194,7 +194,7 @@ class _Worker:
                     return TERMINATED
                 leaving_s = now_s
                 log.info("SIGTERM: asks its parent to go on without it")
-                tell_parent(Leaving(LEAVE_S))
+                tell_parent(WorkerLeaving(LEAVE_S))
             if leaving_s is not None and now_s - leaving_s >= LEAVE_S:
                 log.warning("not taken out within %g s: what it has is replayed", LEAVE_S)
                 return TERMINATED

@@ -13,7 +13,7 @@ from aiostorm.cli.pressure import SHOWN_EVENTS, as_document, as_text, duration, 
 from aiostorm.cli.progress import PlainLines, Rates, live_table
 from aiostorm.cli.report import RunReport, as_json
 from aiostorm.cli.report import as_text as report_text
-from aiostorm.cluster import Told
+from aiostorm.cluster import StatusResponse
 from aiostorm.metrics import TopologyMetrics
 
 NOW_S = 1_700_000_000.0
@@ -89,8 +89,8 @@ def test_one_line_says_who_waits_and_why(spouts: tuple[SpoutPacing, ...], text: 
     assert paced_text(Backpressure(spouts=spouts)) == text
 
 
-def told(pressure: Backpressure) -> Told:
-    return Told("word-count", 7, "ACTIVE", NOW_S, {}, pressure)
+def told(pressure: Backpressure) -> StatusResponse:
+    return StatusResponse("word-count", 7, "ACTIVE", NOW_S, {}, pressure)
 
 
 def test_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,14 +14,31 @@ import pytest
 
 from aiostorm import Config, ConfigError, LocalCluster, TopologyBuilder, bolt, spout
 from aiostorm.backpressure import Backpressure
-from aiostorm.cluster import Ask, ControlError, ControlSocket, Found, RunningTopology, Told, Update, Updated, ask
-from aiostorm.cluster.control.protocol import ANSWER_S, MAX_ASKING, MAX_QUESTION_BYTES, QUESTION_S, Control, Refused
+from aiostorm.cluster import (
+    ControlError,
+    ControlSocket,
+    RunningTopology,
+    StatusRequest,
+    StatusResponse,
+    TopologySocket,
+    UpdateRequest,
+    UpdateResponse,
+    ask,
+)
+from aiostorm.cluster.control.protocol import (
+    ANSWER_S,
+    MAX_ASKING,
+    MAX_QUESTION_BYTES,
+    QUESTION_S,
+    Control,
+    ErrorResponse,
+)
 from aiostorm.testing import SimClock
 from aiostorm.transport import ConnectionLostError, NetworkError, pack_value, unpack_value
 
 from ..transport.parts import MemoryNetwork
 
-WHOM = Found("numbers", 7, "/x/7-numbers")
+WHOM = TopologySocket("numbers", 7, "/x/7-numbers")
 
 
 @spout(outputs="n")
@@ -47,7 +64,7 @@ class Served:
         control = Control(running)
         self.network.listeners[f"unix:{WHOM.path}"] = lambda connection: control.accept(connection, group)
 
-    async def ask(self, question: Any) -> Told | Updated:
+    async def ask(self, question: Any) -> StatusResponse | UpdateResponse:
         return await ask(self.network.seen_by("client"), WHOM, question)
 
     async def answer(self, frame: bytes) -> Any:
@@ -73,8 +90,8 @@ async def served(config: Config | None = None) -> AsyncIterator[Served]:
 
 async def test_it_tells_how_it_is() -> None:
     async with served(Config(max_spout_pending=5, **{"my.key": {1: 2}})) as it:
-        told = await it.ask(Ask())
-        assert isinstance(told, Told)
+        told = await it.ask(StatusRequest())
+        assert isinstance(told, StatusResponse)
         assert (told.topology, told.state) == ("numbers", "ACTIVE")
         assert told.config == {"max_spout_pending": 5}, "what is the user's own may not be fit to travel"
         assert told.pressure == it.running.backpressure()
@@ -83,11 +100,11 @@ async def test_it_tells_how_it_is() -> None:
 
 async def test_it_takes_settings_and_says_what_has_changed() -> None:
     async with served() as it:
-        answer = await it.ask(Update({"topology.backpressure.enable": False, "backpressure_sample_number": 4}))
-        assert answer == Updated({"backpressure_enable": (True, False)})
+        answer = await it.ask(UpdateRequest({"topology.backpressure.enable": False, "backpressure_sample_number": 4}))
+        assert answer == UpdateResponse({"backpressure_enable": (True, False)})
         assert not it.running.config.backpressure_enable
-        told = await it.ask(Ask())
-        assert isinstance(told, Told)
+        told = await it.ask(StatusRequest())
+        assert isinstance(told, StatusResponse)
         assert not told.pressure.enabled
 
 
@@ -100,15 +117,17 @@ async def test_what_is_wrong_is_said_and_nothing_is_changed() -> None:
             ({"backpressure_low_mark": 0.9}, "must be below"),
         ):
             with pytest.raises(ConfigError, match=why):
-                await it.ask(Update(settings))
+                await it.ask(UpdateRequest(settings))
         assert it.running.config.backpressure_enable
 
 
 async def test_changes_are_made_one_after_the_other() -> None:
     async with served() as it:
-        updates = (Update({"backpressure_sample_number": number}) for number in (5, 6, 7))
+        updates = (UpdateRequest({"backpressure_sample_number": number}) for number in (5, 6, 7))
         answers = await asyncio.gather(*map(it.ask, updates))
-        steps = dict(pair for answer in answers if isinstance(answer, Updated) for pair in answer.changed.values())
+        steps = dict(
+            pair for answer in answers if isinstance(answer, UpdateResponse) for pair in answer.changed.values()
+        )
         path = [4]
         while path[-1] in steps:
             path.append(steps.pop(path[-1]))
@@ -122,13 +141,13 @@ async def test_who_asks_anything_else_is_refused() -> None:
             b"",
             b"\xc1",
             pack_value("how are you?"),
-            pack_value(Update("all")),
+            pack_value(UpdateRequest("all")),
             b"\0" * (MAX_QUESTION_BYTES + 1),
         ):  # type: ignore[arg-type]
             answer = await it.answer(frame)
-            assert isinstance(answer, Refused)
+            assert isinstance(answer, ErrorResponse)
             assert answer.kind == "UnreadableError"
-        assert isinstance(await it.ask(Ask()), Told)
+        assert isinstance(await it.ask(StatusRequest()), StatusResponse)
 
 
 async def test_an_answer_that_cannot_be_sent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +155,7 @@ async def test_an_answer_that_cannot_be_sent_is_said(monkeypatch: pytest.MonkeyP
         large = dataclasses.replace(it.running.backpressure(), state="x" * 2_000_000)
         monkeypatch.setattr(it.running, "backpressure", lambda: large)
         with pytest.raises(ControlError, match=r"numbers \(pid 7\): at .pressure.state: .* 2,000,000 bytes"):
-            await it.ask(Ask())
+            await it.ask(StatusRequest())
 
 
 async def test_a_defect_is_no_reason_to_end(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -148,16 +167,16 @@ async def test_a_defect_is_no_reason_to_end(monkeypatch: pytest.MonkeyPatch, cap
         with monkeypatch.context() as patch:
             patch.setattr(it.running, "backpressure", broken)
             with pytest.raises(ControlError, match="RuntimeError: a defect; its log has more"):
-                await it.ask(Ask())
+                await it.ask(StatusRequest())
         assert "what numbers was asked could not be answered" in caplog.text
-        assert isinstance(await it.ask(Ask()), Told)
+        assert isinstance(await it.ask(StatusRequest()), StatusResponse)
 
 
 async def test_one_that_has_ended_says_so() -> None:
     async with served() as it:
         await it.running.kill()
         with pytest.raises(ControlError, match="topology 'numbers' was killed"):
-            await it.ask(Update({"backpressure_enable": False}))
+            await it.ask(UpdateRequest({"backpressure_enable": False}))
 
 
 async def test_who_says_nothing_is_left_and_no_more_than_some_are_heard(
@@ -167,13 +186,13 @@ async def test_who_says_nothing_is_left_and_no_more_than_some_are_heard(
         client = it.network.seen_by("client")
         silent = [await client.connect(f"unix:{WHOM.path}") for _ in range(MAX_ASKING)]
         with pytest.raises(ControlError, match="ended before it answered"):
-            await it.ask(Ask())
+            await it.ask(StatusRequest())
         assert "too many ask numbers at a time" in caplog.text
         await sim_clock.advance(QUESTION_S)
         for connection in silent:
             with pytest.raises(ConnectionLostError):
                 await connection.receive()
-        assert isinstance(await it.ask(Ask()), Told)
+        assert isinstance(await it.ask(StatusRequest()), StatusResponse)
 
 
 # -- who asks ----------------------------------------------------------------------------------------------------------
@@ -184,10 +203,10 @@ async def test_no_answer_is_an_error_after_some_seconds() -> None:
     network.listeners[f"unix:{WHOM.path}"] = lambda connection: None
     began_s = asyncio.get_running_loop().time()
     with pytest.raises(ControlError, match=r"numbers \(pid 7\) has not answered within 10 s: does user code block"):
-        await ask(network.seen_by("client"), WHOM, Ask())
+        await ask(network.seen_by("client"), WHOM, StatusRequest())
     assert asyncio.get_running_loop().time() - began_s == pytest.approx(ANSWER_S, abs=0.1)
     with pytest.raises(ControlError, match="within 10 s; whether it was done is not known"):
-        await ask(network.seen_by("client"), WHOM, Update({}))
+        await ask(network.seen_by("client"), WHOM, UpdateRequest({}))
 
 
 @pytest.mark.parametrize(
@@ -197,12 +216,12 @@ async def test_an_answer_that_is_none(answer: bytes, why: str) -> None:
     network = MemoryNetwork()
     network.listeners[f"unix:{WHOM.path}"] = lambda connection: connection.send(answer)
     with pytest.raises(ControlError, match=why):
-        await ask(network.seen_by("client"), WHOM, Ask())
+        await ask(network.seen_by("client"), WHOM, StatusRequest())
 
 
 async def test_one_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ControlError, match=r"^numbers \(pid 7\) has ended$"):
-        await ask(MemoryNetwork().seen_by("client"), WHOM, Ask())
+        await ask(MemoryNetwork().seen_by("client"), WHOM, StatusRequest())
 
 
 # -- the socket --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from aiostorm.cluster import Heartbeat, LineBeats, MarkedFormatter, MarkedStream
+from aiostorm.cluster import Heartbeat, MarkedFormatter, MarkedStream, PipeHeartbeatSender
 from aiostorm.cluster.parent.process_backend import ProcessBackend
 from aiostorm.cluster.worker import heartbeat as heartbeat
 from aiostorm.cluster.worker.log import PULSE, WorkerLog
@@ -85,7 +85,7 @@ async def test_the_heartbeat_beats_while_the_loop_is_held_and_not_for_ever(monke
     monkeypatch.setattr(heartbeat, "BEAT_S", 0.02)
     now_s = 1000.0
     reads, writes = os.pipe()
-    beats = Heartbeat(LineBeats(writes), limit_s=30.0, monotonic=lambda: now_s)
+    beats = Heartbeat(PipeHeartbeatSender(writes), limit_s=30.0, monotonic=lambda: now_s)
     beats.start()
     try:
         await asyncio.sleep(0.1)

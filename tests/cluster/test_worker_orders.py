@@ -11,7 +11,7 @@ import pytest
 from aiostorm import LocalCluster
 from aiostorm.actors import ActorSystem
 from aiostorm.cluster import TargetError
-from aiostorm.cluster.messages import CONTROL, PARENT, SETUP, GaveUp, GetStatus, Load, Trouble
+from aiostorm.cluster.messages import CONTROL, PARENT, SETUP, CommandFailed, GetStatus, LoadTopology, TaskGaveUp
 from aiostorm.cluster.targets import is_named, load_topology
 from aiostorm.cluster.worker.service import WorkerService, shape_of
 from aiostorm.runtime import AiostormError
@@ -22,11 +22,11 @@ from aiostorm.transport import Node, NoSuchActorError, PayloadKind
 from .sim_workers import SimBackend, with_workers
 
 TARGET = "tests.cluster.test_workers:topology"
-PYTHON = Load("x", "builtins:exec", ("import tests.cluster.proof",), {}, {}, "")
+PYTHON = LoadTopology("x", "builtins:exec", ("import tests.cluster.proof",), {}, {}, "")
 
 
-def order(target: str = TARGET) -> Load:
-    return Load("x", target, (), {}, {1: "w"}, shape_of(load_topology(TARGET)[1]))
+def order(target: str = TARGET) -> LoadTopology:
+    return LoadTopology("x", target, (), {}, {1: "w"}, shape_of(load_topology(TARGET)[1]))
 
 
 class NoPost:
@@ -88,7 +88,7 @@ def test_a_worker_cannot_report_in_the_name_of_another() -> None:
                 node.link(PARENT, registry.address)
                 for name in ("worker-1", "worker-9", PARENT):
                     try:
-                        await node.ref(PARENT, name).ask(GaveUp("/sums/any", "it is over", ""), timeout_s=2)
+                        await node.ref(PARENT, name).ask(TaskGaveUp("/sums/any", "it is over", ""), timeout_s=2)
                     except AiostormError as error:
                         answers.append(error)
                 node.lose(PARENT, "all is known")
@@ -111,7 +111,7 @@ async def test_what_a_worker_was_not_started_for_is_not_loaded() -> None:
             "TargetError",
             (f"worker w was not started for builtins:exec, but for {TARGET}: start it with --target builtins:exec",),
         )
-        assert isinstance(none.load(order()), Trouble), "nothing at all"
+        assert isinstance(none.load(order()), CommandFailed), "nothing at all"
 
 
 async def test_a_worker_loads_once_a_life() -> None:
@@ -120,14 +120,16 @@ async def test_a_worker_loads_once_a_life() -> None:
         again = one.load(order())
         assert again is not None
         assert again.problems == ("worker w was told before what to load: that is done once in a life",)
-        assert isinstance(other.load(PYTHON), Trouble)
-        assert isinstance(other.load(order()), Trouble), "nobody tries until something is found that can be loaded"
+        assert isinstance(other.load(PYTHON), CommandFailed)
+        assert isinstance(other.load(order()), CommandFailed), (
+            "nobody tries until something is found that can be loaded"
+        )
 
 
 @pytest.mark.parametrize("target", ["builtins:exec", "os:system", "tests.cluster.sim_workers:asyncio.run"])
 async def test_what_is_no_topology_of_the_module_is_not_called(target: str) -> None:
     async with service(target) as one:
-        found = one.load(Load("x", target, ("1",), {}, {}, ""))
+        found = one.load(LoadTopology("x", target, ("1",), {}, {}, ""))
         assert found is not None
         assert found.kind == "TargetError"
         assert "no function that is defined in" in found.problems[0]
@@ -156,4 +158,4 @@ def test_a_name_allows_any_arguments_unless_it_has_some() -> None:
 
 
 def test_no_field_of_load_says_where_to_look_for_modules() -> None:
-    assert not {"paths", "path"} & set(Load.__dataclass_fields__)
+    assert not {"paths", "path"} & set(LoadTopology.__dataclass_fields__)

@@ -25,7 +25,7 @@ from aiostorm import (
     Tuple,
 )
 from aiostorm.cluster import LifeTimings, TargetError, WorkerError
-from aiostorm.cluster.messages import CONTROL, AskQuiet
+from aiostorm.cluster.messages import CONTROL, GetIdleReport
 from aiostorm.cluster.parent.distributed_runtime import DistributedRuntime
 from aiostorm.cluster.parent.worker_queries import quiet_report
 from aiostorm.testing.simulation import World
@@ -200,7 +200,7 @@ def test_an_order_that_was_held_up_does_not_stay_the_last_word() -> None:
         running = await submit(cluster)
         body = running._body
         assert isinstance(body, DistributedRuntime)
-        late = AskQuiet("inactive", finished=False, held=False, quiet_s=0.0)
+        late = GetIdleReport("inactive", finished=False, held=False, quiet_s=0.0)
         for worker_handle in body.worker_handles.values():
             await worker_handle.ask(CONTROL, late)
         await world.until(lambda: len(Numbers.acked) == COUNT, 20, "the last ack")
@@ -219,12 +219,12 @@ def test_who_asks_whether_all_is_quiet_says_what_is_wanted_when_it_is_sent() -> 
         real = worker_handle.ask
 
         async def ask(actor: str, message: Any, **options: Any) -> Any:
-            if isinstance(message, AskQuiet):
+            if isinstance(message, GetIdleReport):
                 modes.append(message.mode)
             return await real(actor, message, **options)
 
         worker_handle.ask = ask  # type: ignore[method-assign]
-        await quiet_report(worker_handle, AskQuiet("inactive", finished=False, held=False, quiet_s=0.0))
+        await quiet_report(worker_handle, GetIdleReport("inactive", finished=False, held=False, quiet_s=0.0))
         assert modes == ["active"]
         await running.kill()
 

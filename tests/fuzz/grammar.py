@@ -28,7 +28,7 @@ from aiostorm.transport import (
     register_record,
     segments_body,
 )
-from aiostorm.transport.link.headers import Ack, Data, Hello, Refused
+from aiostorm.transport.link.headers import LinkAck, LinkData, LinkHello, LinkRefused
 from aiostorm.transport.remote.notes import Reason, Why, ask_note, note, pack_key, pack_reason, taken_note
 
 pa: Any = _pyarrow
@@ -209,12 +209,12 @@ def payload(rng: Random) -> bytes:
 
 def frame(rng: Random) -> bytes:
     """Of a link."""
-    made: Hello | Data | Ack | Refused = rng.choice(
+    made: LinkHello | LinkData | LinkAck | LinkRefused = rng.choice(
         [
-            Hello(long(rng), 1, long(rng), 1, 5, True, rng.randbytes(rng.randrange(40))),
-            Data(long(rng), rng.randrange(99), 3, payload(rng)),
-            Ack(long(rng), rng.randrange(99)),
-            Refused(long(rng), 1),
+            LinkHello(long(rng), 1, long(rng), 1, 5, True, rng.randbytes(rng.randrange(40))),
+            LinkData(long(rng), rng.randrange(99), 3, payload(rng)),
+            LinkAck(long(rng), rng.randrange(99)),
+            LinkRefused(long(rng), 1),
         ]
     )
     return made.encode()

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from aiostorm.testing.simulation.disk import SimStore
 from aiostorm.testing.simulation.network import SimConnection
 from aiostorm.transport import LinkSequence, PeerStarted
-from aiostorm.transport.link.headers import Hello
-from aiostorm.transport.link.parts import Assembly, Cutter, Part
-from aiostorm.transport.link.sliding import ReceiveWindow, SendWindow
+from aiostorm.transport.link.frame_buffers import ReorderBuffer, SendBuffer
+from aiostorm.transport.link.headers import LinkHello
+from aiostorm.transport.link.parts import PartAssembler, PayloadPart, PayloadSplitter
 
 from .links import LinksResult, run
 from .planting import SEEDS, Plant, first_that_finds, replaced
@@ -22,15 +22,15 @@ from .planting import SEEDS, Plant, first_that_finds, replaced
 @contextlib.contextmanager
 def no_deduplication() -> Iterator[None]:
     """A frame that comes again is delivered again."""
-    real = ReceiveWindow.take
+    real = ReorderBuffer.take
 
-    def take(self: ReceiveWindow, sequence: int, payload: bytes) -> list[bytes]:
+    def take(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
         if sequence < self.next:
             self.owes_ack = True
             return [payload]
         return real(self, sequence, payload)
 
-    with replaced(ReceiveWindow, "take", take):
+    with replaced(ReorderBuffer, "take", take):
         yield
 
 
@@ -39,7 +39,7 @@ def an_old_incarnation_is_accepted() -> Iterator[None]:
     """Nobody remembers which incarnations were replaced."""
     real = LinkSequence._greeted
 
-    def greeted(self: LinkSequence, hello: Hello, now_s: float) -> list[bytes | PeerStarted]:
+    def greeted(self: LinkSequence, hello: LinkHello, now_s: float) -> list[bytes | PeerStarted]:
         self._past.clear()
         return real(self, hello, now_s)
 
@@ -59,7 +59,7 @@ def a_hello_is_believed_at_once() -> Iterator[None]:
     """A HELLO need not echo our attempt: one of a dead incarnation, long under way, is believed."""
     real = LinkSequence._greeted
 
-    def greeted(self: LinkSequence, hello: Hello, now_s: float) -> list[bytes | PeerStarted]:
+    def greeted(self: LinkSequence, hello: LinkHello, now_s: float) -> list[bytes | PeerStarted]:
         told = []
         if hello.incarnation != self.incarnation and not self.established:
             told += self._establish(hello, now_s)
@@ -72,44 +72,44 @@ def a_hello_is_believed_at_once() -> Iterator[None]:
 @contextlib.contextmanager
 def a_gap_is_delivered() -> Iterator[None]:
     """What comes early is not held: it is taken for the next one."""
-    real = ReceiveWindow.take
+    real = ReorderBuffer.take
 
-    def take(self: ReceiveWindow, sequence: int, payload: bytes) -> list[bytes]:
+    def take(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
         if sequence > self.next:
             self.next = sequence
         return real(self, sequence, payload)
 
-    with replaced(ReceiveWindow, "take", take):
+    with replaced(ReorderBuffer, "take", take):
         yield
 
 
 @contextlib.contextmanager
 def an_ack_counts_what_was_not_delivered() -> Iterator[None]:
     """What is held because it came early is acked, and dropped."""
-    real = ReceiveWindow.take
+    real = ReorderBuffer.take
 
-    def take(self: ReceiveWindow, sequence: int, payload: bytes) -> list[bytes]:
+    def take(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
         if sequence == self.next + 1:
             self.owes_ack = True
             self.next += 2
             return [payload]
         return real(self, sequence, payload)
 
-    with replaced(ReceiveWindow, "take", take):
+    with replaced(ReorderBuffer, "take", take):
         yield
 
 
 @contextlib.contextmanager
 def an_ack_is_one_too_high() -> Iterator[None]:
     """Whoever receives acks the frame that it expects, too."""
-    real = SendWindow.acked
+    real = SendBuffer.acked
 
-    def acked(self: SendWindow, ack: int, now_s: float) -> None:
+    def acked(self: SendBuffer, ack: int, now_s: float) -> None:
         if len(self):
             ack = min(ack + 1, self._base + self._cursor)
         real(self, ack, now_s)
 
-    with replaced(SendWindow, "acked", acked):
+    with replaced(SendBuffer, "acked", acked):
         yield
 
 
@@ -117,13 +117,13 @@ def an_ack_is_one_too_high() -> Iterator[None]:
 def no_resend_after_a_reconnect() -> Iterator[None]:
     """What was under way when a connection was cut counts as sent for ever."""
 
-    def resume(self: SendWindow, expected: int, now_s: float) -> None:
+    def resume(self: SendBuffer, expected: int, now_s: float) -> None:
         self.acked(expected, now_s)
         for frame in self._frames:
             if frame.sent_s is not None:
                 frame.sent_s = float("inf")
 
-    with replaced(SendWindow, "resume", resume):
+    with replaced(SendBuffer, "resume", resume):
         yield
 
 
@@ -131,17 +131,17 @@ def no_resend_after_a_reconnect() -> Iterator[None]:
 def no_resend_of_lost_frames() -> Iterator[None]:
     """Only a new connection sends again."""
 
-    def due_s(self: SendWindow) -> float:
+    def due_s(self: SendBuffer) -> float:
         return float("-inf") if self._cursor < len(self) else float("inf")
 
-    with replaced(SendWindow, "_expired", lambda self, now_s: False), replaced(SendWindow, "due_s", due_s):
+    with replaced(SendBuffer, "_expired", lambda self, now_s: False), replaced(SendBuffer, "due_s", due_s):
         yield
 
 
 @contextlib.contextmanager
 def a_window_without_a_bound() -> Iterator[None]:
     """There is always room."""
-    with replaced(SendWindow, "has_room", lambda self, size_bytes: True):
+    with replaced(SendBuffer, "has_room", lambda self, size_bytes: True):
         yield
 
 
@@ -155,14 +155,14 @@ def a_writer_that_does_not_look() -> Iterator[None]:
 @contextlib.contextmanager
 def a_new_incarnation_goes_on_counting() -> Iterator[None]:
     """What the old incarnation had got counts for the new one."""
-    real = ReceiveWindow.restart
+    real = ReorderBuffer.restart
 
-    def restart(self: ReceiveWindow) -> None:
+    def restart(self: ReorderBuffer) -> None:
         expected = self.next
         real(self)
         self.next = expected
 
-    with replaced(ReceiveWindow, "restart", restart):
+    with replaced(ReorderBuffer, "restart", restart):
         yield
 
 
@@ -170,7 +170,7 @@ def a_new_incarnation_goes_on_counting() -> Iterator[None]:
 def parts_are_mixed_up() -> Iterator[None]:
     """What is not whole outlives its sender, and any part is taken for the next one."""
 
-    def take(self: Assembly, part: Part) -> bytes | None:
+    def take(self: PartAssembler, part: PayloadPart) -> bytes | None:
         come, _ = self._begun.setdefault(part.lane, (bytearray(), part.total))
         come += part.body
         if len(come) < part.total:
@@ -178,26 +178,26 @@ def parts_are_mixed_up() -> Iterator[None]:
         del self._begun[part.lane]
         return bytes(come)
 
-    with replaced(Assembly, "take", take), replaced(Assembly, "restart", lambda self: None):
+    with replaced(PartAssembler, "take", take), replaced(PartAssembler, "restart", lambda self: None):
         yield
 
 
 @contextlib.contextmanager
 def the_last_parts_are_forgotten_after_a_reconnect() -> Iterator[None]:
     """A new connection goes on with what was sent before, and not with what was still to be cut off."""
-    real, real_cut = SendWindow.resume, LinkSequence._cut
-    cutters: dict[SendWindow, Cutter] = {}
+    real, real_cut = SendBuffer.resume, LinkSequence._cut
+    cutters: dict[SendBuffer, PayloadSplitter] = {}
 
     def cut(self: LinkSequence) -> bool:
         cutters[self._send] = self._cutter
         return real_cut(self)
 
-    def resume(self: SendWindow, expected: int, now_s: float) -> None:
+    def resume(self: SendBuffer, expected: int, now_s: float) -> None:
         real(self, expected, now_s)
         if self in cutters:
             cutters[self].restart()
 
-    with replaced(LinkSequence, "_cut", cut), replaced(SendWindow, "resume", resume):
+    with replaced(LinkSequence, "_cut", cut), replaced(SendBuffer, "resume", resume):
         yield
 
 

@@ -34,8 +34,8 @@ from aiostorm.transport import (
     unpack_value,
 )
 from aiostorm.transport.codec import records as registry
-from aiostorm.transport.link.headers import Ack, Data, Hello, Refused, decode
-from aiostorm.transport.link.parts import Lane, Part
+from aiostorm.transport.link.headers import LinkAck, LinkData, LinkHello, LinkRefused, decode
+from aiostorm.transport.link.parts import Lane, PayloadPart
 
 FILE = Path(__file__).parent / "golden" / "frames.json"
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -92,11 +92,11 @@ SEGMENTS = {
 }
 
 FRAMES = {
-    "hello": Hello(1, 2, 3, 4, 5, True, b"hi"),
-    "data": Data(1, 2, 3, pack_payload(PayloadKind.CREDIT, 0, b"\x91\x00")),
-    "part": Data(1, 2, 3, Part(Lane.ORDINARY, 200_000, 16_384, b"\xc4\x02")),
-    "ack": Ack(1, 2),
-    "refused": Refused(1, 2),
+    "hello": LinkHello(1, 2, 3, 4, 5, True, b"hi"),
+    "data": LinkData(1, 2, 3, pack_payload(PayloadKind.CREDIT, 0, b"\x91\x00")),
+    "part": LinkData(1, 2, 3, PayloadPart(Lane.ORDINARY, 200_000, 16_384, b"\xc4\x02")),
+    "ack": LinkAck(1, 2),
+    "refused": LinkRefused(1, 2),
 }
 
 

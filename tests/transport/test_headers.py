@@ -7,35 +7,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import LinkSequence, ProtocolError
-from aiostorm.transport.link.headers import VERSION, Ack, Data, Hello, Refused, decode, epoch_of
-from aiostorm.transport.link.parts import Lane, Part
+from aiostorm.transport.link.headers import VERSION, LinkAck, LinkData, LinkHello, LinkRefused, decode, epoch_of
+from aiostorm.transport.link.parts import Lane, PayloadPart
 
 longs = st.integers(0, 2**64 - 1)
 some = st.integers(1, 2**64 - 1)
 ints = st.integers(0, 2**32 - 1)
 frames = st.one_of(
-    st.builds(Hello, some, some, longs, longs, longs, st.booleans(), st.binary(max_size=99)),
-    st.builds(Data, longs, longs, longs, st.binary(max_size=99)),
-    st.builds(Data, longs, longs, longs, st.builds(Part, st.sampled_from(Lane), ints, ints, st.binary(max_size=99))),
-    st.builds(Ack, longs, longs),
-    st.builds(Refused, longs, longs),
+    st.builds(LinkHello, some, some, longs, longs, longs, st.booleans(), st.binary(max_size=99)),
+    st.builds(LinkData, longs, longs, longs, st.binary(max_size=99)),
+    st.builds(
+        LinkData, longs, longs, longs, st.builds(PayloadPart, st.sampled_from(Lane), ints, ints, st.binary(max_size=99))
+    ),
+    st.builds(LinkAck, longs, longs),
+    st.builds(LinkRefused, longs, longs),
 )
 
 
 @given(frame=frames)
-def test_a_frame_says_what_was_meant(frame: Hello | Data | Ack | Refused) -> None:
+def test_a_frame_says_what_was_meant(frame: LinkHello | LinkData | LinkAck | LinkRefused) -> None:
     assert decode(frame.encode()) == frame
 
 
 @given(frame=frames, cut=st.integers(1, 40), more=st.binary(max_size=3))
-def test_a_part_of_a_frame_is_none(frame: Hello | Data | Ack | Refused, cut: int, more: bytes) -> None:
+def test_a_part_of_a_frame_is_none(frame: LinkHello | LinkData | LinkAck | LinkRefused, cut: int, more: bytes) -> None:
     encoded = frame.encode()
     for damaged in (encoded[:-cut], encoded + more):
         try:
             decoded = decode(damaged)
         except ProtocolError:
             continue
-        assert isinstance(decoded, Hello | Data) or damaged == encoded, "what has no payload has one length"
+        assert isinstance(decoded, LinkHello | LinkData) or damaged == encoded, "what has no payload has one length"
 
 
 @given(noise=st.binary(max_size=60))
@@ -50,19 +52,19 @@ def test_noise_is_an_error_or_a_frame_and_nothing_else(noise: bytes) -> None:
 
 
 def test_another_version_is_told_from_noise() -> None:
-    frame = bytearray(Hello(1, 1, greeting=b"worker-2").encode())
+    frame = bytearray(LinkHello(1, 1, greeting=b"worker-2").encode())
     for other in (VERSION - 1, VERSION + 1):
         frame[0] = other
         with pytest.raises(
             ProtocolError, match=f"worker-2 speaks version {other} .* this is version {VERSION}: install"
         ):
             decode(bytes(frame))
-    frame = bytearray(Ack(1, 1).encode())
+    frame = bytearray(LinkAck(1, 1).encode())
     frame[0] = VERSION - 1
     with pytest.raises(ProtocolError, match="the peer speaks version"):
         decode(bytes(frame))
     with pytest.raises(ProtocolError, match="at most 4096"):
-        decode(Hello(1, 1, greeting=bytes(5000)).encode())
+        decode(LinkHello(1, 1, greeting=bytes(5000)).encode())
 
 
 @given(mine=some, other=some, another=some)

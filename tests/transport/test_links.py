@@ -24,7 +24,7 @@ from aiostorm.transport import (
     ProtocolError,
     SequenceLimits,
 )
-from aiostorm.transport.link.headers import Ack, Data, Hello, decode
+from aiostorm.transport.link.headers import LinkAck, LinkData, LinkHello, decode
 from aiostorm.transport.link.pending_connections import MAX_KNOCKING
 
 from .parts import SMALL, MemoryNetwork, Process
@@ -141,8 +141,8 @@ async def test_an_idle_link_lives_on_one_connection(sim_clock: SimClock) -> None
         assert len(pair.network.dialled) == 1
         for connection in pair.network.open:
             kinds = [type(decode(frame)) for frame in connection.sent]
-            assert set(kinds) == {Hello, Ack}
-            assert 1_790 <= kinds.count(Ack) <= 1_810, "one in 2 s"
+            assert set(kinds) == {LinkHello, LinkAck}
+            assert 1_790 <= kinds.count(LinkAck) <= 1_810, "one in 2 s"
 
 
 async def test_a_peer_that_is_cut_off_is_given_up_after_three_seconds_and_nothing_is_lost(sim_clock: SimClock) -> None:
@@ -214,7 +214,7 @@ async def test_data_is_not_resent_where_nothing_is_lost(sim_clock: SimClock) -> 
         await send_all(pair.ab, numbered(500))
         await sim_clock.advance(10)
         sent = [decode(frame) for connection in pair.network.open for frame in connection.sent]
-        assert len([frame for frame in sent if isinstance(frame, Data)]) == 500
+        assert len([frame for frame in sent if isinstance(frame, LinkData)]) == 500
 
 
 # -- lives -------------------------------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ async def test_strangers_are_turned_away(sim_clock: SimClock, caplog: pytest.Log
         await m.listen("m")
         for greeting in (b"stranger", b"z", b"m", b"\xff\n", b""):
             connection = await network.seen_by("x").connect("m")
-            connection.send(Hello(9, 1, greeting=greeting).encode())
+            connection.send(LinkHello(9, 1, greeting=greeting).encode())
             await sim_clock.advance(0.01)
             assert connection.over, greeting  # type: ignore[attr-defined]
         connection = await network.seen_by("x").connect("m")

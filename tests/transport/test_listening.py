@@ -76,7 +76,7 @@ class PendingConnections:
 @contextlib.asynccontextmanager
 async def door(security: Security | None = None, **limits: float) -> AsyncIterator[PendingConnections]:
     came: list[Connection] = []
-    limits.setdefault("stranger_s", 10.0)
+    limits.setdefault("authenticate_within_s", 10.0)
     async with WebSocketNetwork(security, limits=AdmissionLimits(**limits)) as network:  # type: ignore[arg-type]
         listener = await network.listen("127.0.0.1:0", came.append)
         yield PendingConnections(network, listener.address, came)
@@ -165,7 +165,7 @@ async def test_one_that_went_before_we_came_to_it_is_nothing_to_tell_of(
 
 @sockets
 async def test_what_is_too_long_or_too_slow_is_cut_off() -> None:
-    async with door(stranger_s=0.3) as at:
+    async with door(authenticate_within_s=0.3) as at:
         for said in (
             b"G",
             b"GET " + b"/" * 5000 + b" HTTP/1.1\r\n\r\n",
@@ -189,7 +189,7 @@ async def test_what_is_too_long_or_too_slow_is_cut_off() -> None:
 
 @sockets
 async def test_a_stranger_may_send_four_kib_and_stays_some_seconds() -> None:
-    async with door(Security(TOKEN), stranger_s=0.5) as at, WebSocketNetwork() as network:
+    async with door(Security(TOKEN), authenticate_within_s=0.5) as at, WebSocketNetwork() as network:
         kept_short = await network.connect(at.address)
         kept_short.send(bytes(5000))
         with pytest.raises(ConnectionLostError):
@@ -394,7 +394,7 @@ def test_with_tls_any_host_will_do_but_there_is_one() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["came", "trust", "gone"]), st.integers(0, 3), st.integers(0, 30))))
 def test_strangers_are_few_and_all_are_counted(events: list[tuple[str, int, int]]) -> None:
-    limits = AdmissionLimits(max_strangers=3, max_per_address=5)
+    limits = AdmissionLimits(max_unauthenticated=3, max_per_address=5)
     admission = Admission(limits)
     here: dict[object, str] = {}
     for what, where, which in events:
@@ -411,7 +411,7 @@ def test_strangers_are_few_and_all_are_counted(events: list[tuple[str, int, int]
             admission.trust(connection)
         elif what == "gone" and connection in here:
             admission.gone(connection, here.pop(connection))
-        assert admission.strangers <= limits.max_strangers
+        assert admission.strangers <= limits.max_unauthenticated
         assert admission._addresses.total() == len(here)
     for connection, address in here.items():
         admission.gone(connection, address)

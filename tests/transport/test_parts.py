@@ -10,20 +10,20 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from aiostorm.transport import LinkSequence, PeerStarted, ProtocolError, SequenceLimits
-from aiostorm.transport.link.headers import Data, decode
-from aiostorm.transport.link.parts import Assembly, Cutter, Lane, Part
+from aiostorm.transport.link.headers import LinkData, decode
+from aiostorm.transport.link.parts import Lane, PartAssembler, PayloadPart, PayloadSplitter
 
 lanes = st.sampled_from(Lane)
 payloads = st.binary(min_size=1, max_size=400)
 
 
-def put_together(assembly: Assembly, parts: list[Part]) -> list[bytes]:
+def put_together(assembly: PartAssembler, parts: list[PayloadPart]) -> list[bytes]:
     return [whole for part in parts if (whole := assembly.take(part)) is not None]
 
 
 @given(payload=payloads, lane=lanes, sizes=st.lists(st.integers(1, 500), min_size=1))
 def test_what_is_cut_anywhere_is_put_together_again(payload: bytes, lane: Lane, sizes: list[int]) -> None:
-    cutter, assembly, parts = Cutter(), Assembly(len(payload)), []
+    cutter, assembly, parts = PayloadSplitter(), PartAssembler(len(payload)), []
     cutter.begin(lane, payload)
     for i in range(len(payload)):
         at_most = sizes[i % len(sizes)]
@@ -43,7 +43,7 @@ def test_what_is_cut_anywhere_is_put_together_again(payload: bytes, lane: Lane, 
 def test_an_urgent_one_overtakes_and_the_two_are_not_mixed_up(
     urgent: bytes, ordinary: bytes, first: int, size: int
 ) -> None:
-    cutter, assembly, parts = Cutter(), Assembly(400), []
+    cutter, assembly, parts = PayloadSplitter(), PartAssembler(400), []
     cutter.begin(Lane.ORDINARY, ordinary)
     if (part := cutter.next_part(first)) is not None:
         parts.append(part)
@@ -59,9 +59,9 @@ def test_an_urgent_one_overtakes_and_the_two_are_not_mixed_up(
     assert put_together(assembly, parts) == expected
 
 
-@given(parts=st.lists(st.builds(Part, lanes, st.integers(0, 60), st.integers(0, 60), st.binary(max_size=20))))
-def test_no_noise_makes_more_be_kept_than_one_payload_of_each_lane(parts: list[Part]) -> None:
-    assembly = Assembly(50)
+@given(parts=st.lists(st.builds(PayloadPart, lanes, st.integers(0, 60), st.integers(0, 60), st.binary(max_size=20))))
+def test_no_noise_makes_more_be_kept_than_one_payload_of_each_lane(parts: list[PayloadPart]) -> None:
+    assembly = PartAssembler(50)
     for part in parts:
         before = assembly.held_bytes
         try:
@@ -78,29 +78,29 @@ def test_no_noise_makes_more_be_kept_than_one_payload_of_each_lane(parts: list[P
 @pytest.mark.parametrize(
     ("part", "what"),
     [
-        (Part(Lane.ORDINARY, 101, 0, b"x"), "of 101 bytes in parts: at most 100"),
-        (Part(Lane.ORDINARY, 2**32 - 1, 0, b"x"), "at most 100"),
-        (Part(Lane.ORDINARY, 10, 3, b"x"), "no next part: 2 of 10 have come"),
-        (Part(Lane.ORDINARY, 10, 1, b"x"), "no next part"),
-        (Part(Lane.ORDINARY, 10, 0, b"xx"), "no next part"),
-        (Part(Lane.ORDINARY, 11, 2, b"x"), "no next part"),
-        (Part(Lane.ORDINARY, 10, 2, b""), "no next part"),
-        (Part(Lane.ORDINARY, 10, 2, bytes(9)), "no next part"),
-        (Part(Lane.URGENT, 10, 2, b"x"), "no next part: 0 of 10 have come"),
-        (Part(Lane.URGENT, 0, 0, b""), "no next part"),
+        (PayloadPart(Lane.ORDINARY, 101, 0, b"x"), "of 101 bytes in parts: at most 100"),
+        (PayloadPart(Lane.ORDINARY, 2**32 - 1, 0, b"x"), "at most 100"),
+        (PayloadPart(Lane.ORDINARY, 10, 3, b"x"), "no next part: 2 of 10 have come"),
+        (PayloadPart(Lane.ORDINARY, 10, 1, b"x"), "no next part"),
+        (PayloadPart(Lane.ORDINARY, 10, 0, b"xx"), "no next part"),
+        (PayloadPart(Lane.ORDINARY, 11, 2, b"x"), "no next part"),
+        (PayloadPart(Lane.ORDINARY, 10, 2, b""), "no next part"),
+        (PayloadPart(Lane.ORDINARY, 10, 2, bytes(9)), "no next part"),
+        (PayloadPart(Lane.URGENT, 10, 2, b"x"), "no next part: 0 of 10 have come"),
+        (PayloadPart(Lane.URGENT, 0, 0, b""), "no next part"),
     ],
 )
-def test_what_is_no_next_part_is_refused_before_anything_is_kept(part: Part, what: str) -> None:
-    assembly = Assembly(100)
-    assembly.take(Part(Lane.ORDINARY, 10, 0, b"ab"))
+def test_what_is_no_next_part_is_refused_before_anything_is_kept(part: PayloadPart, what: str) -> None:
+    assembly = PartAssembler(100)
+    assembly.take(PayloadPart(Lane.ORDINARY, 10, 0, b"ab"))
     with pytest.raises(ProtocolError, match=what):
         assembly.take(part)
     assert assembly.held_bytes == 2
-    assert assembly.take(Part(Lane.ORDINARY, 10, 2, bytes(8))) == b"ab" + bytes(8)
+    assert assembly.take(PayloadPart(Lane.ORDINARY, 10, 2, bytes(8))) == b"ab" + bytes(8)
 
 
 def test_a_new_sender_and_a_new_receiver_begin_afresh() -> None:
-    cutter, assembly = Cutter(), Assembly(100)
+    cutter, assembly = PayloadSplitter(), PartAssembler(100)
     cutter.begin(Lane.ORDINARY, b"abcdef")
     part = cutter.next_part(2)
     assert part is not None
@@ -173,7 +173,7 @@ class Ends:
     def come(self, side: int, frame: bytes) -> None:
         end = self.ends[side]
         data = decode(frame)
-        self.parts += isinstance(data, Data) and isinstance(data.payload, Part)
+        self.parts += isinstance(data, LinkData) and isinstance(data.payload, PayloadPart)
         for told in end.receive(frame, self.now_s):
             if isinstance(told, PeerStarted):
                 self.offered[end.incarnation, end.peer] = self.waiting[side]

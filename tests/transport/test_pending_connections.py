@@ -20,7 +20,7 @@ from aiostorm.transport import (
     Secret,
     encode_pulse,
 )
-from aiostorm.transport.link.headers import VERSION, Hello
+from aiostorm.transport.link.headers import VERSION, LinkHello
 
 from .parts import MemoryNetwork, SeededRng
 
@@ -96,7 +96,7 @@ async def test_a_peer_of_another_version_is_refused_by_its_name(
         await links.listen("b")
         links.open("worker-2", None)
         old = await memory.seen_by("a").connect("b")
-        old.send(bytes([VERSION - 1]) + Hello(1, 1, greeting=b"worker-2").encode()[1:])
+        old.send(bytes([VERSION - 1]) + LinkHello(1, 1, greeting=b"worker-2").encode()[1:])
         with pytest.raises(ConnectionLostError):
             await old.receive()
     assert f"worker-2 speaks version {VERSION - 1} of the protocol" in caplog.text
@@ -132,7 +132,7 @@ async def test_nor_does_who_says_a_right_name_and_then_what_is_none(
         links.open("a", None)
         for n in range(50):
             stranger = await memory.seen_by("a").connect("b")
-            stranger.send(Hello(n + 1, 1, greeting=b"a").encode())
+            stranger.send(LinkHello(n + 1, 1, greeting=b"a").encode())
             stranger.send(b"\x07what is this?")
             with contextlib.suppress(ConnectionLostError):
                 while True:

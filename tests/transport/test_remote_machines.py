@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import ProtocolError
+from aiostorm.transport.remote.flow_control import MESSAGES, SIZE_BYTES, ReceiverFlow, SenderFlow
 from aiostorm.transport.remote.notes import (
     MAX_REASON_BYTES,
     Reason,
@@ -22,7 +23,6 @@ from aiostorm.transport.remote.notes import (
     reason_of,
     taken_note,
 )
-from aiostorm.transport.remote.window import MESSAGES, SIZE_BYTES, SentWindow, TakenWindow
 
 LARGEST = 1_048_000
 numbers = st.integers(0, 2**64 - 1)
@@ -30,7 +30,7 @@ numbers = st.integers(0, 2**64 - 1)
 
 @given(st.lists(st.tuples(st.sampled_from(["send", "come", "take"]), st.integers(0, LARGEST)), max_size=400))
 def test_a_window_bounds_what_waits_and_never_locks_up(steps: list[tuple[str, int]]) -> None:
-    sent, taken = SentWindow(), TakenWindow()
+    sent, taken = SenderFlow(), ReceiverFlow()
     under_way: list[int] = []
     waiting: list[int] = []
 
@@ -57,13 +57,13 @@ def test_a_window_bounds_what_waits_and_never_locks_up(steps: list[tuple[str, in
 
 
 def test_a_window_of_small_messages_is_told_of_in_quarters() -> None:
-    taken = TakenWindow()
+    taken = ReceiverFlow()
     told = [taken.took(10) for _ in range(MESSAGES)]
     assert [amounts for amounts in told if amounts] == [(MESSAGES // 4, 10 * MESSAGES // 4)] * 4
 
 
 def test_who_sends_beyond_the_window_breaks_the_protocol() -> None:
-    taken = TakenWindow()
+    taken = ReceiverFlow()
     for _ in range(MESSAGES):
         taken.waits(1)
     with pytest.raises(ProtocolError, match="no more may come"):

@@ -18,7 +18,7 @@ from aiostorm.transport import (
     ProtocolError,
     SequenceLimits,
 )
-from aiostorm.transport.link.headers import Ack, Data, Hello, Refused, decode, epoch_of
+from aiostorm.transport.link.headers import LinkAck, LinkData, LinkHello, LinkRefused, decode, epoch_of
 
 from .ends import SMALL, World
 
@@ -111,22 +111,22 @@ def test_a_handshake_takes_a_round_trip() -> None:
     world.reconnect()
     world.offer(0)
     world.send(0, 9)
-    assert [type(decode(frame)) for frame in world.under_way[1]] == [Hello], "no data before the peer is known"
+    assert [type(decode(frame)) for frame in world.under_way[1]] == [LinkHello], "no data before the peer is known"
     world.deliver(1, 0, False)
     world.send(1, 9)
-    assert [type(decode(frame)) for frame in world.under_way[0]] == [Hello]
+    assert [type(decode(frame)) for frame in world.under_way[0]] == [LinkHello]
     world.deliver(0, 0, False)
     assert world.ends[0].established
     assert not world.ends[1].established
     world.send(0, 9)
-    assert [type(decode(frame)) for frame in world.under_way[1]] == [Hello, Data]
+    assert [type(decode(frame)) for frame in world.under_way[1]] == [LinkHello, LinkData]
     world.deliver(1, 0, False)
     world.deliver(1, 0, False)
     assert world.ends[1].established
     assert list(world.delivered.values()) == [[b"0"]]
     assert world.ends[0].next_frame(world.now_s) is None, "the data was an ack, too"
     world.send(1, 9)
-    assert [type(decode(frame)) for frame in world.under_way[0]] == [Ack]
+    assert [type(decode(frame)) for frame in world.under_way[0]] == [LinkAck]
     world.deliver(0, 0, False)
     assert world.ends[0].unacked_frames == 0
     for end in world.ends:
@@ -157,7 +157,7 @@ def test_resending_slows_down_until_a_frame_that_was_sent_once_is_acked() -> Non
         world.now_s = end.due_s()
     assert times == pytest.approx([0.2, 0.4, 0.8, 1.6, 2.0, 2.0])
     for acked in (1, 2):
-        world.come(0, Ack(epoch_of(end.peer, end.incarnation), acked).encode())
+        world.come(0, LinkAck(epoch_of(end.peer, end.incarnation), acked).encode())
         assert end.due_s() == float("inf")
         world.offer(0)
         assert end.next_frame(world.now_s) is not None
@@ -189,7 +189,7 @@ def test_a_slow_network_is_waited_for() -> None:
         while end.next_frame(world.now_s) is not None:
             pass
         world.pass_time(0.19 if number < 5 else 1.0)
-        world.come(0, Ack(epoch_of(end.peer, end.incarnation), number).encode())
+        world.come(0, LinkAck(epoch_of(end.peer, end.incarnation), number).encode())
     world.offer(0)
     assert end.next_frame(world.now_s) is not None
     assert 1.0 < end.due_s() - world.now_s <= 2.0, "round trips of 1 s: after 0.2 s nothing is wrong"
@@ -261,7 +261,7 @@ def test_one_that_was_replaced_is_told_so() -> None:
     world.send(1, 9)
     world.deliver(0, 0, False)
     world.send(0, 1)
-    assert decode(world.under_way[1][0]) == Refused(old.incarnation, 2)
+    assert decode(world.under_way[1][0]) == LinkRefused(old.incarnation, 2)
     world.exchange()
     assert old.superseded
     assert not one.superseded
@@ -277,7 +277,7 @@ def test_a_refusal_is_for_one_incarnation_only() -> None:
     old.connect(world.now_s)
     world.come(0, old.next_frame(world.now_s) or b"")
     refusal = world.ends[0].next_frame(world.now_s) or b""
-    assert isinstance(decode(refusal), Refused)
+    assert isinstance(decode(refusal), LinkRefused)
     world.come(1, refusal)
     assert not world.ends[1].superseded
 
@@ -289,7 +289,7 @@ def test_an_answer_of_the_dead_to_an_earlier_attempt_is_not_believed() -> None:
     world.deliver(1, 0, False)
     dead = world.ends[1]
     late = dead.next_frame(world.now_s) or b""
-    assert decode(late) == Hello(dead.incarnation, 1, world.ends[0].incarnation, 1)
+    assert decode(late) == LinkHello(dead.incarnation, 1, world.ends[0].incarnation, 1)
     world.under_way = [[], []]
     world.restart(1)
     world.heal()
@@ -320,7 +320,7 @@ def test_a_heartbeat_is_an_ack() -> None:
     assert end.next_frame(world.now_s) is None
     end.heartbeat()
     assert end.due_s() <= world.now_s
-    assert isinstance(decode(end.next_frame(world.now_s) or b""), Ack)
+    assert isinstance(decode(end.next_frame(world.now_s) or b""), LinkAck)
     assert end.next_frame(world.now_s) is None
 
 
@@ -329,7 +329,7 @@ def test_a_payload_has_a_largest_size() -> None:
     with pytest.raises(FrameTooLargeError, match="cut it"):
         end.offer(bytes(MAX_PAYLOAD_BYTES + 1))
     assert end.offer(bytes(MAX_PAYLOAD_BYTES))
-    assert len(Data(0, 0, 0, bytes(MAX_PAYLOAD_BYTES)).encode()) == MAX_FRAME_BYTES
+    assert len(LinkData(0, 0, 0, bytes(MAX_PAYLOAD_BYTES)).encode()) == MAX_FRAME_BYTES
 
 
 def test_a_window_is_bounded_and_takes_one_of_any_size() -> None:
@@ -360,9 +360,9 @@ def test_a_peer_that_lies_is_not_listened_to() -> None:
     world = linked()
     one, two = world.ends
     with pytest.raises(ProtocolError, match="acks 1 frames, and 0"):
-        one.receive(Ack(epoch_of(two.incarnation, one.incarnation), 1).encode(), world.now_s)
+        one.receive(LinkAck(epoch_of(two.incarnation, one.incarnation), 1).encode(), world.now_s)
     with pytest.raises(ProtocolError, match="our own incarnation"):
-        one.receive(Hello(one.incarnation, 1).encode(), world.now_s)
+        one.receive(LinkHello(one.incarnation, 1).encode(), world.now_s)
     one.connect(world.now_s)
     with pytest.raises(ProtocolError, match="acks 5 frames, and 0"):
-        one.receive(Hello(two.incarnation, 9, one.incarnation, 2, 5).encode(), world.now_s)
+        one.receive(LinkHello(two.incarnation, 9, one.incarnation, 2, 5).encode(), world.now_s)

@@ -268,7 +268,7 @@ async def test_who_does_not_finish_tls_is_turned_away(ministry: Ministry, how: s
         said = bytes(range(256)) * 200
     elif how == "half a handshake":
         said = bytes.fromhex("160301020001")
-    limits = AdmissionLimits(stranger_s=0.2)
+    limits = AdmissionLimits(authenticate_within_s=0.2)
     async with serving(Security(TOKEN, files), limits) as server:
         with contextlib.suppress(OSError, ssl.SSLError):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)

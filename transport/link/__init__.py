@@ -1,15 +1,15 @@
 """A link: payloads to one peer and from it, over one connection after another. Nothing is lost, repeated or reordered.
 
 links.py has all links of a process, pending_connections.py the connections that have come in and are not yet a link's.
-link.py is the shell around sequence.py, the pure machine, which numbers payloads by sliding.py and frames them by
+link.py is the shell around sequence.py, the pure machine, which numbers payloads by frame_buffers.py and frames them by
 headers.py. parts.py cuts payloads that are too large for the line, line_rate.py says how large that is. send_queue.py
-holds what waits for the link; wakeup.py is how the shell waits.
+holds what waits for the link; timed_wakeup.py is how the shell waits.
 """
 
 from .headers import encode_pulse
 from .link import Link, LinkTimings
 from .links import Links
-from .send_queue import Gatherer, SendQueue, Source
+from .send_queue import Gatherer, PayloadSource, SendQueue
 from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
 
 __all__ = [
@@ -19,9 +19,9 @@ __all__ = [
     "LinkSequence",
     "LinkTimings",
     "Links",
+    "PayloadSource",
     "PeerStarted",
     "SendQueue",
     "SequenceLimits",
-    "Source",
     "encode_pulse",
 ]

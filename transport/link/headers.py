@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..errors import ProtocolError
-from .parts import Lane, Part
+from .parts import Lane, PayloadPart
 
 VERSION: Final = 3
 """Of the protocol between two links."""
@@ -43,7 +43,7 @@ _DATA_BEGINS: Final = bytes((VERSION, _KIND_DATA))
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class LinkHello:
     """Who I am, whom I have heard on this connection (0: nobody), and which frame of his I expect next."""
 
     incarnation: int
@@ -61,13 +61,13 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class LinkData:
     """One numbered payload, or part of one. `ack`: all frames of yours below it have come."""
 
     epoch: int
     sequence: int
     ack: int
-    payload: bytes | Part
+    payload: bytes | PayloadPart
 
     def encode(self) -> bytes:
         """The frame."""
@@ -75,7 +75,7 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
-class Ack:
+class LinkAck:
     """`ack`: all frames of yours below it have come. Also what says that one is alive."""
 
     epoch: int
@@ -87,7 +87,7 @@ class Ack:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class LinkRefused:
     """A later incarnation has taken the place of this one, on that attempt of its."""
 
     incarnation: int
@@ -98,9 +98,9 @@ class Refused:
         return _REFUSED.pack(VERSION, _KIND_REFUSED, self.incarnation, self.attempt)
 
 
-def encode_data(epoch: int, sequence: int, ack: int, payload: bytes | Part) -> bytes:
-    """The frame of a Data. (These are nearly all frames: they go without an object.)"""
-    if isinstance(payload, Part):
+def encode_data(epoch: int, sequence: int, ack: int, payload: bytes | PayloadPart) -> bytes:
+    """The frame of a DATA. Nearly all frames are of this kind, so it is encoded without an object."""
+    if isinstance(payload, PayloadPart):
         where = payload.lane, payload.total, payload.offset
         return _PART.pack(VERSION, _KIND_PART, epoch, sequence, ack, *where) + payload.body
     return _DATA.pack(VERSION, _KIND_DATA, epoch, sequence, ack) + payload
@@ -121,36 +121,36 @@ def pulse_of(frame: bytes) -> tuple[int, str] | None:
 
 
 def is_data(frame: bytes) -> bool:
-    """Does it begin as a Data does?"""
+    """Does the frame begin as a DATA does?"""
     return frame[:2] == _DATA_BEGINS
 
 
 def data_of(frame: bytes) -> tuple[int, int, int] | None:
-    """Epoch, sequence and ack of a whole Data; its payload is behind DATA_HEADER_BYTES. None for all other frames."""
+    """Epoch, sequence and ack of a DATA; its payload begins at DATA_HEADER_BYTES. None for all other frames."""
     if frame[:2] != _DATA_BEGINS or len(frame) < DATA_HEADER_BYTES:
         return None
     _, _, epoch, sequence, ack = _DATA.unpack_from(frame)
     return epoch, sequence, ack
 
 
-def decode(frame: bytes) -> Hello | Data | Ack | Refused:
+def decode(frame: bytes) -> LinkHello | LinkData | LinkAck | LinkRefused:
     """What a frame says. ProtocolError if it says nothing."""
     try:
         match _kind(frame):
             case 2:
                 _, _, epoch, sequence, ack = _DATA.unpack_from(frame)
-                return Data(epoch, sequence, ack, frame[DATA_HEADER_BYTES:])
+                return LinkData(epoch, sequence, ack, frame[DATA_HEADER_BYTES:])
             case 6:
                 _, _, epoch, sequence, ack, lane, total, offset = _PART.unpack_from(frame)
-                return Data(epoch, sequence, ack, Part(_lane(lane), total, offset, frame[_PART.size :]))
+                return LinkData(epoch, sequence, ack, PayloadPart(_lane(lane), total, offset, frame[_PART.size :]))
             case 3:
                 _, _, epoch, ack = _ACK.unpack(frame)
-                return Ack(epoch, ack)
+                return LinkAck(epoch, ack)
             case 1:
                 return _hello(frame)
             case 4:
                 _, _, incarnation, attempt = _REFUSED.unpack(frame)
-                return Refused(incarnation, attempt)
+                return LinkRefused(incarnation, attempt)
     except struct.error as error:
         raise ProtocolError(f"a frame of {len(frame)} bytes and kind {frame[1]} is cut short or too long") from error
     raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:2]!r} is none of a link")
@@ -190,7 +190,7 @@ def epoch_of(sender: int, receiver: int) -> int:
     return (3 * sender + receiver) % 2**64
 
 
-def _hello(frame: bytes) -> Hello:
+def _hello(frame: bytes) -> LinkHello:
     if len(frame) < _HELLO.size:
         raise ProtocolError(f"a HELLO of {len(frame)} bytes is cut short")
     if len(frame) > MAX_HELLO_BYTES:
@@ -199,4 +199,4 @@ def _hello(frame: bytes) -> Hello:
     incarnation, attempt, peer, peer_attempt, expected = fields
     if established > 1 or not incarnation or not attempt:
         raise ProtocolError("a HELLO without an incarnation or an attempt")
-    return Hello(incarnation, attempt, peer, peer_attempt, expected, bool(established), frame[_HELLO.size :])
+    return LinkHello(incarnation, attempt, peer, peer_attempt, expected, bool(established), frame[_HELLO.size :])

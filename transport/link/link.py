@@ -38,9 +38,9 @@ from ..net.authentication import check_identity
 from ..net.limited_warnings import LimitedWarnings
 from ..net.network import Connection
 from .headers import greeting_of, is_data
-from .send_queue import Source
+from .send_queue import PayloadSource
 from .sequence import LinkSequence, PeerStarted
-from .wakeup import Wakeup
+from .timed_wakeup import TimedWakeup
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class LinkTimings:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkParts:
+class LinkSetup:
     """What a link is made of. `dial` is None where the peer dials; `greeting` is what the peer's HELLOs must say.
 
     `role`: what the peer must have proved to be; empty: anything.
@@ -83,14 +83,14 @@ class LinkParts:
     on_payload: Callable[[bytes], None]
     on_peer: Callable[[PeerStarted], None]
     limited_warnings: LimitedWarnings
-    source: Source | None = None
+    source: PayloadSource | None = None
     role: str = ""
 
 
 class Link:
     """The link to one peer. Links makes it and runs it."""
 
-    def __init__(self, peer: str, parts: LinkParts) -> None:
+    def __init__(self, peer: str, parts: LinkSetup) -> None:
         self.peer = peer
         self.trouble = ""
         """Why the last attempt to connect failed, or what ended the last connection; for people."""
@@ -111,7 +111,7 @@ class Link:
         self._dialling: asyncio.Timeout | None = None
         self._sending = asyncio.Lock()  # those that wait for room, in their order
         self._asked_for: tuple[bytes, bool] | None = None  # from the source, and is it urgent? There was no room
-        self._work = Wakeup()  # for the writer, and for who waits for a connection
+        self._work = TimedWakeup()  # for the writer, and for who waits for a connection
         self._acked = asyncio.Event()  # for those that wait for room or for the end
 
     # -- what its users do -------------------------------------------------------------------------------------------

@@ -27,9 +27,9 @@ from ...runtime import Clock, LoopClock, Rng, SystemRng
 from ..errors import NetworkError
 from ..net.limited_warnings import LimitedWarnings
 from ..net.network import Connection, Listener, Network
-from .link import Link, LinkParts, LinkTimings
+from .link import Link, LinkSetup, LinkTimings
 from .pending_connections import PendingConnections
-from .send_queue import Source
+from .send_queue import PayloadSource
 from .sequence import LinkSequence, PeerStarted, SequenceLimits
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -89,7 +89,7 @@ class Links:
         self._listener = await self._network.listen(address, self._pending.knocked)
         return self._listener.address
 
-    def open(self, peer: str, address: str | None, *, source: Source | None = None, role: str = "") -> Link:
+    def open(self, peer: str, address: str | None, *, source: PayloadSource | None = None, role: str = "") -> Link:
         """The link to that peer. `address`: where it listens; None: it is the peer who dials. ValueError: a second.
 
         `role`: see Node.link.
@@ -98,7 +98,7 @@ class Links:
         if _checked(peer) == self.name or (before is not None and not before.over):
             raise ValueError(f"{self.name} has a link to {peer} already, or it is itself")
         sequence = LinkSequence(self._incarnation_for(peer), greeting=self.name.encode(), limits=self._limits)
-        parts = LinkParts(
+        parts = LinkSetup(
             sequence=sequence,
             greeting=peer.encode(),
             dial=None if address is None else partial(self._network.connect, address),

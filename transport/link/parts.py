@@ -1,6 +1,6 @@
 """Parts: a payload that is too large for one frame is cut into parts here, and put together there. Pure.
 
-    begin(payload) ─► Cutter ─► next_part(size) ─► numbered frames ─► Assembly ─► the payload, once all parts have come
+    begin(payload) ─► PayloadSplitter ─► next_part(size) ─► numbered frames ─► PartAssembler ─► the payload, complete
 
 1. The parts of a payload go in order, each once: the link numbers them, as it numbers whole payloads (see sequence).
    How large a part is, is decided when it is cut: as the line is then (see line_rate).
@@ -31,7 +31,7 @@ _LANES: Final = tuple(Lane)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PayloadPart:
     """The bytes of a payload of `total` bytes from `offset` on. Its length is that of `body`."""
 
     lane: Lane
@@ -48,7 +48,7 @@ class Part:
         return len(self.body)
 
 
-class Cutter:
+class PayloadSplitter:
     """At who sends: what is cut up and not all sent. A payload is shared with its parts, and not copied."""
 
     __slots__ = ("_begun", "size_bytes")
@@ -79,12 +79,12 @@ class Cutter:
                 return min(at_most, len(payload) - offset)
         return 0
 
-    def next_part(self, at_most: int) -> Part | None:
+    def next_part(self, at_most: int) -> PayloadPart | None:
         """The next part, of at most so many bytes (1 or more); None if there is none."""
         for lane in _LANES:
             if lane in self._begun:
                 payload, offset = self._begun[lane]
-                part = Part(lane, len(payload), offset, payload[offset : offset + at_most])
+                part = PayloadPart(lane, len(payload), offset, payload[offset : offset + at_most])
                 self.size_bytes -= len(part)
                 if part.is_last:
                     del self._begun[lane]
@@ -101,7 +101,7 @@ class Cutter:
         return dropped
 
 
-class Assembly:
+class PartAssembler:
     """At who receives: of each lane the payload that is not whole. `max_bytes`: the largest that is taken."""
 
     __slots__ = ("_begun", "_max_bytes")
@@ -115,7 +115,7 @@ class Assembly:
         """How much has come of what is not whole."""
         return sum(len(come) for come, _ in self._begun.values())
 
-    def take(self, part: Part) -> bytes | None:
+    def take(self, part: PayloadPart) -> bytes | None:
         """The next part of its lane has come: the payload, if it is whole now. ProtocolError if it is not the next."""
         come, total = self._begun.get(part.lane) or (bytearray(), part.total)
         if part.total > self._max_bytes:

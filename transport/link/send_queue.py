@@ -32,7 +32,7 @@ class Gatherer(Protocol):
         ...
 
 
-class Source(Protocol):
+class PayloadSource(Protocol):
     """Payloads that wait for a link to have room."""
 
     @property
@@ -58,7 +58,7 @@ def _nobody() -> None:
 
 
 class SendQueue:
-    """To one peer. `wake` is called when there is something for the link (a Source is what the link sees of this)."""
+    """A PayloadSource for the link to one peer. `wake` is called when there is something for the link."""
 
     def __init__(self, wake: Callable[[], None] = _nobody) -> None:
         self.wake = wake

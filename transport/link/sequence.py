@@ -39,10 +39,20 @@ from typing import Final
 
 from ..errors import FrameTooLargeError, ProtocolError
 from ..net.network import MAX_FRAME_BYTES
-from .headers import DATA_HEADER_BYTES, Ack, Data, Hello, Refused, data_of, decode, encode_data, epoch_of
+from .frame_buffers import ReorderBuffer, ResendTime, SendBuffer
+from .headers import (
+    DATA_HEADER_BYTES,
+    LinkAck,
+    LinkData,
+    LinkHello,
+    LinkRefused,
+    data_of,
+    decode,
+    encode_data,
+    epoch_of,
+)
 from .line_rate import LineRate
-from .parts import Assembly, Cutter, Lane, Part
-from .sliding import ReceiveWindow, ResendTime, SendWindow
+from .parts import Lane, PartAssembler, PayloadPart, PayloadSplitter
 
 MAX_PAYLOAD_BYTES: Final = MAX_FRAME_BYTES - DATA_HEADER_BYTES
 """The largest payload that a link carries."""
@@ -88,16 +98,16 @@ class LinkSequence:
         self.refused = 0  # frames of another epoch
         self._greeting = greeting
         self._limits = limits
-        self._send = SendWindow(
+        self._send = SendBuffer(
             limits.window_frames, limits.window_bytes, ResendTime(limits.resend_s, limits.max_resend_s)
         )
-        self._receive = ReceiveWindow(limits.window_frames, limits.window_bytes)
-        self._cutter = Cutter()
-        self._assembly = Assembly(MAX_PAYLOAD_BYTES)
+        self._receive = ReorderBuffer(limits.window_frames, limits.window_bytes)
+        self._cutter = PayloadSplitter()
+        self._assembly = PartAssembler(MAX_PAYLOAD_BYTES)
         self._attempt = 0  # how many connections there have been
         self._heard = (0, 0)  # incarnation and attempt of the last HELLO on this connection
         self._hello_s = 0.0  # when HELLO is to be sent again
-        self._to_refuse: Refused | None = None
+        self._to_refuse: LinkRefused | None = None
         self._past: deque[int] = deque(maxlen=_REMEMBERED)
 
     # -- what goes over it -------------------------------------------------------------------------------------------
@@ -196,16 +206,16 @@ class LinkSequence:
             self._send.acked(ack, now_s)
             return self._whole(self._receive.take(sequence, frame[DATA_HEADER_BYTES:]))
         match decode(frame):
-            case Data(epoch, sequence, ack, part):  # a part: whole ones are done with, above
+            case LinkData(epoch, sequence, ack, part):  # a part: whole ones are done with, above
                 if self._is_current(epoch):
                     self._send.acked(ack, now_s)
                     return self._whole(self._receive.take(sequence, part))
-            case Ack(epoch, ack):
+            case LinkAck(epoch, ack):
                 if self._is_current(epoch):
                     self._send.acked(ack, now_s)
-            case Hello() as hello:
+            case LinkHello() as hello:
                 return self._greeted(hello, now_s)
-            case Refused(incarnation, attempt):
+            case LinkRefused(incarnation, attempt):
                 if (incarnation, attempt) == (self.incarnation, self._attempt):
                     self.superseded = True
         return []
@@ -234,7 +244,7 @@ class LinkSequence:
             return encode_data(epoch, due[0], self._receive.next, due[1])
         if self._receive.owes_ack:
             self._receive.owes_ack = False
-            return Ack(epoch, self._receive.next).encode()
+            return LinkAck(epoch, self._receive.next).encode()
         return None
 
     def due_s(self) -> float:
@@ -255,29 +265,29 @@ class LinkSequence:
         part = self._cutter.next_part(self._send.line.frame_bytes) if self._may_cut() else None
         return part is not None and self._send.offer(part)
 
-    def _whole(self, come: list[bytes | Part]) -> Sequence[bytes]:
+    def _whole(self, come: list[bytes | PayloadPart]) -> Sequence[bytes]:
         """Of what has come, in order: the payloads that are whole now."""
         if len(come) == 1 and isinstance(come[0], bytes):
             return [come[0]]  # nearly always
         found: list[bytes] = []
         for item in come:
-            payload = self._assembly.take(item) if isinstance(item, Part) else item
+            payload = self._assembly.take(item) if isinstance(item, PayloadPart) else item
             if payload is not None:
                 found.append(payload)
         return found
 
     # -- the handshake -----------------------------------------------------------------------------------------------
 
-    def _hello(self) -> Hello:
+    def _hello(self) -> LinkHello:
         heard, attempt = self._heard
         expected = self._receive.next if heard == self.peer else 0  # of another life nothing has come
-        return Hello(self.incarnation, self._attempt, heard, attempt, expected, self.established, self._greeting)
+        return LinkHello(self.incarnation, self._attempt, heard, attempt, expected, self.established, self._greeting)
 
-    def _greeted(self, hello: Hello, now_s: float) -> list[bytes | PeerStarted]:
+    def _greeted(self, hello: LinkHello, now_s: float) -> list[bytes | PeerStarted]:
         if hello.incarnation == self.incarnation:
             raise ProtocolError("the peer has our own incarnation: a process is linked to itself, or was copied")
         if hello.incarnation in self._past:
-            self._to_refuse = Refused(hello.incarnation, hello.attempt)
+            self._to_refuse = LinkRefused(hello.incarnation, hello.attempt)
             return []
         self._heard = (hello.incarnation, hello.attempt)
         told: list[bytes | PeerStarted] = []
@@ -287,7 +297,7 @@ class LinkSequence:
             self._hello_s = now_s  # it has to hear that we have heard it
         return told
 
-    def _establish(self, hello: Hello, now_s: float) -> list[PeerStarted]:
+    def _establish(self, hello: LinkHello, now_s: float) -> list[PeerStarted]:
         told = []
         if hello.incarnation != self.peer:
             dropped = 0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .addresses import check_exposure, parse_address
 from .admission import AdmissionLimits
-from .authenticated import AuthenticatedConnection, AuthenticatedNetwork, Guarded
+from .authenticated import AuthenticatedConnection, AuthenticatedNetwork, RestrictedConnection
 from .authentication import Identity, check_identity
 from .blocking import BlockingConnection, dial
 from .credentials import VARIABLE, Credentials, Secret, new_token, read_private
@@ -42,12 +42,12 @@ __all__ = [
     "BlockingConnection",
     "Connection",
     "Credentials",
-    "Guarded",
     "Identity",
     "Issued",
     "LimitedWarnings",
     "Listener",
     "Network",
+    "RestrictedConnection",
     "Secret",
     "Security",
     "TlsFiles",

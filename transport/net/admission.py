@@ -1,11 +1,11 @@
 """Admission: who may come in at a listening address. Pure: connections and requests in, decisions out.
 
-    accepted ──► stranger ──► (TLS) ──► one request that asks for a websocket ──► (authenticated) ──► trusted
-                    └─ at most 64, for 5 s, a few KiB each; then it is shown the door
+    accepted ──► unauthenticated ──► (TLS) ──► one request that asks for a websocket ──► authenticated
+                    └─ at most 64, for 5 s, a few KiB each; then the connection is closed
 
-1. Whoever has come is a stranger until it is trusted. Of strangers there are at most `max_strangers`. Where one more
-   comes, the oldest has to go of the address that has most of them: a flood of the silent cannot keep others out, for
-   an honest peer is a stranger for some milliseconds only.
+1. There are at most `max_unauthenticated` connections that are not authenticated yet. If one more is accepted, the
+   oldest of the address that has most of them is closed. So a flood of silent connections cannot keep others out, for
+   an honest peer authenticates within milliseconds.
 2. From one address there are at most `max_per_address` connections, strangers and others. (All who come by a unix
    socket have one address.)
 3. The only request that is served is the one a Links peer makes: GET, the one path, and a Host that is one of ours:
@@ -37,12 +37,12 @@ UNIX_HOST: Final = "localhost:0"
 class AdmissionLimits:
     """How much strangers get."""
 
-    max_strangers: int = 64
+    max_unauthenticated: int = 64
     max_per_address: int = 256
-    stranger_s: float = 5.0
+    authenticate_within_s: float = 5.0
     request_bytes: int = 8 * 1024
     """What a stranger may send until it has its websocket."""
-    stranger_bytes: int = 4 * 1024
+    unauthenticated_bytes: int = 4 * 1024
     """And from then on, until it is trusted."""
 
 
@@ -65,7 +65,7 @@ class Admission:
             return None
         self._addresses[address] += 1
         self._strangers[connection] = address
-        if len(self._strangers) <= self._limits.max_strangers:
+        if len(self._strangers) <= self._limits.max_unauthenticated:
             return []
         [(most, _)] = Counter(self._strangers.values()).most_common(1)
         return [next(oldest for oldest, where in self._strangers.items() if where == most)]

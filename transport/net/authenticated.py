@@ -6,8 +6,8 @@
    proved it (see authentication): within `within_s`, or the connection is closed. `connect` then raises
    AuthenticationError; who was dialled logs it. Both say it in their own log only, ten times a minute at most.
 2. At most `max_pending` that dialled are between the two; one more is turned away.
-3. Where the network below keeps strangers short (`Guarded`), it is told whom to trust; and its connection's TLS
-   certificate is part of what is proved. A certificate may name roles: its owner takes no other.
+3. If the connection below limits unauthenticated peers (`RestrictedConnection`), it is notified once the peer is
+   authenticated, and its TLS certificate is part of the proof. If a certificate names roles, its owner has no other.
 4. Where frames may be lost or repeated, a frame of the handshake may come after it. It is not handed on: what was
    answered is answered again (a WELCOME was lost), the rest is ignored. To other frames nothing is added: what keeps
    them as they were sent is TLS, or that they do not leave the machine.
@@ -32,7 +32,7 @@ from .network import Connection, Listener, Network
 
 
 @runtime_checkable
-class Guarded(Protocol):
+class RestrictedConnection(Protocol):
     """A connection that keeps a stranger short, until it is said to be none."""
 
     @property
@@ -121,7 +121,7 @@ class AuthenticatedNetwork:
     def _claim(self, connection: Connection) -> Claim:
         nonce = self._rng.token_bytes(NONCE_BYTES)
         claim = Claim(self._credentials, self._identity, nonce, self._roles)
-        if not isinstance(connection, Guarded):
+        if not isinstance(connection, RestrictedConnection):
             return claim
         return replace(claim, binding=connection.binding, certified=connection.certified)
 
@@ -164,7 +164,7 @@ class AuthenticatedNetwork:
             connection.send(answer)
 
     def _trusted(self, connection: Connection, end: Dialler | Acceptor) -> AuthenticatedConnection:
-        if isinstance(connection, Guarded):
+        if isinstance(connection, RestrictedConnection):
             connection.trust()
         return AuthenticatedConnection(connection, end)
 

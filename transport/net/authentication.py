@@ -77,7 +77,7 @@ class Identity:
 class Claim:
     """What one end says of itself, on one connection. `roles`: those it speaks to.
 
-    `binding`: see Guarded. `certified`: the roles that the peer's certificate allows it; empty: any.
+    `binding`: see RestrictedConnection. `certified`: the roles that the peer's certificate allows it; empty: any.
     """
 
     credentials: Credentials

@@ -41,7 +41,7 @@ from .websocket_connection import CLOSE_S, MAX_MESSAGE_BYTES, Tap, WebSocketConn
 _log = logging.getLogger(__name__)
 
 
-class _NoGarbage(logging.Filter):
+class _RequestErrorFilter(logging.Filter):
     """aiohttp writes a traceback for each request that is no HTTP: strangers would fill the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -49,7 +49,7 @@ class _NoGarbage(logging.Filter):
 
 
 _http_log = logging.getLogger(f"{__name__}.http")
-_http_log.addFilter(_NoGarbage())
+_http_log.addFilter(_RequestErrorFilter())
 
 UNIX_PEER: Final = "unix"
 """Where all come from who come by a unix socket."""
@@ -63,7 +63,7 @@ _GONE: Final = 499  # who asked does not wait for an answer; nginx says it so
 Accept = Callable[[Connection], None]
 
 
-class Reception:
+class IncomingConnections:
     """All that listens for one network, and what has come in there."""
 
     def __init__(self, security: Security, limits: AdmissionLimits, group: asyncio.TaskGroup, taps: set[Tap]) -> None:
@@ -132,13 +132,18 @@ class WebSocketListener:
     """A `Listener`."""
 
     def __init__(
-        self, reception: Reception, accept: Accept, address: str, hosts: list[Address], bound: list[BoundSocket]
+        self,
+        reception: IncomingConnections,
+        accept: Accept,
+        address: str,
+        hosts: list[Address],
+        bound: list[BoundSocket],
     ) -> None:
         self.address = address
         self.reception = reception
         self.accept = accept
         self.hosts = hosts
-        self.callers: set[_Caller] = set()
+        self.callers: set[_IncomingProtocol] = set()
         self._closed = False
         self._bound = bound
         self._accepting: list[asyncio.Task[None]] = []
@@ -207,7 +212,7 @@ class WebSocketListener:
             made.close()
             return
         where = str(peer[0]) if isinstance(peer, tuple) else UNIX_PEER
-        caller = _Caller(self, made, where)
+        caller = _IncomingProtocol(self, made, where)
         leaves = self.reception.admission.came(caller, where)
         if leaves is None:
             self.reception.limited_warnings.warn(
@@ -216,13 +221,13 @@ class WebSocketListener:
             made.close()
             return
         for stranger in leaves:
-            if isinstance(stranger, _Caller):
+            if isinstance(stranger, _IncomingProtocol):
                 stranger.abort()
         self.callers.add(caller)
         self.reception.group.create_task(caller.enter(), name=f"{where} comes in at {self.address}")
 
 
-class _Caller(Tap):
+class _IncomingProtocol(Tap):
     """A connection that has come in."""
 
     def __init__(self, listener: WebSocketListener, made: socket.socket, where: str) -> None:
@@ -233,13 +238,13 @@ class _Caller(Tap):
         self._reception = listener.reception
         self._counted = True
         self._frames: ClientFrames | None = None  # once it has its websocket
-        limit_s = self._reception.limits.stranger_s
+        limit_s = self._reception.limits.authenticate_within_s
         self._deadline = asyncio.get_running_loop().call_later(limit_s, self._too_late)
 
     async def enter(self) -> None:
         """Until aiohttp has it."""
         tls = self._reception.tls if self.where != UNIX_PEER else None
-        limit_s = self._reception.limits.stranger_s
+        limit_s = self._reception.limits.authenticate_within_s
         timings = {} if tls is None else {"ssl_handshake_timeout": limit_s, "ssl_shutdown_timeout": CLOSE_S}
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: self, self._made, ssl=tls, **timings)
@@ -290,7 +295,7 @@ class _Caller(Tap):
         """It has its websocket."""
         self._frames = ClientFrames()
         self.listener.callers.discard(self)
-        self.budget_bytes = self._reception.limits.stranger_bytes
+        self.budget_bytes = self._reception.limits.unauthenticated_bytes
         if self._reception.security.credentials is None:
             self.trust()
         binding = self._reception.binding if self._is_tls() else b""
@@ -340,7 +345,7 @@ class _Caller(Tap):
 async def _serve(request: web.BaseRequest) -> web.StreamResponse:
     transport = request.transport
     caller = transport.get_protocol() if transport is not None else None
-    if not isinstance(caller, _Caller):
+    if not isinstance(caller, _IncomingProtocol):
         return _answer(_GONE)
     headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers)
     status = refusal(request.method, request.path_qs, headers, caller.hosts()) or await _upgrade(request, caller)
@@ -358,7 +363,7 @@ def _answer(status: int) -> web.Response:
     return answer
 
 
-async def _upgrade(request: web.BaseRequest, caller: _Caller) -> int:
+async def _upgrade(request: web.BaseRequest, caller: _IncomingProtocol) -> int:
     """Does not return if the request is one for a websocket; else the status with which it is refused."""
     made = web.WebSocketResponse(compress=False, max_msg_size=MAX_MESSAGE_BYTES)
     made.headers["Server"] = "aiostorm"

@@ -38,7 +38,7 @@ async def open_network(
             security.credentials,
             Identity(name, role),
             roles=roles,
-            within_s=limits.stranger_s,
-            max_pending=limits.max_strangers,
+            within_s=limits.authenticate_within_s,
+            max_pending=limits.max_unauthenticated,
         ) as authenticated:
             yield authenticated

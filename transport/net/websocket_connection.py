@@ -142,7 +142,7 @@ class Tap(asyncio.Protocol):
 
 
 class WebSocketConnection:
-    """A `Connection`, and a `Guarded` one: strangers are kept short until `trust` is called."""
+    """A `Connection`, and a `RestrictedConnection` one: strangers are kept short until `trust` is called."""
 
     def __init__(self, socket: Socket, tap: Tap, peer: str, binding: bytes = b"") -> None:
         self.peer = peer
@@ -154,14 +154,14 @@ class WebSocketConnection:
 
     @property
     def certified(self) -> frozenset[str]:
-        """See Guarded."""
+        """See RestrictedConnection."""
         return certified_roles(self._tap.transport)
 
     def __repr__(self) -> str:
         return f"<WebSocketConnection with {self.peer}{', over' if self._tap.over else ''}>"
 
     def trust(self) -> None:
-        """See Guarded."""
+        """See RestrictedConnection."""
         self._tap.trust()
 
     @property

@@ -30,7 +30,7 @@ from ..errors import NetworkError
 from .addresses import Address, TcpAddress, UnixAddress, check_dialled, parse_address
 from .admission import PATH, UNIX_HOST, AdmissionLimits
 from .bound_sockets import BoundSocket
-from .listening import Reception, WebSocketListener
+from .listening import IncomingConnections, WebSocketListener
 from .network import Connection
 from .security import Security, dialled_binding
 from .websocket_connection import CLOSE_S, MAX_MESSAGE_BYTES, Tap, WebSocketConnection
@@ -57,11 +57,11 @@ class WebSocketNetwork:
         self._tls = self._security.client_context()
         self._taps: set[Tap] = set()
         self._group = asyncio.TaskGroup()
-        self._reception: Reception | None = None
+        self._reception: IncomingConnections | None = None
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
-        self._reception = Reception(self._security, self._limits, self._group, self._taps)
+        self._reception = IncomingConnections(self._security, self._limits, self._group, self._taps)
         return self
 
     async def __aexit__(
@@ -139,7 +139,7 @@ class WebSocketNetwork:
         )
 
     def _connected(self, made: _ClientSocket, address: str) -> WebSocketConnection:
-        tap = Tap(self._limits.stranger_bytes if self._security.credentials is not None else None)
+        tap = Tap(self._limits.unauthenticated_bytes if self._security.credentials is not None else None)
         transport = made.transport
         inner = transport.get_protocol() if transport is not None else None
         if transport is None or not isinstance(inner, asyncio.Protocol) or transport.is_closing():
@@ -164,7 +164,7 @@ class WebSocketNetwork:
             async with asyncio.timeout(2 * CLOSE_S):
                 await ended.wait()
 
-    def _entered(self) -> Reception:
+    def _entered(self) -> IncomingConnections:
         if self._reception is None:
             raise RuntimeError("use it as `async with WebSocketNetwork(…) as network:`")
         return self._reception

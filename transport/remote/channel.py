@@ -18,16 +18,16 @@ from typing import Any, Final
 
 from ...actors import DeathWatch, Ref
 from ...runtime import AiostormError
+from .flow_control import SenderFlow
 from .notes import TELL, ask_note, note
-from .window import SentWindow
 
 
-class _Deaf:
+class _IgnoreTermination:
     def post(self, item: Any) -> None:
         """Whoever watches nobody hears nothing."""
 
 
-DEAF: Final = _Deaf()
+IGNORE_TERMINATION: Final = _IgnoreTermination()
 """The Watcher of what is only watched."""
 
 
@@ -44,8 +44,8 @@ class Channel:
         asks: dict[int, tuple[asyncio.Future[Any], Channel]],
     ) -> None:
         self.number = number
-        self.window = SentWindow()
-        self.deathwatch = DeathWatch(ref, DEAF)
+        self.window = SenderFlow()
+        self.deathwatch = DeathWatch(ref, IGNORE_TERMINATION)
         self.over = False
         self.error: Callable[[], AiostormError] | None = None
         self._ref = ref

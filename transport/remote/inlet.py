@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...actors import DeathWatch, MailboxClosedError, Question, Ref, Terminated
-from .window import TakenWindow
+from .flow_control import ReceiverFlow
 
 
 class Inlet:
@@ -38,7 +38,7 @@ class Inlet:
         self._tell_taken = tell_taken
         self._tell_ended = tell_ended
         self._lose = lose
-        self._window = TakenWindow()
+        self._window = ReceiverFlow()
         self._waiting: deque[tuple[Any, int]] = deque()
         self._parked = False
         self._herald = DeathWatch(ref, self)

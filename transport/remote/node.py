@@ -41,7 +41,7 @@ from ..link.links import Links
 from ..link.send_queue import SendQueue
 from ..link.sequence import PeerStarted, SequenceLimits
 from ..net.network import Network
-from .peer import Home, RemotePeer
+from .peer import NodeContext, RemotePeer
 from .ref import RemoteRef
 from .values import RefCodec
 
@@ -76,7 +76,7 @@ class Node:
             timings=timings,
             limits=limits,
         )
-        self.home = Home(name, system, rng or system.rng)
+        self.home = NodeContext(name, system, rng or system.rng)
         self.home.codec = RefCodec(self)
         self._send_queues: dict[str, SendQueue] = {}
         self._open: dict[str, Link] = {}

@@ -47,8 +47,8 @@ MAX_NAME_BYTES: Final = 256
 OPEN, TELL, ASK, REPLY, FAILED, TAKEN, ENDED = range(1, 8)
 
 
-class Why(enum.IntEnum):
-    """Why there is no answer, or why a channel leads nowhere."""
+class ReasonCode(enum.IntEnum):
+    """ReasonCode there is no answer, or why a channel leads nowhere."""
 
     IN_ORDER = 0
     """The actor has ended, as it was asked to."""
@@ -66,14 +66,14 @@ class Why(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why, with the error's type and text, as far as there is one."""
+    """ReasonCode, with the error's type and text, as far as there is one."""
 
-    why: Why
+    why: ReasonCode
     kind: str = ""
     text: str = ""
 
     @classmethod
-    def of(cls, why: Why, error: BaseException | None) -> Reason:
+    def of(cls, why: ReasonCode, error: BaseException | None) -> Reason:
         """The reason that an error gives."""
         return cls(why) if error is None else cls(why, type(error).__qualname__, str(error))
 
@@ -153,7 +153,7 @@ def reason_of(body: memoryview) -> Reason:
         raise ProtocolError(f"a reason of {len(body)} bytes: it has 1 to {MAX_REASON_BYTES}")
     kind, _, text = bytes(body[1:]).partition(b"\0")
     try:
-        why = Why(body[0])
+        why = ReasonCode(body[0])
     except ValueError as error:
-        raise ProtocolError(f"a reason of kind {body[0]}: this version knows 0 to {max(Why)}") from error
+        raise ProtocolError(f"a reason of kind {body[0]}: this version knows 0 to {max(ReasonCode)}") from error
     return Reason(why, kind.decode("utf-8", "replace"), text.decode("utf-8", "replace"))

@@ -45,7 +45,7 @@ from .notes import (
     TAKEN,
     TELL,
     Reason,
-    Why,
+    ReasonCode,
     amounts_of,
     key_of,
     note,
@@ -78,7 +78,7 @@ class Codec(Protocol):
         ...
 
 
-class Home:
+class NodeContext:
     """What all peers of a node share."""
 
     def __init__(self, name: str, system: ActorSystem, rng: Rng) -> None:
@@ -101,7 +101,7 @@ class Home:
 class RemotePeer:
     """One peer, for one link to it. Is the Gatherer of what is to be sent."""
 
-    def __init__(self, name: str, home: Home, send_queue: SendQueue) -> None:
+    def __init__(self, name: str, home: NodeContext, send_queue: SendQueue) -> None:
         self.name = name
         self.home = home
         self.lost = False
@@ -200,7 +200,7 @@ class RemotePeer:
         key = key_of(data)
         ref = self.home.exports.find_for(key, self.name)
         if ref is None:
-            self.send(note(ENDED, number, pack_reason(Reason(Why.UNKNOWN))))
+            self.send(note(ENDED, number, pack_reason(Reason(ReasonCode.UNKNOWN))))
             return
         inlet = self._inlets[number] = Inlet(
             ref,
@@ -233,7 +233,7 @@ class RemotePeer:
         try:
             message = self.home.codec.unpack(packed)
         except ProtocolError as error:
-            self._answer_failed(question, Reason.of(Why.UNREADABLE, error))
+            self._answer_failed(question, Reason.of(ReasonCode.UNREADABLE, error))
             inlet.skip(len(data))
             return
         inlet.ask(Question(message, _RemoteReply(self, question)), len(data))
@@ -267,10 +267,10 @@ class RemotePeer:
         key, channel = found
         del self._channels[key]
         path = channel.path
-        if reason.why is Why.UNKNOWN:
+        if reason.why is ReasonCode.UNKNOWN:
             channel.end(lambda: _refusal(path, reason), _refusal(path, reason))
         else:
-            cause = RemoteFailureError(reason.kind, reason.text) if reason.why is Why.RAISED else None
+            cause = RemoteFailureError(reason.kind, reason.text) if reason.why is ReasonCode.RAISED else None
             channel.end(lambda: MailboxClosedError(f"actor {path} has stopped"), cause)
 
     # -- what is said ------------------------------------------------------------------------------------------------
@@ -281,22 +281,22 @@ class RemotePeer:
             self.send(note(REPLY, question, self.home.pack(value, self.name)))
         except UnsendableError as error:
             _log.warning("an answer to %s cannot be sent: %s", self.name, error)
-            self._answer_failed(question, Reason.of(Why.UNSENDABLE, error))
+            self._answer_failed(question, Reason.of(ReasonCode.UNSENDABLE, error))
 
     def refuse(self, question: int, error: BaseException) -> None:
         """It has not: the question failed, or was not received."""
         raised = error.__cause__ if isinstance(error, AskFailedError) else None
         if raised is not None:
-            self._answer_failed(question, Reason.of(Why.RAISED, raised))
+            self._answer_failed(question, Reason.of(ReasonCode.RAISED, raised))
         else:
-            self._answer_failed(question, Reason.of(Why.CLOSED, error))
+            self._answer_failed(question, Reason.of(ReasonCode.CLOSED, error))
 
     def _answer_failed(self, question: int, reason: Reason) -> None:
         self.send(note(FAILED, question, pack_reason(reason)))
 
     def _tell_ended(self, number: int, ended: Terminated) -> None:
         del self._inlets[number]
-        why = Why.IN_ORDER if ended.error is None else Why.RAISED
+        why = ReasonCode.IN_ORDER if ended.error is None else ReasonCode.RAISED
         self.send(note(ENDED, number, pack_reason(Reason.of(why, ended.error))))
 
     def _dead_letter(self, path: str, message: Any, reason: str) -> None:
@@ -333,13 +333,13 @@ class _RemoteReply:
 
 def _refusal(path: str, reason: Reason) -> AiostormError:
     match reason.why:
-        case Why.UNKNOWN:
+        case ReasonCode.UNKNOWN:
             return NoSuchActorError(f"there is no actor {path}, or it is not for others: offer it there")
-        case Why.RAISED | Why.UNREADABLE | Why.UNSENDABLE:
+        case ReasonCode.RAISED | ReasonCode.UNREADABLE | ReasonCode.UNSENDABLE:
             what = {
-                Why.RAISED: "failed on the question",
-                Why.UNREADABLE: "could not be asked: the question cannot be read there",
-                Why.UNSENDABLE: "answered, but the answer cannot be sent",
+                ReasonCode.RAISED: "failed on the question",
+                ReasonCode.UNREADABLE: "could not be asked: the question cannot be read there",
+                ReasonCode.UNSENDABLE: "answered, but the answer cannot be sent",
             }[reason.why]
             cause = RemoteFailureError(reason.kind, reason.text)
             failed = AskFailedError(f"{path} {what}: {cause}")

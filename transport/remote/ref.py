@@ -21,17 +21,17 @@ from typing import Any, Protocol
 
 from ...actors import DeathWatch, Inbox, MailboxClosedError, Ref, time_out
 from ..errors import NotHereError, PeerLostError
-from .channel import DEAF, Channel
-from .peer import Home, RemotePeer
+from .channel import IGNORE_TERMINATION, Channel
+from .peer import NodeContext, RemotePeer
 
 _FROM_SYSTEM: Any = object()
 
 
-class Peers(Protocol):
+class PeerTable(Protocol):
     """Who finds the peer of a name."""
 
     @property
-    def home(self) -> Home:
+    def home(self) -> NodeContext:
         """What all of them share."""
         ...
 
@@ -40,7 +40,7 @@ class Peers(Protocol):
         ...
 
 
-class _Bell:
+class _TerminationWaiter:
     def __init__(self, rung: asyncio.Future[None]) -> None:
         self._rung = rung
 
@@ -55,7 +55,7 @@ class RemoteRef(Ref):
 
     __slots__ = ("_channel", "_peers", "key", "node")
 
-    def __init__(self, peers: Peers, node: str, key: str | int) -> None:
+    def __init__(self, peers: PeerTable, node: str, key: str | int) -> None:
         self._peers = peers
         self._channel: Channel | None = None
         self.node = node
@@ -82,7 +82,7 @@ class RemoteRef(Ref):
         try:
             return self._to().deathwatch
         except PeerLostError as error:
-            ended = DeathWatch(self, DEAF)
+            ended = DeathWatch(self, IGNORE_TERMINATION)
             ended.end(error)
             return ended
 
@@ -153,7 +153,7 @@ class RemoteRef(Ref):
     async def wait_terminated(self) -> None:
         """Wait until it has ended, or its process is lost."""
         ended = asyncio.get_running_loop().create_future()
-        watching, watched = DeathWatch(self, _Bell(ended)), self.deathwatch
+        watching, watched = DeathWatch(self, _TerminationWaiter(ended)), self.deathwatch
         watching.watch(watched)
         try:
             await ended

@@ -18,10 +18,10 @@ from ...actors import Ref
 from ..codec.values import pack_message, unpack_message
 from ..errors import UnreadableError
 from .notes import key_of, pack_key
-from .ref import DeadRef, Peers, RemoteRef
+from .ref import DeadRef, PeerTable, RemoteRef
 
 
-class Refs(Peers, Protocol):
+class Refs(PeerTable, Protocol):
     """Who makes refs: a node."""
 
     @property

@@ -24,7 +24,7 @@ from typing import Final
 
 from ..errors import ProtocolError
 from .line_rate import LineRate
-from .parts import Part
+from .parts import PayloadPart
 
 _GAIN: Final = 1 / 8
 _GAIN_VARIATION: Final = 1 / 4
@@ -77,7 +77,7 @@ class _UnderWay:
 
     __slots__ = ("first_s", "has_left", "payload", "resent", "sent_s")
 
-    def __init__(self, payload: bytes | Part) -> None:
+    def __init__(self, payload: bytes | PayloadPart) -> None:
         self.payload = payload
         self.sent_s: float | None = None  # None: to be sent at once
         self.first_s = 0.0  # when it was sent for the first time, on this connection
@@ -85,7 +85,7 @@ class _UnderWay:
         self.resent = False
 
 
-class SendWindow:
+class SendBuffer:
     """What was offered and is not acked."""
 
     __slots__ = (
@@ -136,16 +136,16 @@ class SendWindow:
         under_way = self.line.under_way_bytes
         return under_way is None or size_bytes <= under_way
 
-    def offer(self, payload: bytes | Part) -> bool:
+    def offer(self, payload: bytes | PayloadPart) -> bool:
         """Take a frame; False if there is no room."""
         if not self.has_room(len(payload)):
             return False
         self._frames.append(_UnderWay(payload))
         self.size_bytes += len(payload)
-        self.unfinished += type(payload) is Part and not payload.is_last
+        self.unfinished += type(payload) is PayloadPart and not payload.is_last
         return True
 
-    def next(self, now_s: float, *, resend: bool = True) -> tuple[int, bytes | Part] | None:
+    def next(self, now_s: float, *, resend: bool = True) -> tuple[int, bytes | PayloadPart] | None:
         """The next frame to send now, with its number; None if there is none. It counts as sent.
 
         Not to `resend`: what was sent last has not left this process. If the frame that is overdue has not either, it
@@ -179,7 +179,7 @@ class SendWindow:
             frame = self._frames.popleft()
             payload = frame.payload
             self.size_bytes -= len(payload)
-            self.unfinished -= type(payload) is Part and not payload.is_last
+            self.unfinished -= type(payload) is PayloadPart and not payload.is_last
             if not frame.resent and frame.sent_s is not None:
                 round_trip_s = now_s - frame.first_s
         if not first.resent and first.sent_s is not None:
@@ -237,7 +237,7 @@ class SendWindow:
         return sent_s is not None and now_s >= sent_s + self.resend.value_s
 
 
-class ReceiveWindow:
+class ReorderBuffer:
     """What has come."""
 
     __slots__ = ("_held", "_max_bytes", "_max_frames", "dropped", "duplicates", "held_bytes", "next", "owes_ack")
@@ -250,9 +250,9 @@ class ReceiveWindow:
         self.dropped = 0
         self._max_frames = max_frames
         self._max_bytes = max_bytes
-        self._held: dict[int, bytes | Part] = {}
+        self._held: dict[int, bytes | PayloadPart] = {}
 
-    def take(self, sequence: int, payload: bytes | Part) -> list[bytes | Part]:
+    def take(self, sequence: int, payload: bytes | PayloadPart) -> list[bytes | PayloadPart]:
         """A frame has come: what can be delivered now, in order."""
         self.owes_ack = True  # also for one that came twice: its ack was lost
         if sequence < self.next or sequence in self._held:
@@ -276,7 +276,7 @@ class ReceiveWindow:
         self.next = self.held_bytes = 0
         self.owes_ack = False
 
-    def _hold(self, sequence: int, payload: bytes | Part) -> None:
+    def _hold(self, sequence: int, payload: bytes | PayloadPart) -> None:
         if sequence - self.next >= self._max_frames or self.held_bytes + len(payload) > self._max_bytes:
             self.dropped += 1
             return

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class QuietReport:
+class IdleReport:
     """What one worker says of itself. `life` is another one for each process of that name."""
 
     worker: str
@@ -36,21 +36,21 @@ class QuietReport:
     received: Mapping[str, int] = field(default_factory=dict)
 
 
-class SpreadQuiet:
+class DistributedIdleDetector:
     """Takes the rounds of one question. `workers`: who must answer."""
 
     def __init__(self, workers: Collection[str]) -> None:
         self._workers = frozenset(workers)
-        self._last: dict[str, QuietReport] = {}
+        self._last: dict[str, IdleReport] = {}
 
-    def round(self, reports: Collection[QuietReport]) -> bool:
+    def round(self, reports: Collection[IdleReport]) -> bool:
         """Take a whole round. True: at a moment between it and the one before nothing moved."""
         now = {report.worker: report for report in reports}
         last, self._last = self._last, now
         return now == last and now.keys() == self._workers and all(r.quiet for r in reports) and _all_arrived(now)
 
 
-def _all_arrived(reports: Mapping[str, QuietReport]) -> bool:
+def _all_arrived(reports: Mapping[str, IdleReport]) -> bool:
     for name, report in reports.items():
         for peer, count in report.sent.items():
             if count and (peer not in reports or reports[peer].received.get(name, 0) != count):

@@ -1,4 +1,4 @@
-"""Wakeup: one waits until others ring, or until a time.
+"""TimedWakeup: one waits until others ring, or until a time.
 
 A writer of a link is woken for each frame, and each time it wants to be woken a little later than the time before, if
 nobody rings. A timer for each of these waits would cost more than the frame. So a timer that goes off too early is left
@@ -17,7 +17,7 @@ _LEAST_S = 0.001
 """A timer may fire a trifle early: without a least wait, nothing would be due and time would not move."""
 
 
-class Wakeup:
+class TimedWakeup:
     """`set`, `clear` and `wait` as an asyncio.Event has them, for one that waits."""
 
     __slots__ = ("_due_s", "_rung", "_timer", "_waiter")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.cluster.idle import QuietReport, SpreadQuiet
+from aiostorm.cluster.distributed_idle import DistributedIdleDetector, IdleReport
 
 NAMES = ("a", "b", "c")
 
@@ -24,8 +24,8 @@ class Worker:
     sent: Counter[str] = field(default_factory=Counter)
     received: Counter[str] = field(default_factory=Counter)
 
-    def report(self) -> QuietReport:
-        return QuietReport(self.name, self.life, self.work == 0, self.activity, dict(self.sent), dict(self.received))
+    def report(self) -> IdleReport:
+        return IdleReport(self.name, self.life, self.work == 0, self.activity, dict(self.sent), dict(self.received))
 
 
 class World:
@@ -76,7 +76,7 @@ class World:
 @given(st.data())
 def test_yes_is_never_said_while_something_moves(data: st.DataObject) -> None:
     world = World()
-    machine = SpreadQuiet(NAMES)
+    machine = DistributedIdleDetector(NAMES)
     was_still = False
     for _ in range(data.draw(st.integers(1, 6))):
         reports = []
@@ -93,30 +93,30 @@ def test_yes_is_said_when_nothing_moves() -> None:
     world = World()
     world.workers["a"].sent["b"] += 3
     world.workers["b"].received["a"] += 3
-    machine = SpreadQuiet(NAMES)
+    machine = DistributedIdleDetector(NAMES)
     reports = [worker.report() for worker in world.workers.values()]
     assert not machine.round(reports)
     assert machine.round(reports)
 
 
 def test_one_that_is_missing_or_busy_or_has_something_on_its_way_is_no() -> None:
-    quiet = [QuietReport(name, 1, quiet=True) for name in NAMES]
+    quiet = [IdleReport(name, 1, quiet=True) for name in NAMES]
     for reports in (
         quiet[:2],
-        [*quiet[:2], QuietReport("c", 1, quiet=False)],
-        [*quiet[:2], QuietReport("c", 1, quiet=True, sent={"a": 1})],
-        [*quiet[:2], QuietReport("c", 1, quiet=True, received={"a": 1})],
-        [*quiet[:2], QuietReport("c", 1, quiet=True, sent={"gone": 1})],
+        [*quiet[:2], IdleReport("c", 1, quiet=False)],
+        [*quiet[:2], IdleReport("c", 1, quiet=True, sent={"a": 1})],
+        [*quiet[:2], IdleReport("c", 1, quiet=True, received={"a": 1})],
+        [*quiet[:2], IdleReport("c", 1, quiet=True, sent={"gone": 1})],
     ):
-        machine = SpreadQuiet(NAMES)
+        machine = DistributedIdleDetector(NAMES)
         assert not machine.round(reports)
         assert not machine.round(reports)
 
 
 def test_a_new_life_or_any_activity_is_a_change() -> None:
-    quiet = [QuietReport(name, 1, quiet=True) for name in NAMES]
-    for changed in (QuietReport("c", 2, quiet=True), QuietReport("c", 1, quiet=True, activity=1)):
-        machine = SpreadQuiet(NAMES)
+    quiet = [IdleReport(name, 1, quiet=True) for name in NAMES]
+    for changed in (IdleReport("c", 2, quiet=True), IdleReport("c", 1, quiet=True, activity=1)):
+        machine = DistributedIdleDetector(NAMES)
         machine.round(quiet)
         assert not machine.round([*quiet[:2], changed])
         assert machine.round([*quiet[:2], changed])

@@ -22,7 +22,7 @@ SIZE_BYTES: Final = 256 * 1024
 _SHARE: Final = 4
 
 
-class SentWindow:
+class SenderFlow:
     """Of who sends over one channel."""
 
     __slots__ = ("is_full", "messages", "size_bytes")
@@ -46,7 +46,7 @@ class SentWindow:
         self.is_full = self.messages >= MESSAGES or self.size_bytes >= SIZE_BYTES
 
 
-class TakenWindow:
+class ReceiverFlow:
     """Of who receives: what waits for room in the mailbox, and what is in and was not told yet."""
 
     __slots__ = ("_messages", "_size_bytes", "waiting", "waiting_bytes")
