@@ -44,7 +44,7 @@ class WorkerStatus:
 
 
 class TopologyRuntime(Protocol):
-    """See the module."""
+    """What runs the tasks of one topology: in this process, or on workers."""
 
     @property
     def plan(self) -> Plan:
@@ -109,7 +109,7 @@ class TopologyRuntime(Protocol):
         held: bool = False,
         until: Callable[[], bool] | None = None,
     ) -> None:
-        """See IdleDetector."""
+        """Wait until the topology is idle; the parameters are those of `IdleDetector.wait`."""
         ...
 
     def wake(self) -> None:
@@ -165,16 +165,13 @@ class LocalRuntime:
 
     @property
     def plan(self) -> Plan:
-        """See TopologyRuntime."""
         return self.task_set.plan
 
     @property
     def degraded(self) -> str:
-        """See TopologyRuntime."""
         return ""
 
     async def start(self, ended: asyncio.Future[None]) -> None:
-        """See TopologyRuntime."""
         self._stalls.start()
         await self.task_set.start(ended)
 
@@ -201,7 +198,6 @@ class LocalRuntime:
         return self._stalls.count
 
     def metrics(self) -> TopologyMetrics:
-        """See TopologyRuntime."""
         by_component: dict[str, list[TaskMetrics]] = {c: [] for c in self.topology.components}
         for task in self.task_set.tasks:
             by_component[task.task.component].append(task.metrics())
@@ -217,22 +213,18 @@ class LocalRuntime:
         return TopologyMetrics(found)
 
     def errors(self) -> list[ErrorReport]:
-        """See TopologyRuntime."""
         return self.task_set.errors.last
 
     def stalls(self) -> list[Stall]:
-        """See TopologyRuntime."""
         return self._stalls.last
 
     def pending(self) -> dict[str, list[Any]]:
-        """See TopologyRuntime."""
         open_ids: dict[str, list[Any]] = {}
         for spout in self.task_set.spouts:
             open_ids.setdefault(spout.task.component, []).extend(spout.open_messages())
         return open_ids
 
     def workers(self) -> list[WorkerStatus]:
-        """See TopologyRuntime."""
         return []
 
     def backpressure(self) -> Backpressure:
@@ -241,12 +233,10 @@ class LocalRuntime:
         return Backpressure() if master is None else master.view()
 
     async def update(self, config: Config) -> None:
-        """See TopologyRuntime."""
         self.task_set.update(config)
         self._stalls.update({c: own.stall_report_s for c, own in self.task_set.configs.items()})
 
     async def results(self) -> dict[str, list[Any]]:
-        """See TopologyRuntime."""
         found: dict[str, list[Any]] = {}
         for task in self.task_set.tasks:
             value = await self.result_of(task)
@@ -261,11 +251,9 @@ class LocalRuntime:
         return await reply
 
     def set_active(self, active: bool) -> None:
-        """See TopologyRuntime."""
         self.task_set.post_to_spouts(Activate if active else Deactivate)
 
     def end_spouts(self) -> None:
-        """See TopologyRuntime."""
         self.task_set.post_to_spouts(lambda: Deactivate(end=True))
 
     async def wait_quiet(
@@ -277,7 +265,6 @@ class LocalRuntime:
         held: bool = False,
         until: Callable[[], bool] | None = None,
     ) -> None:
-        """See TopologyRuntime."""
         await self._quiet.wait(finished=finished, held=held, until=until, quiet_s=quiet_s, broken=broken)
 
     def is_quiet_now(self, *, finished: bool, held: bool, quiet_s: float) -> bool:
@@ -285,25 +272,21 @@ class LocalRuntime:
         return self._quiet.is_quiet_now(finished=finished, held=held, quiet_s=quiet_s)
 
     def wake(self) -> None:
-        """See TopologyRuntime."""
         self._quiet.wake()
 
     async def stop(self) -> None:
-        """See TopologyRuntime."""
         try:
             await self.task_set.stop()
         finally:
             self.doom()
 
     async def kill(self) -> None:
-        """See TopologyRuntime."""
         try:
             await self.task_set.kill()
         finally:
             self.doom()
 
     def doom(self) -> None:
-        """See TopologyRuntime."""
         self.task_set.doom()
         self._stalls.stop()
 

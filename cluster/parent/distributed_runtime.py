@@ -100,7 +100,6 @@ class DistributedRuntime:
 
     @property
     def plan(self) -> Plan:
-        """See TopologyRuntime."""
         return self._plan
 
     @property
@@ -110,15 +109,12 @@ class DistributedRuntime:
 
     @property
     def degraded(self) -> str:
-        """See TopologyRuntime."""
         return "; ".join(f"{n}: {s.life.degraded}" for n, s in self.worker_handles.items() if s.life.degraded)
 
     def workers(self) -> list[WorkerStatus]:
-        """See TopologyRuntime."""
         return [worker_handle.status for worker_handle in self.worker_handles.values()]
 
     def metrics(self) -> TopologyMetrics:
-        """See TopologyRuntime."""
         seen: dict[int, TaskMetrics] = {}
         for worker_handle in self.worker_handles.values():
             seen.update(worker_handle.metrics)
@@ -131,11 +127,9 @@ class DistributedRuntime:
         return TopologyMetrics(found)
 
     def errors(self) -> list[ErrorReport]:
-        """See TopologyRuntime."""
         return list(self._errors)
 
     def stalls(self) -> list[Stall]:
-        """See TopologyRuntime."""
         return list(self._stalls)
 
     def pending(self) -> dict[str, list[Any]]:
@@ -190,11 +184,9 @@ class DistributedRuntime:
         self._started = True
 
     def set_active(self, active: bool) -> None:
-        """See TopologyRuntime."""
         self._steer("active" if active else "inactive")
 
     def end_spouts(self) -> None:
-        """See TopologyRuntime."""
         self._steer("ended")
 
     async def wait_quiet(
@@ -206,7 +198,6 @@ class DistributedRuntime:
         held: bool = False,
         until: Callable[[], bool] | None = None,
     ) -> None:
-        """See TopologyRuntime."""
         while True:
             await self._wait_quiet(GetIdleReport(self.mode, finished, held, quiet_s), broken, until)
             if not self._resting or self._wanted != "active":
@@ -231,21 +222,17 @@ class DistributedRuntime:
             await self._change(timeout_s=pause_s)
 
     def wake(self) -> None:
-        """See TopologyRuntime."""
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
 
     async def stop(self) -> None:
-        """See TopologyRuntime."""
         await self._finish(self._config.graceful_stop_s + FINISH_S, at_once=False)
 
     async def kill(self) -> None:
-        """See TopologyRuntime."""
         await self._finish(FINISH_S, at_once=True)
 
     def doom(self) -> None:
-        """See TopologyRuntime."""
         self._ending = True
         for worker_handle in self.worker_handles.values():
             worker_handle.kill()
@@ -254,11 +241,9 @@ class DistributedRuntime:
 
     @property
     def target(self) -> str:
-        """See WorkerGroup."""
         return self._assignment.target
 
     def order(self, worker_handle: WorkerHandle) -> LoadTopology:
-        """See WorkerGroup."""
         return LoadTopology(
             name=self._name,
             target=self._assignment.target,
@@ -281,7 +266,6 @@ class DistributedRuntime:
         return Connect(peers, {n: s.node for n, s in self.worker_handles.items() if s.node})
 
     async def reached(self, worker_handle: WorkerHandle, step: str) -> None:
-        """See WorkerGroup."""
         self._steps[step].add(worker_handle.name)
         self.wake()
         while len(self._steps[step]) < len(self.worker_handles):
@@ -295,19 +279,16 @@ class DistributedRuntime:
             await self._change()
 
     def connected(self, worker_handle: WorkerHandle) -> None:
-        """See WorkerGroup."""
         self._steps["connected"].add(worker_handle.name)
         self.wake()
         for other in self._others(worker_handle):
             other.peer_back(worker_handle.name, worker_handle.address)
 
     def ready(self, worker_handle: WorkerHandle) -> None:
-        """See WorkerGroup."""
         self._steps["ready"].add(worker_handle.name)
         self.wake()
 
     def died(self, worker_handle: WorkerHandle, life: int) -> None:
-        """See WorkerGroup."""
         self.wake()
         if not self._ending:
             self._telling[worker_handle.name] += 1
@@ -315,7 +296,6 @@ class DistributedRuntime:
             self._registry.system.guard(work, name=f"{worker_handle.name} has ended: news")
 
     def seen(self, worker_handle: WorkerHandle, seen: StatusReport) -> None:
-        """See WorkerGroup."""
         self._errors.extend(seen.errors)
         self._stalls.extend(seen.stalls)
         if seen.pressure is not None:
@@ -323,14 +303,12 @@ class DistributedRuntime:
             self._pressure = seen.pressure
 
     def gave_up(self, worker_handle: WorkerHandle, told: TaskGaveUp) -> None:
-        """See WorkerGroup."""
         error = WorkerTaskError(f"{told.error} (in {worker_handle.name})")
         error.add_note(told.traceback)
         self._tell_gave_up(told.path, error)
         self.wake()
 
     def failed(self, error: Exception) -> None:
-        """See WorkerGroup."""
         if self._started:
             self._tell_gave_up(f"/{self._name}/a worker", error)
         elif self._failure is None:
@@ -338,7 +316,6 @@ class DistributedRuntime:
         self.wake()
 
     def leaving(self, worker_handle: WorkerHandle, within_s: float) -> None:
-        """See WorkerGroup."""
         if not self._ending and self.mode != "ended":
             work = self._replace(worker_handle, within_s)
             self._registry.system.guard(work, name=f"{worker_handle.name} is replaced")

@@ -56,12 +56,10 @@ class ProcessBackend:
 
     @property
     def network(self) -> Network:
-        """See WorkerBackend."""
         return self._network
 
     @property
     def address(self) -> str:
-        """See WorkerBackend."""
         return self._address or self._private("parent")
 
     @property
@@ -91,19 +89,16 @@ class ProcessBackend:
 
     @property
     def arguments(self) -> Sequence[str]:
-        """See WorkerBackend."""
         security = self._security
         stdin = ("--credentials-from-stdin",) if security.credentials is not None else ()
         return (*stdin, *tls_words(security.tls, insecure=security.insecure), *self._arguments)
 
     @property
     def secret(self) -> bytes:
-        """See WorkerBackend."""
         credentials = self._security.credentials
         return b"" if credentials is None else credentials.to_bytes()
 
     def listen(self, worker: str, before: str) -> str:
-        """See WorkerBackend."""
         if before:
             return before
         if self._address:
@@ -111,7 +106,6 @@ class ProcessBackend:
         return self._private(worker)
 
     def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
-        """See WorkerBackend."""
         self._on_line = on_line
         return self._spawner
 

@@ -166,7 +166,6 @@ class WorkerHandle:
     # -- what worker registry tell -------------------------------------------------------------------------------------
 
     def joined(self, joined: WorkerJoined) -> None:
-        """See WorkerListener."""
         if not self._joined.done():
             self.pid = joined.pid
             self._announce(self.life.joined(self._clock.monotonic()))
@@ -174,15 +173,12 @@ class WorkerHandle:
             self._joined.set_result(joined)
 
     def heard(self) -> None:
-        """See WorkerListener."""
         self.life.heard(self._clock.monotonic())
 
     def gave_up(self, told: TaskGaveUp) -> None:
-        """See WorkerListener."""
         self._group.gave_up(self, told)
 
     def leaving(self, told: WorkerLeaving) -> None:
-        """See WorkerListener."""
         self._group.leaving(self, told.within_s)
 
     # -- its life ----------------------------------------------------------------------------------------------------

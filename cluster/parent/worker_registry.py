@@ -325,7 +325,6 @@ class RemoteChild:
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> int:
-        """See Child."""
         return await asyncio.shield(self.ended)
 
     def terminate(self) -> None:

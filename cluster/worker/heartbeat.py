@@ -57,7 +57,6 @@ class PipeHeartbeatSender:
         self._fd = fd
 
     def beat(self) -> bool:
-        """See HeartbeatSender."""
         try:
             os.write(self._fd, f"{PULSE}\n".encode())
         except OSError:  # nobody reads it: the parent is gone, and this process soon
@@ -65,7 +64,7 @@ class PipeHeartbeatSender:
         return True
 
     def rest(self) -> None:
-        """See HeartbeatSender."""
+        pass
 
 
 class NetworkHeartbeatSender:
@@ -97,7 +96,6 @@ class NetworkHeartbeatSender:
         return True
 
     def rest(self) -> None:
-        """See HeartbeatSender."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

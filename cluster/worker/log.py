@@ -75,7 +75,6 @@ class MarkedFormatter(logging.Formatter):
     """The worker's side: a record as marked lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See the module."""
         head = f"{_MARK}{record.levelno} {record.name} {_task_in(record.threadName or '')}{_END}"
         return "\n".join(head + line for line in super().format(record).split("\n"))
 
@@ -92,7 +91,6 @@ class MarkedStream:
         self._at_start = True
 
     def write(self, text: str) -> int:
-        """See TextIO."""
         head = f"{_MARK}{logging.INFO} {self._name} {_task_in(threading.current_thread().name)}{_END}"
         *whole, rest = text.split("\n")
         for line in whole:
@@ -104,7 +102,6 @@ class MarkedStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """See TextIO."""
         self.write("".join(lines))
 
     def __getattr__(self, name: str) -> Any:

@@ -381,7 +381,7 @@ def _last(told: Sequence[Any], new: int) -> tuple[Any, ...]:
 
 
 class SetupActor(Actor):
-    """See the module."""
+    """Takes the commands that may be slow, one after the other."""
 
     def __init__(self, service: WorkerService) -> None:
         self._service = service
@@ -408,7 +408,7 @@ class SetupActor(Actor):
 
 
 class ControlActor(Actor):
-    """See the module."""
+    """Answers its commands at once."""
 
     def __init__(self, service: WorkerService) -> None:
         self._service = service

@@ -186,21 +186,17 @@ class AuthenticatedConnection:
 
     @property
     def writable(self) -> bool:
-        """See Connection."""
         return self._connection.writable
 
     @property
     def buffered_bytes(self) -> int:
-        """See Connection."""
         return self._connection.buffered_bytes
 
     @property
     def received_bytes(self) -> int:
-        """See Connection."""
         return self._connection.received_bytes
 
     async def receive(self) -> bytes:
-        """See Connection."""
         while True:
             frame = await self._receive()
             if frame[:1] not in STEPS:

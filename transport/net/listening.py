@@ -151,7 +151,6 @@ class WebSocketListener:
             self._begin(one.socket)
 
     def close(self) -> None:
-        """See Listener."""
         if self._closed:
             return
         self._closed = True

@@ -154,33 +154,27 @@ class WebSocketConnection:
 
     @property
     def certified(self) -> frozenset[str]:
-        """See RestrictedConnection."""
         return certified_roles(self._tap.transport)
 
     def __repr__(self) -> str:
         return f"<WebSocketConnection with {self.peer}{', over' if self._tap.over else ''}>"
 
     def trust(self) -> None:
-        """See RestrictedConnection."""
         self._tap.trust()
 
     @property
     def writable(self) -> bool:
-        """See Connection."""
         return self._closed or self._tap.writable
 
     @property
     def buffered_bytes(self) -> int:
-        """See Connection."""
         return 0 if self._closed else self._tap.buffered_bytes
 
     @property
     def received_bytes(self) -> int:
-        """See Connection."""
         return self._tap.received_bytes
 
     def send(self, frame: bytes) -> None:
-        """See Connection."""
         if self._closed or self._tap.over:
             raise self._lost()
         if len(frame) > MAX_FRAME_BYTES:
@@ -191,14 +185,12 @@ class WebSocketConnection:
             raise self._lost() from error
 
     async def drained(self) -> None:
-        """See Connection."""
         if not self._closed:
             await self._tap.drained()
         if self._closed or self._tap.over:
             raise self._lost()
 
     async def receive(self) -> bytes:
-        """See Connection."""
         if self._ended:
             raise self._lost()
         message = await self._socket.receive()
@@ -210,7 +202,6 @@ class WebSocketConnection:
         raise self._lost()
 
     def close(self) -> None:
-        """See Connection."""
         if self._closed:
             return
         self._closed = True

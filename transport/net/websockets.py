@@ -202,7 +202,6 @@ class _Resolver(aiohttp.abc.AbstractResolver):
         return found
 
     async def close(self) -> None:
-        """Nothing to do."""
         await self._system.close()
 
 

@@ -83,7 +83,6 @@ class Inlet:
     # -- Parked ------------------------------------------------------------------------------------------------------
 
     def next_piece(self) -> tuple[Any, int] | None:
-        """See Parked."""
         if not self._waiting:
             self._parked = False
             return None
@@ -93,11 +92,9 @@ class Inlet:
         return item, 1
 
     def has_more(self) -> bool:
-        """See Parked."""
         return bool(self._waiting)
 
     def refused(self, error: MailboxClosedError) -> None:
-        """See Parked."""
         self._parked = False
         while self._waiting:
             item, size_bytes = self._waiting.popleft()

@@ -45,7 +45,6 @@ class _TerminationWaiter:
         self._rung = rung
 
     def post(self, item: Any) -> None:
-        """An Watcher."""
         if not self._rung.done():
             self._rung.set_result(None)
 

@@ -37,15 +37,12 @@ class RefCodec:
         self._refs = refs
 
     def pack(self, message: Any) -> bytes:
-        """See Codec."""
         return pack_message(message, self)
 
     def unpack(self, data: memoryview) -> Any:
-        """See Codec."""
         return unpack_message(data, self)
 
     def encode_ref(self, ref: Ref) -> bytes:
-        """See RefTable."""
         if isinstance(ref, RemoteRef):
             node, key = ref.node, ref.key
         else:
@@ -54,7 +51,6 @@ class RefCodec:
         return b"%c%b%b" % (len(name), name, pack_key(key))
 
     def decode_ref(self, data: bytes) -> Ref:
-        """See RefTable."""
         if not data or not 0 < data[0] < len(data):
             raise UnreadableError(f"a ref of {len(data)} bytes")
         size = data[0]
