@@ -59,7 +59,7 @@ from .net.blocking import BlockingConnection
 from .net.blocking import dial as dial_blocking
 from .net.credentials import VARIABLE as CREDENTIALS_VARIABLE
 from .net.credentials import Credentials, Secret, new_token, read_private
-from .net.first_caller import serve_callers
+from .net.socket_activation import serve_on_demand
 from .net.network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .net.opening import open_network
 from .net.security import Security
@@ -153,7 +153,7 @@ __all__ = [
     "read_private",
     "register_record",
     "segments_body",
-    "serve_callers",
+    "serve_on_demand",
     "split_capacity",
     "split_items",
     "unpack_all",

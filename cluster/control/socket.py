@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...transport import AdmissionLimits, Connection, NetworkError, serve_callers
+from ...transport import AdmissionLimits, Connection, NetworkError, serve_on_demand
 from ..errors import ControlError
 from ..stale_files import remove
 from .folder import NO_SOCKETS, own_socket
@@ -45,7 +45,7 @@ class ControlSocket:
         try:
             async with asyncio.TaskGroup() as group:
                 self._path = own_socket(self._running.name)
-                await serve_callers(self._path, lambda connection: self._accept(connection, group), _LIMITS)
+                await serve_on_demand(self._path, lambda connection: self._accept(connection, group), _LIMITS)
         except* (ControlError, NetworkError, OSError) as errors:
             log.warning("%s: %s", _NOT_FOUND, errors.exceptions[0])
         except* Exception:  # a defect of ours, for which no run has to fail

@@ -242,7 +242,7 @@ def test_lost_repeated_and_late_frames_do_not_keep_two_apart(order: list[int]) -
     to_acceptor, to_dialler = [dialler.last], list[bytes]()
 
     def deliver(frame: bytes, end: Dialler | Acceptor, answers: list[bytes]) -> None:
-        answer = end.again(frame) if isinstance(end, Acceptor) and end.done else end.receive(frame)
+        answer = end.repeated_answer(frame) if isinstance(end, Acceptor) and end.done else end.receive(frame)
         if answer is not None:
             answers.append(answer)
 

@@ -69,8 +69,8 @@ class PendingConnections:
 
     @property
     def strangers(self) -> int:
-        assert self.network._reception is not None
-        return self.network._reception.admission.strangers
+        assert self.network._incoming is not None
+        return self.network._incoming.admission.unauthenticated
 
 
 @contextlib.asynccontextmanager
@@ -199,7 +199,7 @@ async def test_a_stranger_may_send_four_kib_and_stays_some_seconds() -> None:
             await silent.receive()
         trusted = await network.connect(at.address)
         far = at.came[-1]
-        far.trust()  # type: ignore[attr-defined]
+        far.set_authenticated()  # type: ignore[attr-defined]
         trusted.send(bytes(500_000))
         assert len(await far.receive()) == 500_000
         await asyncio.sleep(0.6)
@@ -259,8 +259,8 @@ async def test_a_thousand_that_say_nothing_keep_nobody_from_speaking() -> None:
             if number % 20 == 0:
                 near.send(b"%d" % number)
                 assert await far.receive() == b"%d" % number
-        assert listening._reception is not None
-        assert listening._reception.admission.strangers <= 64
+        assert listening._incoming is not None
+        assert listening._incoming.admission.unauthenticated <= 64
         another = await ours.connect(address)  # an honest one still comes in
         another.send(b"here")
         assert await came[-1].receive() == b"here"
@@ -392,28 +392,30 @@ def test_with_tls_any_host_will_do_but_there_is_one() -> None:
     assert refusal("GET", PATH, headers[1:], None) == 421
 
 
-@given(st.lists(st.tuples(st.sampled_from(["came", "trust", "gone"]), st.integers(0, 3), st.integers(0, 30))))
+@given(
+    st.lists(st.tuples(st.sampled_from(["opened", "authenticated", "closed"]), st.integers(0, 3), st.integers(0, 30)))
+)
 def test_strangers_are_few_and_all_are_counted(events: list[tuple[str, int, int]]) -> None:
     limits = AdmissionLimits(max_unauthenticated=3, max_per_address=5)
     admission = Admission(limits)
     here: dict[object, str] = {}
     for what, where, which in events:
         connection, address = (where, which), f"10.0.0.{where}"
-        if what == "came" and connection not in here:
-            leaves = admission.came(connection, address)
+        if what == "opened" and connection not in here:
+            leaves = admission.opened(connection, address)
             if leaves is None:
                 assert list(here.values()).count(address) == limits.max_per_address
                 continue
             here[connection] = address
             for stranger in leaves:
-                admission.gone(stranger, here.pop(stranger))
-        elif what == "trust" and connection in here:
-            admission.trust(connection)
-        elif what == "gone" and connection in here:
-            admission.gone(connection, here.pop(connection))
-        assert admission.strangers <= limits.max_unauthenticated
+                admission.closed(stranger, here.pop(stranger))
+        elif what == "authenticated" and connection in here:
+            admission.authenticated(connection)
+        elif what == "closed" and connection in here:
+            admission.closed(connection, here.pop(connection))
+        assert admission.unauthenticated <= limits.max_unauthenticated
         assert admission._addresses.total() == len(here)
     for connection, address in here.items():
-        admission.gone(connection, address)
+        admission.closed(connection, address)
     assert not admission._addresses
-    assert not admission.strangers
+    assert not admission.unauthenticated

@@ -100,7 +100,7 @@ class Server:
     async def is_left_alone(self) -> None:
         """Nobody came in, and nobody is on the way."""
         async with asyncio.timeout(PATIENCE_S):
-            while self.network._taps or self.network._reception.admission.strangers:  # type: ignore[union-attr]  # noqa: ASYNC110
+            while self.network._taps or self.network._incoming.admission.unauthenticated:  # type: ignore[union-attr]  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         assert not self.came
 

@@ -1,13 +1,13 @@
-"""The network: connections that carry frames, who may open one, and what protects it.
+"""The network: connections that carry frames, which peers may open one, and how they are protected.
 
-network.py is the interface: `connect()`, `listen()`, connections that carry frames and promise little. websockets.py
-is the real one (aiohttp), with listening.py for connections that come in and websocket_connection.py for both sides;
-blocking.py is the end of a connection in a thread without an event loop.
+network.py is the interface: `connect()`, `listen()`, and connections that carry frames and guarantee little.
+websockets.py implements it with aiohttp; listening.py has the incoming connections, websocket_connection.py both sides.
+blocking.py is a connection for threads without an event loop.
 
-addresses.py and admission.py decide what may be listened at and who is let in. credentials.py, authentication.py
-(pure) and authenticated.py (the shell) prove that both ends have the cluster's token; tls.py and certificates.py are
-TLS. security.py holds what a node shows and believes, and opening.py makes the network that it asks for.
-limited_warnings.py limits the warnings that peers can cause.
+addresses.py and admission.py decide which addresses may be listened at and which connections are accepted.
+credentials.py, authentication.py (pure) and authenticated.py (its shell) prove that both ends have the cluster's token.
+tls.py and certificates.py are TLS. security.py holds the security settings of a node, and opening.py makes the network
+for them. limited_warnings.py limits the warnings that peers can cause.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .tls import TlsFiles
 
 if TYPE_CHECKING:
     from .certificates import Issued, new_authority, new_certificate
-    from .first_caller import serve_callers
+    from .socket_activation import serve_on_demand
     from .websockets import WebSocketNetwork
 
 __all__ = [
@@ -61,12 +61,12 @@ __all__ = [
     "open_network",
     "parse_address",
     "read_private",
-    "serve_callers",
+    "serve_on_demand",
 ]
 
 _LATER = {
     "certificates": "Issued new_authority new_certificate",
-    "first_caller": "serve_callers",
+    "socket_activation": "serve_on_demand",
     "websockets": "WebSocketNetwork",
 }
 

@@ -1,16 +1,16 @@
-"""Addresses: where one listens and dials, and which of them the outside can reach. Pure.
+"""Addresses: how an address is written, and which addresses other machines can reach. Pure.
 
     host:port      [::1]:port      unix:/a/path
 
-1. A port is 0 to 65535, and always said. 0, when listening: any that is free.
-2. What only this machine can reach is free: a unix socket, 127.0.0.0/8, ::1, and 127.0.0.0/8 written as IPv6. Every
-   other address can be reached by others: 0.0.0.0 and :: are all addresses at once. A name says nothing until it is
-   resolved: whoever listens or dials resolves it first, asks about what came out, and uses exactly that. Of names,
-   `localhost` alone passes before; it is asked about again when it is resolved.
-3. What others can reach needs TLS whose certificates are checked both ways, and a token; or else it is refused, with
-   an error that says what is missing. `insecure` is for who knows better: a network that is protected otherwise.
+1. A port is 0 to 65535 and never left out. A listener with port 0 gets any free port.
+2. Addresses that only this machine can reach need no protection: a unix socket, 127.0.0.0/8, ::1, and 127.0.0.0/8
+   written as IPv6. Other machines can reach every other address; 0.0.0.0 and :: stand for all addresses at once. A host
+   name has to be resolved first: the caller resolves it, checks each resolved address, and uses exactly those. Only
+   `localhost` passes unresolved; its resolved address is checked again.
+3. An address that other machines can reach needs TLS with certificates checked on both sides, and a token. Otherwise it
+   is refused, with an error that names what is missing. `insecure` is for networks that are protected otherwise.
 
-From: Dask's and Ray's open ports (CVE-2021-42343, CVE-2023-48022), which were found by whoever looked for them.
+From: the open ports of Dask and Ray (CVE-2021-42343, CVE-2023-48022), which attackers found by scanning.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TcpAddress:
 
     @property
     def ip(self) -> IPv4Address | IPv6Address | None:
-        """The host, if it is an IP address. IPv4 that is written as IPv6 is IPv4."""
+        """The host, if it is an IP address. An IPv4 address written as IPv6 is returned as IPv4."""
         return _ip(self.host)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ Address = TcpAddress | UnixAddress
 
 
 def parse_address(text: str) -> Address:
-    """The address. NetworkError if it is none."""
+    """The address in the text. NetworkError if the text is no address."""
     if text.startswith(_UNIX):
         path = text.removeprefix(_UNIX)
         if not path.startswith("/") or "\0" in path:
@@ -71,7 +71,7 @@ def parse_address(text: str) -> Address:
         host = host.lower()
         is_host = 0 < len(host) <= _MAX_HOST_CHARS and _HOST_CHARS.issuperset(host)
     if not (colon and is_host and 0 < len(port) <= 5 and port.isascii() and port.isdecimal() and int(port) < 65536):
-        raise NetworkError(f"{text[:140]!r} is no address: host:port, [::1]:port or unix:/path")
+        raise NetworkError(f"{text[:140]!r} is not an address: use host:port, [::1]:port or unix:/path")
     return TcpAddress(host, int(port))
 
 
@@ -82,9 +82,9 @@ def is_loopback(host: str) -> bool:
 
 
 def check_exposure(addresses: Iterable[str], *, tls: bool, token: bool, insecure: bool = False) -> None:
-    """May one listen at these addresses, with TLS (both sides' certificates are checked) or without, a token or none?
+    """Check the addresses to listen at. `tls`: with certificates checked on both sides.
 
-    ExposedError if others can reach one of them and something is missing. Resolve names first (see the module).
+    ExposedError if other machines can reach one of them and something is missing. Resolve host names first.
     """
     for text in addresses:
         address = parse_address(text)
@@ -94,22 +94,22 @@ def check_exposure(addresses: Iterable[str], *, tls: bool, token: bool, insecure
         if missing and not insecure:
             raise ExposedError(
                 f"{text} can be reached from other machines: it needs {' and '.join(missing)}. Listen at "
-                "127.0.0.1 instead, or give --credentials DIR, with what `aiostorm certs` has made "
-                "(or --insecure, if the network itself keeps strangers out)"
+                "127.0.0.1 instead, or give --credentials DIR, with the files that `aiostorm certs` makes "
+                "(or --insecure, if the network itself is protected)"
             )
 
 
 def check_dialled(host: str, *, tls: bool, insecure: bool = False) -> None:
-    """May one dial this IP address, with TLS or without? A name passes: ask again about what it is resolved to.
+    """Check an IP address to dial. A host name passes: check its resolved addresses.
 
-    ExposedError if it is another machine's, and there is no TLS.
+    ExposedError if it is another machine and there is no TLS.
     """
     ip = _ip(host)
     if tls or insecure or ip is None or ip.is_loopback:
         return
     raise ExposedError(
-        f"{host} is another machine: what is sent there without TLS can be read and altered by those between. Give "
-        "--credentials DIR with what `aiostorm certs` has made (or --insecure, if the network is protected itself)"
+        f"{host} is another machine: without TLS, third parties can read and alter what is sent. Give "
+        "--credentials DIR with the files that `aiostorm certs` makes (or --insecure, if the network is protected)"
     )
 
 

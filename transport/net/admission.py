@@ -1,4 +1,4 @@
-"""Admission: who may come in at a listening address. Pure: connections and requests in, decisions out.
+"""Admission: which connections a listener accepts. Pure: connections and requests in, decisions out.
 
     accepted ──► unauthenticated ──► (TLS) ──► one request that asks for a websocket ──► authenticated
                     └─ at most 64, for 5 s, a few KiB each; then the connection is closed
@@ -6,11 +6,10 @@
 1. There are at most `max_unauthenticated` connections that are not authenticated yet. If one more is accepted, the
    oldest of the address that has most of them is closed. So a flood of silent connections cannot keep others out, for
    an honest peer authenticates within milliseconds.
-2. From one address there are at most `max_per_address` connections, strangers and others. (All who come by a unix
-   socket have one address.)
-3. The only request that is served is the one a Links peer makes: GET, the one path, and a Host that is one of ours:
-   equal as a host and a port, not alike. So a page in a browser whose name was made to lead here gets nothing. Nor does
-   any other: browsers always send an Origin with a websocket, and there is none that is right.
+2. At most `max_per_address` connections come from one address. All connections over a unix socket have one address.
+3. Only one request is served, the one that a peer's Links sends: GET, the one path, and a Host that names this listener
+   (host and port are compared, not text). So a page in a browser whose host name was redirected to this machine gets
+   nothing. Neither does any other page: browsers send an Origin with a websocket request, and no Origin is accepted.
 
 From: CVE-2025-62593 (Ray: DNS rebinding), CVE-2026-21883 (Bokeh: an Origin that is like ours), and slow loris.
 """
@@ -27,56 +26,56 @@ from ..errors import NetworkError
 from .addresses import TcpAddress, parse_address
 
 PATH: Final = "/aiostorm/link"
-"""What a peer asks for: there is nothing else."""
+"""The only path that is served."""
 
 UNIX_HOST: Final = "localhost:0"
-"""The Host of a request over a unix socket. There is no right name for it, so it is this one."""
+"""The Host of a request over a unix socket, which has no host of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionLimits:
-    """How much strangers get."""
+    """Limits for connections that are not authenticated yet."""
 
     max_unauthenticated: int = 64
     max_per_address: int = 256
     authenticate_within_s: float = 5.0
     request_bytes: int = 8 * 1024
-    """What a stranger may send until it has its websocket."""
+    """What a peer may send until it has its websocket."""
     unauthenticated_bytes: int = 4 * 1024
-    """And from then on, until it is trusted."""
+    """What a peer may send after that, until it is authenticated."""
 
 
 class Admission:
-    """Counts connections. A connection is any object that can be a key."""
+    """Counts connections. Any hashable object can stand for a connection."""
 
     def __init__(self, limits: AdmissionLimits) -> None:
         self._limits = limits
-        self._strangers: dict[object, str] = {}  # in the order in which they came
+        self._unauthenticated: dict[object, str] = {}  # oldest first
         self._addresses: Counter[str] = Counter()
 
     @property
-    def strangers(self) -> int:
-        """How many there are."""
-        return len(self._strangers)
+    def unauthenticated(self) -> int:
+        """How many connections are not authenticated yet."""
+        return len(self._unauthenticated)
 
-    def came(self, connection: object, address: str) -> list[object] | None:
-        """A connection from there: who has to go for it; None: it has to go itself."""
+    def opened(self, connection: object, address: str) -> list[object] | None:
+        """A connection was accepted. Returns the connections to close for it; None: close this one."""
         if self._addresses[address] >= self._limits.max_per_address:
             return None
         self._addresses[address] += 1
-        self._strangers[connection] = address
-        if len(self._strangers) <= self._limits.max_unauthenticated:
+        self._unauthenticated[connection] = address
+        if len(self._unauthenticated) <= self._limits.max_unauthenticated:
             return []
-        [(most, _)] = Counter(self._strangers.values()).most_common(1)
-        return [next(oldest for oldest, where in self._strangers.items() if where == most)]
+        [(most, _)] = Counter(self._unauthenticated.values()).most_common(1)
+        return [next(oldest for oldest, source in self._unauthenticated.items() if source == most)]
 
-    def trust(self, connection: object) -> None:
-        """It is no stranger any more."""
-        self._strangers.pop(connection, None)
+    def authenticated(self, connection: object) -> None:
+        """The peer of this connection is authenticated."""
+        self._unauthenticated.pop(connection, None)
 
-    def gone(self, connection: object, address: str) -> None:
-        """A connection that had come in is over. Once for each."""
-        self._strangers.pop(connection, None)
+    def closed(self, connection: object, address: str) -> None:
+        """A connection that was accepted has ended. Called once for each."""
+        self._unauthenticated.pop(connection, None)
         self._addresses[address] -= 1
         if self._addresses[address] <= 0:
             del self._addresses[address]
@@ -85,9 +84,9 @@ class Admission:
 def refusal(
     method: str, target: str, headers: Iterable[tuple[str, str]], hosts: Sequence[TcpAddress] | None
 ) -> int | None:
-    """The status with which a request is refused; None: it may ask for its websocket.
+    """The HTTP status with which a request is refused; None: it may open a websocket.
 
-    `hosts` are ours; None: what the host is was checked otherwise.
+    `hosts`: the accepted values of Host; None: the host was checked otherwise.
     """
     named = [(name.lower(), value) for name, value in headers]
     if target != PATH:
@@ -105,7 +104,7 @@ def refusal(
 
 
 def is_ours(host: str, hosts: Iterable[TcpAddress]) -> bool:
-    """Is the Host of a request one of these, as a host and a port?"""
+    """Is the Host of a request one of these hosts and ports?"""
     try:
         asked = parse_address(host)
     except NetworkError:

@@ -2,16 +2,16 @@
 
     async with AuthenticatedNetwork(network, credentials, Identity("worker-1")) as network: …
 
-1. It is a `Network` over another one, real or simulated. `connect` returns, and `accept` is called, when both ends have
-   proved it (see authentication): within `within_s`, or the connection is closed. `connect` then raises
-   AuthenticationError; who was dialled logs it. Both say it in their own log only, ten times a minute at most.
-2. At most `max_pending` that dialled are between the two; one more is turned away.
+1. It is a `Network` over another one, real or simulated. `connect` returns, and `accept` is called, once both ends are
+   authenticated (see authentication). After `within_s` the connection is closed; `connect` then raises
+   AuthenticationError. Each end writes the reason only to its own log, at most ten times a minute.
+2. At most `max_pending` incoming connections authenticate at a time; further ones are closed.
 3. If the connection below limits unauthenticated peers (`RestrictedConnection`), it is notified once the peer is
    authenticated, and its TLS certificate is part of the proof. If a certificate names roles, its owner has no other.
-4. Where frames may be lost or repeated, a frame of the handshake may come after it. It is not handed on: what was
-   answered is answered again (a WELCOME was lost), the rest is ignored. To other frames nothing is added: what keeps
-   them as they were sent is TLS, or that they do not leave the machine.
-5. Leaving the block ends who is between the two. Connections live on.
+4. Where frames may be lost or repeated, a frame of the handshake may arrive after it. It is not passed on: a repeated
+   frame gets the same answer again (the WELCOME was lost), others are ignored. Other frames are not changed; TLS
+   protects them, or they do not leave the machine.
+5. Leaving the block ends the handshakes that are not complete. Connections continue.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from .network import Connection, Listener, Network
 
 @runtime_checkable
 class RestrictedConnection(Protocol):
-    """A connection that keeps a stranger short, until it is said to be none."""
+    """A connection that limits what its peer may send until the peer is authenticated."""
 
     @property
     def binding(self) -> bytes:
-        """What the proofs are about beside what is said: the hash of the server's certificate; empty without TLS."""
+        """The hash of the server's certificate, which is part of the proofs; empty without TLS."""
         ...
 
     @property
     def certified(self) -> frozenset[str]:
-        """The roles that its certificate names; empty if it names none, and without TLS."""
+        """The roles in the peer's certificate; empty if it names none, and without TLS."""
         ...
 
-    def trust(self) -> None:
-        """The peer has proved who it is."""
+    def set_authenticated(self) -> None:
+        """The peer is authenticated: lift the limits."""
         ...
 
 
 class AuthenticatedNetwork:
-    """A `Network`. `roles`: whom we speak to."""
+    """A `Network`. `roles`: the roles of peers that are accepted."""
 
     def __init__(
         self,
@@ -88,33 +88,33 @@ class AuthenticatedNetwork:
         await self._group.__aexit__(None, None, None)  # its tasks do not fail, and the user's error stays as it is
 
     async def connect(self, address: str) -> AuthenticatedConnection:
-        """See Network. AuthenticationError if one of the two does not believe the other."""
+        """As in Network. AuthenticationError if one end refuses the other."""
         connection = await self._network.connect(address)
         dialler = Dialler(self._claim(connection))
         try:
             async with asyncio.timeout(self._within_s):
                 await self._prove(connection, dialler)
         except (AuthenticationError, ConnectionLostError, TimeoutError) as error:
-            wrong = _wrong(error, self._within_s)
-            self._limited_warnings.warn("%s is not believed, or does not believe us: %s", address, wrong)
-            raise AuthenticationError(f"{address}: {wrong}") from error
+            reason = _reason(error, self._within_s)
+            self._limited_warnings.warn("authentication with %s failed: %s", address, reason)
+            raise AuthenticationError(f"{address}: {reason}") from error
         finally:
             if not dialler.done:
                 connection.close()
-        return self._trusted(connection, dialler)
+        return self._authenticated(connection, dialler)
 
     async def listen(self, address: str, accept: Callable[[Connection], None]) -> Listener:
-        """See Network. `accept` is called with who has proved to belong to the cluster."""
+        """As in Network; `accept` receives authenticated connections only."""
 
-        def came(connection: Connection) -> None:
+        def on_connection(connection: Connection) -> None:
             if len(self._pending) >= self._max_pending:
-                self._limited_warnings.warn("too many have not proved who they are: %s is turned away", connection.peer)
+                self._limited_warnings.warn("too many unauthenticated connections: %s is closed", connection.peer)
                 connection.close()
                 return
             self._pending.add(connection)
-            self._group.create_task(self._let_in(connection, accept), name=f"who is {connection.peer}?")
+            self._group.create_task(self._accept(connection, accept), name=f"authenticate {connection.peer}")
 
-        return await self._network.listen(address, came)
+        return await self._network.listen(address, on_connection)
 
     # -- one connection ----------------------------------------------------------------------------------------------
 
@@ -136,20 +136,20 @@ class AuthenticatedNetwork:
                 continue
             self._answer(connection, dialler, frame)
 
-    async def _let_in(self, connection: Connection, accept: Callable[[Connection], None]) -> None:
+    async def _accept(self, connection: Connection, accept: Callable[[Connection], None]) -> None:
         acceptor = Acceptor(self._claim(connection))
         try:
             async with asyncio.timeout(self._within_s):
                 while not acceptor.done:
                     self._answer(connection, acceptor, await connection.receive())
         except (AuthenticationError, ConnectionLostError, TimeoutError) as error:
-            self._limited_warnings.warn("%s is turned away: %s", connection.peer, _wrong(error, self._within_s))
+            self._limited_warnings.warn("%s is refused: %s", connection.peer, _reason(error, self._within_s))
             connection.close()
             return
         finally:
             self._pending.discard(connection)
         try:
-            accept(self._trusted(connection, acceptor))
+            accept(self._authenticated(connection, acceptor))
         except Exception as error:
             connection.close()
             asyncio.get_running_loop().call_exception_handler({"message": "accept failed", "exception": error})
@@ -163,20 +163,20 @@ class AuthenticatedNetwork:
         if answer is not None:
             connection.send(answer)
 
-    def _trusted(self, connection: Connection, end: Dialler | Acceptor) -> AuthenticatedConnection:
+    def _authenticated(self, connection: Connection, end: Dialler | Acceptor) -> AuthenticatedConnection:
         if isinstance(connection, RestrictedConnection):
-            connection.trust()
+            connection.set_authenticated()
         return AuthenticatedConnection(connection, end)
 
 
 class AuthenticatedConnection:
-    """A `Connection` with a peer of the cluster. `identity` is who it claims to be."""
+    """A `Connection` with an authenticated peer. `identity`: the name and role that the peer claims."""
 
     def __init__(self, connection: Connection, end: Dialler | Acceptor) -> None:
-        assert end.peer is not None  # noqa: S101 - it is done
+        assert end.peer is not None  # noqa: S101 - the handshake is complete
         self.identity: Identity = end.peer
         self.peer = f"{self.identity.name} at {connection.peer}"
-        # The connection's own: a call less for each frame is a call less.
+        # The methods themselves: that saves a call for each frame.
         self.send = connection.send
         self.drained = connection.drained
         self.close = connection.close
@@ -201,15 +201,15 @@ class AuthenticatedConnection:
             frame = await self._receive()
             if frame[:1] not in STEPS:
                 return frame
-            answer = self._end.again(frame) if isinstance(self._end, Acceptor) else None
+            answer = self._end.repeated_answer(frame) if isinstance(self._end, Acceptor) else None
             if answer is not None:
-                with contextlib.suppress(ConnectionLostError):  # what had come before the end is still to be received
+                with contextlib.suppress(ConnectionLostError):  # frames that arrived before the end are still received
                     self.send(answer)
 
 
-def _wrong(error: Exception, within_s: float) -> str:
+def _reason(error: Exception, within_s: float) -> str:
     if isinstance(error, TimeoutError):
-        return f"it has not proved who it is within {within_s:g} s"
+        return f"it has not authenticated within {within_s:g} s"
     if isinstance(error, ConnectionLostError):
-        return "it ended the connection without a word of who it is"
+        return "it closed the connection before it was authenticated"
     return str(error)

@@ -1,16 +1,16 @@
-"""BlockingConnection: the end of a connection in a thread that has no event loop: the executors of other engines.
+"""BlockingConnection: a connection in a thread without an event loop, for the executors of other engines.
 
     with dial(address, security, Identity("spark-7", "spark")) as connection:
         connection.send(frame)
         frame = connection.receive(timeout_s=10)
 
-1. At the other end is a listener of WebSocketNetwork under AuthenticatedNetwork, which sees no difference: the same
-   request, the same proofs, the same frames. It is light: sockets and TLS of the standard library, nothing else.
-2. What other machines can reach is refused without TLS (see addresses), for each address that a name has become.
-3. A frame has at most MAX_FRAME_BYTES, both ways; nothing is read for one that says it is larger.
-4. Every wait has an end: `silence_s` without a byte from the peer, or without room for ours, and all is over.
-5. Our frames are masked with zeros, so they go out as they are. Masks protect proxies that take a websocket for
-   something else; here is none (whoever dials uses no proxy), and TLS hides all from those between.
+1. The other end is a listener of WebSocketNetwork under AuthenticatedNetwork, and notices no difference: requests,
+   proofs and frames are the same. This end uses only sockets and TLS of the standard library.
+2. Other machines are refused without TLS (see addresses); each address that a host name resolves to is checked.
+3. A frame has at most MAX_FRAME_BYTES in both directions. A larger one is refused before its content is read.
+4. Every wait ends: after `silence_s` without a byte from the peer, or without room to send, the connection is over.
+5. Our frames are masked with zeros, so they are sent unchanged. Masks protect proxies that mistake a websocket for
+   another protocol; no proxy is used here, and with TLS no third party reads the frames.
 
 From: RFC 6455.
 """
@@ -45,7 +45,7 @@ _NO_MASK: Final = b"\0\0\0\0"
 
 
 class BlockingConnection:
-    """Frames both ways, with one peer that has proved who it is. One thread uses it."""
+    """Frames in both directions with one authenticated peer. For one thread only."""
 
     def __init__(self, made: socket.socket, peer: str, silence_s: float) -> None:
         self.peer = peer
@@ -62,14 +62,14 @@ class BlockingConnection:
         self.close()
 
     def send(self, *parts: bytes | memoryview) -> None:
-        """Send a frame, given in parts; waits for room. ConnectionLostError when the connection is over."""
+        """Send a frame, given in parts; waits until it is written. ConnectionLostError when the connection is over."""
         size = sum(map(len, parts))
         if size > MAX_FRAME_BYTES:
             raise FrameTooLargeError(f"a frame of {size:,} bytes: at most {MAX_FRAME_BYTES:,}")
         self._write(_header(_BINARY, size) + b"".join(parts))
 
     def receive(self, timeout_s: float | None = None) -> bytes:
-        """The next frame. TimeoutError after so long without a byte (None: `silence_s`, and then it is over)."""
+        """The next frame. TimeoutError after `timeout_s` without a byte (None: after `silence_s` it is over)."""
         while True:
             code, frame = self._frame(timeout_s)
             if code == _BINARY | _FINAL:
@@ -78,10 +78,10 @@ class BlockingConnection:
                 self._write(_header(_PONG, len(frame)) + frame)
             elif code != _PONG | _FINAL:
                 self.close()
-                raise self._lost("the peer has closed it" if code == _CLOSE | _FINAL else "it sent what no peer sends")
+                raise self._lost("the peer has closed it" if code == _CLOSE | _FINAL else "the peer sent a wrong frame")
 
     def close(self) -> None:
-        """End it. Twice is once."""
+        """End the connection. A second call does nothing."""
         self._over = True
         self._socket.close()
 
@@ -95,21 +95,21 @@ class BlockingConnection:
             head = 4 if size == 126 else 10
             self._need(head, timeout_s)
             size = int.from_bytes(self._buffer[2:head], "big")
-        if size > MAX_FRAME_BYTES:  # a mask bit, too: no server masks
+        if size > MAX_FRAME_BYTES:  # also true if the mask bit is set: no server masks
             self.close()
-            raise self._lost(f"it announced a frame of {size:,} bytes")
+            raise self._lost(f"the peer announced a frame of {size:,} bytes")
         self._need(head + size, timeout_s)
         frame = bytes(memoryview(self._buffer)[head : head + size])
         del self._buffer[: head + size]
         return code, frame
 
     def _need(self, size: int, timeout_s: float | None) -> None:
-        """Have so many bytes in the buffer. What has come stays there when it is too late."""
+        """Fill the buffer to that size. What has been received stays there after a TimeoutError."""
         while len(self._buffer) < size:
             self._buffer += self.read_some(timeout_s)
 
     def read_some(self, timeout_s: float | None = None) -> bytes:
-        """What has come, at least a byte."""
+        """Receive one byte or more."""
         if self._over:
             raise self._lost("it was closed")
         try:
@@ -119,13 +119,13 @@ class BlockingConnection:
             if timeout_s is not None:
                 raise TimeoutError from None
             self.close()
-            raise self._lost(f"nothing was heard for {self._silence_s:g} s") from None
+            raise self._lost(f"nothing was received for {self._silence_s:g} s") from None
         except OSError as error:
             self.close()
             raise self._lost(error.strerror or str(error)) from error
         if not data:
             self.close()
-            raise self._lost("the peer has gone")
+            raise self._lost("the peer has closed it")
         return data
 
     def _write(self, data: bytes) -> None:
@@ -144,7 +144,7 @@ class BlockingConnection:
     # -- the beginning -----------------------------------------------------------------------------------------------
 
     def upgrade(self, host: str, rng: Rng) -> None:
-        """From a socket to a websocket. NetworkError if the peer has none for us."""
+        """Turn the socket into a websocket. NetworkError if the peer does not agree."""
         key = base64.b64encode(rng.token_bytes(16))
         request = (
             f"GET {PATH} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -153,27 +153,27 @@ class BlockingConnection:
         self._write(request.encode("ascii"))
         while (end := self._buffer.find(b"\r\n\r\n")) < 0:
             if len(self._buffer) > _MAX_ANSWER_BYTES:
-                raise NetworkError(f"{self.peer}: it answers, but not with a websocket of ours")
+                raise NetworkError(f"{self.peer}: it answers, but not with a websocket of aiostorm")
             self._buffer += self.read_some()
         status, *lines = bytes(self._buffer[:end]).split(b"\r\n")
         del self._buffer[: end + 4]
         named = dict(line.lower().split(b":", 1) for line in lines if b":" in line)
-        # RFC 6455 has SHA-1 here: it proves that a websocket was meant, and nothing else.
+        # RFC 6455 requires SHA-1 here. It shows that the server speaks websocket, and secures nothing.
         accepts = base64.b64encode(hashlib.sha1(key + _MAGIC).digest())  # noqa: S324
         if (
             not status.startswith(b"HTTP/1.1 101 ")
             or named.get(b"sec-websocket-accept", b"").strip() != accepts.lower()
         ):
             shown = status[:80].decode("ascii", "replace")
-            raise NetworkError(f"{self.peer}: it answers, but not with a websocket of ours: {shown}")
+            raise NetworkError(f"{self.peer}: it answers, but not with a websocket of aiostorm: {shown}")
 
     def prove(self, dialler: Dialler) -> None:
-        """Both ends prove that they have the token. AuthenticationError if one does not believe the other."""
+        """Both ends prove that they have the token. AuthenticationError if one proof is wrong."""
         self.send(dialler.last)
         while not dialler.done:
             frame = self.receive()
             if frame[:1] not in STEPS:
-                raise AuthenticationError(f"{self.peer}: it speaks before it has proved who it is")
+                raise AuthenticationError(f"{self.peer}: it sends other frames before it is authenticated")
             try:
                 answer = dialler.receive(frame)
             except AuthenticationError as error:
@@ -193,13 +193,13 @@ def dial(
     rng: Rng | None = None,
     without: bool = False,
 ) -> BlockingConnection:
-    """A connection to whoever listens there. `roles`: whom we speak to. `without`: if need be without a token.
+    """A connection to the listener there. `roles`: the accepted roles of the peer. `without`: allow no token.
 
-    NetworkError if it is not reached, AuthenticationError if one of the two does not believe the other, ExposedError
-    if it is another machine and there is no TLS. CredentialsError without a token.
+    NetworkError if the address cannot be reached, AuthenticationError if one end refuses the other, ExposedError if it
+    is another machine and there is no TLS, CredentialsError without a token.
     """
     if security.credentials is None and not without:
-        raise CredentialsError(f"{address} is dialled with a token only: give credentials")
+        raise CredentialsError(f"{address} can only be dialled with a token: give credentials")
     target = parse_address(address)
     rng = rng or SystemRng()
     try:
@@ -219,7 +219,7 @@ def dial(
             claim = Claim(security.credentials, identity, nonce, frozenset(roles), *_shown(made))
             connection.prove(Dialler(claim))
     except ConnectionLostError as error:
-        raise NetworkError(f"{address}: it ended the connection before it had proved who it is: {error}") from error
+        raise NetworkError(f"{address}: it ended the connection during authentication: {error}") from error
     except BaseException:
         connection.close()
         raise
@@ -227,7 +227,7 @@ def dial(
 
 
 def _shown(made: socket.socket) -> tuple[bytes, frozenset[str]]:
-    """Of the certificate that was shown: what identifies it, and the roles that it names."""
+    """What identifies the certificate that the peer showed, and the roles that it names."""
     if not isinstance(made, ssl.SSLSocket):
         return b"", frozenset()
     certificate = made.getpeercert(binary_form=True)

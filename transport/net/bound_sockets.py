@@ -1,11 +1,11 @@
-"""Bound sockets: those that a network listens with; and the file of a unix socket, for this user only.
+"""Bound sockets: the sockets that a network listens on, and the files of unix sockets, for this user only.
 
-1. They are made here, not by the event loop: so that who comes is counted before anything is made for it.
-2. A unix socket's file is 0600, in a directory that is ours and 0700: on some systems the directory's mode alone
-   counts. A directory that is not there is made; one that is there, and is open to others, is an error that says what
-   to do.
-3. Of a process that ended without removing it, a file stays that nobody listens behind: it is replaced. One that is
-   listened behind is taken.
+1. They are made here, not by the event loop, so that connections are counted before anything is allocated for them.
+2. A unix socket's file has mode 0600, in a directory that belongs to this user and has mode 0700: on some systems only
+   the directory's mode counts. A missing directory is created; an existing one that is open to others is an error that
+   says what to do.
+3. A process that was killed leaves its socket file behind: such a file is replaced. If another process listens on it,
+   the address is taken.
 4. The file is removed when the socket is closed, if it is still the same file.
 """
 
@@ -24,11 +24,11 @@ BACKLOG: Final = 256
 """Connections that the kernel keeps until they are accepted."""
 
 MAX_PATH_BYTES: Final = 107
-"""The kernel's, with an end of text: some have three less, and say so themselves."""
+"""The kernel's limit, without the final zero byte. Some systems allow three bytes less and raise an error."""
 
 
 class BoundSocket:
-    """A socket that listens, and its file if it has one."""
+    """A listening socket, and its file if it has one."""
 
     def __init__(self, listening: socket.socket, path: str | None = None) -> None:
         self.socket = listening
@@ -38,7 +38,7 @@ class BoundSocket:
         listening.setblocking(False)
 
     def close(self) -> None:
-        """Take no more connections. Twice is once."""
+        """Stop listening. A second call does nothing."""
         self.socket.close()
         if self._path is not None and self._identity is not None and _identity(self._path) == self._identity:
             os.unlink(self._path)
@@ -46,7 +46,7 @@ class BoundSocket:
 
 
 def bound_tcp(ips: Sequence[str], port: int) -> list[BoundSocket]:
-    """A socket for each of the addresses. NetworkError if one of them cannot be had."""
+    """A listening socket for each address. NetworkError if one of them cannot be bound."""
     bound: list[BoundSocket] = []
     try:
         for ip in ips:
@@ -69,7 +69,7 @@ def bound_tcp(ips: Sequence[str], port: int) -> list[BoundSocket]:
 
 
 async def bound_unix(path: str) -> BoundSocket:
-    """A socket with that file. NetworkError if it cannot be had, or somebody listens there."""
+    """A listening socket with that file. NetworkError if it cannot be bound, or another process listens there."""
     if not hasattr(socket, "AF_UNIX"):
         raise NetworkError(f"unix:{path}: this system's Python has no unix sockets: use 127.0.0.1:0")
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
@@ -90,19 +90,19 @@ def _check_directory(directory: str) -> None:
         found = os.stat(directory)
         if found.st_uid != os.geteuid() or found.st_mode & 0o077:
             raise NetworkError(
-                f"others may reach into {directory}: give the socket a directory of its own, that is yours and "
-                f"closed to others: mkdir -m 700 {directory}/sockets"
+                f"others may access {directory}: give the socket a directory that belongs to you and is closed to "
+                f"others: mkdir -m 700 {directory}/sockets"
             ) from None
 
 
 async def _is_stale(path: str) -> bool:
-    """Is there a socket's file that nobody listens behind? NetworkError if it is another file, or somebody does."""
+    """Is the file a socket that no process listens on? NetworkError if it is another file, or a process listens."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
         return False
     if not stat.S_ISSOCK(found.st_mode):
-        raise NetworkError(f"{path} is there, and is no socket: choose another path")
+        raise NetworkError(f"{path} exists and is no socket: choose another path")
     try:
         transport, _ = await asyncio.get_running_loop().create_unix_connection(asyncio.Protocol, path)
     except ConnectionRefusedError:
@@ -110,7 +110,7 @@ async def _is_stale(path: str) -> bool:
     except FileNotFoundError:
         return False
     transport.abort()
-    raise NetworkError(f"somebody listens at unix:{path} already")
+    raise NetworkError(f"another process listens at unix:{path} already")
 
 
 def _bound_file(path: str) -> socket.socket:

@@ -1,12 +1,11 @@
 """Certificates: a CA for a cluster, and certificates for its nodes. Made with `cryptography` (aiostorm[tls]).
 
-1. Keys are ECDSA over P-256. The CA signs nodes, and nothing that signs; a node's certificate serves for listening and
-   for dialling, and no other use.
-2. A node's certificate is for the hosts that were named, and for this machine by its loopback addresses: processes of
-   one machine reach one another by these.
-3. It names the roles in which the node is believed, as organizational units.
-4. Certificates are good from an hour before they are made: clocks differ.
-5. Bytes in, bytes out: who calls it writes the files, with modes that keep the keys private.
+1. Keys are ECDSA over P-256. The CA signs nodes and no other CA; a node's certificate can be used for listening and for
+   dialling, and for nothing else.
+2. A node's certificate names the given hosts, and the loopback addresses, by which processes of one machine connect.
+3. It names the node's roles as organizational units.
+4. Certificates are valid from one hour before they are made, since clocks differ.
+5. Bytes in, bytes out: the caller writes the files, with modes that keep the keys private.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from .credentials import Secret
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 _EARLY: Final = timedelta(hours=1)
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")  # also a directory's: never `..`
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")  # also a name of a directory: never `..`
 _HOST: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*")
 
 
@@ -68,9 +67,9 @@ def new_certificate(
     days: int,
     roles: Iterable[str] = (),
 ) -> Issued:
-    """A certificate for a node. `roles`: what it may be; none: anything.
+    """A certificate for a node. `roles`: the roles that it may take; empty: any.
 
-    CredentialsError if a host is none, or the CA cannot be used, or ends before it.
+    CredentialsError if a host is not valid, the CA cannot be used, or the CA expires before the certificate.
     """
     try:
         ca = x509.load_pem_x509_certificate(ca_certificate)
@@ -78,12 +77,12 @@ def new_certificate(
     except (ValueError, TypeError) as error:
         raise CredentialsError(f"the CA's certificate or key cannot be used: {error}") from error
     if not isinstance(signer, ec.EllipticCurvePrivateKey) or signer.public_key() != ca.public_key():
-        raise CredentialsError("the CA's key is not the one of its certificate")
+        raise CredentialsError("the CA's key does not belong to its certificate")
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _dated(now_s, days, key.public_key())
     if ca.not_valid_after_utc < _at(now_s) + timedelta(days=days):
         raise CredentialsError(
-            f"the CA is good until {ca.not_valid_after_utc:%Y-%m-%d} only: give fewer --days, or make a new one with "
+            f"the CA is valid until {ca.not_valid_after_utc:%Y-%m-%d} only: give fewer --days, or make a new one with "
             "`aiostorm certs init`"
         )
     names = [_general_name(host) for host in dict.fromkeys((*hosts, *LOOPBACK))]
@@ -152,7 +151,7 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ip_address(host))
     except ValueError:
         if len(host) > 253 or not _HOST.fullmatch(host.lower()):
-            raise CredentialsError(f"{host[:140]!r} is no host: a name like a.example, or an IP address") from None
+            raise CredentialsError(f"{host[:140]!r} is not a host such as a.example or an IP address") from None
         return x509.DNSName(host.lower())
 
 

@@ -1,12 +1,12 @@
-"""Credentials: which cluster one belongs to, and the secret that shows it.
+"""Credentials: which cluster a process belongs to, and the secret that proves it.
 
     demo.3fJ1…            the cluster's id, a dot, and a token of 256 random bits or more (base64 for URLs)
 
-1. A token is a `Secret`: it is shown as ***, is part of no text, and cannot be pickled or formatted. What reads one and
-   cannot make sense of it says so without saying what it read.
-2. It comes from a file that its owner alone may read, from bytes (the standard input of a child), or from an
-   environment variable: never from an argument, which every user of the machine can see.
-3. Whoever has the token belongs to the cluster: it is shared by all its nodes.
+1. A token is a `Secret`: it is shown as ***, is part of no text, and cannot be pickled or formatted. An error about
+   unreadable credentials does not contain what was read.
+2. It comes from a file that only its owner may read, from bytes (the standard input of a child), or from an environment
+   variable: never from an argument, which every user of the machine can see.
+3. Every process that has the token belongs to the cluster: all nodes share it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from ...runtime import Rng, SystemRng
 from ..errors import CredentialsError
 
 TOKEN_BYTES: Final = 32
-"""Of a new token, and the least that one has: 256 bits."""
+"""Size of a new token, and the smallest size that is accepted: 256 bits."""
 
 MAX_CREDENTIALS_BYTES: Final = 1024
-"""What may stand in a file of credentials."""
+"""The largest file of credentials that is read."""
 
 VARIABLE: Final = "AIOSTORM_CREDENTIALS"
-"""The environment variable, where there is no file."""
+"""The environment variable that is read if there is no file."""
 
 _CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Secret:
-    """Bytes that are not shown."""
+    """Bytes that no text shows."""
 
     __slots__ = ("_bytes",)
 
@@ -44,7 +44,7 @@ class Secret:
         self._bytes = value
 
     def reveal(self) -> bytes:
-        """The bytes: for who computes with them."""
+        """The bytes themselves."""
         return self._bytes
 
     def __repr__(self) -> str:
@@ -56,15 +56,15 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and hmac.compare_digest(self._bytes, other._bytes)
 
-    __hash__ = None  # type: ignore[assignment]  # as a key it would be compared by parts
+    __hash__ = None  # type: ignore[assignment]  # a dict would compare hashes, which is not constant time
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not copied into anything")
+        raise TypeError("a secret cannot be pickled or copied")
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a node needs to belong to a cluster. CredentialsError if the token is too short, or the id is none."""
+    """What proves that a node belongs to a cluster. CredentialsError if the token is too short, or the id not valid."""
 
     cluster_id: str
     token: Secret
@@ -77,12 +77,12 @@ class Credentials:
 
     @classmethod
     def new(cls, cluster_id: str, rng: Rng | None = None) -> Self:
-        """With a token of its own."""
+        """New credentials, with a new token."""
         return cls(cluster_id, new_token(rng))
 
     @classmethod
     def from_bytes(cls, data: bytes, source: str = "the credentials") -> Self:
-        """What `to_bytes` gave. CredentialsError names the source."""
+        """Read what `to_bytes` returned. CredentialsError names the source."""
         cluster_id, dot, token = data[:MAX_CREDENTIALS_BYTES].strip().partition(b".")
         try:
             if not dot or len(data) > MAX_CREDENTIALS_BYTES:
@@ -90,22 +90,22 @@ class Credentials:
             padded = token + b"=" * (-len(token) % 4)
             return cls(cluster_id.decode("ascii"), Secret(base64.b64decode(padded, altchars=b"-_", validate=True)))
         except (ValueError, CredentialsError) as error:
-            why = error if isinstance(error, CredentialsError) else "it is one line, the cluster's id, a dot, a token"
+            why = error if isinstance(error, CredentialsError) else "expected: the cluster's id, a dot, a token"
         raise CredentialsError(f"{source} cannot be used: {why}")
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
-        """From a file that nobody else may read. CredentialsError says what to do."""
+        """Read a file that only this user may read. CredentialsError says what to do."""
         return cls.from_bytes(read_private(path, MAX_CREDENTIALS_BYTES + 1), os.fspath(path))
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self | None:
-        """From AIOSTORM_CREDENTIALS; None if it is not set."""
+        """Read AIOSTORM_CREDENTIALS; None if it is not set."""
         value = (os.environ if environment is None else environment).get(VARIABLE)
         return None if value is None else cls.from_bytes(value.encode("utf-8", "replace"), VARIABLE)
 
     def to_bytes(self) -> bytes:
-        """One line, the secret in it: for a file that is 0600, or the standard input of a child."""
+        """One line that contains the secret: for a file of mode 0600, or the standard input of a child."""
         token = base64.urlsafe_b64encode(self.token.reveal()).rstrip(b"=")
         return b"%s.%s\n" % (self.cluster_id.encode(), token)
 
@@ -116,7 +116,7 @@ def new_token(rng: Rng | None = None) -> Secret:
 
 
 def read_private(path: str | os.PathLike[str], max_bytes: int) -> bytes:
-    """At most so many bytes of a file that its owner alone may read, and that is ours. CredentialsError if not."""
+    """At most so many bytes of a file that belongs to this user, and that only its owner may read; CredentialsError."""
     name = os.fspath(path)
     try:
         descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))

@@ -1,17 +1,17 @@
-"""Listening: connections that come in, from the first byte until one of them is a websocket and is handed on.
+"""Listening: incoming connections, from their first byte until they are websockets and are passed on.
 
-    accepted ─► caller ─(TLS)─► aiohttp's protocol ─► one request ─► websocket ─► accept
-                   └ counted and timed from the first moment (see admission), with TLS before its handshake
+    accepted ─► _IncomingProtocol ─(TLS)─► aiohttp's protocol ─► one request ─► websocket ─► accept
+                    └ counted and timed from the start (see admission), before the TLS handshake
 
-1. Connections are accepted here, one by one, and counted before anything is made for them: a TLS connection that says
-   nothing has some hundred KiB of buffers, and a thousand of them would be many. (asyncio's servers make all of them;
-   to begin TLS on a connection of theirs loses what came before, on uvloop.)
-2. aiohttp reads the request and answers it. It logs no access and nothing of what is no HTTP, sets no signal handler,
-   and keeps no connection alive after an answer.
-3. The Host must be one of: the address that was asked for, those it has become, the one the connection came to, and
-   those that we were told; each with its port. With TLS any will do: whoever came has a certificate of the cluster's,
-   and has checked that ours is for the name it dialled.
-4. Closing a listener gives the address back, and ends those who have no websocket yet.
+1. This module accepts connections one by one, and counts each before it allocates anything for it: a silent TLS
+   connection has some hundred KiB of buffers. (asyncio's servers accept and allocate at once. Starting TLS later on
+   their connections loses bytes that arrived before, on uvloop.)
+2. aiohttp reads the request and answers it. It logs neither accesses nor requests that are not HTTP, sets no signal
+   handler, and closes the connection after an answer.
+3. The Host must be one of: the requested address, its resolved addresses, the address that the connection came to, and
+   the configured ones; each with its port. With TLS any Host passes: the peer has a certificate of the cluster, and has
+   checked that ours is for the name that it dialled.
+4. Closing a listener frees the address and ends the connections that are not websockets yet.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class _RequestErrorFilter(logging.Filter):
-    """aiohttp writes a traceback for each request that is no HTTP: strangers would fill the log."""
+    """Drops aiohttp's traceback for a request that is not HTTP: unauthenticated peers could fill the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
@@ -52,19 +52,19 @@ _http_log = logging.getLogger(f"{__name__}.http")
 _http_log.addFilter(_RequestErrorFilter())
 
 UNIX_PEER: Final = "unix"
-"""Where all come from who come by a unix socket."""
+"""The address of all peers that connect over a unix socket."""
 
 _ACCEPT_AT_ONCE: Final = 16
 _ACCEPT_AGAIN_S: Final = 0.1
 _MAX_FIELD_BYTES: Final = 1024
 _MAX_FIELDS: Final = 32
-_GONE: Final = 499  # who asked does not wait for an answer; nginx says it so
+_CLIENT_CLOSED: Final = 499  # the client has closed the connection; nginx uses this number
 
 Accept = Callable[[Connection], None]
 
 
 class IncomingConnections:
-    """All that listens for one network, and what has come in there."""
+    """The listeners of one network, and their incoming connections."""
 
     def __init__(self, security: Security, limits: AdmissionLimits, group: asyncio.TaskGroup, taps: set[Tap]) -> None:
         self.security = security
@@ -90,7 +90,7 @@ class IncomingConnections:
         )
 
     async def listen(self, address: Address, hosts: Sequence[Address], accept: Accept) -> WebSocketListener:
-        """Begin. NetworkError if the address is taken, ExposedError if it must not be used."""
+        """Listen at an address. NetworkError if it is taken, ExposedError if it needs TLS or a token."""
         if isinstance(address, UnixAddress):
             return self.listen_with([await bound_unix(address.path)], address, hosts, accept)
         ips = await _resolved(address)
@@ -109,18 +109,18 @@ class IncomingConnections:
     def listen_with(
         self, bound: list[BoundSocket], address: Address, hosts: Sequence[Address], accept: Accept
     ) -> WebSocketListener:
-        """Begin, with sockets that are there. `hosts`: under which others know it."""
+        """Listen with sockets that are already bound. `hosts`: addresses under which peers know the listener."""
         names = [parse_address(UNIX_HOST)] if isinstance(address, UnixAddress) else []
         listener = WebSocketListener(self, accept, str(address), [*names, *hosts], bound)
         self._listeners.add(listener)
         return listener
 
-    def closed(self, listener: WebSocketListener) -> None:
-        """It listens no more."""
+    def forget(self, listener: WebSocketListener) -> None:
+        """The listener is closed."""
         self._listeners.discard(listener)
 
     async def close(self) -> None:
-        """Close all listeners, and all that has come in."""
+        """Close all listeners and incoming connections."""
         for listener in tuple(self._listeners):
             listener.close()
         for tap in tuple(self.taps):
@@ -133,17 +133,17 @@ class WebSocketListener:
 
     def __init__(
         self,
-        reception: IncomingConnections,
+        incoming: IncomingConnections,
         accept: Accept,
         address: str,
         hosts: list[Address],
         bound: list[BoundSocket],
     ) -> None:
         self.address = address
-        self.reception = reception
+        self.incoming = incoming
         self.accept = accept
         self.hosts = hosts
-        self.callers: set[_IncomingProtocol] = set()
+        self.pending: set[_IncomingProtocol] = set()
         self._closed = False
         self._bound = bound
         self._accepting: list[asyncio.Task[None]] = []
@@ -161,18 +161,18 @@ class WebSocketListener:
             with contextlib.suppress(NotImplementedError):
                 loop.remove_reader(one.socket)
             one.close()
-        for caller in tuple(self.callers):
-            caller.abort()
-        self.reception.closed(self)
+        for protocol in tuple(self.pending):
+            protocol.abort()
+        self.incoming.forget(self)
 
     def _begin(self, listening: socket.socket) -> None:
         if self._closed:
             return
         try:
-            # Not `sock_accept`: cancelled as a connection comes, it loses it, open.
+            # Not `sock_accept`: if it is cancelled just as a connection arrives, that connection stays open for ever.
             asyncio.get_running_loop().add_reader(listening, self._ready, listening)
         except NotImplementedError:  # Windows has no readers
-            task = self.reception.group.create_task(self._accept(listening), name=f"listener at {self.address}")
+            task = self.incoming.group.create_task(self._accept(listening), name=f"listener at {self.address}")
             self._accepting.append(task)
 
     def _ready(self, listening: socket.socket) -> None:
@@ -182,122 +182,120 @@ class WebSocketListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                self.reception.limited_warnings.warn(
-                    "%s: no connection can be accepted for now: %s", self.address, error
+                self.incoming.limited_warnings.warn(
+                    "%s: cannot accept connections at the moment: %s", self.address, error
                 )
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(listening)
                 loop.call_later(_ACCEPT_AGAIN_S, self._begin, listening)
                 return
-            self._take(made)
+            self._register(made)
 
     async def _accept(self, listening: socket.socket) -> None:
         while True:
             try:
                 made, _ = await asyncio.get_running_loop().sock_accept(listening)
             except OSError as error:
-                self.reception.limited_warnings.warn(
-                    "%s: no connection can be accepted for now: %s", self.address, error
+                self.incoming.limited_warnings.warn(
+                    "%s: cannot accept connections at the moment: %s", self.address, error
                 )
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
             else:
-                self._take(made)
+                self._register(made)
 
-    def _take(self, made: socket.socket) -> None:
+    def _register(self, made: socket.socket) -> None:
         made.setblocking(False)
         try:
             peer = made.getpeername()
-        except OSError:  # it has gone
+        except OSError:  # the peer has closed it already
             made.close()
             return
-        where = str(peer[0]) if isinstance(peer, tuple) else UNIX_PEER
-        caller = _IncomingProtocol(self, made, where)
-        leaves = self.reception.admission.came(caller, where)
-        if leaves is None:
-            self.reception.limited_warnings.warn(
-                "%s: too many connections from %s: one more is turned away", self.address, where
+        source = str(peer[0]) if isinstance(peer, tuple) else UNIX_PEER
+        protocol = _IncomingProtocol(self, made, source)
+        excess = self.incoming.admission.opened(protocol, source)
+        if excess is None:
+            self.incoming.limited_warnings.warn(
+                "%s: too many connections from %s: one more is closed", self.address, source
             )
             made.close()
             return
-        for stranger in leaves:
-            if isinstance(stranger, _IncomingProtocol):
-                stranger.abort()
-        self.callers.add(caller)
-        self.reception.group.create_task(caller.enter(), name=f"{where} comes in at {self.address}")
+        for oldest in excess:
+            if isinstance(oldest, _IncomingProtocol):
+                oldest.abort()
+        self.pending.add(protocol)
+        self.incoming.group.create_task(protocol.start(), name=f"{source} connects to {self.address}")
 
 
 class _IncomingProtocol(Tap):
-    """A connection that has come in."""
+    """An incoming connection, from accept to its end."""
 
-    def __init__(self, listener: WebSocketListener, made: socket.socket, where: str) -> None:
-        super().__init__(listener.reception.limits.request_bytes)
+    def __init__(self, listener: WebSocketListener, made: socket.socket, source: str) -> None:
+        super().__init__(listener.incoming.limits.request_bytes)
         self.listener = listener
-        self.where = where
+        self.source = source
         self._made = made
-        self._reception = listener.reception
+        self._incoming = listener.incoming
         self._counted = True
-        self._frames: ClientFrames | None = None  # once it has its websocket
-        limit_s = self._reception.limits.authenticate_within_s
-        self._deadline = asyncio.get_running_loop().call_later(limit_s, self._too_late)
+        self._frames: ClientFrames | None = None  # once it is a websocket
+        limit_s = self._incoming.limits.authenticate_within_s
+        self._deadline = asyncio.get_running_loop().call_later(limit_s, self._timed_out)
 
-    async def enter(self) -> None:
-        """Until aiohttp has it."""
-        tls = self._reception.tls if self.where != UNIX_PEER else None
-        limit_s = self._reception.limits.authenticate_within_s
+    async def start(self) -> None:
+        """Complete the TLS handshake and pass the connection to aiohttp."""
+        tls = self._incoming.tls if self.source != UNIX_PEER else None
+        limit_s = self._incoming.limits.authenticate_within_s
         timings = {} if tls is None else {"ssl_handshake_timeout": limit_s, "ssl_shutdown_timeout": CLOSE_S}
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: self, self._made, ssl=tls, **timings)
         except (OSError, ssl.SSLError, TimeoutError) as error:
-            self._reception.limited_warnings.warn("%s: %s is turned away: %s", *self._places(), error)
+            self._incoming.limited_warnings.warn("%s: the connection of %s is refused: %s", *self._names(), error)
             self._made.close()
         finally:
             if self.inner is None:
                 self.over = True
-                self._left()
+                self._unregister()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is there, and TLS is, where there is TLS."""
-        http = self._reception.http()
-        self.stand_before(http, cast(asyncio.Transport, transport))  # uvloop's is none by name
-        self._reception.taps.add(self)
+        """The connection is open, and its TLS handshake complete."""
+        http = self._incoming.http()
+        self.attach(http, cast(asyncio.Transport, transport))  # uvloop's class is no subclass
+        self._incoming.taps.add(self)
         http.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._left()
+        self._unregister()
 
-    def trust(self) -> None:
-        """It is no stranger."""
-        super().trust()
-        self._reception.admission.trust(self)
+    def set_authenticated(self) -> None:
+        super().set_authenticated()
+        self._incoming.admission.authenticated(self)
         self._deadline.cancel()
 
     def abort(self) -> None:
-        """It has to go."""
+        """Close the connection at once."""
         if self.inner is not None:
             self.transport.abort()
         else:
-            with contextlib.suppress(OSError):  # it has gone
+            with contextlib.suppress(OSError):  # the peer has closed it already
                 self._made.shutdown(socket.SHUT_RDWR)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the peer's."""
         if self._frames is not None and not self._frames.feed(data):
-            self._reception.limited_warnings.warn(
-                "%s: %s sends frames without a mask: it is turned away", *self._places()
+            self._incoming.limited_warnings.warn(
+                "%s: %s sends frames without a mask: connection closed", *self._names()
             )
             self.transport.abort()
             return
         super().data_received(data)
 
-    def upgraded(self, made: web.WebSocketResponse) -> None:
-        """It has its websocket."""
+    def on_websocket(self, made: web.WebSocketResponse) -> None:
+        """The request is answered: the connection is a websocket."""
         self._frames = ClientFrames()
-        self.listener.callers.discard(self)
-        self.budget_bytes = self._reception.limits.unauthenticated_bytes
-        if self._reception.security.credentials is None:
-            self.trust()
-        binding = self._reception.binding if self._is_tls() else b""
+        self.listener.pending.discard(self)
+        self.budget_bytes = self._incoming.limits.unauthenticated_bytes
+        if self._incoming.security.credentials is None:
+            self.set_authenticated()
+        binding = self._incoming.binding if self._is_tls() else b""
         connection = WebSocketConnection(made, self, self._peer_name(), binding)
         try:
             self.listener.accept(connection)
@@ -307,7 +305,7 @@ class _IncomingProtocol(Tap):
             asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
 
     def hosts(self) -> list[TcpAddress] | None:
-        """The Hosts under which it may have come; None: any."""
+        """The accepted values of the Host header; None: any."""
         if self._is_tls():
             return None
         hosts = list(self.listener.hosts)
@@ -316,22 +314,20 @@ class _IncomingProtocol(Tap):
             hosts.append(TcpAddress(str(here[0]), int(here[1])))
         return [host for host in hosts if isinstance(host, TcpAddress)]
 
-    def _places(self) -> tuple[str, str]:
-        return self.listener.address, self.where
+    def _names(self) -> tuple[str, str]:
+        return self.listener.address, self.source
 
-    def _too_late(self) -> None:
-        self._reception.limited_warnings.warn(
-            "%s: %s has not said who it is in time", *self._places(), level=logging.INFO
-        )
+    def _timed_out(self) -> None:
+        self._incoming.limited_warnings.warn("%s: %s has not authenticated in time", *self._names(), level=logging.INFO)
         self.abort()
 
-    def _left(self) -> None:
+    def _unregister(self) -> None:
         self._deadline.cancel()
         if self._counted:
             self._counted = False
-            self._reception.admission.gone(self, self.where)
-        self.listener.callers.discard(self)
-        self._reception.taps.discard(self)
+            self._incoming.admission.closed(self, self.source)
+        self.listener.pending.discard(self)
+        self._incoming.taps.discard(self)
 
     def _is_tls(self) -> bool:
         return self.transport.get_extra_info("ssl_object") is not None
@@ -343,15 +339,15 @@ class _IncomingProtocol(Tap):
 
 async def _serve(request: web.BaseRequest) -> web.StreamResponse:
     transport = request.transport
-    caller = transport.get_protocol() if transport is not None else None
-    if not isinstance(caller, _IncomingProtocol):
-        return _answer(_GONE)
+    protocol = transport.get_protocol() if transport is not None else None
+    if not isinstance(protocol, _IncomingProtocol):
+        return _answer(_CLIENT_CLOSED)
     headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers)
-    status = refusal(request.method, request.path_qs, headers, caller.hosts()) or await _upgrade(request, caller)
-    level = logging.DEBUG if status == _GONE else logging.WARNING
-    limited_warnings = caller.listener.reception.limited_warnings
+    status = refusal(request.method, request.path_qs, headers, protocol.hosts()) or await _upgrade(request, protocol)
+    level = logging.DEBUG if status == _CLIENT_CLOSED else logging.WARNING
+    limited_warnings = protocol.listener.incoming.limited_warnings
     limited_warnings.warn(
-        "%s: a request from %s is refused: %s", caller.listener.address, caller.where, status, level=level
+        "%s: a request from %s is refused: %s", protocol.listener.address, caller.where, status, level=level
     )
     return _answer(status)
 
@@ -362,17 +358,17 @@ def _answer(status: int) -> web.Response:
     return answer
 
 
-async def _upgrade(request: web.BaseRequest, caller: _IncomingProtocol) -> int:
-    """Does not return if the request is one for a websocket; else the status with which it is refused."""
+async def _upgrade(request: web.BaseRequest, protocol: _IncomingProtocol) -> int:
+    """Serve a websocket until its end; for any other request, return the status with which it is refused."""
     made = web.WebSocketResponse(compress=False, max_msg_size=MAX_MESSAGE_BYTES)
     made.headers["Server"] = "aiostorm"
     try:
         await made.prepare(request)
     except web.HTTPException as error:
         return error.status
-    except ConnectionError:  # it went while our loop was held up
-        return _GONE
-    caller.upgraded(made)
+    except ConnectionError:  # the peer closed it while our loop was blocked
+        return _CLIENT_CLOSED
+    protocol.on_websocket(made)
     # aiohttp ends the connection when its handler returns, and cancels the handler when the connection is lost.
     never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     return await never
@@ -386,4 +382,4 @@ async def _resolved(address: TcpAddress) -> list[str]:
     except OSError as error:
         raise NetworkError(f"{address}: {error.strerror or error}") from error
     ips = list(dict.fromkeys(str(one[4][0]) for one in found))
-    return ips[:1] if address.port == 0 else ips  # a port that is chosen is chosen for one of them
+    return ips[:1] if address.port == 0 else ips  # port 0: the system chooses a port for one address only

@@ -1,8 +1,8 @@
-"""Masking: is every websocket frame of a client masked? A pure look at the heads of frames, as bytes come.
+"""Masking: is every websocket frame of a client masked? Pure: reads the headers of frames as their bytes arrive.
 
-1. RFC 6455 (5.1): a server closes the connection on a frame that is not masked. aiohttp reads such frames; nothing that
-   speaks this protocol sends them.
-2. Only heads are looked at; what is in a frame is skipped. Heads may be cut anywhere.
+1. RFC 6455 (5.1): a server closes the connection on a frame that is not masked. aiohttp accepts such frames; no peer of
+   this protocol sends them.
+2. Only headers are read; the content of frames is skipped. A header may arrive in pieces.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MASK_BYTES = 4
 
 
 class ClientFrames:
-    """What a client has sent since its websocket was opened."""
+    """Follows the frames of one client, from the first one on."""
 
     __slots__ = ("_head", "_skip")
 
@@ -22,7 +22,7 @@ class ClientFrames:
         self._skip = 0
 
     def feed(self, data: bytes) -> bool:
-        """More has come: are all frames that have begun masked?"""
+        """Take the next bytes. Are all frames that have begun masked?"""
         at, size = 0, len(data)
         while True:
             skipped = min(self._skip, size - at)

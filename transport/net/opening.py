@@ -1,4 +1,4 @@
-"""Opening: the network of a real process, as its security asks for it."""
+"""Opening: the network of a real process, as its security settings require."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ async def open_network(
     hosts: Iterable[str] = (),
     limits: AdmissionLimits | None = None,
 ) -> AsyncIterator[Network]:
-    """Websockets; with credentials, authenticated ones. `name` and `role`: who we are; `roles`: whom we speak to.
+    """A websocket network, authenticated if there are credentials. `name`, `role`: our own; `roles`: those accepted.
 
-    `hosts`: addresses under which others know what listens here. CredentialsError if a file cannot be used.
+    `hosts`: addresses under which peers know a listener of this process. CredentialsError if a file cannot be used.
     """
-    from .websockets import WebSocketNetwork  # aiohttp: for who opens one
+    from .websockets import WebSocketNetwork  # loads aiohttp, which takes long
 
     async with WebSocketNetwork(security, hosts=hosts, limits=limits) as network:
         if security.credentials is None:

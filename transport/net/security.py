@@ -1,4 +1,4 @@
-"""Security: what a node has to show, and whom it believes: credentials, TLS files, or neither on one machine."""
+"""Security: how a node proves its identity and checks its peers: credentials, TLS files, or neither on one machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tls import TlsFiles, binding_of, roles_in
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """`insecure`: other machines may be spoken to without TLS and a token: what keeps strangers out is elsewhere."""
+    """`insecure`: allow other machines without TLS and a token, because the network is protected otherwise."""
 
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
@@ -23,19 +23,19 @@ class Security:
 
     @classmethod
     def from_directory(cls, directory: str | os.PathLike[str]) -> Self:
-        """What `aiostorm certs node` has made. CredentialsError if something is missing, or others may read it."""
-        place = os.fspath(directory)
-        credentials = Credentials.from_file(os.path.join(place, "credentials"))
-        files = (os.path.join(place, name) for name in ("certificate.pem", "key.pem", "ca.pem"))
+        """The files that `aiostorm certs node` makes. CredentialsError if one is missing or others may read it."""
+        folder = os.fspath(directory)
+        credentials = Credentials.from_file(os.path.join(folder, "credentials"))
+        files = (os.path.join(folder, name) for name in ("certificate.pem", "key.pem", "ca.pem"))
         return cls(credentials, TlsFiles(*files))
 
     def check_listening(self, address: str) -> None:
-        """ExposedError if others can reach this address and something is missing.
+        """ExposedError if other machines can reach this address and something is missing.
 
-        A name says nothing here: whoever listens there asks again, about what it is resolved to.
+        A host name passes: its resolved addresses are checked when the listener starts.
         """
-        where = parse_address(address)
-        if isinstance(where, TcpAddress) and where.ip is not None:
+        parsed = parse_address(address)
+        if isinstance(parsed, TcpAddress) and parsed.ip is not None:
             tls, token = self.tls is not None, self.credentials is not None
             check_exposure((address,), tls=tls, token=token, insecure=self.insecure)
 
@@ -48,7 +48,7 @@ class Security:
         return None if self.tls is None else self.tls.client_context()
 
     def own_binding(self) -> bytes:
-        """What identifies a TLS connection that came to us; empty without TLS."""
+        """Identifies an incoming TLS connection: the hash of our certificate; empty without TLS."""
         return b"" if self.tls is None else self.tls.binding()
 
 
@@ -59,7 +59,7 @@ def certified_roles(transport: BaseTransport) -> frozenset[str]:
 
 
 def dialled_binding(transport: BaseTransport) -> bytes:
-    """What identifies the connection that we made: the certificate that was shown; empty without TLS."""
+    """Identifies a connection that we opened: the hash of the peer's certificate; empty without TLS."""
     secured: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     certificate = None if secured is None else secured.getpeercert(binary_form=True)
     return b"" if certificate is None else binding_of(certificate)

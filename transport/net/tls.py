@@ -1,12 +1,12 @@
 """TLS between nodes: TLS 1.3, and both sides show a certificate of the cluster's CA.
 
-1. The CA is the cluster's own, and the only one that is trusted: no certificate that the system trusts counts.
-2. Both sides are verified. Who dials also checks that the certificate is for the host that it dialled. Nothing here
-   goes on without that: a mistake in the files is an error before anything listens.
-3. A key is a file that its owner alone may read, and is not encrypted: nobody is there to be asked for a password.
-4. The server's certificate is part of what the authentication is about (its SHA-256; RFC 5929, tls-server-end-point):
-   what was proved over one TLS connection says nothing over another.
-5. A certificate may name the roles of who has it (organizational units): it is believed in no other.
+1. Only the cluster's own CA is trusted; the certificates that the system trusts do not count.
+2. Both sides are verified. The dialler also checks that the certificate is for the host that it dialled. There is no
+   fallback: a mistake in the files is an error before anything listens.
+3. A key is a file that only its owner may read. It is not encrypted: a daemon has no user to ask for a password.
+4. The server's certificate is part of the authentication (its SHA-256; RFC 5929, tls-server-end-point): a proof made
+   over one TLS connection is worthless on another.
+5. A certificate may name the roles of its owner (organizational units). The owner then cannot take any other role.
 
 From: CVE-2026-41081 (Storm: TLS that failed open), storm#8987 (the peer's name was not checked).
 """
@@ -40,7 +40,7 @@ class TlsFiles:
 
     def client_context(self) -> ssl.SSLContext:
         """For dialling. CredentialsError if a file cannot be used."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the host, and that there is a certificate
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the host name, and requires a certificate
         return self._loaded(context)
 
     def binding(self) -> bytes:
@@ -72,7 +72,9 @@ def roles_in(certificate: Mapping[str, Any] | None) -> frozenset[str]:
 
 
 def _no_password() -> str:
-    raise CredentialsError("the key is encrypted, and nobody is there to be asked: give one that is not, 0600")
+    raise CredentialsError(
+        "the key has a password, and there is no user to ask for it: give a key without one, mode 0600"
+    )
 
 
 def _first_certificate(path: str) -> bytes:

@@ -3,16 +3,16 @@
     send ─► websocket ─► transport ─► …                  … ─► transport ─► tap ─► aiohttp's protocol ─► receive
                              └── full, drained, lost ──────────────────────► tap
 
-1. aiohttp makes and reads the websocket's frames; between the transport and aiohttp's protocol stands a tap. It sees at
-   once what aiohttp tells nobody, or only to who receives: that the buffer is full, that it has drained, that the
-   connection is lost. And it counts what a stranger sends.
-2. `send` does not wait, though aiohttp's is a coroutine: it writes first, and then waits if aiohttp's protocol was told
-   that the buffer is full. It is not: the tap keeps that for itself. So one step of the coroutine is all of it. That
-   is cheap enough: frames and masks of our own would be code of ours in the place of aiohttp's, which is in C.
-3. `receive` is aiohttp's, which answers pings on its way. At half a MiB that nobody has received it stops reading.
-4. A close is said to the peer and made after what is in the buffer, or after CLOSE_S without: who does not read does
-   not hold it up. What aiohttp does then is over when the transport is lost.
-5. A frame above MAX_FRAME_BYTES, text, or what is no websocket ends the connection. Nothing is ever compressed.
+1. aiohttp writes and reads the websocket's frames. A tap stands between the transport and aiohttp's protocol. It learns
+   at once what aiohttp reports late or not at all: the buffer is full, the buffer has drained, the connection is lost.
+   It also counts the bytes of an unauthenticated peer.
+2. `send` does not wait, though aiohttp's `send_frame` is a coroutine: that one writes first, and waits only if aiohttp's
+   protocol knows that the buffer is full. The tap does not forward this, so one step of the coroutine completes it. This
+   is cheap enough: our own framing and masking would be Python in the place of aiohttp's C.
+3. `receive` is aiohttp's, which also answers pings. It stops reading at half a MiB that the owner has not received.
+4. `close` sends a CLOSE frame and ends the transport when its buffer is empty, or after CLOSE_S: a peer that does not
+   read cannot delay it. What aiohttp does after that ends when the transport is lost.
+5. A frame above MAX_FRAME_BYTES, a text message, or bytes that are no websocket end the connection. No compression.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES
 from .security import certified_roles
 
 CLOSE_S: Final = 1.0
-"""How long a close waits for the buffer to drain."""
+"""How long `close` waits for the buffer to drain."""
 
 MAX_MESSAGE_BYTES: Final = MAX_FRAME_BYTES + 1
-"""As aiohttp counts: the first size that is too large."""
+"""For aiohttp, which takes the first size that is too large."""
 
 _GOODBYE: Final = struct.pack("!H", aiohttp.WSCloseCode.OK)
 
 
 class Socket(Protocol):
-    """What a websocket of aiohttp's client and one of its server have in common."""
+    """The methods that aiohttp's websockets of client and server share."""
 
     async def send_frame(self, message: bytes, opcode: aiohttp.WSMsgType) -> None:
         """Write a frame."""
         ...
 
     async def receive(self) -> aiohttp.WSMessage:
-        """What comes."""
+        """The next message."""
         ...
 
 
 class Tap(asyncio.Protocol):
-    """Stands before aiohttp's protocol, from when there is one. `budget_bytes`: None: as much as comes."""
+    """Stands before aiohttp's protocol. `budget_bytes`: how much the peer may send; None: any amount."""
 
     def __init__(self, budget_bytes: int | None) -> None:
         self.over = False
@@ -58,18 +58,18 @@ class Tap(asyncio.Protocol):
         self.budget_bytes = budget_bytes
         self.transport: asyncio.Transport
         self.inner: asyncio.Protocol | None = None
-        self.closes: asyncio.TimerHandle | None = None
-        self.at_end: list[Callable[[], None]] = []
+        self.close_timer: asyncio.TimerHandle | None = None
+        self.on_close: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
     def writable(self) -> bool:
-        """Is there room in the buffer, or is all over?"""
+        """Is there free capacity in the buffer, or is the connection over?"""
         return self.buffered_bytes < MAX_BUFFERED_BYTES
 
     @property
     def buffered_bytes(self) -> int:
-        """What has not left this process. Nothing of a transport that ends: asyncio's TLS has no buffer left then."""
+        """What has not left this process; 0 for a closing transport, for asyncio's TLS then has no buffer."""
         return 0 if self.over or self.transport.is_closing() else self.transport.get_write_buffer_size()
 
     async def drained(self) -> None:
@@ -82,27 +82,26 @@ class Tap(asyncio.Protocol):
             finally:
                 self._waiters.remove(waiter)
 
-    def stand_before(self, inner: asyncio.Protocol, transport: asyncio.Transport) -> None:
-        """From now on."""
+    def attach(self, inner: asyncio.Protocol, transport: asyncio.Transport) -> None:
+        """Stand before aiohttp's protocol."""
         self.inner = inner
         self.transport = transport
-        # Full is what `writable` says: so who waits for room is always told.
+        # The limits match `writable`, so a sender that waits for capacity is always woken.
         transport.set_write_buffer_limits(high=MAX_BUFFERED_BYTES - 1, low=MAX_BUFFERED_BYTES // 2)
 
     def close(self) -> None:
-        """End it, after what is in the buffer, or after CLOSE_S without."""
-        if not self.over and self.closes is None:
+        """Close when the buffer is empty, or after CLOSE_S."""
+        if not self.over and self.close_timer is None:
             self.transport.close()
-            self.closes = asyncio.get_running_loop().call_later(CLOSE_S, self.transport.abort)
+            self.close_timer = asyncio.get_running_loop().call_later(CLOSE_S, self.transport.abort)
 
-    def trust(self) -> None:
-        """Whoever is there may send as much as it likes."""
+    def set_authenticated(self) -> None:
+        """The peer may send any amount from now on."""
         self.budget_bytes = None
 
-    # -- what the transport tells ------------------------------------------------------------------------------------
+    # -- events of the transport -------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Of a stranger, only so much."""
         self.received_bytes += len(data)
         if self.budget_bytes is not None:
             self.budget_bytes -= len(data)
@@ -113,26 +112,23 @@ class Tap(asyncio.Protocol):
             self.inner.data_received(data)
 
     def eof_received(self) -> bool | None:
-        """The peer will send no more."""
         return self.inner.eof_received() if self.inner is not None else None
 
     def pause_writing(self) -> None:
-        """Aiohttp is not told: see the module."""
+        """Not forwarded to aiohttp; the module says why."""
 
     def resume_writing(self) -> None:
-        """There is room."""
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over. Said once."""
         self.over = True
-        if self.closes is not None:
-            self.closes.cancel()
+        if self.close_timer is not None:
+            self.close_timer.cancel()
         if self.inner is not None:
             self.inner.connection_lost(exc)
-        for at_end in self.at_end:
-            at_end()
-        self.at_end.clear()
+        for on_close in self.on_close:
+            on_close()
+        self.on_close.clear()
         self._wake()
 
     def _wake(self) -> None:
@@ -142,7 +138,7 @@ class Tap(asyncio.Protocol):
 
 
 class WebSocketConnection:
-    """A `Connection`, and a `RestrictedConnection` one: strangers are kept short until `trust` is called."""
+    """A `Connection`, and a `RestrictedConnection`, limited until `set_authenticated` is called."""
 
     def __init__(self, socket: Socket, tap: Tap, peer: str, binding: bytes = b"") -> None:
         self.peer = peer
@@ -159,8 +155,8 @@ class WebSocketConnection:
     def __repr__(self) -> str:
         return f"<WebSocketConnection with {self.peer}{', over' if self._tap.over else ''}>"
 
-    def trust(self) -> None:
-        self._tap.trust()
+    def set_authenticated(self) -> None:
+        self._tap.set_authenticated()
 
     @property
     def writable(self) -> bool:
@@ -208,7 +204,7 @@ class WebSocketConnection:
         if not self._tap.over:
             try:
                 _at_once(self._socket.send_frame(_GOODBYE, aiohttp.WSMsgType.CLOSE))
-            except ConnectionError:  # it is lost, and we are about to be told
+            except ConnectionError:  # it is lost: `connection_lost` is about to be called
                 self._tap.transport.abort()
             self._tap.close()
             self._tap.resume_writing()
@@ -223,4 +219,4 @@ def _at_once(writing: Coroutine[Any, Any, None]) -> None:
     except StopIteration:
         return
     writing.close()
-    raise RuntimeError("aiohttp waits to write, though nobody has told it to: this version of it is not known here")
+    raise RuntimeError("aiohttp waits before it writes: this version of aiohttp is not supported")

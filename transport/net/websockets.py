@@ -1,17 +1,17 @@
-"""WebSocketNetwork: the real Network: a websocket of aiohttp is a connection, a binary message is a frame.
+"""WebSocketNetwork: the real Network. A connection is a websocket of aiohttp, a frame is a binary message.
 
     async with WebSocketNetwork(security) as network:
         listener = await network.listen("127.0.0.1:0", accept)
         connection = await network.connect(listener.address)
 
-1. Addresses are `host:port`, `[::1]:port` and `unix:/path`: the same websocket over each. A name is resolved here, and
-   what came out is what is checked and used.
-2. What other machines can reach is refused without TLS and a token (see addresses), dialled or listened at. With TLS,
-   every TCP address has it, loopback too; both sides show a certificate of the cluster's CA, and the one that was
-   dialled one for the name it was dialled by. A unix socket never has it: its file is ours alone.
-3. If `security` has credentials, whoever is at the other end is a stranger until AuthenticatedNetwork trusts it.
-4. Dialling follows no redirect, uses no proxy, sends no cookie and no Origin, and asks for one path.
-5. Leaving the block ends all: listeners, connections (within CLOSE_S), what they have left in aiohttp.
+1. Addresses are `host:port`, `[::1]:port` and `unix:/path`, with the same websocket over each. Host names are resolved
+   here; the resolved addresses are checked and used.
+2. Addresses that other machines can reach are refused without TLS and a token (see addresses), for dialling and for
+   listening. With TLS, every TCP address uses it, loopback too. Both sides show a certificate of the cluster's CA; the
+   acceptor's must be for the name that was dialled. A unix socket never uses TLS: only this user can open its file.
+3. If `security` has credentials, a peer is limited until AuthenticatedNetwork has authenticated it.
+4. Dialling follows no redirect, uses no proxy, sends no cookie and no Origin, and requests one path.
+5. Leaving the block closes all listeners and all connections (within CLOSE_S), with what they left in aiohttp.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _MAX_FIELD_BYTES: Final = 1024
 
 
 class WebSocketNetwork:
-    """A `Network`. An async context manager: see the module.
+    """A `Network`, and an async context manager.
 
-    `hosts`: addresses under which peers know a listener of ours beside those it knows by itself (behind a NAT, say).
+    `hosts`: further addresses under which peers know a listener of this process, for example behind a NAT.
     """
 
     def __init__(
@@ -57,36 +57,36 @@ class WebSocketNetwork:
         self._tls = self._security.client_context()
         self._taps: set[Tap] = set()
         self._group = asyncio.TaskGroup()
-        self._reception: IncomingConnections | None = None
+        self._incoming: IncomingConnections | None = None
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
-        self._reception = IncomingConnections(self._security, self._limits, self._group, self._taps)
+        self._incoming = IncomingConnections(self._security, self._limits, self._group, self._taps)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if self._reception is not None:
-                await self._reception.close()
+            if self._incoming is not None:
+                await self._incoming.close()
             await self._close_all()
         finally:
-            self._reception = None
+            self._incoming = None
             await self._group.__aexit__(None, None, None)  # its tasks do not fail, and the user's error stays as it is
 
     async def listen(self, address: str, accept: Callable[[Connection], None]) -> WebSocketListener:
-        """See Network. ExposedError if others can reach it and something is missing."""
+        """As in Network. ExposedError if other machines can reach the address and something is missing."""
         return await self._entered().listen(parse_address(address), self._hosts, accept)
 
     def take_over(
         self, bound: BoundSocket, address: UnixAddress, accept: Callable[[Connection], None]
     ) -> WebSocketListener:
-        """Listen with a socket that is there already, with its file. It is closed with the listener."""
+        """Listen with a unix socket that is already bound. It is closed with the listener."""
         return self._entered().listen_with([bound], address, self._hosts, accept)
 
     async def connect(self, address: str) -> WebSocketConnection:
-        """See Network. ExposedError if it is another machine and there is no TLS."""
+        """As in Network. ExposedError if the address is another machine and there is no TLS."""
         self._entered()
         target = parse_address(address)
         if isinstance(target, TcpAddress):
@@ -97,7 +97,7 @@ class WebSocketNetwork:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise NetworkError(f"{address}: {_reason(error)}") from error
         finally:
-            # The session has done its work. Detached, its connector lives as long as the one connection that it made.
+            # The session is not needed any more. Its detached connector lives as long as its one connection.
             if not session.closed:
                 await session.close()
         return self._connected(made, address)
@@ -114,7 +114,7 @@ class WebSocketNetwork:
             max_msg_size=MAX_MESSAGE_BYTES,
             ssl=self._tls if secure and self._tls is not None else True,
         )
-        assert isinstance(made, _ClientSocket)  # noqa: S101 - of the class that we gave
+        assert isinstance(made, _ClientSocket)  # noqa: S101 - `ws_response_class` below
         session.detach()
         return made
 
@@ -144,11 +144,11 @@ class WebSocketNetwork:
         inner = transport.get_protocol() if transport is not None else None
         if transport is None or not isinstance(inner, asyncio.Protocol) or transport.is_closing():
             made.release()
-            raise NetworkError(f"{address}: the connection was lost as it was made")
-        tap.stand_before(inner, transport)
+            raise NetworkError(f"{address}: the connection was lost while it was opened")
+        tap.attach(inner, transport)
         transport.set_protocol(tap)
         self._taps.add(tap)
-        tap.at_end += [lambda: self._taps.discard(tap), made.release]
+        tap.on_close += [lambda: self._taps.discard(tap), made.release]
         binding = dialled_binding(transport)
         return WebSocketConnection(made, tap, address, binding)
 
@@ -159,19 +159,19 @@ class WebSocketNetwork:
             tap.close()
         ended = asyncio.Event()
         for tap in self._taps:
-            tap.at_end.append(lambda: None if self._taps else ended.set())
+            tap.on_close.append(lambda: None if self._taps else ended.set())
         if self._taps:
             async with asyncio.timeout(2 * CLOSE_S):
                 await ended.wait()
 
     def _entered(self) -> IncomingConnections:
-        if self._reception is None:
+        if self._incoming is None:
             raise RuntimeError("use it as `async with WebSocketNetwork(…) as network:`")
-        return self._reception
+        return self._incoming
 
 
 class _ClientSocket(aiohttp.ClientWebSocketResponse):
-    """aiohttp's, with what one needs to stand before its protocol, and to let go of it."""
+    """aiohttp's websocket, with access to its transport."""
 
     def __init__(self, reader: Any, writer: Any, protocol: Any, response: Any, *more: Any, **named: Any) -> None:
         super().__init__(reader, writer, protocol, response, *more, **named)
@@ -180,12 +180,12 @@ class _ClientSocket(aiohttp.ClientWebSocketResponse):
         self.transport: asyncio.Transport | None = None if connection is None else connection.transport
 
     def release(self) -> None:
-        """The connection is over: aiohttp's connector need not know it any more."""
+        """Remove the connection, which is over, from aiohttp's connector."""
         self._answer.close()
 
 
 class _Resolver(aiohttp.abc.AbstractResolver):
-    """The system's; of what comes out, each address must be one that may be dialled."""
+    """The system's resolver; each address that it returns must be one that may be dialled."""
 
     def __init__(self, *, tls: bool, insecure: bool) -> None:
         self._system = aiohttp.ThreadedResolver()
@@ -195,7 +195,7 @@ class _Resolver(aiohttp.abc.AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[aiohttp.abc.ResolveResult]:
-        """The addresses. ExposedError if one must not be dialled."""
+        """Resolve a host. ExposedError if one of its addresses must not be dialled."""
         found = await self._system.resolve(host, port, family)
         for one in found:
             check_dialled(one["host"], tls=self._tls, insecure=self._insecure)
@@ -206,12 +206,12 @@ class _Resolver(aiohttp.abc.AbstractResolver):
 
 
 async def _refuse_redirect(session: Any, context: Any, params: aiohttp.TraceRequestRedirectParams) -> NoReturn:
-    raise aiohttp.ClientConnectionError("it answers with a redirect: no peer of ours does")
+    raise aiohttp.ClientConnectionError("it answers with a redirect, which no peer of aiostorm does")
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.WSServerHandshakeError):
-        return f"it answers, but not with a websocket of ours: {error.status} {error.message}"
+        return f"it answers, but not with a websocket of aiostorm: {error.status} {error.message}"
     if isinstance(error, ssl.SSLError | aiohttp.ClientSSLError):
         return f"TLS: {error}"
     return str(error) or type(error).__name__

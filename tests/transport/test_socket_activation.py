@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.transport import AdmissionLimits, Connection, NetworkError, WebSocketNetwork, serve_callers
+from aiostorm.transport import AdmissionLimits, Connection, NetworkError, WebSocketNetwork, serve_on_demand
 
 pytestmark = [
     pytest.mark.sockets,
@@ -38,7 +38,7 @@ async def test_all_who_called_before_there_was_a_network_are_answered(tmp_path: 
         connection.send(b"you said " + await connection.receive())
 
     async with WebSocketNetwork() as network, asyncio.TaskGroup() as group:
-        serving = group.create_task(serve_callers(str(path), echo, LIMITS))
+        serving = group.create_task(serve_on_demand(str(path), echo, LIMITS))
         await until(path.exists)
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         callers = await asyncio.gather(*(network.connect(f"unix:{path}") for _ in range(5)))
@@ -53,7 +53,7 @@ async def test_one_who_has_gone_again_is_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "s" / "a"
     came: list[Connection] = []
     async with WebSocketNetwork() as network, asyncio.TaskGroup() as group:
-        serving = group.create_task(serve_callers(str(path), came.append, LIMITS))
+        serving = group.create_task(serve_on_demand(str(path), came.append, LIMITS))
         await until(path.exists)
         _, writer = await asyncio.open_unix_connection(str(path))
         writer.transport.abort()
@@ -64,10 +64,10 @@ async def test_one_who_has_gone_again_is_no_harm(tmp_path: Path) -> None:
 
 async def test_without_a_caller_it_ends_as_it_began(tmp_path: Path) -> None:
     path = tmp_path / "s" / "a"
-    serving = asyncio.ensure_future(serve_callers(str(path), lambda connection: None, LIMITS))
+    serving = asyncio.ensure_future(serve_on_demand(str(path), lambda connection: None, LIMITS))
     await until(path.exists)
     with pytest.raises(NetworkError, match="somebody listens at"):
-        await serve_callers(str(path), lambda connection: None, LIMITS)
+        await serve_on_demand(str(path), lambda connection: None, LIMITS)
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
@@ -76,10 +76,10 @@ async def test_without_a_caller_it_ends_as_it_began(tmp_path: Path) -> None:
 
 SCRIPT = """
 import asyncio, sys
-from aiostorm.transport import AdmissionLimits, serve_callers
+from aiostorm.transport import AdmissionLimits, serve_on_demand
 
 async def main():
-    serving = asyncio.ensure_future(serve_callers(sys.argv[1], lambda connection: None, AdmissionLimits()))
+    serving = asyncio.ensure_future(serve_on_demand(sys.argv[1], lambda connection: None, AdmissionLimits()))
     await asyncio.sleep(0.05)
     assert "aiohttp" not in sys.modules
     serving.cancel()
