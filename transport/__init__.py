@@ -59,10 +59,10 @@ from .net.blocking import BlockingConnection
 from .net.blocking import dial as dial_blocking
 from .net.credentials import VARIABLE as CREDENTIALS_VARIABLE
 from .net.credentials import Credentials, Secret, new_token, read_private
-from .net.socket_activation import serve_on_demand
 from .net.network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .net.opening import open_network
 from .net.security import Security
+from .net.socket_activation import serve_on_demand
 from .net.tls import TlsFiles
 from .remote.node import Node
 from .remote.notes import MAX_MESSAGE_BYTES

@@ -6,9 +6,9 @@
 1. aiohttp writes and reads the websocket's frames. A tap stands between the transport and aiohttp's protocol. It learns
    at once what aiohttp reports late or not at all: the buffer is full, the buffer has drained, the connection is lost.
    It also counts the bytes of an unauthenticated peer.
-2. `send` does not wait, though aiohttp's `send_frame` is a coroutine: that one writes first, and waits only if aiohttp's
-   protocol knows that the buffer is full. The tap does not forward this, so one step of the coroutine completes it. This
-   is cheap enough: our own framing and masking would be Python in the place of aiohttp's C.
+2. `send` does not wait, though aiohttp's `send_frame` is a coroutine: it writes first, and waits only if aiohttp's
+   protocol knows that the buffer is full. The tap does not forward this, so one step completes the coroutine. This is
+   cheap enough: our own framing and masking would be Python in the place of aiohttp's C.
 3. `receive` is aiohttp's, which also answers pings. It stops reading at half a MiB that the owner has not received.
 4. `close` sends a CLOSE frame and ends the transport when its buffer is empty, or after CLOSE_S: a peer that does not
    read cannot delay it. What aiohttp does after that ends when the transport is lost.
