@@ -33,6 +33,6 @@ class NodeRouter(PeerRouter, Protocol):
         """Have a link to that peer: dial it there, or (None) let it dial."""
         ...
 
-    def listens(self, peer: str, address: str) -> None:
+    def redial(self, peer: str, address: str) -> None:
         """A peer that is dialled listens (again), there: dial it now."""
         ...

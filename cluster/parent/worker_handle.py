@@ -295,7 +295,7 @@ class WorkerHandle:
             group.failed(trouble_error(self.name, address, group.code))
             return
         self.address = address
-        self._registry.listens(self.name, address)
+        self._registry.set_address(self.name, address)
         group.connected(self)
         told = await self.ask(SETUP, Prepare())
         if told is None:

@@ -239,7 +239,7 @@ class WorkerRegistry:
             self.node.lose(name, f"{name} has ended")
             self.node.link(name)
 
-    def listens(self, name: str, address: str) -> None:
+    def set_address(self, name: str, address: str) -> None:
         """Where a worker listens. So it does in its next lives."""
         self._addresses[name] = address
 

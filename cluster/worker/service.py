@@ -267,7 +267,7 @@ class WorkerService:
     def peer_back(self, order: PeerRestarted) -> None:
         """It listens again: dial now, not when it is time to try again."""
         self._listening[order.peer] = order.address
-        self._node.listens(order.peer, order.address)
+        self._node.redial(order.peer, order.address)
 
     def is_quiet(self, order: GetIdleReport) -> IdleReport:
         """Is there nothing to do here, in that mode?"""

@@ -139,7 +139,7 @@ class _Worker:
         except AiostormError as error:
             if self._broken is not None and isinstance(self._broken[1], ExposedError):
                 raise self._broken[1] from error
-            why = error if link.established else link.trouble or error
+            why = error if link.established else link.last_error or error
             log.error("no parent at %s: %s", options.parent, why)
             node.lose(PARENT, "it does not answer")
             return NO_PARENT

@@ -76,8 +76,8 @@ def test_nothing_is_replaced_unasked(aiostorm: Command, made: Path) -> None:
     [
         (("node", "{}", "..", "--host", "a.example"), "a name is"),
         (("node", "{}", "a/b", "--host", "a.example"), "a name is"),
-        (("node", "{}", "main", "--host", "*.example"), "is no host"),
-        (("node", "{}", "main", "--host", "a.example", "--days", "4000"), "the CA is good until"),
+        (("node", "{}", "main", "--host", "*.example"), "is not a host"),
+        (("node", "{}", "main", "--host", "a.example", "--days", "4000"), "the CA is valid until"),
         (("node", "{}/none", "main", "--host", "a.example"), "No such file"),
         (("node", "{}", "main"), "Missing option '--host'"),
         (("init", "{}", "--cluster", "a b", "--force"), "cluster's id"),

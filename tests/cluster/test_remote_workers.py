@@ -289,7 +289,7 @@ def test_one_that_finds_no_parent_says_why(caplog: pytest.LogCaptureFixture) -> 
         await world.until(lambda: not typo.alive, 40, "its end")
 
     assert with_workers(story, workers=1, remote=1).codes == [("remote-2", 69)]
-    assert "parent: nobody here is to be dialled by 'remote-2'" in caplog.text
+    assert "parent: no link here is dialled by 'remote-2'" in caplog.text
     assert "no parent at parent:1: the connection to parent is over" in caplog.text
 
 

@@ -29,7 +29,7 @@ from aiostorm.transport import (
     segments_body,
 )
 from aiostorm.transport.link.headers import LinkAck, LinkData, LinkHello, LinkRefused
-from aiostorm.transport.remote.notes import Reason, Why, ask_note, note, pack_key, pack_reason, taken_note
+from aiostorm.transport.remote.notes import Reason, ReasonCode, ask_note, note, pack_key, pack_reason, taken_note
 
 pa: Any = _pyarrow
 
@@ -185,9 +185,9 @@ def notes(rng: Random) -> bytes:
         note(2, long(rng), pack_value(value(rng, 2))),
         ask_note(long(rng), long(rng), pack_value(value(rng, 2))),
         note(4, long(rng), pack_value(value(rng, 2))),
-        note(5, long(rng), pack_reason(Reason(Why.RAISED, "ValueError", "boom"))),
+        note(5, long(rng), pack_reason(Reason(ReasonCode.RAISED, "ValueError", "boom"))),
         taken_note(long(rng), 3, 400),
-        note(7, long(rng), pack_reason(Reason(Why.CLOSED, "", ""))),
+        note(7, long(rng), pack_reason(Reason(ReasonCode.CLOSED, "", ""))),
     ]
     return b"".join(rng.sample(made, 3))
 

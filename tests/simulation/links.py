@@ -92,8 +92,8 @@ class LinksWorkload:
         self.fleet = Fleet(world, faults, only)
         self.chance = world.chance.stream("links")
         self.limits = SequenceLimits(
-            window_frames=self.chance.choice((4, 16, 64, 256)),
-            window_bytes=self.chance.choice((20_000, 200_000, 2_000_000)),
+            max_frames=self.chance.choice((4, 16, 64, 256)),
+            max_bytes=self.chance.choice((20_000, 200_000, 2_000_000)),
         )
         self.names = [f"p{i}" for i in range(self.chance.randint(2, 5))]
         self.chance.shuffle(self.names)
@@ -140,10 +140,10 @@ class LinksWorkload:
         for program in self.living:
             for link in program.links.values():
                 sequence = link._sequence
-                if link.unacked_frames > limits.window_frames:
+                if link.unacked_frames > limits.max_frames:
                     self.world.problem(f"{program.name} has {link.unacked_frames} frames under way to {link.peer}")
                 for held_bytes in (sequence.unacked_bytes, sequence.held_bytes, sequence.assembled_bytes):
-                    if held_bytes > max(limits.window_bytes, LARGEST_BYTES):
+                    if held_bytes > max(limits.max_bytes, LARGEST_BYTES):
                         self.world.problem(f"{program.name} holds {held_bytes} bytes of its link to {link.peer}")
         if self.world.switch.most_buffered_bytes > MAX_BUFFERED_BYTES + LARGEST_BYTES + 1000:
             self.world.problem(f"a connection's buffer had {self.world.switch.most_buffered_bytes} bytes")

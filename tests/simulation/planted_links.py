@@ -22,28 +22,28 @@ from .planting import SEEDS, Plant, first_that_finds, replaced
 @contextlib.contextmanager
 def no_deduplication() -> Iterator[None]:
     """A frame that comes again is delivered again."""
-    real = ReorderBuffer.take
+    real = ReorderBuffer.accept
 
-    def take(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
+    def accept(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
         if sequence < self.next:
             self.owes_ack = True
             return [payload]
         return real(self, sequence, payload)
 
-    with replaced(ReorderBuffer, "take", take):
+    with replaced(ReorderBuffer, "accept", accept):
         yield
 
 
 @contextlib.contextmanager
 def an_old_incarnation_is_accepted() -> Iterator[None]:
     """Nobody remembers which incarnations were replaced."""
-    real = LinkSequence._greeted
+    real = LinkSequence._on_hello
 
     def greeted(self: LinkSequence, hello: LinkHello, now_s: float) -> list[bytes | PeerStarted]:
-        self._past.clear()
+        self._replaced.clear()
         return real(self, hello, now_s)
 
-    with replaced(LinkSequence, "_greeted", greeted):
+    with replaced(LinkSequence, "_on_hello", greeted):
         yield
 
 
@@ -57,7 +57,7 @@ def an_old_epoch_is_accepted() -> Iterator[None]:
 @contextlib.contextmanager
 def a_hello_is_believed_at_once() -> Iterator[None]:
     """A HELLO need not echo our attempt: one of a dead incarnation, long under way, is believed."""
-    real = LinkSequence._greeted
+    real = LinkSequence._on_hello
 
     def greeted(self: LinkSequence, hello: LinkHello, now_s: float) -> list[bytes | PeerStarted]:
         told = []
@@ -65,37 +65,37 @@ def a_hello_is_believed_at_once() -> Iterator[None]:
             told += self._establish(hello, now_s)
         return told + real(self, hello, now_s)
 
-    with replaced(LinkSequence, "_greeted", greeted):
+    with replaced(LinkSequence, "_on_hello", greeted):
         yield
 
 
 @contextlib.contextmanager
 def a_gap_is_delivered() -> Iterator[None]:
     """What comes early is not held: it is taken for the next one."""
-    real = ReorderBuffer.take
+    real = ReorderBuffer.accept
 
-    def take(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
+    def accept(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
         if sequence > self.next:
             self.next = sequence
         return real(self, sequence, payload)
 
-    with replaced(ReorderBuffer, "take", take):
+    with replaced(ReorderBuffer, "accept", accept):
         yield
 
 
 @contextlib.contextmanager
 def an_ack_counts_what_was_not_delivered() -> Iterator[None]:
     """What is held because it came early is acked, and dropped."""
-    real = ReorderBuffer.take
+    real = ReorderBuffer.accept
 
-    def take(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
+    def accept(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
         if sequence == self.next + 1:
             self.owes_ack = True
             self.next += 2
             return [payload]
         return real(self, sequence, payload)
 
-    with replaced(ReorderBuffer, "take", take):
+    with replaced(ReorderBuffer, "accept", accept):
         yield
 
 
@@ -170,7 +170,7 @@ def a_new_incarnation_goes_on_counting() -> Iterator[None]:
 def parts_are_mixed_up() -> Iterator[None]:
     """What is not whole outlives its sender, and any part is taken for the next one."""
 
-    def take(self: PartAssembler, part: PayloadPart) -> bytes | None:
+    def add(self: PartAssembler, part: PayloadPart) -> bytes | None:
         come, _ = self._begun.setdefault(part.lane, (bytearray(), part.total))
         come += part.body
         if len(come) < part.total:
@@ -178,18 +178,18 @@ def parts_are_mixed_up() -> Iterator[None]:
         del self._begun[part.lane]
         return bytes(come)
 
-    with replaced(PartAssembler, "take", take), replaced(PartAssembler, "restart", lambda self: None):
+    with replaced(PartAssembler, "add", add), replaced(PartAssembler, "restart", lambda self: None):
         yield
 
 
 @contextlib.contextmanager
 def the_last_parts_are_forgotten_after_a_reconnect() -> Iterator[None]:
     """A new connection goes on with what was sent before, and not with what was still to be cut off."""
-    real, real_cut = SendBuffer.resume, LinkSequence._cut
+    real, real_cut = SendBuffer.resume, LinkSequence._split
     cutters: dict[SendBuffer, PayloadSplitter] = {}
 
     def cut(self: LinkSequence) -> bool:
-        cutters[self._send] = self._cutter
+        cutters[self._send] = self._splitter
         return real_cut(self)
 
     def resume(self: SendBuffer, expected: int, now_s: float) -> None:
@@ -197,7 +197,7 @@ def the_last_parts_are_forgotten_after_a_reconnect() -> Iterator[None]:
         if self in cutters:
             cutters[self].restart()
 
-    with replaced(LinkSequence, "_cut", cut), replaced(SendBuffer, "resume", resume):
+    with replaced(LinkSequence, "_split", cut), replaced(SendBuffer, "resume", resume):
         yield
 
 

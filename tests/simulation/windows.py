@@ -128,7 +128,7 @@ class WindowsWorkload:
         self.chance = world.chance.stream("workers")
         self.ledger = self.ghost = Ledger(world)
         self.names = [f"w{i}" for i in range(self.chance.choice((2, 2, 2, 2, 3)))]
-        self.limits = SequenceLimits(window_frames=self.chance.choice((2, 64)))
+        self.limits = SequenceLimits(max_frames=self.chance.choice((2, 64)))
         self.calm = world.chance.stream("calm").random() < 0.3
         """No deaths, no restarts: then all must be exact."""
         if self.calm and faults is None and world.chance.stream("still").random() < STILL:

@@ -139,8 +139,8 @@ class WorkersWorkload:
         count = self.chance.choice((2, 2, 3, 4))
         self.names = [f"worker-{i + 1}" for i in range(count)] if self.hired else [f"w{i}" for i in range(count)]
         self.limits = SequenceLimits(
-            window_frames=self.chance.choice((1, 2, 4, 64)),
-            window_bytes=self.chance.choice((100_000, 2_000_000)),
+            max_frames=self.chance.choice((1, 2, 4, 64)),
+            max_bytes=self.chance.choice((100_000, 2_000_000)),
         )
         self.bundle_bytes = self.chance.choice((50, 500, send_queue.BUNDLE_BYTES))
         """Small ones, that rows as small as ours make what must wait for the next."""
@@ -228,7 +228,7 @@ class WorkersWorkload:
     def _enlarge(self) -> None:
         """Some rows are so large that they take their time: up to 150 of the smallest windows, a round trip each."""
         chance = self.world.chance.stream("large")
-        most_bytes = min(LARGEST_BYTES, 150 * SIZES_BYTES[0][0] * self.limits.window_frames)
+        most_bytes = min(LARGEST_BYTES, 150 * SIZES_BYTES[0][0] * self.limits.max_frames)
         for source in self.sources:
             assert isinstance(source, SpreadSource)
             rows = source.shelf.rows

@@ -96,8 +96,8 @@ class Tap:
         return self._send_queue.is_empty
 
     @property
-    def took_urgent(self) -> bool:
-        return self._send_queue.took_urgent
+    def last_was_urgent(self) -> bool:
+        return self._send_queue.last_was_urgent
 
     def next_payload(self, *, urgent: bool = False) -> bytes | None:
         payload = self._send_queue.next_payload(urgent=urgent)

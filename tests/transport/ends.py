@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from aiostorm.transport import LinkSequence, PeerStarted, SequenceLimits
 
-SMALL = SequenceLimits(window_frames=4, window_bytes=40, resend_s=0.2, max_resend_s=2.0)
+SMALL = SequenceLimits(max_frames=4, max_bytes=40, resend_s=0.2, max_resend_s=2.0)
 HEAL_STEPS = 60
 STEP_S = 0.1
 
@@ -38,8 +38,8 @@ class World:
         payload = b"%d" % next(self._payloads)
         if end.offer(payload):
             (self.offered[end.incarnation, end.peer] if end.peer else self.waiting[side]).append(payload)
-        assert end.unacked_frames <= self.limits.window_frames
-        assert end.unacked_bytes <= self.limits.window_bytes
+        assert end.unacked_frames <= self.limits.max_frames
+        assert end.unacked_bytes <= self.limits.max_bytes
 
     def send(self, side: int, frames: int) -> None:
         for _ in range(frames):
@@ -89,7 +89,7 @@ class World:
                 got = self.delivered[pair]
                 got.append(told)
                 assert got == self.offered[pair][: len(got)], "in order, once, and nothing but what was offered"
-        assert end.held_bytes <= self.limits.window_bytes
+        assert end.held_bytes <= self.limits.max_bytes
 
     def exchange(self) -> None:
         """The network lets all through, in order, until nobody has anything to say."""

@@ -200,4 +200,4 @@ class Process(Links):
         )
 
 
-SMALL = SequenceLimits(window_frames=8, window_bytes=4096)
+SMALL = SequenceLimits(max_frames=8, max_bytes=4096)

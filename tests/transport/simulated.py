@@ -44,7 +44,7 @@ class Town:
             on_payload=partial(self._got, process),
             on_peer=partial(self._met, process),
             rng=process.rng,
-            limits=SequenceLimits(window_frames=16, window_bytes=2000),
+            limits=SequenceLimits(max_frames=16, max_bytes=2000),
         )
         self.life[me] = links.incarnation
         self._kept.append(asyncio.current_task())  # a dead process's tasks are left where they stand

@@ -85,7 +85,7 @@ class Village(Town):
     async def _main(self, process: Process) -> None:
         me, life = process.name, process.incarnation
         system = ActorSystem(me, rng=process.rng, mailbox_capacity=4)
-        limits = SequenceLimits(window_frames=16, window_bytes=2000)
+        limits = SequenceLimits(max_frames=16, max_bytes=2000)
         self._kept.append(asyncio.current_task())
         async with system, Node(me, process.network, system, limits=limits) as node, asyncio.TaskGroup() as group:
             self.life[me] = life

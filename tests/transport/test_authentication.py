@@ -94,9 +94,9 @@ CASE = Credentials("Storm-1", Secret(TOKEN))
         ({"credentials": CLUSTER}, "cluster"),
         ({"credentials": CASE}, "cluster"),
         ({"identity": Identity("c", "viewer")}, "role is viewer"),
-        ({"binding": b"another certificate"}, "stands between"),
-        ({"identity": Identity("SELF")}, "ourselves"),
-        ({"nonce": b"SELF" * 8}, "ourselves"),
+        ({"binding": b"another certificate"}, "a third party is in between"),
+        ({"identity": Identity("SELF")}, "connected to itself"),
+        ({"nonce": b"SELF" * 8}, "connected to itself"),
     ],
 )
 def test_an_end_that_is_wrong_is_refused_by_the_other(wrong: dict[str, object], what: str) -> None:
@@ -130,7 +130,7 @@ def test_a_certificate_that_names_roles_is_good_for_no_other(who: str) -> None:
     assert challenge is not None
     end, frame = (dialler, challenge) if who == "acceptor" else (acceptor, dialler.receive(challenge))
     assert frame is not None
-    with pytest.raises(AuthenticationError, match="role is node, and its certificate is for spark"):
+    with pytest.raises(AuthenticationError, match="role is node; its certificate allows spark"):
         end.receive(frame)
 
 
@@ -269,7 +269,7 @@ def test_a_refusal_is_heard_by_both() -> None:
         if number:
             dialler.receive(challenge)
         for end in (dialler, acceptor):
-            with pytest.raises(AuthenticationError, match="its log says why"):
+            with pytest.raises(AuthenticationError, match="its log has the reason"):
                 end.receive(REFUSED)
 
 

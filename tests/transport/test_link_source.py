@@ -15,7 +15,7 @@ class Numbers:
     """As many as are asked for, up to a thousand."""
 
     is_empty = False
-    took_urgent = False
+    last_was_urgent = False
 
     def __init__(self) -> None:
         self.asked = 0
@@ -35,7 +35,7 @@ def test_a_payload_for_which_there_was_no_room_is_not_given_to_the_next_incarnat
         begins.append((source.asked, told.dropped))
 
     async def a(process: Process) -> None:
-        limits = SequenceLimits(window_frames=4)
+        limits = SequenceLimits(max_frames=4)
         async with Links(
             "a", process.network, on_payload=lambda *_: None, on_peer=started, rng=process.rng, limits=limits
         ) as links:

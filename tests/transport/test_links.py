@@ -25,7 +25,7 @@ from aiostorm.transport import (
     SequenceLimits,
 )
 from aiostorm.transport.link.headers import LinkAck, LinkData, LinkHello, decode
-from aiostorm.transport.link.pending_connections import MAX_KNOCKING
+from aiostorm.transport.link.pending_connections import MAX_PENDING
 
 from .parts import SMALL, MemoryNetwork, Process
 
@@ -177,7 +177,7 @@ async def test_of_two_connections_the_later_one_counts(sim_clock: SimClock) -> N
 async def test_a_slow_network_fills_the_window_and_not_the_memory(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     network.weather.delay_s = 0.5
-    limits = SequenceLimits(window_bytes=4 * 1024 * 1024)
+    limits = SequenceLimits(max_bytes=4 * 1024 * 1024)
     async with paired(network, limits=limits) as pair:
         await send_all(pair.ab, [bytes(16_000)] * 1000)
         await sim_clock.run_until(lambda: not pair.ab.unacked_frames)
@@ -387,15 +387,15 @@ async def test_strangers_are_turned_away(sim_clock: SimClock, caplog: pytest.Log
         connection.send(b"\x01\x01 noise")
         await sim_clock.advance(0.01)
         assert connection.over  # type: ignore[attr-defined]
-        assert "nobody here is to be dialled by 'stranger'" in caplog.text
+        assert "no link here is dialled by 'stranger'" in caplog.text
 
 
 async def test_who_does_not_say_its_name_has_five_seconds(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("m", network) as m:
         await m.listen("m")
-        silent = [await network.seen_by("x").connect("m") for _ in range(MAX_KNOCKING + 3)]
-        assert [connection.over for connection in silent] == [False] * MAX_KNOCKING + [True] * 3  # type: ignore[attr-defined]
+        silent = [await network.seen_by("x").connect("m") for _ in range(MAX_PENDING + 3)]
+        assert [connection.over for connection in silent] == [False] * MAX_PENDING + [True] * 3  # type: ignore[attr-defined]
         await sim_clock.advance(5.1)
         assert all(connection.over for connection in silent)  # type: ignore[attr-defined]
         last = await network.seen_by("x").connect("m")
@@ -414,7 +414,7 @@ async def test_another_at_the_address_is_not_taken_for_the_peer(
         await sim_clock.advance(10)
         assert c.got == []
         assert not link.established
-        assert "it is not b who answers" in caplog.text
+        assert "another process answers in the place of b" in caplog.text
         assert len(network.dialled) < 15, "the backoff is kept"
         await link.close()
 

@@ -17,13 +17,13 @@ lanes = st.sampled_from(Lane)
 payloads = st.binary(min_size=1, max_size=400)
 
 
-def put_together(assembly: PartAssembler, parts: list[PayloadPart]) -> list[bytes]:
-    return [whole for part in parts if (whole := assembly.take(part)) is not None]
+def put_together(assembler: PartAssembler, parts: list[PayloadPart]) -> list[bytes]:
+    return [whole for part in parts if (whole := assembler.add(part)) is not None]
 
 
 @given(payload=payloads, lane=lanes, sizes=st.lists(st.integers(1, 500), min_size=1))
 def test_what_is_cut_anywhere_is_put_together_again(payload: bytes, lane: Lane, sizes: list[int]) -> None:
-    cutter, assembly, parts = PayloadSplitter(), PartAssembler(len(payload)), []
+    cutter, assembler, parts = PayloadSplitter(), PartAssembler(len(payload)), []
     cutter.begin(lane, payload)
     for i in range(len(payload)):
         at_most = sizes[i % len(sizes)]
@@ -35,15 +35,15 @@ def test_what_is_cut_anywhere_is_put_together_again(payload: bytes, lane: Lane, 
         parts.append(part)
     assert (len(cutter), cutter.size_bytes, cutter.next_size(1), cutter.next_part(1)) == (0, 0, 0, None)
     assert [part.is_last for part in parts] == [False] * (len(parts) - 1) + [True]
-    assert put_together(assembly, parts) == [payload]
-    assert assembly.held_bytes == 0
+    assert put_together(assembler, parts) == [payload]
+    assert assembler.held_bytes == 0
 
 
 @given(urgent=payloads, ordinary=payloads, first=st.integers(1, 399), size=st.integers(1, 300))
 def test_an_urgent_one_overtakes_and_the_two_are_not_mixed_up(
     urgent: bytes, ordinary: bytes, first: int, size: int
 ) -> None:
-    cutter, assembly, parts = PayloadSplitter(), PartAssembler(400), []
+    cutter, assembler, parts = PayloadSplitter(), PartAssembler(400), []
     cutter.begin(Lane.ORDINARY, ordinary)
     if (part := cutter.next_part(first)) is not None:
         parts.append(part)
@@ -56,23 +56,23 @@ def test_an_urgent_one_overtakes_and_the_two_are_not_mixed_up(
     while (part := cutter.next_part(size)) is not None:
         parts.append(part)
     expected = [urgent, ordinary] if first < len(ordinary) else [ordinary, urgent]
-    assert put_together(assembly, parts) == expected
+    assert put_together(assembler, parts) == expected
 
 
 @given(parts=st.lists(st.builds(PayloadPart, lanes, st.integers(0, 60), st.integers(0, 60), st.binary(max_size=20))))
 def test_no_noise_makes_more_be_kept_than_one_payload_of_each_lane(parts: list[PayloadPart]) -> None:
-    assembly = PartAssembler(50)
+    assembler = PartAssembler(50)
     for part in parts:
-        before = assembly.held_bytes
+        before = assembler.held_bytes
         try:
-            whole = assembly.take(part)
+            whole = assembler.add(part)
         except ProtocolError:
-            assert assembly.held_bytes == before, "nothing of it is kept"
+            assert assembler.held_bytes == before, "nothing of it is kept"
             continue
         assert part.total <= 50
         assert whole is None or len(whole) == part.total
-        assert assembly.held_bytes <= before + len(part)
-        assert assembly.held_bytes < len(Lane) * 50
+        assert assembler.held_bytes <= before + len(part)
+        assert assembler.held_bytes < len(Lane) * 50
 
 
 @pytest.mark.parametrize(
@@ -80,37 +80,37 @@ def test_no_noise_makes_more_be_kept_than_one_payload_of_each_lane(parts: list[P
     [
         (PayloadPart(Lane.ORDINARY, 101, 0, b"x"), "of 101 bytes in parts: at most 100"),
         (PayloadPart(Lane.ORDINARY, 2**32 - 1, 0, b"x"), "at most 100"),
-        (PayloadPart(Lane.ORDINARY, 10, 3, b"x"), "no next part: 2 of 10 have come"),
-        (PayloadPart(Lane.ORDINARY, 10, 1, b"x"), "no next part"),
-        (PayloadPart(Lane.ORDINARY, 10, 0, b"xx"), "no next part"),
-        (PayloadPart(Lane.ORDINARY, 11, 2, b"x"), "no next part"),
-        (PayloadPart(Lane.ORDINARY, 10, 2, b""), "no next part"),
-        (PayloadPart(Lane.ORDINARY, 10, 2, bytes(9)), "no next part"),
-        (PayloadPart(Lane.URGENT, 10, 2, b"x"), "no next part: 0 of 10 have come"),
-        (PayloadPart(Lane.URGENT, 0, 0, b""), "no next part"),
+        (PayloadPart(Lane.ORDINARY, 10, 3, b"x"), "not the next part: that begins at 2 of 10"),
+        (PayloadPart(Lane.ORDINARY, 10, 1, b"x"), "not the next part"),
+        (PayloadPart(Lane.ORDINARY, 10, 0, b"xx"), "not the next part"),
+        (PayloadPart(Lane.ORDINARY, 11, 2, b"x"), "not the next part"),
+        (PayloadPart(Lane.ORDINARY, 10, 2, b""), "not the next part"),
+        (PayloadPart(Lane.ORDINARY, 10, 2, bytes(9)), "not the next part"),
+        (PayloadPart(Lane.URGENT, 10, 2, b"x"), "not the next part: that begins at 0 of 10"),
+        (PayloadPart(Lane.URGENT, 0, 0, b""), "not the next part"),
     ],
 )
 def test_what_is_no_next_part_is_refused_before_anything_is_kept(part: PayloadPart, what: str) -> None:
-    assembly = PartAssembler(100)
-    assembly.take(PayloadPart(Lane.ORDINARY, 10, 0, b"ab"))
+    assembler = PartAssembler(100)
+    assembler.add(PayloadPart(Lane.ORDINARY, 10, 0, b"ab"))
     with pytest.raises(ProtocolError, match=what):
-        assembly.take(part)
-    assert assembly.held_bytes == 2
-    assert assembly.take(PayloadPart(Lane.ORDINARY, 10, 2, bytes(8))) == b"ab" + bytes(8)
+        assembler.add(part)
+    assert assembler.held_bytes == 2
+    assert assembler.add(PayloadPart(Lane.ORDINARY, 10, 2, bytes(8))) == b"ab" + bytes(8)
 
 
 def test_a_new_sender_and_a_new_receiver_begin_afresh() -> None:
-    cutter, assembly = PayloadSplitter(), PartAssembler(100)
+    cutter, assembler = PayloadSplitter(), PartAssembler(100)
     cutter.begin(Lane.ORDINARY, b"abcdef")
     part = cutter.next_part(2)
     assert part is not None
-    assembly.take(part)
+    assembler.add(part)
     assert cutter.restart() == 1
-    assembly.restart()
+    assembler.restart()
     cutter.begin(Lane.ORDINARY, b"xyz")
     part = cutter.next_part(3)
     assert part is not None
-    assert assembly.take(part) == b"xyz"
+    assert assembler.add(part) == b"xyz"
 
 
 # -- in a link ---------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class Ends:
                 wanted = self.offered[end.peer, end.incarnation][urgent]
                 assert got == wanted[: len(got)], "what was sent, in the order of its lane, once"
         assert end.assembled_bytes <= 2 * LARGEST
-        assert end.held_bytes <= self.limits.window_bytes
+        assert end.held_bytes <= self.limits.max_bytes
 
     def check(self) -> None:
         one, two = self.ends
@@ -209,13 +209,13 @@ happenings = st.one_of(
 @settings(max_examples=60, deadline=None)
 @given(
     script=st.lists(st.one_of(happenings, st.tuples(st.just("restart"), sides)), max_size=60),
-    window_frames=st.sampled_from([1, 3, 64]),
-    window_bytes=st.sampled_from([20_000, 2_000_000]),
+    max_frames=st.sampled_from([1, 3, 64]),
+    max_bytes=st.sampled_from([20_000, 2_000_000]),
 )
 def test_a_link_carries_any_sizes_at_any_rate_whatever_breaks(
-    script: list[tuple[Any, ...]], window_frames: int, window_bytes: int
+    script: list[tuple[Any, ...]], max_frames: int, max_bytes: int
 ) -> None:
-    ends = Ends(SequenceLimits(window_frames=window_frames, window_bytes=window_bytes))
+    ends = Ends(SequenceLimits(max_frames=max_frames, max_bytes=max_bytes))
     for name, *arguments in script:
         getattr(ends, name)(*arguments)
     ends.connect()
@@ -255,7 +255,7 @@ def test_an_urgent_one_goes_between_the_parts_and_an_ordinary_one_does_not() -> 
     end = ends.ends[0]
     ends.offer(0, LARGEST - 20, False)
     ends.carry(1)
-    assert not end.takes
+    assert not end.accepts_ordinary
     assert not end.offer(b"ordinary")
     ends.offer(0, 10, True)
     assert end.unacked_frames == 2

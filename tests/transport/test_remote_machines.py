@@ -11,7 +11,7 @@ from aiostorm.transport.remote.flow_control import MESSAGES, SIZE_BYTES, Receive
 from aiostorm.transport.remote.notes import (
     MAX_REASON_BYTES,
     Reason,
-    Why,
+    ReasonCode,
     amounts_of,
     ask_note,
     key_of,
@@ -104,12 +104,12 @@ def test_keys(key: int | str) -> None:
     assert key_of(memoryview(pack_key(key))) == key
 
 
-@given(st.sampled_from(Why), st.text(st.characters(exclude_characters="\0")), st.text())
-def test_reasons(why: Why, kind: str, text: str) -> None:
+@given(st.sampled_from(ReasonCode), st.text(st.characters(exclude_characters="\0")), st.text())
+def test_reasons(why: ReasonCode, kind: str, text: str) -> None:
     assert reason_of(memoryview(pack_reason(Reason(why, kind, text)))) == Reason(why, kind, text)
 
 
 def test_a_reason_of_any_length_fits() -> None:
-    packed = pack_reason(Reason(Why.RAISED, "k" * 100_000, "ü" * 100_000))
+    packed = pack_reason(Reason(ReasonCode.RAISED, "k" * 100_000, "ü" * 100_000))
     assert len(packed) <= MAX_REASON_BYTES
     assert reason_of(memoryview(packed)).text.startswith("üüü")

@@ -326,7 +326,7 @@ def test_a_heartbeat_is_an_ack() -> None:
 
 def test_a_payload_has_a_largest_size() -> None:
     end = LinkSequence(1)
-    with pytest.raises(FrameTooLargeError, match="cut it"):
+    with pytest.raises(FrameTooLargeError, match="split it"):
         end.offer(bytes(MAX_PAYLOAD_BYTES + 1))
     assert end.offer(bytes(MAX_PAYLOAD_BYTES))
     assert len(LinkData(0, 0, 0, bytes(MAX_PAYLOAD_BYTES)).encode()) == MAX_FRAME_BYTES
@@ -349,10 +349,10 @@ def test_an_incarnation_is_a_number_of_64_bits(incarnation: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [{"window_frames": 0}, {"window_bytes": 0}, {"resend_s": 0.0}, {"resend_s": 1.0, "max_resend_s": 0.5}]
+    "limits", [{"max_frames": 0}, {"max_bytes": 0}, {"resend_s": 0.0}, {"resend_s": 1.0, "max_resend_s": 0.5}]
 )
 def test_limits_that_cannot_work_are_refused(limits: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="windows of 1"):
+    with pytest.raises(ValueError, match="limits of 1"):
         SequenceLimits(**limits)
 
 

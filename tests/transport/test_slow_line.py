@@ -118,7 +118,7 @@ class Mixed:
         self.world = world
         self.large: list[bytes] = [VALUE]
         self.urgent: list[bytes] = []
-        self.took_urgent = False
+        self.last_was_urgent = False
         self.link: Link
 
     @property
@@ -126,7 +126,7 @@ class Mixed:
         return not (self.large or self.urgent)
 
     def next_payload(self, *, urgent: bool = False) -> bytes | None:
-        self.took_urgent = bool(self.urgent)
+        self.last_was_urgent = bool(self.urgent)
         if self.urgent:
             return self.urgent.pop(0)
         return None if urgent or not self.large else self.large.pop()

@@ -66,7 +66,7 @@ async def test_without_a_caller_it_ends_as_it_began(tmp_path: Path) -> None:
     path = tmp_path / "s" / "a"
     serving = asyncio.ensure_future(serve_on_demand(str(path), lambda connection: None, LIMITS))
     await until(path.exists)
-    with pytest.raises(NetworkError, match="somebody listens at"):
+    with pytest.raises(NetworkError, match="another process listens at"):
         await serve_on_demand(str(path), lambda connection: None, LIMITS)
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""A link: payloads to one peer and from it, over one connection after another. Nothing is lost, repeated or reordered.
+"""A link carries payloads to one peer and back, over one connection after another. None is lost, repeated or reordered.
 
 links.py has all links of a process, pending_connections.py the connections that have come in and are not yet a link's.
 link.py is the shell around sequence.py, the pure machine, which numbers payloads by frame_buffers.py and frames them by

@@ -1,18 +1,18 @@
-"""Sliding windows: numbered frames, sent again until they are acked; delivered once, in order. Pure; seconds.
+"""Frame buffers: numbered frames that are sent until they are acked, and delivered once, in order. Pure; seconds.
 
-    offer ─► [ acked │ sent, not acked ……… │ not sent ]            take ─► [ delivered │ held: came early ]
-               base ─┘     cursor goes over them ─┘                            next ─┘
+    offer ─► [ acked │ sent, not acked ……… │ not sent ]          accept ─► [ delivered │ early frames ]
+               base ─┘     the cursor moves over them ─┘                          next ─┘
 
-1. A frame stays in the send window until it is acked: the window's frames and bytes are the bound on what is under way.
-   An empty window takes a frame of any size.
-2. A frame that has been under way for the resend time is sent again, and with it all that were sent before that moment.
+1. A frame stays in the send buffer until it is acked: the buffer's limits of frames and bytes bound what is under way.
+   An empty buffer takes a frame of any size.
+2. A frame that has been under way for the resend time is sent again, with all frames that were sent before that moment.
    The resend time follows the measured round trips (RFC 6298) and doubles at each resend. A frame that was sent twice
-   measures nothing, for its ack may be the first one's; so what was doubled stays until one that was sent once is acked
-   (Karn). Else a buffer that takes long to drain would be filled with the same frames again and again.
-3. What comes early is held, as far as the receive window reaches; what does not fit is dropped, and comes again. The
-   frame that is next is always taken: so the peer's window may be larger than ours.
-4. Nothing is delivered twice, nothing early, nothing left out.
-5. A frame has a whole payload or a part of one: here it is the same. Acks measure the line (see line_rate).
+   gives no measurement, for the ack may belong to either; so the doubled time stays until a frame that was sent once is
+   acked (Karn). Otherwise a buffer that drains slowly would fill with copies of the same frames.
+3. Early frames are kept up to the limits of the reorder buffer; others are dropped, and the peer sends them again. The
+   next expected frame is always accepted, so the peer's buffer may be larger than ours.
+4. Nothing is delivered twice, early, or not at all.
+5. A frame holds a whole payload or a part of one; here both are the same. Acks measure the line (see line_rate).
 
 From: TCP (RFC 9293, RFC 6298), with frames for bytes.
 """
@@ -42,10 +42,10 @@ class ResendTime:
         self._variation_s = 0.0
         self._doubled = 1
         self.value_s = min_s
-        """Seconds from sending to sending again. (Looked at much more often than it changes.)"""
+        """Seconds from sending to sending again. An attribute, for it is read much more often than it changes."""
 
     def measured(self, round_trip_s: float) -> None:
-        """A frame that was sent once has been acked after that time."""
+        """A frame that was sent once was acked after that time."""
         if self._smooth_s is None:
             self._smooth_s, self._variation_s = round_trip_s, round_trip_s / 2
         else:
@@ -56,13 +56,13 @@ class ResendTime:
         self._changed()
 
     def restarted(self) -> None:
-        """A new connection is not as slow as the one before, as far as we know."""
+        """A new connection may be faster: forget the measurements."""
         self._smooth_s = None
         self._doubled = 1
         self._changed()
 
     def expired(self) -> None:
-        """Nothing was acked in time."""
+        """No ack arrived in time."""
         if self.value_s < self._max_s:
             self._doubled *= 2
             self._changed()
@@ -73,20 +73,20 @@ class ResendTime:
 
 
 class _UnderWay:
-    """A frame in the send window."""
+    """A frame in the send buffer."""
 
     __slots__ = ("first_s", "has_left", "payload", "resent", "sent_s")
 
     def __init__(self, payload: bytes | PayloadPart) -> None:
         self.payload = payload
         self.sent_s: float | None = None  # None: to be sent at once
-        self.first_s = 0.0  # when it was sent for the first time, on this connection
-        self.has_left = False  # this process, since it was last sent: as far as was looked
+        self.first_s = 0.0  # when it was first sent on this connection
+        self.has_left = False  # true once it is known to have left this process
         self.resent = False
 
 
 class SendBuffer:
-    """What was offered and is not acked."""
+    """Frames that were offered and are not acked."""
 
     __slots__ = (
         "_acked_s",
@@ -108,13 +108,13 @@ class SendBuffer:
         self.line = LineRate()
         self.size_bytes = 0
         self.unfinished = 0
-        """How many of the frames are parts, and not the last of their payloads."""
+        """How many of the frames are parts, without the last part of each payload."""
         self._max_frames = max_frames
         self._max_bytes = max_bytes
         self._frames: deque[_UnderWay] = deque()
         self._base = 0  # the sequence number of the first of them
-        self._cursor = 0  # which of them is looked at next
-        self._resend_at_s = float("-inf")  # when frames that had been under way for so long were last found overdue
+        self._cursor = 0  # the next frame to check
+        self._resend_at_s = float("-inf")  # when frames under way for that long were last overdue
         self._resend_wait_s = 0.0
         self._acked_s = float("-inf")  # on this connection
 
@@ -123,11 +123,11 @@ class SendBuffer:
 
     @property
     def all_sent(self) -> bool:
-        """Is there no frame that was not looked at yet?"""
+        """Has every frame been checked?"""
         return self._cursor >= len(self._frames)
 
     def has_room(self, size_bytes: int) -> bool:
-        """Would a frame of that size be taken?"""
+        """Is there capacity for a frame of that size?"""
         if not self._frames:
             return True
         size_bytes += self.size_bytes
@@ -137,7 +137,7 @@ class SendBuffer:
         return under_way is None or size_bytes <= under_way
 
     def offer(self, payload: bytes | PayloadPart) -> bool:
-        """Take a frame; False if there is no room."""
+        """Take a frame; False if there is no capacity."""
         if not self.has_room(len(payload)):
             return False
         self._frames.append(_UnderWay(payload))
@@ -148,8 +148,8 @@ class SendBuffer:
     def next(self, now_s: float, *, resend: bool = True) -> tuple[int, bytes | PayloadPart] | None:
         """The next frame to send now, with its number; None if there is none. It counts as sent.
 
-        Not to `resend`: what was sent last has not left this process. If the frame that is overdue has not either, it
-        waits for as long again.
+        `resend` is False if the last frames have not left this process. If the overdue frame has not left it either,
+        its time starts again.
         """
         if resend and self._frames:
             self._frames[0].has_left = True
@@ -168,11 +168,11 @@ class SendBuffer:
         return None
 
     def acked(self, ack: int, now_s: float) -> None:
-        """All below `ack` have come. ProtocolError if some of them were never sent."""
+        """The peer has all frames below `ack`. ProtocolError if some of them were never sent."""
         if ack > self._base + len(self._frames):
             raise ProtocolError(f"the peer acks {ack} frames, and {self._base + len(self._frames)} were sent")
         if ack <= self._base:
-            return  # an ack that was overtaken
+            return  # a later ack has overtaken this one
         round_trip_s: float | None = None
         first, under_way = self._frames[0], self.size_bytes
         for _ in range(ack - self._base):
@@ -191,9 +191,9 @@ class SendBuffer:
             self.resend.measured(round_trip_s)
 
     def resume(self, expected: int, now_s: float) -> None:
-        """A new connection to the same incarnation, which expects this frame next: the rest is sent again."""
+        """A new connection to the same incarnation, which expects frame `expected` next: send the rest again."""
         if self._frames:
-            self._frames[0].resent = True  # between two connections nothing is measured
+            self._frames[0].resent = True  # nothing is measured across two connections
         self.acked(expected, now_s)
         self._cursor = 0
         self.resend.restarted()
@@ -204,14 +204,14 @@ class SendBuffer:
             frame.sent_s = None
 
     def restart(self) -> int:
-        """A new incarnation: what is here was for another. Returns how many payloads were dropped."""
+        """The peer is a new incarnation: drop all frames. Returns how many payloads were dropped."""
         dropped = len(self._frames) - self.unfinished
         self._frames.clear()
         self.size_bytes = self._base = self._cursor = self.unfinished = 0
         return dropped
 
     def due_s(self) -> float:
-        """When `next` will have something again, if nothing is offered or acked until then: -inf now, inf never."""
+        """When `next` returns a frame again if nothing is offered or acked before: -inf now, inf never."""
         if not self._frames:
             return float("inf")
         first = self._frames[0].sent_s
@@ -220,7 +220,7 @@ class SendBuffer:
         return first + self.resend.value_s
 
     def _send_again(self, now_s: float) -> None:
-        """It is time to, if it has left this process. (Other frames in its buffer are no reason to wait.)"""
+        """Send again, if the first frame has left this process. (Other frames in its buffer do not matter.)"""
         first = self._frames[0]
         if not first.has_left:
             first.sent_s = now_s
@@ -230,7 +230,7 @@ class SendBuffer:
         self.resend.expired()
 
     def _expired(self, now_s: float) -> bool:
-        # The first frame speaks for all: once it is acked, the next one that is missing is the first.
+        # The first frame decides for all: once it is acked, the next missing frame is the first.
         if not self._frames:
             return False
         sent_s = self._frames[0].sent_s
@@ -238,47 +238,47 @@ class SendBuffer:
 
 
 class ReorderBuffer:
-    """What has come."""
+    """Frames that have arrived early, and the number of the next one."""
 
-    __slots__ = ("_held", "_max_bytes", "_max_frames", "dropped", "duplicates", "held_bytes", "next", "owes_ack")
+    __slots__ = ("_early", "_max_bytes", "_max_frames", "dropped", "duplicates", "held_bytes", "next", "owes_ack")
 
     def __init__(self, max_frames: int, max_bytes: int) -> None:
-        self.next = 0  # all below have been delivered
+        self.next = 0  # all lower numbers have been delivered
         self.owes_ack = False
         self.held_bytes = 0
         self.duplicates = 0
         self.dropped = 0
         self._max_frames = max_frames
         self._max_bytes = max_bytes
-        self._held: dict[int, bytes | PayloadPart] = {}
+        self._early: dict[int, bytes | PayloadPart] = {}
 
-    def take(self, sequence: int, payload: bytes | PayloadPart) -> list[bytes | PayloadPart]:
-        """A frame has come: what can be delivered now, in order."""
-        self.owes_ack = True  # also for one that came twice: its ack was lost
-        if sequence < self.next or sequence in self._held:
+    def accept(self, sequence: int, payload: bytes | PayloadPart) -> list[bytes | PayloadPart]:
+        """A frame has arrived. Returns what can be delivered now, in order."""
+        self.owes_ack = True  # also for a repeated frame: its ack was lost
+        if sequence < self.next or sequence in self._early:
             self.duplicates += 1
             return []
         if sequence > self.next:
-            self._hold(sequence, payload)
+            self._keep(sequence, payload)
             return []
         ready = [payload]
         self.next += 1
-        while self.next in self._held:
-            early = self._held.pop(self.next)
+        while self.next in self._early:
+            early = self._early.pop(self.next)
             self.held_bytes -= len(early)
             ready.append(early)
             self.next += 1
         return ready
 
     def restart(self) -> None:
-        """A new incarnation counts from 0."""
-        self._held.clear()
+        """The peer is a new incarnation, which counts from 0."""
+        self._early.clear()
         self.next = self.held_bytes = 0
         self.owes_ack = False
 
-    def _hold(self, sequence: int, payload: bytes | PayloadPart) -> None:
+    def _keep(self, sequence: int, payload: bytes | PayloadPart) -> None:
         if sequence - self.next >= self._max_frames or self.held_bytes + len(payload) > self._max_bytes:
             self.dropped += 1
             return
-        self._held[sequence] = payload
+        self._early[sequence] = payload
         self.held_bytes += len(payload)

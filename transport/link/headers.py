@@ -1,17 +1,18 @@
-"""Headers: what stands before the payload of each frame of a link. Big-endian, fixed sizes.
+"""Headers: the first bytes of each frame of a link. Big-endian, fixed sizes.
 
     HELLO    version, kind, established 1, incarnation 8, attempt 8, peer 8, peer attempt 8, next 8, greeting
     DATA     version, kind, epoch 8, sequence 8, ack 8, payload
     ACK      version, kind, epoch 8, ack 8
     REFUSED  version, kind, incarnation 8, attempt 8
-    PULSE    version, kind, process 8, name              in the place of a HELLO, on a connection of its own
+    PULSE    version, kind, process 8, name              instead of a HELLO, on a connection of its own
     PART     version, kind, epoch 8, sequence 8, ack 8, lane 1, total 4, offset 4, a part of a payload
 
-1. Reading allocates no more than the frame; what is not exactly one of the six, of this version, is a ProtocolError.
-   Version, kind and greeting of a HELLO are at the same place in every version: so a refused peer has a name.
-2. HELLO comes first. It comes from strangers: it has at most MAX_HELLO_BYTES.
-3. An epoch is made of both incarnations, and is another one for each direction. With one of the two the same, another
-   one on the other side always gives another epoch: 3 is odd, so nothing is folded together.
+1. Reading allocates no more than the frame. A frame that is not exactly one of the six, of this version, is a
+   ProtocolError. Version, kind and greeting of a HELLO are at the same place in every version, so that an error can
+   name the peer.
+2. HELLO comes first, and may come from an unauthenticated peer: it has at most MAX_HELLO_BYTES.
+3. An epoch is made of both incarnations, and differs for the two directions. If one incarnation stays and the other
+   changes, the epoch always changes: 3 is odd, so the multiplication loses nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ..errors import ProtocolError
 from .parts import Lane, PayloadPart
 
 VERSION: Final = 3
-"""Of the protocol between two links."""
+"""The version of the protocol between two links."""
 
 MAX_HELLO_BYTES: Final = 4096
 
@@ -44,7 +45,7 @@ _DATA_BEGINS: Final = bytes((VERSION, _KIND_DATA))
 
 @dataclass(frozen=True, slots=True)
 class LinkHello:
-    """Who I am, whom I have heard on this connection (0: nobody), and which frame of his I expect next."""
+    """The sender's incarnation, the peer's as received on this connection (0: none), and the next expected frame."""
 
     incarnation: int
     attempt: int
@@ -55,14 +56,13 @@ class LinkHello:
     greeting: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame."""
         fields = (self.incarnation, self.attempt, self.peer, self.peer_attempt, self.next)
         return _HELLO.pack(VERSION, _KIND_HELLO, self.established, *fields) + self.greeting
 
 
 @dataclass(frozen=True, slots=True)
 class LinkData:
-    """One numbered payload, or part of one. `ack`: all frames of yours below it have come."""
+    """One numbered payload, or a part of one. `ack`: all frames of the peer below it have arrived."""
 
     epoch: int
     sequence: int
@@ -70,49 +70,46 @@ class LinkData:
     payload: bytes | PayloadPart
 
     def encode(self) -> bytes:
-        """The frame."""
         return encode_data(self.epoch, self.sequence, self.ack, self.payload)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkAck:
-    """`ack`: all frames of yours below it have come. Also what says that one is alive."""
+    """`ack`: all frames of the peer below it have arrived. Also sent as a sign of life."""
 
     epoch: int
     ack: int
 
     def encode(self) -> bytes:
-        """The frame."""
         return _ACK.pack(VERSION, _KIND_ACK, self.epoch, self.ack)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkRefused:
-    """A later incarnation has taken the place of this one, on that attempt of its."""
+    """A later incarnation has replaced this one; `attempt`: the connection on which it was refused."""
 
     incarnation: int
     attempt: int
 
     def encode(self) -> bytes:
-        """The frame."""
         return _REFUSED.pack(VERSION, _KIND_REFUSED, self.incarnation, self.attempt)
 
 
 def encode_data(epoch: int, sequence: int, ack: int, payload: bytes | PayloadPart) -> bytes:
     """The frame of a DATA. Nearly all frames are of this kind, so it is encoded without an object."""
     if isinstance(payload, PayloadPart):
-        where = payload.lane, payload.total, payload.offset
-        return _PART.pack(VERSION, _KIND_PART, epoch, sequence, ack, *where) + payload.body
+        place = payload.lane, payload.total, payload.offset
+        return _PART.pack(VERSION, _KIND_PART, epoch, sequence, ack, *place) + payload.body
     return _DATA.pack(VERSION, _KIND_DATA, epoch, sequence, ack) + payload
 
 
 def encode_pulse(process: int, name: str) -> bytes:
-    """The frame with which a thread says that its process lives, while its event loop is held."""
+    """The frame by which a thread reports that its process is alive while its event loop is blocked."""
     return _PULSE.pack(VERSION, _KIND_PULSE, process) + name.encode()
 
 
 def pulse_of(frame: bytes) -> tuple[int, str] | None:
-    """Process and name, if the frame is a PULSE. ProtocolError if it should be one and is not."""
+    """Process and name if the frame is a PULSE. ProtocolError if it is a malformed one."""
     if _kind(frame) != _KIND_PULSE:
         return None
     if not _PULSE.size < len(frame) <= MAX_HELLO_BYTES:
@@ -134,7 +131,7 @@ def data_of(frame: bytes) -> tuple[int, int, int] | None:
 
 
 def decode(frame: bytes) -> LinkHello | LinkData | LinkAck | LinkRefused:
-    """What a frame says. ProtocolError if it says nothing."""
+    """The frame as an object. ProtocolError if it is malformed."""
     try:
         match _kind(frame):
             case 2:
@@ -152,12 +149,12 @@ def decode(frame: bytes) -> LinkHello | LinkData | LinkAck | LinkRefused:
                 _, _, incarnation, attempt = _REFUSED.unpack(frame)
                 return LinkRefused(incarnation, attempt)
     except struct.error as error:
-        raise ProtocolError(f"a frame of {len(frame)} bytes and kind {frame[1]} is cut short or too long") from error
-    raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:2]!r} is none of a link")
+        raise ProtocolError(f"a frame of {len(frame)} bytes and kind {frame[1]} is too short or too long") from error
+    raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:2]!r} is no frame of a link")
 
 
 def greeting_of(frame: bytes) -> bytes | None:
-    """The greeting, if the frame is a HELLO. ProtocolError if it should be one and is not."""
+    """The greeting if the frame is a HELLO. ProtocolError if it is a malformed one."""
     return _hello(frame).greeting if _kind(frame) == _KIND_HELLO else None
 
 
@@ -173,7 +170,7 @@ def _kind(frame: bytes) -> int:
 
 
 def _name_in(frame: bytes) -> str:
-    """The name in a HELLO of another version, as far as it has one."""
+    """The name in a HELLO of another version, if it has one."""
     name = frame[_HELLO.size : _HELLO.size + 128] if frame[1] == _KIND_HELLO else b""
     return name.decode("ascii", "backslashreplace") or "the peer"
 
@@ -186,7 +183,7 @@ def _lane(number: int) -> Lane:
 
 
 def epoch_of(sender: int, receiver: int) -> int:
-    """The epoch of what this sender sends to this receiver: of one incarnation of each."""
+    """The epoch of frames from this incarnation to that one."""
     return (3 * sender + receiver) % 2**64
 
 

@@ -4,23 +4,21 @@
          ▲          writer ◄─ sequence ◄─ send               or 3 s of silence end it
          └── wait 50 ms, 100 ms … 2 s, with jitter ◄──────────────────────┘
 
-1. One side dials, the other waits to be dialled (see links): there is never a question which of two connections counts.
-   Of two that came in, the later one does.
-2. One writer: it sends when the connection has room, so little is buffered below, and what waits is the send window,
-   which is bounded. `send` waits for room in it, in the order of the calls; `offer` does not wait. A `source` is asked
-   for a payload when all that was taken has been sent: so what is urgent need not wait behind what is not
-   (send_queue.py), not even behind a large one: that is cut into parts, and it is asked for what is urgent between two
-   of them.
-3. One reader: it reads all the time, whatever the writer waits for. `on_payload` is called with each payload, in order
-   and once, in the event loop; it does not wait. How fast the peer may send is said by credits, in the layer above.
-4. Whoever has sent nothing for `heartbeat_s` says that it lives. A peer of which not a byte has come for `dead_s` is
-   taken for gone: the connection is closed, and another one tried. That loses nothing (see sequence). Bytes of a frame
-   that is not whole count. Nothing is sent again that may still be in our own buffer. People are told once of a line
-   that is slow.
-5. A link does not give up. It ends when it is closed, when `on_payload` or `on_peer` raises (what it was called with
-   counts as delivered), or with LinkSupersededError.
+1. One side dials, the other is dialled (see links), so there are never two valid connections. Of two incoming ones, the
+   later one is used.
+2. One writer. It sends while the connection has capacity, so little is buffered below; what waits is in the send
+   buffer, which is bounded. `send` waits for capacity there, in the order of the calls; `offer` does not wait. The link
+   asks its `source` for a payload when all frames have been sent once, so urgent payloads do not wait behind others
+   (send_queue.py). A large payload is sent in parts, and the source is asked for urgent payloads between two parts.
+3. One reader. It always reads, whatever the writer waits for. `on_payload` is called in the event loop with each
+   payload, in order and once, and does not wait. Credits of the layer above control how fast the peer sends.
+4. A side that has sent nothing for `heartbeat_s` sends a heartbeat. If no byte arrives for `dead_s`, the connection is
+   closed and another one opened, without loss (see sequence). Bytes of incomplete frames count. Frames that may still
+   be in our own buffer are not sent again. A slow line is logged once.
+5. A link does not give up. It ends when it is closed, when `on_payload` or `on_peer` raises (their argument counts as
+   delivered), or with LinkSupersededError.
 
-From: Storm's netty Client, which reconnects with a backoff but drops what was under way.
+From: Storm's netty Client, which also reconnects with a backoff, but drops what was under way.
 """
 
 from __future__ import annotations
@@ -44,14 +42,14 @@ from .timed_wakeup import TimedWakeup
 
 _log = logging.getLogger(__name__)
 
-_READ_AT_ONCE = 64  # frames, before others get the loop
+_READ_AT_ONCE = 64  # frames, before other asyncio tasks run
 _LEAST_WAIT_S = 0.001
-_LOOKS = 3  # in the time after which a silent peer is dead
+_CHECKS = 3  # of the peer's silence, within `dead_s`
 
 
 @dataclass(frozen=True, slots=True)
 class LinkTimings:
-    """Seconds."""
+    """Times of a link, in seconds."""
 
     heartbeat_s: float = 2.0
     dead_s: float = 3.0
@@ -62,16 +60,16 @@ class LinkTimings:
 
     def __post_init__(self) -> None:
         if not 0 < self.heartbeat_s < self.dead_s:
-            raise ValueError(f"0 < heartbeat_s < dead_s, or every silence is a death: {self}")
+            raise ValueError(f"0 < heartbeat_s < dead_s, or every silence ends the connection: {self}")
         if not 0 < self.first_retry_s <= self.max_retry_s or self.connect_s <= 0 or self.drain_s < 0:
             raise ValueError(f"0 < first_retry_s <= max_retry_s, 0 < connect_s, 0 <= drain_s: {self}")
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSetup:
-    """What a link is made of. `dial` is None where the peer dials; `greeting` is what the peer's HELLOs must say.
+    """What a link is made of. `dial` is None if the peer dials; `greeting`: the greeting of the peer's HELLOs.
 
-    `role`: what the peer must have proved to be; empty: anything.
+    `role`: the role that the peer must be authenticated for; empty: any.
     """
 
     sequence: LinkSequence
@@ -88,71 +86,71 @@ class LinkSetup:
 
 
 class Link:
-    """The link to one peer. Links makes it and runs it."""
+    """The link to one peer. `Links` makes it and runs it."""
 
-    def __init__(self, peer: str, parts: LinkSetup) -> None:
+    def __init__(self, peer: str, setup: LinkSetup) -> None:
         self.peer = peer
-        self.trouble = ""
-        """Why the last attempt to connect failed, or what ended the last connection; for people."""
-        self._parts = parts
-        self._dial = parts.dial
-        self._sequence = parts.sequence
-        self._timings = parts.timings
+        self.last_error = ""
+        """Why the last attempt to connect failed, or the last connection ended; for people."""
+        self._setup = setup
+        self._dial = setup.dial
+        self._sequence = setup.sequence
+        self._timings = setup.timings
         self._connection: Connection | None = None
-        self._came: tuple[Connection, bytes] | None = None  # dialled by the peer, with its HELLO
-        self._retry_s = parts.timings.first_retry_s
-        self._sent_s = self._heard_s = 0.0
-        self._heard_bytes = 0
-        self._told_slow = False
+        self._incoming: tuple[Connection, bytes] | None = None  # dialled by the peer, with its HELLO
+        self._retry_s = setup.timings.first_retry_s
+        self._sent_s = self._received_s = 0.0
+        self._received_bytes = 0
+        self._warned_slow = False
         self._closing = False
         self._over = asyncio.Event()
-        self._again = asyncio.Event()  # it is time to dial again
+        self._again = asyncio.Event()  # set: dial now
         self._failure: Exception | None = None
         self._dialling: asyncio.Timeout | None = None
-        self._sending = asyncio.Lock()  # those that wait for room, in their order
-        self._asked_for: tuple[bytes, bool] | None = None  # from the source, and is it urgent? There was no room
-        self._work = TimedWakeup()  # for the writer, and for who waits for a connection
-        self._acked = asyncio.Event()  # for those that wait for room or for the end
+        self._sending = asyncio.Lock()  # held by the senders that wait for capacity, in their order
+        self._next_payload: tuple[bytes, bool] | None = None  # from the source, and is it urgent?
+        self._wakeup = TimedWakeup()  # of the writer, or of `run` while it waits for a connection
+        self._acked = asyncio.Event()  # set for senders that wait for capacity, and for `close`
 
-    # -- what its users do -------------------------------------------------------------------------------------------
+    # -- public methods --------------------------------------------------------------------------------------------
 
     @property
     def dials(self) -> bool:
-        """Is it this side that connects?"""
+        """Does this side open the connections?"""
         return self._dial is not None
 
     @property
     def incarnation(self) -> int:
-        """The peer's, as far as it is known; 0 before its first HELLO was believed."""
+        """The peer's incarnation; 0 before the first connection is established."""
         return self._sequence.peer
 
     @property
     def established(self) -> bool:
-        """Is there a connection now, and has the peer answered on it?"""
+        """Is there a connection on which the peer has answered?"""
         return self._sequence.established
 
     @property
     def over(self) -> bool:
-        """Has it ended, for good?"""
+        """Has the link ended?"""
         return self._over.is_set()
 
     @property
     def unacked_frames(self) -> int:
-        """Payloads that were taken, and that the peer has not acked yet."""
+        """How many payloads were taken and are not acked by the peer."""
         return self._sequence.unacked_frames
 
     def offer(self, payload: bytes) -> bool:
-        """Take a payload for the peer, if there is room and nobody waits for it. Raises what `send` raises."""
+        """Take a payload if there is capacity and no sender waits for it. Raises the errors of `send`."""
         self._check_open()
         if self._sending.locked() or not self._sequence.offer(payload):
             return False
-        self._work.set()
+        self._wakeup.set()
         return True
 
     async def send(self, payload: bytes) -> None:
-        """Wait for room, then take a payload for the peer. That it was taken does not mean that it has come.
+        """Wait for capacity, then take a payload. Returning does not mean that the payload has arrived.
 
-        LinkClosedError, LinkSupersededError, FrameTooLargeError. Cancelled, the payload was not taken.
+        LinkClosedError, LinkSupersededError, FrameTooLargeError. A cancelled call has not taken the payload.
         """
         if self.offer(payload):
             return
@@ -162,14 +160,14 @@ class Link:
                 self._acked.clear()
                 await self._acked.wait()
                 self._check_open()
-        self._work.set()
+        self._wakeup.set()
 
     def wake(self) -> None:
-        """The source has something."""
-        self._work.set()
+        """The source has a payload."""
+        self._wakeup.set()
 
     def redial(self, dial: Callable[[], Awaitable[Connection]]) -> None:
-        """The peer is known to listen (again): dial it so, and now, not when it is time. (Not if it is who dials.)"""
+        """The peer listens again: dial it now, with this function. Does nothing if the peer dials."""
         if self._dial is None:
             return
         self._dial = dial
@@ -177,12 +175,12 @@ class Link:
         self._again.set()
 
     async def close(self) -> int:
-        """Take nothing more, wait until all is acked (at most `drain_s`), end. How many payloads were not acked.
+        """Take no more payloads, wait until all are acked (at most `drain_s`), end. Returns how many are not acked.
 
-        What the source has is sent, too.
+        The payloads of the source are sent, too.
         """
         self._closing = True
-        self._acked.set()  # who waits for room is told
+        self._acked.set()  # waiting senders get LinkClosedError
         try:
             async with asyncio.timeout(self._timings.drain_s):
                 while self._has_unsent() and not self._over.is_set():
@@ -196,41 +194,43 @@ class Link:
         return self._sequence.unacked_frames
 
     def _has_unsent(self) -> bool:
-        source = self._parts.source
+        source = self._setup.source
         return bool(
-            self._sequence.unacked_frames or self._asked_for is not None or (source is not None and not source.is_empty)
+            self._sequence.unacked_frames
+            or self._next_payload is not None
+            or (source is not None and not source.is_empty)
         )
 
-    # -- what Links does ---------------------------------------------------------------------------------------------
+    # -- called by Links ---------------------------------------------------------------------------------------------
 
     def accept(self, connection: Connection, hello: bytes) -> None:
-        """The peer has dialled, and this was its first frame. It counts more than one that is there."""
+        """The peer has dialled; `hello` is its first frame. This connection replaces the current one."""
         if self._over.is_set():
             connection.close()
             return
-        if self._came is not None:
-            self._came[0].close()
-        self._came = (connection, hello)
+        if self._incoming is not None:
+            self._incoming[0].close()
+        self._incoming = (connection, hello)
         if self._connection is not None:
             self._connection.close()
-        self._work.set()
+        self._wakeup.set()
 
     def abort(self) -> None:
-        """End now. (To cancel `run` is not enough: a TaskGroup loses a cancel that comes as one of its tasks fails.)"""
+        """End now. (Cancelling `run` is not enough: a TaskGroup loses a cancel that arrives while a task fails.)"""
         self._closing = True
         self._over.set()
         self._again.set()
         if self._dialling is not None and not self._dialling.expired():
-            self._dialling.reschedule(0.0)  # long ago: it is over now
+            self._dialling.reschedule(0.0)  # a time in the past: it ends now
         if self._connection is not None:
             self._connection.close()
-        if self._came is not None:
-            self._came[0].close()
-        self._work.set()
+        if self._incoming is not None:
+            self._incoming[0].close()
+        self._wakeup.set()
         self._acked.set()
 
     async def run(self) -> None:
-        """Be the link, until it is closed."""
+        """Run the link until it is closed."""
         try:
             while not self._over.is_set():
                 found = await self._next_connection()
@@ -244,10 +244,10 @@ class Link:
     async def _next_connection(self) -> tuple[Connection, bytes] | None:
         if self._dial is not None:
             return await self._dialled(self._dial)
-        while self._came is None and not self._over.is_set():
-            self._work.clear()
-            await self._work.wait()
-        found, self._came = self._came, None
+        while self._incoming is None and not self._over.is_set():
+            self._wakeup.clear()
+            await self._wakeup.wait()
+        found, self._incoming = self._incoming, None
         return found
 
     async def _dialled(self, dial: Callable[[], Awaitable[Connection]]) -> tuple[Connection, bytes] | None:
@@ -255,7 +255,7 @@ class Link:
             async with asyncio.timeout(self._timings.connect_s) as self._dialling:
                 return await dial(), b""
         except (NetworkError, TimeoutError) as error:
-            self.trouble = str(error) or f"no answer within {self._timings.connect_s:g} s"
+            self.last_error = str(error) or f"no answer within {self._timings.connect_s:g} s"
             _log.debug("cannot connect to %s: %r", self.peer, error)
         finally:
             self._dialling = None
@@ -263,33 +263,33 @@ class Link:
         return None
 
     async def _pause(self) -> None:
-        # Between half of it and all of it: those that were cut off together do not come back together.
-        delay_s = self._retry_s * (0.5 + self._parts.jitter.random() / 2)
+        # Half to all of the delay: peers that were cut off together do not reconnect together.
+        delay_s = self._retry_s * (0.5 + self._setup.jitter.random() / 2)
         self._retry_s = min(2 * self._retry_s, self._timings.max_retry_s)
         if not self._over.is_set():
             self._again.clear()
         await _set_within(self._again, delay_s)
 
     async def _serve(self, connection: Connection, hello: bytes) -> None:
-        well = True
+        healthy = True
         self._connection = connection
         self._sequence.connect(self._now_s())
         try:
-            check_identity(connection, self.peer, self._parts.role)
+            check_identity(connection, self.peer, self._setup.role)
             if hello:
-                self._heard(hello)
+                self._on_frame(hello)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(connection), name=f"link {self.peer}: reader")
                 group.create_task(self._write(connection), name=f"link {self.peer}: writer")
         except* ProtocolError as errors:
-            well = False
-            self.trouble = str(errors.exceptions[0])
-            self._parts.limited_warnings.warn("the connection to %s is closed: %s", self.peer, errors.exceptions[0])
+            healthy = False
+            self.last_error = str(errors.exceptions[0])
+            self._setup.limited_warnings.warn("the connection to %s is closed: %s", self.peer, errors.exceptions[0])
         except* ConnectionLostError as errors:
-            self.trouble = str(errors.exceptions[0])
+            self.last_error = str(errors.exceptions[0])
             _log.debug("the connection to %s is over: %s", self.peer, errors.exceptions[0])
         finally:
-            well = well and self._sequence.established
+            healthy = healthy and self._sequence.established
             self._sequence.disconnect()
             self._connection = None
             connection.close()
@@ -297,7 +297,7 @@ class Link:
             raise self._failure
         if self._sequence.superseded:
             self._check_open()
-        if well:
+        if healthy:
             self._retry_s = self._timings.first_retry_s
         if self.dials and not self._over.is_set():
             await self._pause()
@@ -305,12 +305,12 @@ class Link:
     async def _read(self, connection: Connection) -> None:
         while True:
             for _ in range(_READ_AT_ONCE):
-                self._heard(await connection.receive())
+                self._on_frame(await connection.receive())
             await asyncio.sleep(0)
 
     async def _write(self, connection: Connection) -> None:
-        self._sent_s = self._heard_s = self._now_s()
-        self._heard_bytes = 0
+        self._sent_s = self._received_s = self._now_s()
+        self._received_bytes = 0
         try:
             while True:
                 if not connection.writable:
@@ -324,31 +324,31 @@ class Link:
                 if self._over.is_set() or self._sequence.superseded:
                     raise ConnectionLostError("this side has ended the link")
                 due_s = min(self._sequence.due_s(), self._deadline_s(connection, now_s))
-                if self._sequence.established:  # until then HELLOs say that we live
+                if self._sequence.established:  # before that, HELLOs are sent often enough
                     due_s = min(due_s, self._sent_s + self._timings.heartbeat_s)
-                self._work.clear()
-                await self._work.wait_until(due_s, now_s)
+                self._wakeup.clear()
+                await self._wakeup.wait_until(due_s, now_s)
         finally:
-            self._work.cancel()
+            self._wakeup.cancel()
 
     def _deadline_s(self, connection: Connection, now_s: float) -> float:
-        """When to look again whether it lives. (Here and not where one reads: a timer for each frame costs more.)"""
+        """When to check the peer's silence again. (The writer does it: a timer for each received frame costs more.)"""
         dead_s = self._timings.dead_s
-        came = connection.received_bytes
-        if came != self._heard_bytes:
-            self._heard_bytes, self._heard_s = came, max(self._heard_s, now_s)
-            if self._sequence.line.is_slow and not self._told_slow:
-                self._tell_slow()
-        deadline_s = self._heard_s + dead_s
+        received = connection.received_bytes
+        if received != self._received_bytes:
+            self._received_bytes, self._received_s = received, max(self._received_s, now_s)
+            if self._sequence.line.is_slow and not self._warned_slow:
+                self._warn_slow()
+        deadline_s = self._received_s + dead_s
         if now_s >= deadline_s:
-            raise ConnectionLostError(f"not a word for {dead_s:g} s")
-        return min(deadline_s, now_s + dead_s / _LOOKS)
+            raise ConnectionLostError(f"no data from the peer for {dead_s:g} s")
+        return min(deadline_s, now_s + dead_s / _CHECKS)
 
-    def _tell_slow(self) -> None:
-        self._told_slow = True
+    def _warn_slow(self) -> None:
+        self._warned_slow = True
         _log.warning(
-            "the line to %s is slow: it carries %.0f kB a second. Nothing is lost: large values go in parts, and what "
-            "is urgent waits about 2 s behind them. Send fewer or smaller values there, or use a faster line",
+            "the line to %s is slow: it carries %.0f kB a second. Nothing is lost: large values are sent in parts, "
+            "and urgent messages wait about 2 s behind them. Send fewer or smaller values, or use a faster line",
             self.peer,
             self._sequence.line.bytes_s / 1000,
         )
@@ -360,70 +360,70 @@ class Link:
                 async with asyncio.timeout(max(self._deadline_s(connection, now_s) - now_s, _LEAST_WAIT_S)):
                     await connection.drained()
             except TimeoutError:
-                continue  # perhaps it was heard meanwhile
+                continue  # data may have arrived meanwhile
 
     def _next_frame(self, now_s: float, *, resend: bool) -> bytes | None:
         if now_s - self._sent_s >= self._timings.heartbeat_s:
             self._sequence.heartbeat()
-        if self._sequence.all_sent:  # before an ACK goes alone: it goes with a payload, if there is one
-            self._ask_source()
+        if self._sequence.all_sent:  # first, so that an ACK goes with a payload if there is one
+            self._poll_source()
         return self._sequence.next_frame(now_s, resend=resend)
 
-    def _ask_source(self) -> None:
-        """All that was taken has been sent: take more, if there is."""
-        source = self._parts.source
+    def _poll_source(self) -> None:
+        """All frames have been sent once: take a payload of the source, if it has one."""
+        source = self._setup.source
         if source is None or not self._sequence.established:
             return
-        asked = self._asked_for
-        if asked is None:
+        taken = self._next_payload
+        if taken is None:
             try:
-                payload = source.next_payload(urgent=not self._sequence.takes)
+                payload = source.next_payload(urgent=not self._sequence.accepts_ordinary)
             except Exception as error:
                 self._failure = error
-                raise ConnectionLostError("there was nothing to send, but an error") from error
-            asked = None if payload is None else (payload, source.took_urgent)
-        self._asked_for = None
-        if asked is not None and not self._sequence.offer(asked[0], urgent=asked[1]):
-            self._asked_for = asked
+                raise ConnectionLostError("the source of payloads raised an error") from error
+            taken = None if payload is None else (payload, source.last_was_urgent)
+        self._next_payload = None
+        if taken is not None and not self._sequence.offer(taken[0], urgent=taken[1]):
+            self._next_payload = taken
 
-    def _heard(self, frame: bytes) -> None:
+    def _on_frame(self, frame: bytes) -> None:
         if not is_data(frame):
             greeting = greeting_of(frame)
-            if greeting is not None and greeting != self._parts.greeting:
-                raise ProtocolError(f"it is not {self.peer} who answers there: {greeting[:140]!r}")
+            if greeting is not None and greeting != self._setup.greeting:
+                raise ProtocolError(f"another process answers in the place of {self.peer}: {greeting[:140]!r}")
         try:
-            now_s = self._heard_s = self._now_s()
-            for told in self._sequence.receive(frame, now_s):
+            now_s = self._received_s = self._now_s()
+            for event in self._sequence.receive(frame, now_s):
                 if self._over.is_set():
-                    break  # who was told of the one before has ended the link
-                self._tell(told)
+                    break  # a callback has ended the link
+                self._deliver(event)
         finally:
-            self._work.set()
+            self._wakeup.set()
             self._acked.set()
 
-    def _tell(self, told: bytes | PeerStarted) -> None:
+    def _deliver(self, event: bytes | PeerStarted) -> None:
         try:
-            if isinstance(told, PeerStarted):
-                if self._asked_for is not None:  # it was meant for the incarnation before, as what was under way was
-                    self._asked_for = None
-                    told = replace(told, dropped=told.dropped + 1)
-                self._parts.on_peer(told)
+            if isinstance(event, PeerStarted):
+                if self._next_payload is not None:  # meant for the previous incarnation
+                    self._next_payload = None
+                    event = replace(event, dropped=event.dropped + 1)
+                self._setup.on_peer(event)
             else:
-                self._parts.on_payload(told)
+                self._setup.on_payload(event)
         except Exception as error:
-            self._failure = error  # an error of theirs is none of the network's, whatever it is called
-            raise ConnectionLostError("what came could not be taken") from error
+            self._failure = error  # raised as it is, so it is not taken for an error of the network
+            raise ConnectionLostError("a callback of the link raised an error") from error
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._sequence.superseded:
-            raise LinkSupersededError(f"{self.peer} is linked to a later process of our name: this one must end")
+            raise LinkSupersededError(f"{self.peer} is linked to a newer process with our name: this process must end")
         if self._closing:
             raise LinkClosedError(f"the link to {self.peer} is closed")
 
     def _now_s(self) -> float:
-        return self._parts.clock.monotonic()
+        return self._setup.clock.monotonic()
 
 
 async def _set_within(event: asyncio.Event, timeout_s: float) -> None:

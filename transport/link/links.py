@@ -5,13 +5,13 @@
         link = links.open("worker-2", "host:6701")
         await link.send(payload)
 
-1. Each process has a name, and each of its links is to another name. One of the two dials, the other has the address.
-2. Who knocks comes in by the pending connections (see pending connections), and must be one that we have a link to and
-   that is to dial.
-3. One incarnation stands for the process on all its links. It is random: no two lives have the same. A link that was
-   closed and is opened again begins with another: what was between the two is forgotten here, so the peer must know.
-4. Leaving the block closes the links, each of which drains within its bound; after an exception they end at once.
-5. A link that fails ends alone, and `on_failed` is told why; where nobody is told, it ends the block.
+1. Each process has a name, and each of its links is to another name. One of the two dials the other's address.
+2. Incoming connections are identified first (see pending connections). Only a peer with a link that is dialled by the
+   peer is accepted.
+3. All links of a process have one incarnation, a random number that differs for each start of the process. A link that
+   was closed and is opened again has a new incarnation: this side has forgotten its state, and the peer must know.
+4. Leaving the block closes the links, each of which drains within its limit; after an exception they end at once.
+5. If a link fails, only that link ends, and `on_failed` is called; without `on_failed`, the failure ends the block.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def _ignore_peer(peer: str, started: PeerStarted) -> None:
-    """Nobody asked to be told."""
+    """The default of `on_peer`."""
 
 
 def _ignore_pulse(peer: str, process: int) -> None:
-    """The same."""
+    """The default of `on_pulse`."""
 
 
 class Links:
     """The links of one process. `on_payload(peer, payload)` and `on_peer(peer, started)` do not wait.
 
-    `on_pulse(peer, process)`: see pending connections.
+    `on_pulse(peer, process)` is called for each PULSE (see pending connections).
     """
 
     def __init__(
@@ -80,25 +80,25 @@ class Links:
         self._listener: Listener | None = None
         within_s = self._timings.connect_s
         self._limited_warnings = LimitedWarnings(self._clock)
-        self._pending = PendingConnections(name, self._group, within_s, self._take, on_pulse, self._limited_warnings)
+        self._pending = PendingConnections(name, self._group, within_s, self._assign, on_pulse, self._limited_warnings)
 
     async def listen(self, address: str) -> str:
-        """Let peers dial this address. Returns where it is. NetworkError if it is taken."""
+        """Listen at an address, which is returned with its real port. NetworkError if it is taken."""
         if self._listener is not None:
             raise NetworkError(f"{self.name} listens already, at {self._listener.address}")
-        self._listener = await self._network.listen(address, self._pending.knocked)
+        self._listener = await self._network.listen(address, self._pending.accept)
         return self._listener.address
 
     def open(self, peer: str, address: str | None, *, source: PayloadSource | None = None, role: str = "") -> Link:
-        """The link to that peer. `address`: where it listens; None: it is the peer who dials. ValueError: a second.
+        """Open the link to a peer. `address`: where the peer listens; None: the peer dials. ValueError if it has one.
 
-        `role`: see Node.link.
+        `role`: the role that the peer must be authenticated for; empty: any.
         """
         before = self._links.get(peer)
         if _checked(peer) == self.name or (before is not None and not before.over):
-            raise ValueError(f"{self.name} has a link to {peer} already, or it is itself")
+            raise ValueError(f"{self.name} has a link to {peer} already, or has that name itself")
         sequence = LinkSequence(self._incarnation_for(peer), greeting=self.name.encode(), limits=self._limits)
-        parts = LinkSetup(
+        setup = LinkSetup(
             sequence=sequence,
             greeting=peer.encode(),
             dial=None if address is None else partial(self._network.connect, address),
@@ -111,12 +111,12 @@ class Links:
             source=source,
             role=role,
         )
-        link = self._links[peer] = Link(peer, parts)
+        link = self._links[peer] = Link(peer, setup)
         self._group.create_task(self._run(link), name=f"link {self.name} to {peer}")
         return link
 
-    def listens(self, peer: str, address: str) -> None:
-        """A peer that is dialled listens (again), there: dial it now."""
+    def redial(self, peer: str, address: str) -> None:
+        """A peer listens again, at this address: dial it now."""
         link = self._links.get(peer)
         if link is not None:
             link.redial(partial(self._network.connect, address))
@@ -140,13 +140,13 @@ class Links:
                     for link in self._links.values():
                         closing.create_task(link.close(), name=f"link {self.name} to {link.peer}: close")
         except BaseException as failure:
-            self._lock_up()
+            self._close_now()
             await self._group.__aexit__(type(failure), failure, failure.__traceback__)
             raise
-        self._lock_up()
+        self._close_now()
         await self._group.__aexit__(kind, error, traceback)
 
-    def _lock_up(self) -> None:
+    def _close_now(self) -> None:
         if self._listener is not None:
             self._listener.close()
         self._pending.close()
@@ -163,11 +163,11 @@ class Links:
             failure = _first(error)
         finally:
             if self._links.get(link.peer) is link:
-                del self._links[link.peer]  # it was closed: another one may be opened
+                del self._links[link.peer]  # another one may be opened now
         if failure is not None and self._on_failed is not None:
             self._on_failed(link.peer, failure)
 
-    def _take(self, name: str, connection: Connection, hello: bytes) -> bool:
+    def _assign(self, name: str, connection: Connection, hello: bytes) -> bool:
         link = self._links.get(name)
         if link is None or link.dials:
             return False
@@ -176,7 +176,7 @@ class Links:
 
 
 def _first(error: Exception) -> Exception:
-    """Of several errors at once (a link has two tasks) the first."""
+    """The first of several errors at once: a link has two asyncio tasks."""
     found: BaseException = error
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]

@@ -1,14 +1,14 @@
-"""PendingConnections: who has dialled this process, until it is known which link that is for.
+"""PendingConnections: incoming connections of which it is not known yet which link they belong to.
 
-    knocked ─► first frame ─┬─ HELLO of a peer that is to dial ─► its link
-                            ├─ PULSE ─► on_pulse, for each that comes, until the connection ends
-                            ╰─ anything else, or nothing within `within_s` ─► closed
+    accept ─► first frame ─┬─ HELLO of a peer that is expected to dial ─► its link
+                           ├─ PULSE ─► on_pulse, for each PULSE until the connection ends
+                           ╰─ any other frame, or none within `within_s` ─► closed
 
-1. Who knocks says its name in its first HELLO; where connections are authenticated, it must be the one that was part of
-   what it has proved. At most MAX_KNOCKING are between the two at a time.
-2. A PULSE comes from a thread of a process whose event loop is held by user code, on a connection of its own: it says
-   that the process lives. It says nothing else, and nothing is answered.
-3. What whoever knocks can cause in the log is limited (see limited warnings).
+1. The first HELLO of a connection contains the peer's name. On an authenticated connection it must be the name that was
+   authenticated. At most MAX_PENDING connections are here at a time.
+2. A PULSE is sent by a thread of a process whose event loop is blocked by user code, on a connection of its own. It
+   means that the process is alive. It is not answered.
+3. The warnings that peers can cause here are limited (see limited warnings).
 """
 
 from __future__ import annotations
@@ -26,75 +26,75 @@ from .headers import greeting_of, pulse_of
 
 _log = logging.getLogger(__name__)
 
-MAX_KNOCKING: Final = 64
+MAX_PENDING: Final = 64
 
 
 class PendingConnections:
-    """Of the process `name`. `take(peer, connection, hello)`: False if that peer is not expected."""
+    """Those of the process `name`. `assign(peer, connection, hello)` returns False if the peer is not expected."""
 
     def __init__(
         self,
         name: str,
         group: asyncio.TaskGroup,
         within_s: float,
-        take: Callable[[str, Connection, bytes], bool],
+        assign: Callable[[str, Connection, bytes], bool],
         on_pulse: Callable[[str, int], None],
         limited_warnings: LimitedWarnings,
     ) -> None:
         self._name = name
         self._group = group
         self._within_s = within_s
-        self._take = take
+        self._assign = assign
         self._on_pulse = on_pulse
         self._limited_warnings = limited_warnings
-        self._knocking: dict[Connection, None] = {}
+        self._pending: dict[Connection, None] = {}
 
-    def knocked(self, connection: Connection) -> None:
-        """Somebody has dialled."""
-        if len(self._knocking) >= MAX_KNOCKING:
+    def accept(self, connection: Connection) -> None:
+        """Take an incoming connection."""
+        if len(self._pending) >= MAX_PENDING:
             self._limited_warnings.warn(
-                "%s: too many that have not said who they are: %s is turned away", self._name, connection.peer
+                "%s: too many connections without a HELLO: %s is closed", self._name, connection.peer
             )
             connection.close()
             return
-        self._knocking[connection] = None
-        self._group.create_task(self._let_in(connection), name=f"link {self._name}: who is {connection.peer}?")
+        self._pending[connection] = None
+        self._group.create_task(self._identify(connection), name=f"link {self._name}: identify {connection.peer}")
 
     def close(self) -> None:
-        """Nobody comes in any more."""
-        for connection in self._knocking:
+        """Close the connections that are still here."""
+        for connection in self._pending:
             connection.close()
 
-    async def _let_in(self, connection: Connection) -> None:
-        given = False
+    async def _identify(self, connection: Connection) -> None:
+        assigned = False
         try:
             async with asyncio.timeout(self._within_s):
                 frame, name, process = await _first(connection)
             check_identity(connection, name)
             if process is not None:
-                await self._pulses(connection, name, process)
-            elif self._take(name, connection, frame):
-                given = True
+                await self._receive_pulses(connection, name, process)
+            elif self._assign(name, connection, frame):
+                assigned = True
             else:
-                self._limited_warnings.warn("%s: nobody here is to be dialled by %.140r", self._name, name)
+                self._limited_warnings.warn("%s: no link here is dialled by %.140r", self._name, name)
         except ProtocolError as error:
-            self._limited_warnings.warn("%s: %s is turned away: %s", self._name, connection.peer, error)
+            self._limited_warnings.warn("%s: %s is refused: %s", self._name, connection.peer, error)
         except (NetworkError, TimeoutError) as error:
-            told = "%s: %s has not said who it is: %r"
-            self._limited_warnings.warn(told, self._name, connection.peer, error, level=logging.INFO)
+            text = "%s: %s has sent no HELLO: %r"
+            self._limited_warnings.warn(text, self._name, connection.peer, error, level=logging.INFO)
         finally:
-            self._knocking.pop(connection, None)
-            if not given:
+            self._pending.pop(connection, None)
+            if not assigned:
                 connection.close()
 
-    async def _pulses(self, connection: Connection, name: str, process: int) -> None:
-        """Tell of each, until the thread that sends them has no reason any more, or is silent."""
-        told: tuple[int, str] | None = (process, name)
+    async def _receive_pulses(self, connection: Connection, name: str, process: int) -> None:
+        """Report each PULSE until the sending thread closes the connection or is silent."""
+        pulse: tuple[int, str] | None = (process, name)
         try:
-            while told == (process, name):
+            while pulse == (process, name):
                 self._on_pulse(name, process)
                 async with asyncio.timeout(self._within_s):
-                    told = pulse_of(await connection.receive())
+                    pulse = pulse_of(await connection.receive())
         except (ConnectionLostError, TimeoutError) as error:
             _log.debug("%s: no more pulses of %s: %r", self._name, name, error)
 
@@ -107,5 +107,5 @@ async def _first(connection: Connection) -> tuple[bytes, str, int | None]:
         if pulse is not None:
             return frame, pulse[1], pulse[0]
         greeting = greeting_of(frame)
-        if greeting is not None:  # what has overtaken it comes again
+        if greeting is not None:  # frames that have overtaken the HELLO are sent again
             return frame, greeting.decode("ascii", "backslashreplace"), None

@@ -1,16 +1,16 @@
-"""SendQueue: what waits for a link to one peer: two lanes, of which the link's writer takes when it has room.
+"""SendQueue: payloads that wait for the link to one peer, in two lanes. The link takes them when it has capacity.
 
-    post(payload), urge(source) ─► control ─┐
-                                            ├─► next_payload ─► link
-    data: ready(source) ─► sources in turn ─┘
+    post(payload), schedule(gatherer) ─► control ─┐
+                                                  ├─► next_payload ─► link
+    data: ready(gatherer) ─► gatherers in turn ───┘
 
-1. Control goes first, always: it waits behind what the link has taken, and never behind data that waits. Data that is
-   so large that the link cuts it up it overtakes there, too: the link asks for what is urgent between the parts.
-2. A source is asked when its turn comes, not before: so what it has gathered meanwhile goes in one payload. Sources of
-   data take turns, a payload each: no task's data holds up another's. What is ready goes together, up to BUNDLE_BYTES.
-3. Nothing is taken while there is no connection. What waits then is kept for whoever comes back; for a new incarnation
-   of the peer, `restarted` drops what was meant for the one before.
-4. Nothing is refused here. Data is bounded by credits (exchange/credit.py), control by what is pending.
+1. Control goes before all data: it waits only behind what the link has already taken. It also overtakes a large data
+   payload that the link sends in parts: between two parts the link asks for urgent payloads.
+2. A gatherer is asked when its turn comes, so all that it has gathered meanwhile goes in one payload. Gatherers of data
+   take turns, one payload each, so no task's data delays another's. Payloads are bundled up to BUNDLE_BYTES.
+3. Nothing is taken while there is no connection. What waits then is kept for the next connection; if the peer is a new
+   incarnation, `restarted` drops what was meant for the previous one.
+4. Nothing is refused here. Credits bound the data (exchange/credit.py), the number of pending messages bounds control.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ BUNDLE_BYTES: Final = 48 * 1024
 
 
 class Gatherer(Protocol):
-    """Gathers what is to be sent, until it is asked for it."""
+    """Gathers what is to be sent until it is asked for a payload."""
 
     def next_payload(self) -> bytes | None:
-        """The next payload; None when there is none for now: then it is asked again only when it is announced again."""
+        """The next payload. None: there is none; the gatherer is asked again after it was scheduled again."""
         ...
 
 
 class PayloadSource(Protocol):
-    """Payloads that wait for a link to have room."""
+    """Payloads that wait until a link has capacity."""
 
     @property
     def is_empty(self) -> bool:
@@ -41,63 +41,63 @@ class PayloadSource(Protocol):
         ...
 
     @property
-    def took_urgent(self) -> bool:
-        """Was any of what `next_payload` gave last urgent? Then nothing that it gives later may overtake it."""
+    def last_was_urgent(self) -> bool:
+        """Was part of the last payload urgent? Then no later payload may overtake it."""
         ...
 
     def next_payload(self, *, urgent: bool = False) -> bytes | None:
-        """The next one, which the link takes; None if there is none. FrameTooLargeError is for whoever makes them.
+        """The next payload for the link; None if there is none.
 
-        `urgent`: nothing that must not overtake what was given before and was not urgent.
+        `urgent`: only a payload that may overtake those returned before that were not urgent.
         """
         ...
 
 
-def _nobody() -> None:
-    """No link waits yet."""
+def _no_link() -> None:
+    """There is no link to wake yet."""
 
 
 class SendQueue:
     """A PayloadSource for the link to one peer. `wake` is called when there is something for the link."""
 
-    def __init__(self, wake: Callable[[], None] = _nobody) -> None:
+    def __init__(self, wake: Callable[[], None] = _no_link) -> None:
         self.wake = wake
-        self.took_urgent = False
-        """Was there anything of the control lane in what `next_payload` gave last?"""
+        self.last_was_urgent = False
+        """Did the last payload contain control?"""
         self._control: deque[bytes | Gatherer] = deque()
         self._data: deque[Gatherer] = deque()
         self._waiting: set[Gatherer] = set()
-        self._kept: dict[bool, bytes] = {}  # is it of the control lane? → what was too large for the bundle before
+        self._deferred: dict[bool, bytes] = {}  # is it control? → a payload that was too large for the last bundle
 
     @property
     def is_empty(self) -> bool:
         """Is there nothing to send?"""
-        return not (self._control or self._data or self._kept)
+        return not (self._control or self._data or self._deferred)
 
     def post(self, payload: bytes) -> None:
-        """A payload for the control lane."""
+        """Put a payload into the control lane."""
         self._control.append(payload)
         self.wake()
 
     def schedule(self, gatherer: Gatherer) -> None:
-        """It has something for the control lane. Twice is once."""
+        """The gatherer has something for the control lane. A repeated call does nothing."""
         if gatherer not in self._waiting:
             self._waiting.add(gatherer)
             self._control.append(gatherer)
             self.wake()
 
     def ready(self, gatherer: Gatherer) -> None:
-        """It has data. Twice is once."""
+        """The gatherer has data. A repeated call does nothing."""
         if gatherer not in self._waiting:
             self._waiting.add(gatherer)
             self._data.append(gatherer)
             self.wake()
 
     def next_payload(self, *, urgent: bool = False) -> bytes | None:
-        """What goes next, several payloads in one if they are small; None if nothing does. `urgent`: control only."""
+        """The next payload, a bundle if there are several small ones; None if there is none. `urgent`: control only."""
         payloads: list[bytes] = []
         size = 0
-        self.took_urgent = False
+        self.last_was_urgent = False
         while size < BUNDLE_BYTES:
             is_control = True
             payload = self._next(self._control, is_control)
@@ -108,26 +108,26 @@ class SendQueue:
                 break
             size += len(payload)
             if payloads and size > 2 * BUNDLE_BYTES:
-                self._kept[is_control] = payload  # a large one goes alone
+                self._deferred[is_control] = payload  # a large one goes alone
                 break
             payloads.append(payload)
-            self.took_urgent = self.took_urgent or is_control
+            self.last_was_urgent = self.last_was_urgent or is_control
         return pack_bundle(payloads) if payloads else None
 
     def _next(self, lane: deque[Any], is_control: bool) -> bytes | None:
-        if self._kept and is_control in self._kept:
-            return self._kept.pop(is_control)
+        if self._deferred and is_control in self._deferred:
+            return self._deferred.pop(is_control)
         while lane:
             found = lane.popleft()
             if isinstance(found, bytes):
                 return found
             payload: bytes | None = found.next_payload()
             if payload is not None:
-                lane.append(found)  # there may be more: it is its turn again after the others
+                lane.append(found)  # there may be more: the others have their turns first
                 return payload
             self._waiting.discard(found)
         return None
 
     def restarted(self) -> None:
-        """The peer is a new incarnation: what was made for the one before, and waits for a bundle, is lost."""
-        self._kept.clear()
+        """The peer is a new incarnation: drop the payloads that wait for a bundle."""
+        self._deferred.clear()

@@ -1,11 +1,12 @@
-"""TimedWakeup: one waits until others ring, or until a time.
+"""TimedWakeup: wait for a `set`, or until a time.
 
-A writer of a link is woken for each frame, and each time it wants to be woken a little later than the time before, if
-nobody rings. A timer for each of these waits would cost more than the frame. So a timer that goes off too early is left
-as it is: who waits is woken once in vain, and says again when.
+The writer of a link is woken for each frame, and each time it wants to wake a little later than before if there is no
+`set`. A new timer for each of these waits would cost more than the frame. So an earlier timer is left as it is: the
+waiter wakes once without a reason, and waits again.
 
-1. A ring is not lost: who waits looks, and waits, without giving up the loop in between; `clear` says that it looks.
-2. One waits at a time.
+1. No `set` is lost, if the waiter checks for work and waits without giving up the event loop in between. `clear` marks
+   the moment of the check.
+2. There is one waiter at a time.
 """
 
 from __future__ import annotations
@@ -14,34 +15,34 @@ import asyncio
 import math
 
 _LEAST_S = 0.001
-"""A timer may fire a trifle early: without a least wait, nothing would be due and time would not move."""
+"""A timer may fire slightly early. Without a least wait, the waiter could loop without time moving."""
 
 
 class TimedWakeup:
-    """`set`, `clear` and `wait` as an asyncio.Event has them, for one that waits."""
+    """`set`, `clear` and `wait` as those of an asyncio.Event, for one waiter."""
 
-    __slots__ = ("_due_s", "_rung", "_timer", "_waiter")
+    __slots__ = ("_due_s", "_is_set", "_timer", "_waiter")
 
     def __init__(self) -> None:
-        self._rung = False
+        self._is_set = False
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = math.inf
 
     def set(self) -> None:
-        """Ring."""
-        self._rung = True
+        """Wake the waiter."""
+        self._is_set = True
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     def clear(self) -> None:
-        """What was rung for so far is known."""
-        self._rung = False
+        """Forget earlier calls of `set`."""
+        self._is_set = False
 
     async def wait(self) -> None:
-        """Wait until somebody rings, or has since `clear`."""
-        if self._rung:
+        """Wait for a `set`; return at once if there was one since `clear`."""
+        if self._is_set:
             return
         self._waiter = asyncio.get_running_loop().create_future()
         try:
@@ -50,21 +51,21 @@ class TimedWakeup:
             self._waiter = None
 
     async def wait_until(self, due_s: float, now_s: float) -> None:
-        """The same, until `due_s` at the latest (seconds, as `now_s`); it may return earlier for nothing."""
+        """As `wait`, until `due_s` at the latest (seconds, as `now_s`). It may return earlier without a reason."""
         if due_s < self._due_s:
             self.cancel()
             self._due_s = due_s
-            self._timer = asyncio.get_running_loop().call_later(max(due_s - now_s, _LEAST_S), self._went_off)
+            self._timer = asyncio.get_running_loop().call_later(max(due_s - now_s, _LEAST_S), self._on_timer)
         await self.wait()
 
     def cancel(self) -> None:
-        """Leave no timer behind."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._due_s = math.inf
 
-    def _went_off(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self._due_s = math.inf
         self.set()

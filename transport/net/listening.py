@@ -347,7 +347,7 @@ async def _serve(request: web.BaseRequest) -> web.StreamResponse:
     level = logging.DEBUG if status == _CLIENT_CLOSED else logging.WARNING
     limited_warnings = protocol.listener.incoming.limited_warnings
     limited_warnings.warn(
-        "%s: a request from %s is refused: %s", protocol.listener.address, protocol.where, status, level=level
+        "%s: a request from %s is refused: %s", protocol.listener.address, protocol.source, status, level=level
     )
     return _answer(status)
 

@@ -115,9 +115,9 @@ class Node:
         self._remote[peer] = RemotePeer(peer, self.home, send_queue)
         return link
 
-    def listens(self, peer: str, address: str) -> None:
+    def redial(self, peer: str, address: str) -> None:
         """A linked peer that is dialled is known to listen (again), there: dial it now."""
-        self._links.listens(peer, address)
+        self._links.redial(peer, address)
 
     async def unlink(self, peer: str) -> None:
         """Close the link in order: what was sent is acked first, within the link's bound. Then the peer is lost."""
