@@ -144,7 +144,7 @@ class _Slot(Actor):
                 wanted = await self._parent.ask(SlotReady(spec.slot, os.getpid(), platform.node()), timeout_s=JOIN_S)
             except AiostormError as error:
                 node.lose(spec.parent_name, "it does not answer")
-                return NO_PARENT, f"no parent at {spec.parent}: {link.trouble or error}"
+                return NO_PARENT, f"no parent at {spec.parent}: {link.last_error or error}"
             if wanted:
                 await self._with_worker(child, node)
             node.lose(spec.parent_name, "all is told")
