@@ -1,4 +1,4 @@
-"""Windows: which rows belong together, when they are whole, and what they come to. Pure; the bolts are in tasks.
+"""Windows: which rows belong together, when a window is complete, and its result. Pure; the shells are in tasks.
 
 rows ─ timestamps ─ assigners ─► slices ─ aggregates ─► states ─┐
 input tasks ─ generators ─► watermarks ─ policy ────────────────┴─► fired: window, key, result

@@ -1,17 +1,18 @@
-"""Parts: the aggregates that windows are made of, at work: rows into states, states into results.
+"""Aggregate runner: the aggregates of windows at work: rows into states, states into results.
 
     value ─ ready_for (all) ─► execute: those that give a new state, then those that change theirs ─► states
     states ─ merge ─► states ─ purge ─► Fired
 
-1. A row that fails changes nothing, in whatever part and window it fails: what changes a state in place comes last,
-   when nothing can fail any more. (What the user's own has changed before it raises stays changed.)
-2. The user's own `purge` is asked once for a key and window, whatever becomes of other keys.
-3. A merge that fails breaks the state of that key, and not the task: each window that this is in fires with the error.
-4. No state is None: nobody could tell it from "it is the same object".
-5. A merge that changes what it was given spoils windows that share it. The first ones are looked at, so that it shows
-   in the first test rather than in wrong results.
+1. A row that fails changes nothing, in whichever part and window it fails: parts that change a state in place come
+   last, when nothing can fail any more. (Changes that the user's code made before it raised remain.)
+2. The user's own `purge` is called once for a key and window, whatever happens to other keys.
+3. A merge that fails marks the state of that key as failed; the task goes on, and each window that uses the state
+   fires with the error.
+4. A state is never None: None means "the same object".
+5. A merge that changes its arguments damages windows that share them. The first merges are checked, so that the error
+   shows in the first test and not in wrong results.
 
-From: JStorm, WindowedBoltExecutor, where what the user's code raises ends the task (depart).
+From: JStorm, WindowedBoltExecutor, where an exception of the user's code ends the task (depart).
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from .errors import WindowError
 from .window import Fired, Window
 
 Columns = list[States]
-"""The states of each part of the aggregate."""
+"""For each part of the aggregate, its states by key."""
 
 Merge = Callable[[Any, Any], Any]
 
 _FIRED: Final = partial(tuple.__new__, Fired)
-"""`Fired._make` without its Python: a window has as many results as keys."""
+"""`Fired._make` without Python code: a window has as many results as keys."""
 
 
 CHECKED_MERGES: Final = 32
-"""So many merges of a part are looked at."""
+"""How many merges of each part are checked."""
 
 _SHORT: Final = Repr()
 _SHORT.maxdict = _SHORT.maxlist = _SHORT.maxset = _SHORT.maxtuple = _SHORT.maxdeque = 30
@@ -52,12 +53,12 @@ class FailedState:
 
 
 class AggregateRunner:
-    """Those of one aggregate. `merges`: of each part; what fails gives a `Broken`."""
+    """Runs one aggregate. `merges`: the merge of each part; a failure gives a `FailedState`."""
 
     __slots__ = ("_aggregate", "_at_once", "_has_failed", "_in_place", "_order", "_unchecked", "merges", "parts")
 
     def __init__(self, aggregate: Aggregate, *, shared: bool = False) -> None:
-        """`shared`: windows share the states that are merged."""
+        """`shared`: several windows use the merged states."""
         self.parts = aggregate.parts
         self.merges: list[Merge] = [self._safe_merge(part, CHECKED_MERGES if shared else 0) for part in self.parts]
         self._unchecked = [
@@ -70,26 +71,26 @@ class AggregateRunner:
         self._at_once = all(part.purges_at_once for part in self.parts)
 
     def unchecked_merges(self) -> list[Merge]:
-        """The same, but those of plain numbers are called as they are. Who calls them looks out for what they raise."""
+        """The merges, without protection for plain numbers: the caller handles their exceptions."""
         return self.merges if self._has_failed else self._unchecked
 
     def new_columns(self) -> Columns:
-        """States of no key yet."""
+        """Empty states of each part."""
         return [part.new_states() for part in self.parts]
 
     def init(self, window: Window) -> list[Any]:
-        """The states of a window with nothing in it."""
+        """The states of an empty window."""
         return [part.init_state(window) for part in self.parts]
 
     def states_of(self, columns: Columns, key: Any, window: Window) -> list[Any]:
-        """The states of a key, made if it has none; not yet stored."""
+        """The states of a key; new ones, not yet stored, if it has none."""
         return [
             states[key] if key in states else part.init_state(window)
             for part, states in zip(self.parts, columns, strict=True)
         ]
 
     def executed(self, value: Any, before: Sequence[tuple[Window, list[Any]]]) -> list[list[Any]]:
-        """The next states of a row's windows, from those that it finds."""
+        """The next states of a row's windows, made of the states before."""
         if len(self.parts) == 1:
             only = self.parts[0]
             return [[next_state(only, only.execute(value, state, window), state)] for window, (state,) in before]
@@ -103,7 +104,7 @@ class AggregateRunner:
         return after
 
     def fired(self, window: Window, keys: Sequence[Any], columns: Columns) -> list[Fired]:
-        """What a window has come to, for some of its keys."""
+        """The results of a window for some of its keys."""
         if self._at_once and not self._has_failed:
             try:
                 pairs = zip(self.parts, columns, strict=True)
@@ -112,19 +113,19 @@ class AggregateRunner:
                 )
                 rows = zip(repeat(window, len(keys)), keys, results, repeat(None, len(keys)), strict=True)
                 return list(map(_FIRED, rows))
-            except Exception:  # those that purge at once change nothing, and can be asked again: which key was it?
+            except Exception:  # batch purges change nothing: find the key by purging one by one
                 self._at_once = False
         return [self.fired_one(window, key, [states[key] for states in columns]) for key in keys]
 
     def fired_one(self, window: Window, key: Any, states: Sequence[Any]) -> Fired:
-        """The same for one key."""
+        """The result of a window for one key."""
         try:
             for state in states:
                 if type(state) is FailedState:
                     return Fired(window, key, None, state.error)
             results = [part.purge(state, window) for part, state in zip(self.parts, states, strict=True)]
             return Fired(window, key, self._aggregate.together(results))
-        except Exception as error:  # of this key's window; the others fire
+        except Exception as error:  # only this key's window fails
             return Fired(window, key, None, error)
 
     def _safe_merge(self, part: Aggregate, checks: int) -> Merge:
@@ -142,7 +143,7 @@ class AggregateRunner:
                     merged = merge(first, second)
                 if merged is None:
                     raise no_state(part, "merge")
-            except Exception as error:  # of this key; its windows fire with it
+            except Exception as error:  # the windows of this key fire with the error
                 self._has_failed = True
                 return FailedState(error)
             return merged
@@ -155,22 +156,21 @@ def _checked_merge(part: Aggregate, first: Any, second: Any) -> Any:
     merged = part.merge(first, second)
     if merged is not None and (_fingerprint(first), _fingerprint(second)) != before:
         raise WindowError(
-            f"{part.title}.merge(first, second) changed what it was given, which other windows are made of too; return "
-            "a new state"
+            f"{part.title}.merge(first, second) changed its arguments, which other windows use too; return a new state"
         )
     return merged
 
 
 def _fingerprint(state: Any) -> Any:
-    """What of a state shows that it has changed, in short."""
+    """A short fingerprint that shows whether a state has changed."""
     try:
         return len(state) if isinstance(state, Sized) else 0, _SHORT.repr(getattr(state, "__dict__", state))
-    except Exception:  # a repr of the user's
+    except Exception:  # an error of a user's repr
         return None
 
 
 def next_state(part: Aggregate, following: Any, state: Any) -> Any:
-    """What `execute` has returned; the state as it was, if that is None."""
+    """The state that `execute` returned; the old state if it returned None."""
     if following is not None:
         return following
     if state is None:
@@ -179,15 +179,15 @@ def next_state(part: Aggregate, following: Any, state: Any) -> Any:
 
 
 def check_state(state: Any) -> Any:
-    """A state that is whole; what broke it, if it is not."""
+    """The state; raises its error if it is a FailedState."""
     if type(state) is FailedState:
         raise state.error
     return state
 
 
 def no_state(part: Aggregate, method: str) -> WindowError:
-    """The error of who gives None for a state."""
+    """The error for a method that gives None as a state."""
     return WindowError(
         f"{part.title}.{method} returned None, and there is no other state; return the state, and let "
-        "init_state(window) give one that is not None"
+        "init_state(window) return one that is not None"
     )

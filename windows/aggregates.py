@@ -1,16 +1,16 @@
-"""Aggregate: what a window is boiled down to while it is open; nothing of its rows is kept.
+"""Aggregates: how the rows of a window become its result while the window is open. No row is kept.
 
     init_state(window) ─► state ─ execute(value, state, window) ─► state ─ … ─ purge(state, window) ─► result
                             └────────── merge(first, second) ─────┘
 
-1. `execute` returns the next state, or None if it has changed the one that it was given. No state is None.
-2. `merge` (if there is one) and `purge` change nothing that they are given: states are shared between windows.
-   `first` is of earlier slices, or of the session that begins earlier.
-3. With `merge`, sliding windows are put together from slices, and `init_state` and `execute` see slices, not windows.
-   Which rows come first in a state is then told by their slices, and within one by their coming: whenever they came.
-4. `purge` is called once for a key and window. (Ready-made ones, which only look, are asked for many keys at once.)
-5. A row that fails is in no part of a Combined: what changes a state in place has a `ready_for`.
-6. `execute_batch` takes rows that `takes` has said yes to, and then cannot fail.
+1. `execute` returns the next state, or None if it has changed the state that it was given. A state is never None.
+2. `merge` (if there is one) and `purge` do not change their arguments: windows share states. `first` is of earlier
+   slices, or of the session that begins earlier.
+3. With `merge`, sliding windows are built from slices, and `init_state` and `execute` are called with slices, not with
+   windows. Rows are then in the order of their slices, and within a slice in the order of arrival.
+4. `purge` is called once for each key and window. (Ready-made aggregates, which change nothing, get many keys at once.)
+5. A row that fails is in no part of a Combined: an aggregate that changes its state in place has a `ready_for`.
+6. `execute_batch` is given rows that `takes` has accepted, and then cannot fail.
 
 From: JStorm, BaseWindowedBolt (initWindowState, execute, purgeWindow) and WindowStateMerger.
 """
@@ -28,120 +28,120 @@ States = dict[Any, Any]
 
 
 class Aggregate:
-    """Base of all; write `init_state`, `execute`, `purge`, and `merge` if two states can be made one."""
+    """Base class. Write `init_state`, `execute`, `purge`, and `merge` if two states can be merged."""
 
     def init_state(self, window: Window) -> Any:
-        """The state of a window with nothing in it."""
+        """The state of an empty window."""
         raise NotImplementedError(f"{type(self).__qualname__} has no init_state(window)")
 
     def execute(self, value: Any, state: Any, window: Window) -> Any:
-        """A row. Returns the next state, or None: it is the same object."""
+        """Add a row. Returns the next state, or None if `state` itself was changed."""
         raise NotImplementedError(f"{type(self).__qualname__} has no execute(value, state, window)")
 
     def purge(self, state: Any, window: Window) -> Any:
-        """The window has fired: its result."""
+        """The result of a window that has fired."""
         return state
 
     def merge(self, first: Any, second: Any) -> Any:
-        """One state out of two, which stay as they are."""
+        """One state made of two, which stay unchanged."""
         raise WindowError(f"{type(self).__qualname__} has no merge(first, second)")
 
     @property
     def title(self) -> str:
-        """What errors call it."""
+        """The name in error messages."""
         return type(self).__qualname__
 
     @property
     def merges(self) -> bool:
-        """Is there a `merge`?"""
+        """Whether there is a `merge`."""
         return type(self).merge is not Aggregate.merge
 
     def ready_for(self, value: Any) -> None:
-        """Raises what `execute` would for this row, and changes nothing: after that `execute` does not fail.
+        """Raise what `execute` would raise for this row, and change nothing: afterwards `execute` does not fail.
 
-        For those that change their state in place, so that a row that fails in one part of a Combined is in none.
+        For aggregates that change their state in place: a row that fails in one part of a Combined is then in no part.
         """
 
     @property
     def changes_in_place(self) -> bool:
-        """Is there a `ready_for`?"""
+        """Whether there is a `ready_for`."""
         return type(self).ready_for is not Aggregate.ready_for
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of rows that it names."""
+        """The fields of rows that it uses by name."""
         return ()
 
     @property
     def whole(self) -> bool:
-        """Does it look at rows otherwise than by the names of fields?"""
+        """Whether it uses rows other than by the names of fields."""
         return True
 
     @property
     def wants_a_field(self) -> bool:
-        """Can it do nothing with a row of several fields, unless it is told which?"""
+        """Whether rows of several fields are useless to it until one field is named."""
         return False
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By which the parts of a result are told apart; empty: there are none."""
+        """The names of the parts of a result; empty: the result has no parts."""
         return ()
 
     def in_rows(self) -> Aggregate:
-        """The same; if it has `names`, results are tuples, in their order."""
+        """The same aggregate; if it has `names`, its results are tuples in that order."""
         return self
 
     def bound(self, fields: Sequence[str]) -> Aggregate:
-        """The same, for rows of these fields: names have become places."""
+        """The same aggregate for rows with these fields: names are resolved to positions."""
         return self
 
     @property
     def parts(self) -> tuple[Aggregate, ...]:
-        """The aggregates that this one is made of: each has states of its own."""
+        """The aggregates that this one consists of; each has its own states."""
         return (self,)
 
     def together(self, results: Sequence[Any]) -> Any:
-        """One result out of those of the parts."""
+        """One result made of the results of the parts."""
         return results[0]
 
     def new_states(self) -> States:
-        """Where the states of a window's keys are kept, and what `execute_batch` is given: a dict of any kind."""
+        """A dict of any kind for the states of a window's keys; `execute_batch` is given it."""
         return {}
 
     @property
     def purges_at_once(self) -> bool:
-        """Are results made by a `purge_batch` that changes nothing, or are they the states themselves?"""
+        """Whether results come from a `purge_batch` that changes nothing, or are the states themselves."""
         return self._is_newer("purge_batch", "purge")
 
     def purge_batch(self, keys: Sequence[Any], states: States, window: Window) -> list[Any]:
-        """The results of keys, in their order."""
+        """The results of these keys, in the same order."""
         return [states[key] for key in keys]
 
     def together_batch(self, results: Sequence[Sequence[Any]]) -> Sequence[Any]:
-        """The same for all keys: results by part, then by key."""
+        """`together` for all keys: results by part, then by key."""
         return results[0]
 
     def column(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What `execute_batch` is to be given of rows. May raise."""
+        """The column that `execute_batch` gets of these rows. May raise."""
         return values
 
     def takes(self, values: Sequence[Any]) -> bool:
-        """Can `execute_batch` do it with these?"""
+        """Whether `execute_batch` can process these values."""
         return False
 
     @property
     def batches(self) -> bool:
-        """Is there an `execute_batch`, and is it of the same mind as `init_state` and `execute`?"""
+        """Whether there is an `execute_batch` that was written with or after `init_state` and `execute`."""
         return type(self).execute_batch is not Aggregate.execute_batch and all(
             self._is_newer("execute_batch", method) for method in ("init_state", "execute")
         )
 
     def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
-        """Rows of one window: `values[i]` is of `keys[i]`."""
+        """Add rows of one window: `values[i]` belongs to `keys[i]`."""
         raise NotImplementedError(f"{type(self).__qualname__} takes no batches")
 
     def _is_newer(self, method: str, other: str) -> bool:
-        """Was it written by the class that wrote the other, or by one that is made of that?"""
+        """Whether `method` is defined in the class that defines `other`, or in a subclass of it."""
         for kind in type(self).__mro__:
             if method in vars(kind):
                 return True

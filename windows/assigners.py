@@ -2,7 +2,7 @@
 
 1. Time windows are aligned to 1970 plus `offset_ms`; [start, end), before 1970 as after it.
 2. A sliding window slides by any part of its size: `slide_ms` <= `size_ms`.
-3. A session reaches from its first tuple to `gap_ms` after its last one: tuples a gap apart, or less, are in one.
+3. A session ends `gap_ms` after its last tuple: tuples that are a gap apart, or less, are in one session.
 4. Count windows count the rows of a key from 0: the first is [0, size), the next [slide, slide + size).
 5. Mixed windows have a length in rows and a slide in time, or the reverse (mixed_windows.py).
 
@@ -11,11 +11,11 @@
                                 ├─────────────────────┤
     slices                ├───┼─┼───┼─┼───┼───┼──┤          cut where any window begins or ends
 
-*Slices* are what windows share: a row is counted in one of them, and a window is made of whole ones. There are at most
-two in a slide, whatever the numbers are. (Panes of the greatest common divisor of size and slide would be more: 7,001
-in each slide of 7,001 ms if the size is an hour.)
+Windows share *slices*: a row is counted in one slice, and a window consists of whole slices. A slide has at most two
+slices, whatever size and slide are. (Panes of the greatest common divisor of size and slide would be more: 7,001 in
+each slide of 7,001 ms if the size is an hour.)
 
-From: JStorm, Tumbling-, Sliding- and SessionWindows, SlidingCountWindows (which forgets windows if size > 2 * slide:
+From: JStorm, Tumbling-, Sliding- and SessionWindows, SlidingCountWindows (which drops windows if size > 2 * slide:
 depart). Slices: S. Krishnamurthy, C. Wu, M. Franklin, "On-the-fly sharing for streamed aggregation", 2006.
 """
 
@@ -30,11 +30,11 @@ from .errors import WindowError
 from .window import Window
 
 MAX_MS: Final = 10**18
-"""No duration is longer: the end of all rows (END_MS) must be beyond every window, however late it may fire."""
+"""The longest duration: the end of all rows (END_MS) must be after every window, however late it may fire."""
 
 
 class Time(enum.Enum):
-    """Whose clock it is: in the tuple, of the task that takes it, or of the spout task that emitted it first."""
+    """The clock: the tuple's timestamp, the clock of the receiving task, or that of the spout task that emitted it."""
 
     EVENT = "event"
     PROCESSING = "processing"
@@ -42,7 +42,7 @@ class Time(enum.Enum):
 
 
 def whole(value: object, what: str, least: int | None = 1) -> int:
-    """`value`, if it is an int and not below `least`; WindowError if not."""
+    """`value` if it is an int of at least `least`; else WindowError."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise WindowError(f"{what} is {value!r}; give a whole number")
     if least is not None and value < least:
@@ -51,7 +51,7 @@ def whole(value: object, what: str, least: int | None = 1) -> int:
 
 
 def duration(value: object, what: str, least: int = 1) -> int:
-    """As `whole`, and not beyond MAX_MS."""
+    """Like `whole`, and at most MAX_MS."""
     ms = whole(value, what, least)
     if ms > MAX_MS:
         raise WindowError(f"{what} is {ms}; give {MAX_MS} or less")
@@ -60,7 +60,7 @@ def duration(value: object, what: str, least: int = 1) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """Windows of `size_ms`, one each `slide_ms`."""
+    """Windows of `size_ms`, one every `slide_ms`."""
 
     size_ms: int
     slide_ms: int
@@ -80,14 +80,14 @@ class Sliding:
         object.__setattr__(self, "rest_ms", self.size_ms % self.slide_ms)
 
     def windows_of(self, timestamp: int) -> list[Window]:
-        """Those that a timestamp is in, in order."""
+        """The windows of a timestamp, in order."""
         last = timestamp - (timestamp - self.offset_ms) % self.slide_ms
         count = (last + self.size_ms - timestamp - 1) // self.slide_ms + 1
         starts = range(last - (count - 1) * self.slide_ms, last + 1, self.slide_ms)
         return [Window(start, start + self.size_ms) for start in starts]
 
     def slice_of(self, timestamp: int) -> Window:
-        """The slice that a timestamp is in."""
+        """The slice of a timestamp."""
         past = (timestamp - self.offset_ms) % self.slide_ms
         start = timestamp - past
         if past < self.rest_ms:
@@ -95,7 +95,7 @@ class Sliding:
         return Window(start + self.rest_ms, start + self.slide_ms)
 
     def numbers_of(self, timestamps: Sequence[int]) -> list[int]:
-        """The number of the slice that each is in."""
+        """The number of the slice of each timestamp."""
         slide_ms, offset_ms, rest_ms = self.slide_ms, self.offset_ms, self.rest_ms
         if not rest_ms:
             return [(timestamp - offset_ms) // slide_ms for timestamp in timestamps]
@@ -105,24 +105,24 @@ class Sliding:
         ]
 
     def first_end(self, number: int) -> int:
-        """The end of the first window that has the slice of this number in it."""
+        """The end of the first window that contains the slice of this number."""
         windows = self.size_ms // self.slide_ms + (self.rest_ms > 0 and number % 2 == 0)
         return self.last_end(number) - (windows - 1) * self.slide_ms
 
     def last_end(self, number: int) -> int:
-        """The end of the last window that has the slice of this number in it."""
+        """The end of the last window that contains the slice of this number."""
         slide = number // 2 if self.rest_ms else number
         return slide * self.slide_ms + self.offset_ms + self.size_ms
 
     def starts_over(self, slice_: Window) -> range:
-        """The starts of all windows that a slice is a part of, the first to fire first."""
+        """The starts of all windows that contain a slice, in the order in which the windows fire."""
         last = slice_.start - (slice_.start - self.offset_ms) % self.slide_ms
         first = last - (last + self.size_ms - slice_.end) // self.slide_ms * self.slide_ms
         return range(first, last + 1, self.slide_ms)
 
 
 class Tumbling(Sliding):
-    """Windows of `size_ms`, one after the other."""
+    """Windows of `size_ms`, one after another."""
 
     __slots__ = ()
 
@@ -132,7 +132,7 @@ class Tumbling(Sliding):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Windows that end when nothing has come for `gap_ms`. Each key has its own."""
+    """Windows that end when no row has arrived for `gap_ms`. Each key has its own sessions."""
 
     gap_ms: int
     time: Time = Time.EVENT
@@ -141,13 +141,13 @@ class Session:
         duration(self.gap_ms, "the gap of sessions (gap_ms)")
 
     def windows_of(self, timestamp: int) -> list[Window]:
-        """The session of a tuple that is alone."""
+        """The session of a tuple without neighbours."""
         return [Window(timestamp, timestamp + self.gap_ms)]
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Windows of `size` rows of a key, one each `slide` rows (of `size`, if None)."""
+    """Windows of `size` rows of a key, one every `slide` rows (every `size` rows if None)."""
 
     size: int
     slide: int = 0
@@ -163,16 +163,16 @@ class Counts:
         object.__setattr__(self, "slide", slide)
 
     def windows_of(self, number: int) -> list[Window]:
-        """Those that a row is in; rows are counted from 0."""
+        """The windows of a row; rows are counted from 0."""
         first = max(0, -(-(number - self.size + 1) // self.slide) * self.slide)
         return [Window(start, start + self.size) for start in range(first, number + 1, self.slide)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixed:
-    """Windows of the last `size` rows, one each `slide_ms`; or of the last `size_ms`, one each `slide` rows.
+    """Windows of the last `size` rows, one every `slide_ms`; or of the last `size_ms`, one every `slide` rows.
 
-    Their rows are kept: they are for a BufferedWindowBolt. Moments of `slide_ms` are aligned to 1970 plus `offset_ms`.
+    Only for a BufferedWindowBolt, since rows are kept. Slides of `slide_ms` are aligned to 1970 plus `offset_ms`.
     """
 
     size: int | None = None
@@ -199,12 +199,12 @@ class Mixed:
         whole(self.offset_ms, "the offset of windows (offset_ms)", None)
 
     def end_after(self, timestamp: int) -> int:
-        """The first moment after a time at which windows of rows fire."""
+        """The first time after `timestamp` at which windows of rows fire."""
         slide_ms = self.slide_ms or 1
         return ((timestamp - self.offset_ms) // slide_ms + 1) * slide_ms + self.offset_ms
 
     def windows_of(self, timestamp: int) -> list[Window]:
-        """The first that a row is in, if there is no other row."""
+        """The first window of a row, if there are no other rows."""
         if self.size_ms is None:
             return [Window(timestamp, self.end_after(timestamp))]
         return [Window(timestamp + 1 - self.size_ms, timestamp + 1)]

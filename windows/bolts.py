@@ -1,14 +1,14 @@
-"""Bolts with windows, as a user declares them. What runs them is in tasks.
+"""Bolts with windows, as a user declares them. The executors in tasks run them.
 
     WindowedBolt(Tumbling(60_000), Sum("amount"), key="user", timestamp="at")         ready made
     class Average(WindowedBolt):      init_state, execute, merge, purge               JStorm's way: states
-    class Report(BufferedWindowBolt): execute(window)                                 Storm's way: the tuples
+    class Totals(BufferedWindowBolt): execute(window)                                 Storm's way: the tuples
 
-1. Settings are class attributes or arguments; arguments come first (keywords.py has their names and types).
-2. Everything that can be seen to be wrong is said when the topology is built, with the field that is meant.
+1. Settings are class attributes or arguments; arguments win (keywords.py has their names and types).
+2. Every error that can be found before the topology runs is reported when it is built, with the field concerned.
 3. What a method returns is emitted: None is nothing, a tuple is a row, any other iterable is rows, and on a stream of
    one field anything else is a value.
-4. Methods of a WindowedBolt are `def`: windows fire in the task's own turn, many keys at once.
+4. Methods of a WindowedBolt are `def`, not `async def`: windows fire within the task's turn, many keys at once.
 
 From: JStorm, BaseWindowedBolt (incremental) and Retractor; Storm, BaseWindowedBolt (buffered).
 """
@@ -71,26 +71,27 @@ Windows = Sliding | Session | Counts | Mixed
 Machine = TimeWindows | SessionWindows | CountWindows | EarlyWindows
 
 FUNCTIONS: Final[Mapping[str, Given]] = {"key": TUPLE, "timestamp": TUPLE, "generator": ()}
-"""Settings that may be functions, and what they are called with."""
+"""Settings that may be functions, and their arguments."""
 
 
 class WindowBolt(Windowed):
-    """What bolts with windows share: their settings. Derive from WindowedBolt or BufferedWindowBolt.
+    """The settings that all bolts with windows share. Derive from WindowedBolt or BufferedWindowBolt.
 
     `windows`: Tumbling, Sliding, Session, Counts, or Mixed (buffered only). `key`: a field, several fields, or a
-    function of the Tuple; each key has windows of its own (None: one for the task). `timestamp`: a field or a function
-    of the Tuple that says when it happened, in milliseconds since 1970 or as a datetime with a zone (windows by event
-    time need it). Late tuples are dropped and counted, go to the stream `late_stream`, or to `retract`; all are acked.
+    function of the Tuple; each key has its own windows (None: the task has one set). `timestamp`: a field or a function
+    of the Tuple that gives the time of the event, in milliseconds since 1970 or as a datetime with a zone (required for
+    windows by event time). Late tuples are dropped and counted, or go to the stream `late_stream` or to `retract`; all
+    are acked.
 
-    Of time (milliseconds; None: as the config says): a watermark is `lag_ms` behind the greatest timestamp of an input
-    task, and told each `interval_ms`; `generator` makes another generator for an input task. A tuple moves it by
-    `max_advance_ms` at most. An input task that is silent for `idle_timeout_ms` is not waited for. 0 turns these two
-    off. When all are silent, windows wait until somebody speaks; with `fire_when_idle` those that are open fire, and
-    what comes for them afterwards is late. Windows fire `allowed_lateness_ms` after their end. `policy` (and `ratio`):
-    which of the input tasks counts.
+    Time settings (milliseconds; None: the value of the config): a watermark is `lag_ms` behind the greatest timestamp
+    of an input task, and is updated every `interval_ms`; `generator` makes another generator for each input task. One
+    tuple advances it by at most `max_advance_ms`. Windows do not wait for an input task that is silent for
+    `idle_timeout_ms`. 0 turns these two off. When all input tasks are silent, windows wait until one sends again; with
+    `fire_when_idle` the open windows fire, and rows that arrive for them later are late. Windows fire
+    `allowed_lateness_ms` after their end. `policy` (and `ratio`): which of the input tasks decide.
     """
 
-    # Any: a class may define a function here as a method, and what is wrong is only told when the topology is built.
+    # Any: a class may define a function here as a method, and errors are only reported when the topology is built.
     windows: ClassVar[Any] = None
     key: ClassVar[Any] = None
     timestamp: ClassVar[Any] = None
@@ -109,7 +110,7 @@ class WindowBolt(Windowed):
     takes: ClassVar[Mapping[str, Given]] = {"retract": ("tup", "windows")}
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        """A function that is a setting need not take `self`: `timestamp = lambda tup: …` is what it looks like."""
+        """Let a setting that is a function be written without `self`: `timestamp = lambda tup: …`."""
         super().__init_subclass__(**keywords)
         for name, given in FUNCTIONS.items():
             function = inspect.getattr_static(cls, name)
@@ -120,18 +121,18 @@ class WindowBolt(Windowed):
         for name, value in given_settings(self, settings).items():
             setattr(self, name, value)
         if windows is not None:
-            self.windows = windows  # type: ignore[misc] # this one's; elsewhere declared per class
+            self.windows = windows  # type: ignore[misc] # of this instance, not the class
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> Any:
-        """Called once before anything else, and again after a restart. Emits of `collector` are anchored to nothing.
+        """Called once before anything else, and again after a restart. What `collector` emits here is not anchored.
 
-        Tuples of incremental windows are acked for you: raise in `execute`, and one fails.
+        Tuples of incremental windows are acked for you; a tuple whose `execute` raises fails.
         """
 
     def retract(self, tup: Tuple, windows: Sequence[Window]) -> Any:
-        """With LatePolicy.RETRACT: a late tuple, and the windows that have fired without it.
+        """With LatePolicy.RETRACT: called with a late tuple and the windows that have fired without it.
 
-        What is returned is emitted, anchored to the tuple. An error fails the tuple.
+        The returned rows are emitted, anchored to the tuple. An error fails the tuple.
         """
         raise NotImplementedError(f"{type(self).__name__} must define retract")
 
@@ -140,22 +141,22 @@ class WindowBolt(Windowed):
 
     @property
     def time(self) -> Time:
-        """Whose clock its windows follow."""
+        """The clock of its windows."""
         return getattr(self.windows, "time", Time.PROCESSING)
 
     @property
     def by_count(self) -> bool:
-        """Are its windows windows of rows?"""
+        """Whether its windows are counted in rows."""
         return isinstance(self.windows, Counts)
 
     @property
     def fires_after_ms(self) -> int:
-        """So far beyond the end of a window it fires: sessions wait for what touches them."""
+        """How long after its end a window fires: a session also waits for rows at its end, which extend it."""
         return self.allowed_lateness_ms + isinstance(self.windows, Session)
 
     @property
     def follows_rows(self) -> bool:
-        """Do its rows say how far time is?"""
+        """Whether the timestamps of its rows advance its time."""
         return not self.by_count and self.time is not Time.PROCESSING
 
     @property
@@ -172,7 +173,7 @@ class WindowBolt(Windowed):
         )
 
     def all_outputs(self, inputs: Mapping[StreamId, Fields] | None = None) -> Outputs:
-        """With the late stream."""
+        """The declared outputs and the late stream."""
         declared = self.outputs
         if self.late is not LatePolicy.STREAM:
             return declared
@@ -194,25 +195,25 @@ class WindowBolt(Windowed):
         return found + wrong_settings(self, None if found else self.check)
 
     def defines(self, method: str) -> bool:
-        """Is a method its own, and not the one that it has from here?"""
+        """Whether the bolt defines a method itself, and does not inherit it from this module."""
         owner = next(cls for cls in type(self).__mro__ if method in vars(cls))
         return method in vars(self) or owner not in (WindowBolt, WindowedBolt, BufferedWindowBolt)
 
     def check(self, settings: TimeSettings) -> None:
-        """WindowError if its machine cannot be made."""
+        """Raise WindowError if its machine cannot be made."""
         raise WindowError(f"{type(self).__name__} is no bolt yet: derive from WindowedBolt or BufferedWindowBolt")
 
 
 class WindowedBolt(WindowBolt):
-    """Incremental windows: each row changes the state of its windows, and nothing is kept of it.
+    """Incremental windows: each row changes the state of its windows, and is not kept.
 
-    Ready made, with an aggregate: emits a row for each key and window: the fields of the key ("key", if a function
-    makes it), "result" (or a field for each name of a Combined), "start" and "end". Or derive from it, and write
-    `init_state`, `execute` and `purge`; with `merge`, sliding windows share their work, and sessions are possible.
+    With an aggregate it emits a row for each key and window: the fields of the key ("key" if a function makes it),
+    "result" (or a field for each name of a Combined), "start" and "end". Or derive from it, and write `init_state`,
+    `execute` and `purge`; with `merge`, sliding windows share their work, and sessions are possible.
 
-    With `early`, Every(ms) or Each(rows), windows by time are shown before they end, too: rows of a ready-made
-    aggregate then have one field more, `final`; `purge` sees it in `window.final`. With `times="datetime"` the "start"
-    and "end" of rows by time are datetimes in UTC, and not milliseconds since 1970.
+    With `early`, Every(ms) or Each(rows), windows by time also emit results before they end: rows of a ready-made
+    aggregate then have one more field, `final`; in `purge` it is `window.final`. With `times="datetime"` the "start"
+    and "end" of windows by time are datetimes in UTC instead of milliseconds since 1970.
     """
 
     aggregate: ClassVar[Any] = None
@@ -238,7 +239,7 @@ class WindowedBolt(WindowBolt):
         if times is not None:
             self.times = times  # type: ignore[misc] # likewise
         if aggregate is not None:
-            self.aggregate = aggregate  # type: ignore[misc] # this one's; elsewhere declared per class
+            self.aggregate = aggregate  # type: ignore[misc] # of this instance, not the class
         if early is not None:
             self.early = early  # type: ignore[misc] # likewise
         if isinstance(self.aggregate, Aggregate) and self.outputs is None and not wrong_key(self.key, {}):
@@ -247,34 +248,34 @@ class WindowedBolt(WindowBolt):
                 self.outputs = Fields(*names)  # type: ignore[misc]
 
     def init_state(self, window: Window) -> Any:
-        """The state of a window with nothing in it; never None."""
+        """The state of an empty window; never None."""
         raise NotImplementedError(f"{type(self).__name__} must define init_state(window)")
 
     def execute(self, tup: Tuple, state: Any, window: Window) -> Any:
-        """A row. Returns the next state, or None: it is the same object, changed."""
+        """Add a row. Returns the next state, or None if `state` itself was changed."""
         raise NotImplementedError(f"{type(self).__name__} must define execute(tup, state, window)")
 
     def merge(self, first: Any, second: Any) -> Any:
-        """One state out of two, which stay as they are: `first` is of the earlier rows. Optional.
+        """One state made of two, which stay unchanged: `first` is of the earlier rows. Optional.
 
-        Sliding windows are then made of slices that they share, and `window` in `init_state` and `execute` is a slice.
+        Sliding windows then share slices, and `window` in `init_state` and `execute` is a slice.
         """
         raise NotImplementedError(f"{type(self).__name__} has no merge(first, second)")
 
     def purge(self, *given: Any, **_: Any) -> Any:
-        """The window has fired, or is shown early: what is returned is emitted. Changes nothing.
+        """Called when the window fires or emits an early result. What it returns is emitted. It must change nothing.
 
-        To be defined as `purge(state, window)`, or as `purge(state, window, key)`.
+        Define it as `purge(state, window)` or as `purge(state, window, key)`.
         """
         raise NotImplementedError(f"{type(self).__name__} must define purge(state, window)")
 
     @property
     def merges(self) -> bool:
-        """Does it define `merge`?"""
+        """Whether it defines `merge`."""
         return self.defines("merge")
 
     def machine(self, settings: TimeSettings, layout: Fields | None) -> Machine:
-        """What does the work. WindowError if it cannot be made. `layout`: the fields that rows are given with."""
+        """The machine for its windows. WindowError if it cannot be made. `layout`: the fields of the rows."""
         aggregate = self.aggregate
         if aggregate is None:
             aggregate = OwnMethods(self)
@@ -292,7 +293,7 @@ class WindowedBolt(WindowBolt):
         return time_windows(self.windows, aggregate, **limits)
 
     def layout(self, inputs: Iterable[Fields]) -> Fields | None:
-        """The fields that its rows are given with; None: as they come."""
+        """The fields that rows are converted to; None: rows stay as they are."""
         if self.aggregate is None or not self.aggregate.fields:
             return None
         return next(iter(inputs), None)
@@ -310,7 +311,7 @@ class WindowedBolt(WindowBolt):
         return found
 
     def result_names(self) -> tuple[str, ...]:
-        """What the values of a row are called that is made of an aggregate's result."""
+        """The field names of the rows that are made of an aggregate's results."""
         results = () if self.aggregate is None else self.aggregate.names
         final = () if self.early is None else ("final",)
         return (*key_names(self.key), *(results or ("result",)), "start", "end", *final)
@@ -321,17 +322,17 @@ class WindowedBolt(WindowBolt):
 
 
 class BufferedWindowBolt(WindowBolt):
-    """Buffered windows: `execute(window)` sees the tuples themselves: `get()`, `get_new()`, `get_expired()`.
+    """Buffered windows: `execute(window)` gets the tuples themselves: `get()`, `get_new()`, `get_expired()`.
 
-    A tuple is acked when the last window that it is in has fired; it fails if one of its windows raised. So it stays
-    pending at its spout until then: windows longer than `topology.message.timeout.secs` are refused. `execute` may be
-    `async def`. With `anchored`, what it returns is anchored to the tuples of the window.
+    A tuple is acked when its last window has fired; it fails if one of its windows raised. Until then it is pending at
+    its spout: windows longer than `topology.message.timeout.secs` are refused. `execute` may be `async def`. With
+    `anchored`, the rows that it returns are anchored to the tuples of the window.
     """
 
     anchored: ClassVar[bool] = False
 
     def execute(self, window: WindowRows) -> Any:
-        """A window has fired. What is returned is emitted."""
+        """Called when a window fires. What it returns is emitted."""
         raise NotImplementedError(f"{type(self).__name__} must define execute(window)")
 
     @property
@@ -342,8 +343,8 @@ class BufferedWindowBolt(WindowBolt):
         if isinstance(self.windows, Sliding):
             kept_ms = self.windows.size_ms + self.windows.slide_ms + waits_ms
         elif isinstance(self.windows, Session):
-            kept_ms = self.windows.gap_ms + waits_ms  # the least: nobody knows how long a session will go on
-        elif isinstance(self.windows, Mixed):  # of rows: the least, until they have been in a window
+            kept_ms = self.windows.gap_ms + waits_ms  # at least: the length of a session is not known before
+        elif isinstance(self.windows, Mixed):  # windows of rows: at least, until the rows have been in a window
             kept_ms = (self.windows.size_ms or self.windows.slide_ms or 0) + waits_ms
         kept_rows = None
         if isinstance(self.windows, Counts):
@@ -386,7 +387,7 @@ class BufferedWindowBolt(WindowBolt):
 
 
 class OwnMethods(Aggregate):
-    """The methods of a WindowedBolt as an aggregate. `purge` is left for when the result is emitted."""
+    """The methods of a WindowedBolt as an aggregate. `purge` is called later, when the result is emitted."""
 
     def __init__(self, bolt: WindowedBolt) -> None:
         self._title = type(bolt).__qualname__
@@ -402,12 +403,12 @@ class OwnMethods(Aggregate):
 
     @property
     def merges(self) -> bool:
-        """Has the bolt a `merge`?"""
+        """Whether the bolt defines `merge`."""
         return self._merges
 
 
 def key_names(key: Key) -> tuple[str, ...]:
-    """What the fields of a key are called in results."""
+    """The field names of a key in results."""
     if key is None:
         return ()
     if callable(key):

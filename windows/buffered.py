@@ -1,17 +1,18 @@
-"""Buffered windows: the rows themselves, for who wants to see a window whole, in Storm's way.
+"""Buffered windows: the rows themselves are kept, as in Storm, for users that need all rows of a window.
 
     boundary ends ──┬── slide ──┬── slide ──┬──►     get():         all rows of the window
-                    │           │           │        get_new():     those that were in none that fired before
-    window      ├───────────────┤           │        get_expired(): those that were in the window one slide before
+                    │           │           │        get_new():     rows that were in no window that fired before
+    window      ├───────────────┤           │        get_expired(): rows of the window one slide before
                             ├───────────────┤
 
-1. Rows are in the order in which they came. They are kept by slice: a window that fires looks at its own rows only.
-2. A row is *released* with the last window that it is in (that is when its tuple is acked). Until then it is kept;
-   after that for one slide, as one that has expired.
-3. A window without rows does not fire. What expires then is not heard of (as in Storm): all of the next one is new.
-4. There are never more than `max_rows` rows. One more fails.
-5. By count, a window fires each `slide` rows with the last `size` of them: the first are not full (as in Storm), and
-   when no more rows come, nor is the last.
+1. Rows are in the order of arrival. They are kept by slice: a window that fires reads only its own rows.
+2. A row is *released* with its last window (its tuple is acked then). The row itself is kept one slide longer, as an
+   expired row.
+3. A window without rows does not fire. Rows that expire then are not reported (as in Storm): all rows of the next
+   window are new.
+4. There are never more than `max_rows` rows. One more row fails.
+5. By count, a window fires every `slide` rows with the last `size` of them: the first windows are not full (as in
+   Storm), nor is the last one when no more rows arrive.
 
 From: Storm, WindowManager and its eviction and trigger policies. There a window is (start, end]; here, as everywhere,
 [start, end) (depart).
@@ -32,11 +33,11 @@ from .kept_rows import MAX_ROWS, KeptRows, WindowRows, row_limit_error
 from .window import AddResult, Window, in_order, new_key
 
 NumberedRow = tuple[int, Any]
-"""The number of a row's coming, and the row."""
+"""The sequence number of a row's arrival, and the row."""
 
 
 class _Slice:
-    """Rows of a key in one slice, each with the number of its coming. The first `fired` have been in a window."""
+    """Rows of a key in one slice, each with its arrival number. The first `fired` have been in a window."""
 
     __slots__ = ("fired", "rows")
 
@@ -62,7 +63,7 @@ class _Buffer:
         known.rows.append(row)
 
     def pop_before(self, number: int) -> list[_Slice]:
-        """The slices before that one are no more."""
+        """Remove and return the slices before that one."""
         count = bisect_left(self.numbers, number)
         popped = [self.slices.pop(old) for old in self.numbers[:count]]
         del self.numbers[:count]
@@ -73,7 +74,7 @@ class _Buffer:
 
 
 class BufferedWindows(KeptRows):
-    """The rows of one task, by time. Keys are any values that can be hashed; per task, all are None."""
+    """The rows of one task, by time. Keys are hashable; without a key they are None."""
 
     def __init__(self, assigner: Sliding, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
         super().__init__(assigner, allowed_lateness_ms, max_rows)
@@ -85,7 +86,7 @@ class BufferedWindows(KeptRows):
 
     @property
     def next_fire_ms(self) -> int | None:
-        """A watermark before which nothing fires or expires; None: there is nothing."""
+        """The watermark before which nothing fires or expires; None: there are no rows."""
         return self._ends[0] + self._lateness_ms if self._ends else None
 
     def _close_next(self) -> Iterator[list[WindowRows]] | None:
@@ -96,7 +97,7 @@ class BufferedWindows(KeptRows):
         return self._of_each(list(self._timers.pop(end)), lambda key: self._fire_key(key, window))
 
     def _put(self, key: Any, at_ms: int, row: Any) -> bool:
-        """False: it is late."""
+        """Returns False if the row is late."""
         number = self._assigner.numbers_of((at_ms,))[0]
         if self._has_passed(self._assigner.last_end(number)):
             return False
@@ -109,7 +110,7 @@ class BufferedWindows(KeptRows):
         buffer.add(number, (self._arrivals, row))
         self.rows += 1
         end = self._assigner.first_end(number)
-        if self.watermark is not None and self._has_passed(end):  # then at the first that is still to come
+        if self.watermark is not None and self._has_passed(end):  # then its first window is the next one to fire
             slide_ms = self._assigner.slide_ms
             end += ((self.watermark - self._lateness_ms - end) // slide_ms + 1) * slide_ms
         self._set_timer(key, end)
@@ -123,7 +124,7 @@ class BufferedWindows(KeptRows):
         keys[key] = None
 
     def _fire_key(self, key: Any, window: Window) -> WindowRows | None:
-        """What a key has in a window that fires; None: nothing."""
+        """The rows of a key in a window that fires; None: there are none."""
         assigner, buffer = self._assigner, self._of_key[key]
         first, last = assigner.numbers_of((window.start, window.end - 1))
         expired_slices = buffer.pop_before(first)
@@ -153,8 +154,8 @@ class BufferedWindows(KeptRows):
 class BufferedCounts:
     """The rows of one task, by count.
 
-    What a window lets go of is remembered until the next one of its key, as what has expired. It gives way to rows that
-    there is no room for: that of the key that fired longest ago first, and with its last row the key is forgotten.
+    Rows that a window has released are kept until the key's next window, as its expired rows. When the limit is reached
+    they are dropped for new rows, beginning with the key that fired longest ago; a key without rows is forgotten.
     """
 
     def __init__(self, assigner: Counts, *, max_rows: int = MAX_ROWS) -> None:
@@ -163,22 +164,22 @@ class BufferedCounts:
         self._slide = assigner.slide
         self._max_rows = whole(max_rows, "max_rows")
         self._of_key: dict[Any, tuple[int, deque[Any]]] = {}
-        self._remembered: dict[Any, int] = {}  # so many of a key's rows are only remembered; by when they fired
+        self._remembered: dict[Any, int] = {}  # key → number of rows kept only as expired; the oldest window first
         self._ready: deque[WindowRows] = deque()
         self._released: list[Any] = []
 
     def add(self, keys: Sequence[Any], rows: Sequence[Any]) -> AddResult:
-        """Rows: key, and the row itself. What failed; nothing is late."""
+        """Add rows with their keys. Returns which rows failed; no row is late."""
         added = AddResult()
         for place, (key, row) in enumerate(zip(keys, rows, strict=True)):
             try:
                 self._put(key, row)
-            except Exception as error:  # no hash, no room: the row's, not the task's
+            except Exception as error:  # no hash, or the limit: only the row fails
                 added.failed.append((place, error))
         return added
 
     def end(self) -> None:
-        """No more rows will come: the next window of each key fires with what there is of it, and all are released."""
+        """No more rows will arrive: the last, incomplete window of each key fires, and all rows are released."""
         for key in in_order(self._of_key):
             count, buffer = self._of_key[key]
             missing = -count % self._slide
@@ -191,11 +192,11 @@ class BufferedCounts:
         self.rows = 0
 
     def fire(self) -> Iterator[WindowRows]:
-        """What has fired."""
+        """The windows that have fired."""
         return _drain(self._ready)
 
     def released(self) -> list[Any]:
-        """Rows whose last window has fired since this was asked last."""
+        """Rows whose last window has fired since the last call."""
         released, self._released = self._released, []
         return released
 
@@ -217,7 +218,7 @@ class BufferedCounts:
                 self._remembered[key] = remembered
 
     def _drop_remembered(self) -> None:
-        """Makes room for a row. WindowLimitError: all rows are in windows that are still to fire."""
+        """Drop expired rows of one key. WindowLimitError if all rows belong to windows that have not fired."""
         key = next(iter(self._remembered), None)
         if key is None:
             raise row_limit_error(self._max_rows)
@@ -229,7 +230,7 @@ class BufferedCounts:
             del self._of_key[key]
 
     def _fire(self, key: Any, count: int, buffer: deque[Any], end: int) -> None:
-        """The window that ends there; so many rows have come."""
+        """Fire the window that ends at `end`. `count`: how many rows have arrived."""
         start = max(0, end - self._size)
         expired = tuple(buffer.popleft() for _ in range(start - (count - len(buffer))))
         rows, new = tuple(buffer), count - (end - self._slide)
@@ -243,7 +244,7 @@ def _drain(ready: deque[WindowRows]) -> Iterator[WindowRows]:
 
 
 def in_arrival_order(slices: Iterable[list[NumberedRow]]) -> tuple[Any, ...]:
-    """Their rows."""
+    """The rows of the slices in order of arrival."""
     return tuple(map(_row, sorted(chain.from_iterable(slices), key=_arrival)))
 
 

@@ -1,10 +1,10 @@
-"""Buffered sessions: the rows of a session, kept until it has fired.
+"""Buffered sessions: the rows of a session, kept until the session has fired.
 
-1. A session is as in session_windows.py: when it fires, which sessions become one, which rows are late.
+1. Sessions are as in session_windows.py: when they fire, which sessions become one, which rows are late.
 2. A row is in one session only: all rows of a session that fires are new, none has expired, and all are *released*
-   with it (that is when their tuples are acked).
-3. Rows are in the order in which they came, from whichever sessions they were brought together.
-4. There are never more than `max_rows` rows. One more fails.
+   with it (their tuples are acked then).
+3. Rows are in the order of arrival, whichever sessions they were merged from.
+4. There are never more than `max_rows` rows. One more row fails.
 
 From: Storm, whose windows keep their rows, and which has no sessions.
 """
@@ -22,7 +22,7 @@ from .window import STEP, new_key
 
 
 class BufferedSessions(KeptRows):
-    """The sessions of one task. Keys are any values that can be hashed; per task, all are None."""
+    """The sessions of one task. Keys are hashable; without a key they are None."""
 
     def __init__(self, assigner: Session, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
         super().__init__(assigner, allowed_lateness_ms, max_rows)
@@ -31,7 +31,7 @@ class BufferedSessions(KeptRows):
 
     @property
     def next_fire_ms(self) -> int | None:
-        """A watermark before which nothing fires; None: there is none open."""
+        """The watermark before which nothing fires; None: no session is open."""
         end = self._sessions.next_end()
         return None if end is None else end + 1 + self._lateness_ms
 
@@ -40,7 +40,7 @@ class BufferedSessions(KeptRows):
         return None if end is None or not self._has_passed(end + 1) else self._results(end)
 
     def _results(self, end: int) -> Iterator[list[WindowRows]]:
-        """A session with all its rows at a time."""
+        """The sessions that end at `end`, one at a time with all its rows."""
         closed: dict[Any, OpenSession[list[NumberedRow]]] = {}
         while session := self._sessions.close(end):
             closed[session.key] = session
@@ -55,14 +55,14 @@ class BufferedSessions(KeptRows):
         return WindowRows(session.window, key, rows, rows, ())
 
     def _put(self, key: Any, at_ms: int, row: Any) -> bool:
-        """False: it is late."""
+        """Returns False if the row is late."""
         merge = self._sessions.merge_of(key, at_ms)
         if self._has_passed(merge.window.end + 1):
             return False
         self._check_limit()
         if not merge.touched:
             new_key(key)
-        held = max((session.contents for session in merge.touched), key=len, default=[])  # no row moves often
+        held = max((session.contents for session in merge.touched), key=len, default=[])  # the largest: few moves
         for session in merge.touched:
             if session.contents is not held:
                 held += session.contents

@@ -1,4 +1,4 @@
-"""Building: which machine does what was asked for.
+"""Building: which machine implements the requested windows.
 
 | assigner | state merges | machine |
 |---|---|---|
@@ -40,11 +40,11 @@ from .time_windows import MAX_STATES, TimeWindows
 from .window import Window
 
 BufferedMachine = BufferedWindows | BufferedSessions | BufferedCounts | RowsEachMs | MsEachRows
-"""A machine that keeps rows."""
+"""The machines that keep rows."""
 
 
 class LatePolicy(enum.Enum):
-    """What becomes of late tuples; they are acked in every case."""
+    """What is done with late tuples; they are acked in every case."""
 
     DROP = "drop"
     STREAM = "stream"
@@ -63,7 +63,7 @@ class Late:
 def time_windows(
     assigner: Sliding | Session, aggregate: Aggregate, *, allowed_lateness_ms: int = 0, max_states: int = MAX_STATES
 ) -> TimeWindows | SessionWindows:
-    """Incremental windows by time. WindowError if they cannot be built."""
+    """Build incremental windows by time. WindowError if that is not possible."""
     _checked(aggregate)
     if isinstance(assigner, Session):
         return SessionWindows(assigner, aggregate, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
@@ -85,7 +85,7 @@ def early_windows(
     allowed_lateness_ms: int = 0,
     max_states: int = MAX_STATES,
 ) -> EarlyWindows:
-    """Windows by time with early results: each has a state of its own to show. WindowError if they cannot be built."""
+    """Build windows by time with early results: each has its own state. WindowError if that is not possible."""
     _checked(aggregate)
     counted = Counted(aggregate)
     limits: dict[str, Any] = {"allowed_lateness_ms": allowed_lateness_ms, "max_states": max_states}
@@ -97,7 +97,7 @@ def early_windows(
 
 
 def count_windows(assigner: Counts, aggregate: Aggregate, *, max_states: int = MAX_STATES) -> CountWindows:
-    """Incremental windows by count. WindowError if they cannot be built."""
+    """Build incremental windows by count. WindowError if that is not possible."""
     _checked(aggregate)
     if not isinstance(assigner, Counts):
         raise WindowError(f"windows by count of {assigner!r}; give Counts")
@@ -107,7 +107,7 @@ def count_windows(assigner: Counts, aggregate: Aggregate, *, max_states: int = M
 def buffered_windows(
     assigner: Sliding | Session | Counts | Mixed, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS
 ) -> BufferedMachine:
-    """Windows that keep their rows. WindowError if they cannot be built."""
+    """Build windows that keep their rows. WindowError if that is not possible."""
     if isinstance(assigner, Counts):
         return BufferedCounts(assigner, max_rows=max_rows)
     if isinstance(assigner, Mixed):

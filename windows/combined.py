@@ -10,7 +10,7 @@ from .errors import WindowError
 
 
 class Combined(Aggregate):
-    """Several at once, by name; the result is a dict."""
+    """Several aggregates at once, by name; the result is a dict."""
 
     def __init__(self, aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggregate) -> None:
         self._named = {**(aggregates or {}), **named}
@@ -62,7 +62,7 @@ class Combined(Aggregate):
 
 
 class _InRows(Combined):
-    """The result is a tuple."""
+    """A Combined whose result is a tuple."""
 
     def together(self, results: Sequence[Any]) -> Any:
         return tuple(super().together(results).values())

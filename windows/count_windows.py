@@ -1,13 +1,14 @@
-"""Count windows: the rows of a key are numbered from 0, and its windows are windows over these numbers.
+"""Count windows: the rows of a key are numbered from 0, and its windows are ranges of these numbers.
 
-1. A window fires with its last row, in that row's place in the batch. Only full ones do: the first after `size` rows.
-2. A row that fails has no number.
-3. A key is known until `forget`: the rows of a window that is not full wait for more. They count for `max_states`.
-4. Of a key without an open window only the number is known. Of more than `max_states` such keys the one that was so
-   longest is forgotten: it begins at 0 again.
+1. A window fires with its last row, at that row's place in the batch. Only full windows fire: the first after `size`
+   rows.
+2. A row that fails gets no number.
+3. A key is known until `forget`: an incomplete window waits for more rows. Its states count towards `max_states`.
+4. Of a key without an open window only the row number is kept. There are at most `max_states` such keys; the oldest is
+   dropped, and starts again at 0.
 
-A row is counted in each window that it is in. If those are many and their states merge, the machine is that of time
-windows, a row's number being its time, and the number after it the watermark.
+A row is counted in each of its windows. If those are many and their states merge, the machine for time windows is used:
+the row's number is its time, and the next number is the watermark.
 
 From: JStorm, SlidingCountWindows and CountTrigger.
 """
@@ -27,14 +28,14 @@ from .time_windows import MAX_STATES, state_limit_error
 from .window import AddResult, Fired, Window, new_key
 
 MANY: Final = 8
-"""More windows than this share what they have in common. That costs more than counting a row so many times."""
+"""More overlapping windows than this share slices. Below it, counting a row in each window is cheaper."""
 
 _Open = list[tuple[Window, list[Any]]]
-"""The windows of a key that are open and their states, the oldest first."""
+"""The open windows of a key with their states, the oldest first."""
 
 
 class CountWindows:
-    """The count windows of one task. Keys are any values that can be hashed; per task, all are None."""
+    """The count windows of one task. Keys are hashable; without a key they are None."""
 
     def __init__(self, assigner: Counts, aggregate: Aggregate, *, max_states: int = MAX_STATES) -> None:
         self.states = 0
@@ -47,28 +48,28 @@ class CountWindows:
         if not self._shares:
             refuse_too_many(assigner.size, assigner.slide, aggregate, max_states)
         self._open: dict[Any, tuple[int, _Open]] = {}
-        self._idle: dict[Any, int] = {}  # by how long they have been so
+        self._idle: dict[Any, int] = {}  # the oldest first
         self._sharing: dict[Any, tuple[int, SharedWindows]] = {}
         self._ready: deque[Fired] = deque()
 
     def add(self, keys: Sequence[Any], values: Sequence[Any]) -> AddResult:
-        """Rows: key and value of each. What failed; nothing is late."""
+        """Add rows: key and value of each. Returns which rows failed; no row is late."""
         added = AddResult()
         put = self._put_shared if self._shares else self._put
         for place, (key, value) in enumerate(zip(keys, values, strict=True)):
             try:
                 put(key, value)
-            except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
+            except Exception as error:  # only this row fails; the caller fails its tuple
                 added.failed.append((place, error))
         return added
 
     def fire(self) -> Iterator[Fired]:
-        """What has fired."""
+        """The windows that have fired."""
         while self._ready:
             yield self._ready.popleft()
 
     def forget(self, key: Any) -> None:
-        """The key will not come again: its windows do not fire."""
+        """Forget a key that has no more rows: its windows do not fire."""
         self._idle.pop(key, None)
         if key in self._open:
             self.states -= len(self._open.pop(key)[1])

@@ -1,11 +1,11 @@
-"""Distinct: about how many different values, in little memory, however many there are (HyperLogLog).
+"""Distinct: the approximate number of different values in bounded memory (HyperLogLog).
 
-1. The same values count alike in every process: they are hashed as grouping keys are. A value that has no such hash
-   fails its row.
-2. A state is a few kilobytes at most (4 KB if `precision` is 12), less while there are few values.
-3. Two states are merged without a loss. What is wrong is about 1.04 / 2 ** (precision / 2): 1.6 % if it is 12.
+1. Equal values count as one in every process: they are hashed as grouping keys are. The row of a value without such a
+   hash fails.
+2. A state takes a few kilobytes at most (4 KB if `precision` is 12), less while there are few values.
+3. Two states are merged without loss. The relative error is about 1.04 / 2 ** (precision / 2): 1.6 % if it is 12.
 
-Needs Apache DataSketches (`pip install "aiostorm[sketches]"`): nothing imports it until a Distinct is made.
+Needs Apache DataSketches (`pip install "aiostorm[sketches]"`), which is imported when a Distinct is made.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_PRECISE: Final = 21
 
 
 class Distinct(OfRows):
-    """About how many different values; an int. `precision`: 7 to 21, in powers of two of memory."""
+    """The approximate number of different values, an int. `precision`: 7 to 21; one more doubles the memory."""
 
     def __init__(self, of: Of = None, precision: int = PRECISION) -> None:
         super().__init__(of)
@@ -41,19 +41,19 @@ class Distinct(OfRows):
         self._union = library.hll_union
 
     def init_state(self, window: Window) -> Any:
-        """A sketch of nothing."""
+        """An empty sketch."""
         return self._sketch(self._precision)
 
     def execute(self, value: Any, state: Any, window: Window) -> None:
-        """One more value."""
+        """Add one value."""
         state.update(stable_hash((self._value(value),)))
 
     def ready_for(self, value: Any) -> None:
-        """Has it a hash?"""
+        """Raise if the value has no hash."""
         stable_hash((self._value(value),))
 
     def merge(self, first: Any, second: Any) -> Any:
-        """A sketch of both."""
+        """One sketch of both states."""
         union = self._union(self._precision)
         union.update(first)
         union.update(second)
@@ -65,5 +65,5 @@ class Distinct(OfRows):
         return round(estimate)
 
     def takes(self, values: Any) -> bool:
-        """It takes rows one by one."""
+        """Always False: rows are added one by one."""
         return False

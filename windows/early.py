@@ -1,13 +1,13 @@
-"""Early results: what a window has come to so far, before it ends, for those who cannot wait (alerts).
+"""Early results: the result of a window so far, before the window ends, for uses that cannot wait (alerts).
 
     rows ─► machine ─► at its end: Fired, final
                └─► each n rows of a window and key, or every so many milliseconds if rows have come: Fired, not final
 
-1. An early result changes nothing: the state stays, and is shown again, and at last with the final result.
-2. `Each(n)` shows a window with its n-th row, its 2n-th, …, however rows are put into batches. Two sessions that become
-   one have the rows of both: what passes a multiple of n is shown.
-3. `Every(ms)` shows what rows have come to since it was shown last. Where none has come, there is no alarm.
-4. How many rows a window has is an aggregate beside the user's own: what merges states merges that, too.
+1. An early result changes nothing: the state stays, and is emitted again later, at last as the final result.
+2. `Each(n)` emits a result with the n-th row of a window, the 2n-th, …, however rows are divided into batches. When two
+   sessions become one, the rows of both count: a result is emitted if a multiple of n is passed.
+3. `Every(ms)` emits results of windows with new rows since the last time. Without new rows no timer is set.
+4. The number of rows of a window is kept by an aggregate beside the user's own, and is merged with it.
 
 From: Flink, ContinuousEventTimeTrigger and CountTrigger; Beam, early firings of a watermark trigger.
 """
@@ -32,7 +32,7 @@ Open = tuple[Window, list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Early results every `ms` milliseconds of processing time, of windows that rows have come to since."""
+    """Early results every `ms` milliseconds of processing time, of windows with new rows."""
 
     ms: int
 
@@ -42,7 +42,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """Early results with each `rows`-th row of a window and key."""
+    """Early results with every `rows`-th row of a window and key."""
 
     rows: int
 
@@ -51,7 +51,7 @@ class Each:
 
 
 class Counted(Aggregate):
-    """An aggregate, and behind its parts how many rows there are; the result is the aggregate's."""
+    """An aggregate, and after its parts the number of rows; the result is the aggregate's."""
 
     def __init__(self, aggregate: Aggregate) -> None:
         self._aggregate = aggregate
@@ -59,7 +59,7 @@ class Counted(Aggregate):
 
     @property
     def title(self) -> str:
-        """The aggregate's."""
+        """The aggregate's title."""
         return self._aggregate.title
 
     @property
@@ -78,26 +78,26 @@ class Counted(Aggregate):
 
 
 class EarlyWindows:
-    """Windows by time with early results. `machine` is of a `Counted` aggregate. Else it is as the machine."""
+    """Windows by time with early results. `machine` has a `Counted` aggregate; the other methods are the machine's."""
 
     def __init__(self, machine: PlainWindows | SessionWindows, aggregate: Counted, early: Every | Each) -> None:
         self.machine = machine
-        self.ready: list[Fired] = []  # by Each: what is to be shown, as it was with that row
+        self.ready: list[Fired] = []  # by Each: the early results at the time of their rows
         self._runner = AggregateRunner(aggregate)
         self._each = early.rows if isinstance(early, Each) else None
         self._every_ms = early.ms if isinstance(early, Every) else None
-        self._changed_keys: dict[Any, None] = {}  # keys that rows have come to
+        self._changed_keys: dict[Any, None] = {}  # keys with new rows
         self._next_ms: int | None = None
-        self._shown: dict[Any, dict[int, int]] = {}  # key → start of a window → rows when it was shown
+        self._shown: dict[Any, dict[int, int]] = {}  # key → start of a window → rows at its last result
 
     @property
     def states(self) -> int:
-        """How many are held."""
+        """The number of states."""
         return self.machine.states
 
     @property
     def watermark(self) -> int | None:
-        """As far as windows have been taken."""
+        """The watermark of the machine."""
         return self.machine.watermark
 
     @property
@@ -111,9 +111,9 @@ class EarlyWindows:
         return self.machine.work()
 
     def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> Iterator[AddResult]:
-        """Rows, in as many steps as there are early results among them: after each, `ready` is to be taken.
+        """Add rows, in as many steps as they cause early results: the caller empties `ready` after each step.
 
-        What is taken in a step has places in the whole batch.
+        The places in an AddResult are places in the whole batch.
         """
         if self._each is not None:
             for place, row in enumerate(zip(keys, timestamps, values, strict=True)):
@@ -130,11 +130,11 @@ class EarlyWindows:
 
     @property
     def needs_timer(self) -> bool:
-        """Have rows come, and has nobody asked when they are to be shown?"""
+        """Whether there are new rows, and `next_ms` has not been called since."""
         return self._every_ms is not None and self._next_ms is None and bool(self._changed_keys)
 
     def next_ms(self, now_ms: int) -> int | None:
-        """When `show` has something to give; None: nothing has changed."""
+        """When `show` has results to emit; None: there are no new rows."""
         if self._every_ms is None or not self._changed_keys:
             return None
         if self._next_ms is None:
@@ -142,7 +142,7 @@ class EarlyWindows:
         return self._next_ms
 
     def show(self, now_ms: int) -> Iterator[Fired] | None:
-        """What is to be shown by now; None: it is not time. Between two of them no row may be added."""
+        """The early results that are due; None: it is too early. No row may be added while they are iterated."""
         if self._next_ms is None or now_ms < self._next_ms:
             return None
         changed, self._changed_keys, self._next_ms = self._changed_keys, {}, None
@@ -174,7 +174,7 @@ class EarlyWindows:
     def _add_one(self, place: int, key: Any, timestamp: Any, value: Any) -> AddResult:
         try:
             before = list(self.machine.open_of(key, timestamp))
-        except Exception:  # no hash, no time: the machine says which row has failed
+        except Exception:  # no hash, no time: the machine reports which row has failed
             before = []
         added = self.machine.add((key,), (timestamp,), (value,))
         added.late = [place for _ in added.late]

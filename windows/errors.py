@@ -1,4 +1,4 @@
-"""Errors of windows: those that cannot be built, rows that fit in none, and more than there is room for."""
+"""Errors of windows: wrong definitions, rows that fit in no window, and limits that are exceeded."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from ..runtime import AiostormError
 
 
 class WindowError(AiostormError):
-    """Windows, watermarks or aggregates that cannot be built as they were described; raised before anything runs."""
+    """Windows, watermarks or aggregates that cannot be built as they are declared; raised before anything runs."""
 
 
 class TimestampError(AiostormError):
-    """A timestamp that is none: a wrong type, NaN, infinite, a time without a zone, or out of range."""
+    """An invalid timestamp: a wrong type, NaN, infinite, a time without a zone, or out of range."""
 
 
 class WindowLimitError(AiostormError):
-    """A row would open one state more than windows may hold. It fails alone; what is open stays."""
+    """A row would need more states than windows may have. Only that row fails; open windows stay."""
 
 
 class JoinError(AiostormError):
-    """Rows of one window that cannot be joined: a key without a hash, or more joined rows than a window may give."""
+    """Rows of one window that cannot be joined: a key without a hash, or too many joined rows."""
 
 
 class WindowKeyError(AiostormError):
-    """A key that has NaN in it: rows could not be told to have the same. The row fails alone."""
+    """A key that contains NaN, which does not equal itself. Only that row fails."""

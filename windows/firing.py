@@ -1,11 +1,11 @@
-"""Firing: what is due at a watermark comes out a little at a time, however much it is.
+"""Firing: the results that are due at a watermark are given in small steps, however many there are.
 
     advance ─► due? ─► _close_next: some results, some more, … ─► _ready ─► the iterator that `advance` gave
 
-1. The watermark does not go back. A window is due when it is at its end plus `allowed_lateness_ms`.
-2. What is not taken from one iterator, the next one has first.
-3. Between two results there may be much to do (a million keys are put in order): `work` does some of it.
-4. What is due has closed before a row is added, though nobody has asked for it yet.
+1. The watermark does not go back. A window is due when the watermark is at its end plus `allowed_lateness_ms`.
+2. Results that are not taken from one iterator are first in the next one.
+3. There may be much work between two results (a million keys are sorted): `work` does some of it.
+4. Windows that are due are closed before a row is added, even if their results were not asked for yet.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class Firing(ABC, Generic[R]):
-    """Base of windows by time. R is what fires."""
+    """Base class of windows by time. R is the type of a result."""
 
     def __init__(self, allowed_lateness_ms: int) -> None:
         self.watermark: int | None = None
@@ -33,18 +33,18 @@ class Firing(ABC, Generic[R]):
 
     @abstractmethod
     def _close_next(self) -> Iterator[list[R]] | None:
-        """Closes what fires next, and gives its results, some at a time; an empty list: not yet. None: nothing does."""
+        """Close the next window that is due and give its results in steps (a step may be empty). None: none is due."""
 
     def advance(self, watermark_ms: int) -> Iterator[R]:
-        """What fires at this watermark. What is not taken from the iterator now, the next one has first."""
+        """The results that are due at this watermark. Those not taken from the iterator are first in the next one."""
         if self.watermark is None or watermark_ms > self.watermark:
             self.watermark = watermark_ms
         return self._fire()
 
     def work(self) -> bool:
-        """Does about a millisecond of what is to be done before the next result. False: there is nothing to be done.
+        """Do about a millisecond of the work before the next result. False: there is no such work.
 
-        Who asks for results without it gets them as well, but may have to wait: a million keys are sorted first.
+        Without it results may take long: a million keys are sorted first.
         """
         return not self._ready and self._fire_next() and not self._ready
 
@@ -54,7 +54,7 @@ class Firing(ABC, Generic[R]):
     def _add_each(
         self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any], put: Callable[[Any, int, Any], bool]
     ) -> AddResult:
-        """Row by row. `put` says False of one that is late; what it raises fails that row."""
+        """Add row by row. `put` returns False for a late row; a row fails if it raises."""
         while self._fire_next():
             pass
         added = AddResult()
@@ -64,7 +64,7 @@ class Firing(ABC, Generic[R]):
                 continue
             try:
                 on_time = put(key, at_ms, row)
-            except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
+            except Exception as error:  # only this row fails; the caller fails its tuple
                 added.failed.append((place, error))
             else:
                 if not on_time:
@@ -78,7 +78,7 @@ class Firing(ABC, Generic[R]):
                 yield ready.popleft()
 
     def _fire_next(self) -> bool:
-        """Gets on with what fires, if something does."""
+        """Do the next step of closing windows. False: none is due."""
         while True:
             for some in self._firing:
                 self._ready.extend(some)
@@ -90,9 +90,9 @@ class Firing(ABC, Generic[R]):
 
 
 def readable_row(timestamp: Any, place: int, added: AddResult) -> int | None:
-    """Milliseconds, or None: the row has failed."""
+    """The timestamp in milliseconds, or None: the row has failed."""
     try:
         return to_ms(timestamp)
-    except Exception as error:  # TimestampError, or what a type of the user's raises
+    except Exception as error:  # TimestampError, or an error of a user's type
         added.failed.append((place, error))
         return None

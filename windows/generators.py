@@ -1,15 +1,15 @@
-"""Watermark generators: what the timestamps of one input task say about how far its time has come.
+"""Watermark generators: from the timestamps of one input task, how far its event time has advanced.
 
-    timestamps ─► how far (bounded) ─► - lag ─► watermark:  at an interval (Periodic), at certain rows (Punctuated),
-                                                            or as a function has it (ByFunction)
+    timestamps ─► greatest (bounded) ─► - lag ─► watermark: at an interval (Periodic), at certain rows (Punctuated),
+                                                            or given by a function (ByFunction)
 
-1. A watermark is the greatest timestamp seen less `lag_ms`; it never goes back.
-2. With `max_advance_ms` one row moves it by that much at most, and one row alone does not begin it: of the first two
-   the earlier one counts, and the later one as a step. So one bad clock does not close every window, while a stream
-   that really has jumped gets there in steps.
-3. It may have begun with a clock that is behind (1970, say): as long as no other row is near that one, AGREED rows that
-   are near each other are believed, and it goes where they are. Else it would take years of steps.
-4. A batch is as its rows one by one.
+1. A watermark is the greatest timestamp observed minus `lag_ms`; it never goes back.
+2. With `max_advance_ms` one row advances it by at most that much, and it does not start with a single row: it starts
+   with the earlier of the first two rows, and the later one is a step. So one wrong clock does not close every window,
+   and a stream that really jumps gets there in steps.
+3. It may have started with a clock that is behind (1970, say): as long as no other row is near that one,
+   CONFIRMING_ROWS rows that are near each other are accepted, and it jumps to them. Steps would take years.
+4. A batch has the same effect as its rows one by one.
 
 From: JStorm, WatermarkGenerator and PeriodicWatermarkGenerator (interval 1 s, no bound: depart).
 """
@@ -25,34 +25,34 @@ from .errors import WindowError
 from .timestamps import to_ms
 
 INTERVAL_MS: Final = 1_000
-"""How often a periodic generator says something, unless told otherwise."""
+"""The default interval of a periodic generator."""
 
 
 CONFIRMING_ROWS: Final = 8
-"""So many rows in a row, all within `max_advance_ms`, are not all wrong about when it is."""
+"""This many consecutive rows within `max_advance_ms` of each other are taken to be right."""
 
 
 class MaxTimestamp:
-    """The greatest timestamp, as far as it is believed. None: it is not known yet."""
+    """The greatest timestamp, bounded by `max_advance_ms`. None: not known yet."""
 
     __slots__ = ("_first_row", "_max_advance_ms", "_near_each_other", "_unconfirmed", "ms")
 
     def __init__(self, max_advance_ms: int | None = None) -> None:
         self.ms: int | None = None
         self._first_row: int | None = None
-        self._unconfirmed: int | None = None  # the row that it began with, while no other is near it,
-        self._near_each_other: list[int] = []  # and the last ones that are far beyond that, near each other
+        self._unconfirmed: int | None = None  # the first row, while no other row is near it,
+        self._near_each_other: list[int] = []  # and the last rows far beyond it that are near each other
         self._max_advance_ms = None if max_advance_ms is None else whole(max_advance_ms, "max_advance_ms")
 
     def is_order_free(self, greatest: int) -> bool:
-        """If this is the greatest of rows: does it come to the greatest that there was, whatever their order?"""
+        """Whether the order of rows with this greatest timestamp makes no difference."""
         bound_ms = self._max_advance_ms
         return self._unconfirmed is None and (
             bound_ms is None or (self.ms is not None and greatest <= self.ms + bound_ms)
         )
 
     def observe(self, timestamps: Sequence[int]) -> None:
-        """Those of rows, in the order in which they came."""
+        """Add the timestamps of rows, in the order of arrival."""
         if not timestamps:
             return
         bound_ms = self._max_advance_ms
@@ -63,7 +63,7 @@ class MaxTimestamp:
             if bound_ms is None or (self.ms is not None and greatest <= self.ms + bound_ms):
                 self.ms = greatest
                 return
-        assert bound_ms is not None  # noqa: S101 - for the type checker: without one nothing is alone
+        assert bound_ms is not None  # noqa: S101 - for the type checker: without a bound nothing is unconfirmed
         for timestamp in timestamps:
             self._step(timestamp, bound_ms)
 
@@ -79,7 +79,7 @@ class MaxTimestamp:
         self.ms = max(self.ms, min(timestamp, self.ms + bound_ms))
 
     def _lower_bound(self, unconfirmed: int, timestamp: int, bound_ms: int) -> int:
-        """Where it is at the least: where it began, or where enough rows say that it is."""
+        """The least value: the first timestamp, or the earliest of enough rows that agree."""
         if abs(timestamp - unconfirmed) <= bound_ms:
             self._unconfirmed = None
         elif timestamp > unconfirmed:
@@ -92,24 +92,24 @@ class MaxTimestamp:
 
 
 class Generator(ABC):
-    """Of one input task. Write `observe`, `tick`, or both; each returns a watermark if there is a new one."""
+    """Generator for one input task. Write `observe`, `tick`, or both; each returns a new watermark or None."""
 
     @abstractmethod
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
-        """Rows have come; milliseconds since 1970 of each."""
+        """Called with rows and their timestamps in milliseconds since 1970."""
 
     def tick(self, now_ms: int) -> int | None:
-        """It is so late, by the clock of the task."""
+        """Called with the time of the task's clock."""
         return None
 
     @property
     def next_tick_ms(self) -> int | None:
-        """When `tick` will have something to do; None: never."""
+        """When `tick` must be called next; None: never."""
         return None
 
 
 class Periodic(Generator):
-    """Tells how far its input has come, each `interval_ms` of processing time."""
+    """Gives a watermark every `interval_ms` of processing time."""
 
     def __init__(self, lag_ms: int = 0, interval_ms: int = INTERVAL_MS, max_advance_ms: int | None = None) -> None:
         self._lag_ms = duration(lag_ms, "the lag of watermarks (lag_ms)", 0)
@@ -119,12 +119,12 @@ class Periodic(Generator):
         self._sent: int | None = None
 
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
-        """Nothing yet."""
+        """Record the timestamps; the watermark comes with `tick`."""
         self._max_timestamp.observe(timestamps)
         return None
 
     def tick(self, now_ms: int) -> int | None:
-        """The watermark, if it is time and there is a new one."""
+        """The watermark, if the interval is over and there is a new one."""
         if self._next_ms is None:
             self._next_ms = now_ms + self._interval_ms
         if now_ms < self._next_ms:
@@ -137,12 +137,12 @@ class Periodic(Generator):
 
     @property
     def next_tick_ms(self) -> int | None:
-        """When the next one is due; None: there is nothing new to tell."""
+        """When the next watermark is due; None: there is no new one."""
         return self._next_ms if self._max_timestamp.ms != self._sent else None
 
 
 class Punctuated(Generator):
-    """Tells how far its input has come at each row that `marks(row)` says is a mark."""
+    """Gives a watermark at each row for which `marks(row)` is true."""
 
     def __init__(self, marks: Callable[[Any], bool], lag_ms: int = 0, max_advance_ms: int | None = None) -> None:
         if not callable(marks):
@@ -152,7 +152,7 @@ class Punctuated(Generator):
         self._max_timestamp = MaxTimestamp(max_advance_ms)
 
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
-        """The watermark at the last mark; None: there was none."""
+        """The watermark at the last marking row; None: there was no such row."""
         returned, begin = None, 0
         for at, row in enumerate(rows):
             if self._marks(row):
@@ -164,7 +164,7 @@ class Punctuated(Generator):
 
 
 class ByFunction(Generator):
-    """Tells what `function(timestamp_ms, row)` returns: a watermark, or None."""
+    """Gives what `function(timestamp_ms, row)` returns: a watermark, or None."""
 
     def __init__(self, function: Callable[[int, Any], Any], max_advance_ms: int | None = None) -> None:
         if not callable(function):
@@ -173,7 +173,7 @@ class ByFunction(Generator):
         self._max_timestamp = MaxTimestamp(max_advance_ms)
 
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
-        """The greatest that it has returned so far."""
+        """The greatest watermark that the function has returned so far."""
         returned = [self._function(timestamp, row) for timestamp, row in zip(timestamps, rows, strict=True)]
         marks = [to_ms(mark) for mark in returned if mark is not None]
         self._max_timestamp.observe(marks)

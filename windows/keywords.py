@@ -1,8 +1,7 @@
 """Keywords: the settings of bolts with windows that may be given as arguments, with their types.
 
-1. A type checker knows each name and each type; a name that there is not is a TypeError when the bolt is made, with
-   what may have been meant.
-2. None is not given: the class's own setting holds.
+1. A type checker knows each name and type; an unknown name is a TypeError when the bolt is made, with a suggestion.
+2. None means not given: the class attribute holds.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .watermarks import WatermarkPolicy
 
 
 class SharedSettings(TypedDict, total=False):
-    """Those of every bolt with windows: WindowBolt says what they are."""
+    """The settings of every bolt with windows; WindowBolt documents them."""
 
     timestamp: Timestamp
     lag_ms: int | None
@@ -37,14 +36,14 @@ class SharedSettings(TypedDict, total=False):
 
 
 class WindowSettings(SharedSettings, total=False):
-    """Those of bolts that say themselves what their key is and what they emit."""
+    """The settings of bolts that choose their key and outputs."""
 
     key: Key
     outputs: Outputs
 
 
 def given_settings(bolt: object, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are not None. TypeError for a name that is no setting of such a bolt."""
+    """The settings that are not None. TypeError for an unknown name."""
     for name in settings:
         if name not in WindowSettings.__annotations__:
             own = inspect.signature(type(bolt).__init__).parameters.values()

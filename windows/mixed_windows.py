@@ -1,4 +1,5 @@
-"""Mixed windows: so many rows, each so many milliseconds; or so many milliseconds, each so many rows. Rows are kept.
+"""Mixed windows: the last so many rows, at intervals of time; or the last so much time, at intervals of rows. Rows are
+kept.
 
     size 3, slide_ms 10     3 5 7 │ 18 │ 26 │    │    │           at 10: 3 5 7; at 20: 5 7 18; at 30: 7 18 26;
                             ──────┴────┴────┴────┴────┴─►         at 40 and 50 nothing: no row is new
@@ -6,24 +7,22 @@
     size_ms 20, slide 3     3 5 7 18 25 26                        with 7: 3 5 7, [-12, 8); with 26: 7 18 25 26, [7, 27)
                             ──────┴────────┴────────────►
 
-1. Rows are in the order of their time; those of one time in that of their coming. So what a window has in it does not
-   depend on the order in which rows come, as long as they are on time.
-2. *Rows each milliseconds*: at each whole slide the last `size` rows before it. A window without a new row does not
-   fire again. It is from its first row to that moment. A row is released when newer ones have displaced it. It is late
-   if no window that is still to come would have it: it comes behind the slide in which it would have been new, and
-   `size` rows are behind it.
-3. *Milliseconds each rows*: with each `slide`-th row the window that has it at its end: [its time + 1 - size_ms, its
-   time + 1). Rows of one time are together: if they are several slides, the window fires once. A row is released, and
-   late, when no window that is still to come reaches back to it. One that comes behind the watermark is counted as if
-   it were at the watermark.
-4. `expired` are the rows of the window before that are not in this one; in windows of milliseconds those that left no
-   longer than `size_ms` ago.
-5. At the end of all rows, all are released. Of rows each milliseconds, what is new has fired then; rows that are no
-   whole slide have not. There are never more than `max_rows` rows.
+1. Rows are in the order of their time; rows of the same time in the order of arrival. So the contents of a window do
+   not depend on the order of arrival, as long as rows are on time.
+2. *Rows each milliseconds*: at each whole slide, the last `size` rows before it. A window without a new row does not
+   fire again. It reaches from its first row to that time. A row is released when newer rows have displaced it. It is
+   late if no later window would contain it: its slide has passed, and `size` rows are after it.
+3. *Milliseconds each rows*: with each `slide`-th row, the window that ends with it: [its time + 1 - size_ms, its time
+   + 1). Rows of the same time are together: if they are several slides, the window fires once. A row is released, or
+   late, when no later window reaches back to it. A row behind the watermark is counted at the watermark.
+4. `expired` are the rows of the window before that are not in this one; in windows of milliseconds, those that left at
+   most `size_ms` ago.
+5. After the last row, all rows are released. Windows of rows have then fired for all new rows; rows that do not fill a
+   slide fire no window. There are never more than `max_rows` rows.
 
 From: Storm, WindowManager with CountEvictionPolicy and TimeTriggerPolicy, and with TimeEvictionPolicy and
-CountTriggerPolicy, and their Watermark variants. There the order is that of coming, a window is (start, end], a window
-without a new row fires again at each slide, and what has expired may be rows that no window had (depart).
+CountTriggerPolicy, and their Watermark variants. There rows are in the order of arrival, a window is (start, end], a
+window without a new row fires again at each slide, and expired rows may have been in no window (depart).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ K = TypeVar("K")
 
 
 class _KeptRow:
-    """A row that is kept. `shown`: it has been in a window."""
+    """A row that is kept. `was_fired`: it has been in a window."""
 
     __slots__ = ("at", "row", "was_fired")
 
@@ -55,7 +54,7 @@ class _KeptRow:
 
 
 class _Timers:
-    """When to look at which keys."""
+    """Which keys to process at which time."""
 
     def __init__(self) -> None:
         self._keys: dict[int, dict[Hashable, None]] = {}
@@ -73,12 +72,12 @@ class _Timers:
         keys[key] = None
 
     def pop(self) -> list[Hashable]:
-        """The keys to look at next."""
+        """Remove and return the keys to process next."""
         return list(self._keys.pop(heappop(self._ends)))
 
 
 class _MixedWindows(KeptRows, Generic[K]):
-    """What both kinds share. K: what is kept of a key."""
+    """What both kinds share. K: what is kept for a key."""
 
     def __init__(self, assigner: Mixed, allowed_lateness_ms: int, max_rows: int) -> None:
         super().__init__(assigner, allowed_lateness_ms, max_rows)
@@ -88,16 +87,16 @@ class _MixedWindows(KeptRows, Generic[K]):
 
     @property
     def next_fire_ms(self) -> int | None:
-        """A watermark before which nothing fires, and no time lets go of a row; None: there is nothing."""
+        """The watermark before which nothing fires and no row is released; None: there are no rows."""
         end = self._timers.next_end
         return None if end is None else end + self._lateness_ms
 
     @abstractmethod
     def _fire_key(self, key: Any, end: int) -> WindowRows | None:
-        """What fires of a key at that time; what that lets go of."""
+        """Fire the window of a key that ends at `end`, and release rows."""
 
     def _release_all(self) -> None:
-        """All rows have come, and all windows have fired."""
+        """Release all rows: the input has ended, and all windows have fired."""
 
     def _close_next(self) -> Iterator[list[WindowRows]] | None:
         end = self._timers.next_end
@@ -108,7 +107,7 @@ class _MixedWindows(KeptRows, Generic[K]):
         return None
 
     def _add_to(self, key: Any, kept: K | None, empty: K) -> K:
-        """What is kept of the key of one row more."""
+        """Make room for one more row of a key, and return what is kept for the key."""
         self._check_limit()
         if kept is None:
             new_key(key)
@@ -118,12 +117,12 @@ class _MixedWindows(KeptRows, Generic[K]):
 
     @property
     def _reached_ms(self) -> int | None:
-        """Windows that end by then have fired."""
+        """The time up to which windows have fired."""
         return None if self.watermark is None else self.watermark - self._lateness_ms
 
 
 class RowsEachMs(_MixedWindows[list[_KeptRow]]):
-    """The last `size` rows, each `slide_ms`. Of one task; keys are any values that can be hashed."""
+    """The last `size` rows, every `slide_ms`. For one task; keys are hashable."""
 
     def __init__(self, assigner: Mixed, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
         super().__init__(assigner, allowed_lateness_ms, max_rows)
@@ -168,7 +167,7 @@ class RowsEachMs(_MixedWindows[list[_KeptRow]]):
 
 
 class _KeyRows:
-    """Of a key: rows, those that have left since the last window, and the times of those that are not counted yet."""
+    """The rows of a key, the rows that left since its last window, and the times of rows not counted yet."""
 
     __slots__ = ("left", "rows", "uncounted")
 
@@ -179,13 +178,13 @@ class _KeyRows:
 
 
 class MsEachRows(_MixedWindows[_KeyRows]):
-    """The last `size_ms`, each `slide` rows. Of one task; keys are any values that can be hashed."""
+    """The last `size_ms`, every `slide` rows. For one task; keys are hashable."""
 
     def __init__(self, assigner: Mixed, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
         super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._size_ms: Final = whole(assigner.size_ms, "the size of mixed windows")
         self._slide: Final = whole(assigner.slide, "the slide of mixed windows")
-        self._idle: dict[Any, int] = {}  # so many rows of keys that have none any more are not counted yet
+        self._idle: dict[Any, int] = {}  # key without rows → number of its rows not counted yet
 
     def _put(self, key: Any, at_ms: int, row: Any) -> bool:
         if self._has_passed(at_ms + self._size_ms):
@@ -205,7 +204,7 @@ class MsEachRows(_MixedWindows[_KeyRows]):
         return True
 
     def _counted_at(self, at_ms: int) -> int:
-        """When a row is counted: not in a window that has fired."""
+        """The time at which a row is counted: its own, or the watermark if that is later."""
         reached_ms = self._reached_ms
         return at_ms if reached_ms is None else max(at_ms, reached_ms)
 
@@ -236,7 +235,7 @@ class MsEachRows(_MixedWindows[_KeyRows]):
         return fired
 
     def _release_before(self, key_rows: _KeyRows, end: int) -> None:
-        """Rows that are in no window that ends after that."""
+        """Release the rows that are in no window that ends after `end`."""
         count = bisect_right(key_rows.rows, end - self._size_ms, key=_at)
         left = key_rows.rows[:count]
         del key_rows.rows[:count]
@@ -246,7 +245,7 @@ class MsEachRows(_MixedWindows[_KeyRows]):
         self.rows -= before - len(key_rows.left)
 
     def _schedule_next(self, key: Any, key_rows: _KeyRows) -> None:
-        """Look at it again with the next window, or when a row leaves."""
+        """Set timers for the next window of a key and for its next release."""
         if len(key_rows.uncounted) >= self._slide:
             self._timers.set(key, key_rows.uncounted[self._slide - 1] + 1)
         if key_rows.rows:
@@ -256,7 +255,7 @@ class MsEachRows(_MixedWindows[_KeyRows]):
 
 
 def _fired(window: Window, key: Any, inside: list[_KeptRow], expired: list[_KeptRow]) -> WindowRows | None:
-    """None: no row is new."""
+    """The fired window; None: no row is new."""
     new = [row for row in inside if not row.was_fired]
     if not new:
         return None

@@ -1,18 +1,19 @@
-"""Open sessions: which rows of a key are together, and which session is over next. What they hold is the caller's.
+"""Open sessions: which rows of a key belong together, and which session ends next. The caller owns their contents.
 
     a ├────────┤                 a row at t is [t, t + gap]
     b               ├────────┤
     c       ├───────┤            touches both: all three are one session
       ├──────────────────────┤
 
-1. Sessions of a key are more than the gap apart: what overlaps or touches has been merged, at once, whatever order rows
-   came in. So a session is over only when time is *beyond* its end: a row at the end itself would still touch it.
-2. Each session has one timer. One that has grown when it rings is set anew; those of sessions that are no more are
-   cleared away before they are more than those that are.
+1. Sessions of a key are more than the gap apart: sessions that overlap or touch are merged at once, in whatever order
+   their rows arrive. So a session is over only when the watermark is *after* its end: a row at the end still extends
+   it.
+2. Each session has one timer. If the session has grown, its timer is set again when it is due; timers of closed
+   sessions are removed before they outnumber the others.
 
-From: JStorm, EventTimeSessionWindows and WindowedBoltExecutor.execute, which merges a session with one other at most
-and never takes the old one away (depart); Flink, MergingWindowSet. Both fire a session before a row at its end has had
-to come, so that there the order of rows decides whether it is in it (depart).
+From: JStorm, EventTimeSessionWindows and WindowedBoltExecutor.execute, which merges a session with at most one other
+and never removes the old one (depart); Flink, MergingWindowSet. Both fire a session before a row at its end must have
+arrived, so that there the order of rows decides whether the row is in it (depart).
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from .window import Window
 S = TypeVar("S")
 
 FEW_TIMERS: Final = 1_000
-"""So many are never too many."""
+"""Up to this many timers are not cleaned up."""
 
 
 class OpenSession(Generic[S]):
-    """One of them, and what it holds."""
+    """An open session and its contents."""
 
     __slots__ = ("closed", "contents", "end", "key", "start")
 
@@ -44,12 +45,12 @@ class OpenSession(Generic[S]):
 
     @property
     def window(self) -> Window:
-        """As far as it reaches now."""
+        """Its current bounds."""
         return Window(self.start, self.end)
 
 
 class SessionMerge(Generic[S]):
-    """Where a row belongs: the sessions that it touches, and the one that they become with it."""
+    """The sessions that a row touches, and the window of the session that they become with it."""
 
     __slots__ = ("at", "of_key", "touched", "window")
 
@@ -61,24 +62,24 @@ class SessionMerge(Generic[S]):
 
 
 class OpenSessions(Generic[S]):
-    """Of one task. `count`: how many are open."""
+    """The open sessions of one task. `count`: how many there are."""
 
     def __init__(self, gap_ms: int) -> None:
         self.count = 0
         self._gap_ms = gap_ms
         self._of_key: dict[Any, list[OpenSession[S]]] = {}  # by start, which is also by end
-        self._closed: dict[Any, int] = {}  # so many of a key's first ones are gone: lists are not shifted for each
+        self._closed: dict[Any, int] = {}  # key → closed sessions at the front of its list: no shift for each
         self._timers: list[tuple[int, int, OpenSession[S]]] = []
         self._timers_set = 0
 
     def next_end(self) -> int | None:
-        """The end of the one that ends next; None: there is none."""
+        """The end of the session that ends next; None: no session is open."""
         while self._timers and (self._timers[0][2].closed or self._timers[0][2].end != self._timers[0][0]):
             self._reset_timer()
         return self._timers[0][0] if self._timers else None
 
     def merge_of(self, key: Any, at_ms: int) -> SessionMerge[S]:
-        """Of a row. Nothing changes."""
+        """The merge that a row would cause. Nothing changes."""
         start, end = at_ms, at_ms + self._gap_ms
         of_key = self._of_key.get(key)
         if of_key is None:
@@ -91,11 +92,11 @@ class OpenSessions(Generic[S]):
         return SessionMerge(of_key, low, touched, Window(start, end))
 
     def of(self, key: Any) -> list[OpenSession[S]]:
-        """All of a key."""
+        """All open sessions of a key."""
         return self._of_key.get(key, [])[self._closed.get(key, 0) :]
 
     def put(self, key: Any, merge: SessionMerge[S], contents: S) -> None:
-        """A row has been put there; what it touched is one session now, which holds that."""
+        """Apply a merge: the sessions that the row touches become one, with these contents."""
         if not merge.touched:
             session = OpenSession(key, merge.window, contents)
             merge.of_key.insert(merge.at, session)
@@ -112,7 +113,7 @@ class OpenSessions(Generic[S]):
             self.count -= len(others)
 
     def close(self, end: int) -> OpenSession[S] | None:
-        """One of those that end there, if they are the next. No row gets into it any more."""
+        """Close and return a session that ends at `end`; None if none does. No row is added to it afterwards."""
         if self.next_end() != end:
             return None
         session = heappop(self._timers)[2]
@@ -122,18 +123,18 @@ class OpenSessions(Generic[S]):
     def _set_timer(self, session: OpenSession[S]) -> None:
         self._timers_set += 1
         heappush(self._timers, (session.end, self._timers_set, session))
-        if len(self._timers) > 2 * self.count + FEW_TIMERS:  # of sessions that have become one
+        if len(self._timers) > 2 * self.count + FEW_TIMERS:  # timers of merged sessions
             self._timers = [timer for timer in self._timers if not timer[2].closed]
             heapify(self._timers)
 
     def _reset_timer(self) -> None:
-        """The first timer, which is not at the end of a session."""
+        """Remove the first timer, and set it again if its session is still open."""
         session = heappop(self._timers)[2]
         if not session.closed:
             self._set_timer(session)
 
     def _remove(self, session: OpenSession[S]) -> None:
-        """The first that is open of its key."""
+        """Remove the first open session of its key."""
         session.closed = True
         self.count -= 1
         of_key, closed = self._of_key[session.key], self._closed.pop(session.key, 0) + 1

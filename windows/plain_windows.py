@@ -1,7 +1,7 @@
-"""Plain windows: each has states of its own, and a row is counted in each window that it is in.
+"""Plain windows: each window has its own states, and a row is counted in each of its windows.
 
-1. For tumbling windows that is one. For sliding ones it is size / slide of them: for states that do not merge.
-2. Rows of a window are counted in the order in which they come, however they are spread over batches.
+1. Tumbling windows: one window for each row. Sliding windows: size / slide windows, for states that do not merge.
+2. Rows of a window are counted in the order of arrival, however they are divided into batches.
 
 From: JStorm, WindowedBoltExecutor.
 """
@@ -23,7 +23,7 @@ from .window import AddResult, Fired, Window, in_steps
 
 
 class PlainWindows(TimeWindows):
-    """Windows that share nothing."""
+    """Windows that share no states."""
 
     def __init__(
         self, assigner: Sliding, aggregate: Aggregate, *, allowed_lateness_ms: int = 0, max_states: int = MAX_STATES
@@ -36,18 +36,18 @@ class PlainWindows(TimeWindows):
 
     @property
     def next_fire_ms(self) -> int | None:
-        """The watermark at which the next window fires; None: there is none open."""
+        """The watermark at which the next window fires; None: no window is open."""
         return self._starts[0] + self._assigner.size_ms + self._lateness_ms if self._starts else None
 
     def open_of(self, key: Any, timestamp: Any = None) -> Iterator[tuple[Window, list[Any]]]:
-        """The open windows of a key, and its states there; those that a time is in, if one is given."""
+        """The open windows of a key with its states; with a `timestamp`, only the windows that contain it."""
         size_ms, at_ms = self._assigner.size_ms, None if timestamp is None else to_ms(timestamp)
         for start, columns in self._open.items():
             if key in columns[0] and (at_ms is None or start <= at_ms < start + size_ms):
                 yield Window(start, start + size_ms), [states[key] for states in columns]
 
     def _targets(self, slice_: Window) -> list[tuple[Window, Columns]]:
-        if not self._overlap:  # its slice is the window, and has not passed
+        if not self._overlap:  # the slice is the window, and has not passed
             return [(slice_, self._columns(slice_.start))]
         size_ms = self._assigner.size_ms
         return [
@@ -95,7 +95,7 @@ class PlainWindows(TimeWindows):
 
 
 def refuse_too_many(size: int, slide: int, aggregate: Aggregate, max_states: int) -> None:
-    """WindowError if one row alone needs more states than there may be."""
+    """Raise WindowError if a single row needs more states than `max_states`."""
     if size > max_states * slide:
         raise WindowError(
             f"each row is in {-(-size // slide)} windows, with a state of {aggregate.title} in each, and "

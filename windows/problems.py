@@ -1,7 +1,7 @@
-"""Problems: what is wrong with a bolt that has windows, in words, before anything runs. The builder names the bolt.
+"""Problems: error messages for bolts with windows, before anything runs. The builder adds the name of the bolt.
 
 1. Each problem names the setting, the field or the method, and says what to give instead.
-2. What a user's function takes is looked at, never called: only a `generator` is called, to see what it makes.
+2. A user's function is inspected, not called; only a `generator` is called, to check what it returns.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from .bolts import WindowBolt, WindowedBolt
 
 LATE_FIELDS: Final = Fields("values", "timestamp_ms", "component", "stream")
-"""The fields of the stream of late tuples: the row, when it says it was, and where it came from."""
+"""The fields of the stream of late tuples: the row, its timestamp, and its source."""
 
 Given = tuple[str, ...]
-"""What a function or a method is called with, by place."""
+"""The positional arguments of a function or a method."""
 
 TUPLE: Final[Given] = ("tup",)
 
 
 def wrong_windows(bolt: WindowBolt) -> list[str]:
-    """Are there windows?"""
+    """Check that there are windows."""
     windows: Any = bolt.windows
     if windows is None:
         return [
@@ -48,7 +48,7 @@ def wrong_windows(bolt: WindowBolt) -> list[str]:
 
 
 def wrong_key(key: Any, inputs: Mapping[StreamId, Fields]) -> list[str]:
-    """Is it None, a field, several, or a function of a Tuple?"""
+    """Check that the key is None, a field, several fields, or a function of a Tuple."""
     if key is None:
         return []
     if callable(key):
@@ -61,7 +61,7 @@ def wrong_key(key: Any, inputs: Mapping[StreamId, Fields]) -> list[str]:
 
 
 def wrong_timestamp(bolt: WindowBolt, inputs: Mapping[StreamId, Fields]) -> list[str]:
-    """Is it a field, or a function of a Tuple? Windows by event time need one."""
+    """Check that the timestamp is a field or a function of a Tuple. Windows by event time need one."""
     timestamp = bolt.timestamp
     if isinstance(timestamp, str):
         return missing([timestamp], inputs, "timestamp")
@@ -76,7 +76,7 @@ def wrong_timestamp(bolt: WindowBolt, inputs: Mapping[StreamId, Fields]) -> list
 
 
 def wrong_late(bolt: WindowBolt) -> list[str]:
-    """What is to become of late tuples, and is there what that needs?"""
+    """Check the policy for late tuples, and what it requires."""
     late: Any = bolt.late
     name = type(bolt).__name__
     if not isinstance(late, LatePolicy):
@@ -87,7 +87,7 @@ def wrong_late(bolt: WindowBolt) -> list[str]:
         declared = read_outputs(bolt.outputs)[0].get(bolt.late_stream)
         if declared is not None and declared.fields != LATE_FIELDS:
             return [
-                f"late_stream {bolt.late_stream!r} is a stream of its outputs already: give late tuples another one"
+                f"late_stream {bolt.late_stream!r} is already a stream of its outputs: give late tuples another one"
             ]
     elif bolt.late_stream != "late":
         return [f"late_stream is {bolt.late_stream!r}, but late tuples do not go there: say late=LatePolicy.STREAM"]
@@ -95,7 +95,7 @@ def wrong_late(bolt: WindowBolt) -> list[str]:
 
 
 def wrong_early(bolt: Any) -> list[str]:
-    """Are its early results Every or Each, of windows by time, and incremental?"""
+    """Check that early results are Every or Each, for windows by time."""
     early = getattr(bolt, "early", None)
     if early is None:
         return []
@@ -107,7 +107,7 @@ def wrong_early(bolt: Any) -> list[str]:
 
 
 def wrong_times(bolt: Any) -> list[str]:
-    """Are the times of its rows of a kind that there is, and are there any?"""
+    """Check the setting `times`, and that it applies to these windows."""
     if bolt.times not in TIMES:
         return [f'times is {bolt.times!r}; give "ms" (milliseconds since 1970) or "datetime" (in UTC)']
     if bolt.times != "ms" and isinstance(bolt.windows, Counts):
@@ -118,7 +118,7 @@ def wrong_times(bolt: Any) -> list[str]:
 
 
 def wrong_settings(bolt: WindowBolt, check: Callable[[TimeSettings], None] | None) -> list[str]:
-    """Lag, interval, policy, generator and so on; `check` makes the machine."""
+    """Check lag, interval, policy, generator and so on; `check` makes the machine."""
     flags = [name for name in ("fire_when_idle", "anchored") if not isinstance(getattr(bolt, name, False), bool)]
     if flags:
         return [f"{name} is {getattr(bolt, name)!r}; give True or False" for name in flags]
@@ -134,13 +134,13 @@ def wrong_settings(bolt: WindowBolt, check: Callable[[TimeSettings], None] | Non
 
 
 def wrong_methods(bolt: WindowBolt, takes: Mapping[str, Given]) -> list[str]:
-    """Methods that windows call in the middle of a turn: `takes` has what each is given."""
+    """Check the methods that windows call within a turn: `takes` has the arguments of each."""
     name = type(bolt).__name__
     problems = []
     if bolt.blocking:
-        problems.append(f"{name} is blocking, which bolts with windows cannot be: let a bolt behind it block")
+        problems.append(f"{name} is blocking, which bolts with windows cannot be: use a blocking bolt downstream")
     problems += [
-        f"{name} defines {method}, which is never called of a bolt with windows: let another bolt do that"
+        f"{name} defines {method}, which is never called on a bolt with windows: use another bolt for that"
         for method in ("execute_batch", "execute_arrow", "on_tick")
         if hasattr(bolt, method)
     ]
@@ -156,7 +156,7 @@ def wrong_methods(bolt: WindowBolt, takes: Mapping[str, Given]) -> list[str]:
 
 
 def wrong_states(bolt: WindowedBolt) -> list[str]:
-    """Has it an aggregate, or the methods that stand for one?"""
+    """Check that it has an aggregate, or the methods that replace one."""
     name, aggregate = type(bolt).__name__, bolt.aggregate
     own = [method for method in ("init_state", "execute", "purge") if bolt.defines(method)]
     if aggregate is not None:
@@ -172,7 +172,7 @@ def wrong_states(bolt: WindowedBolt) -> list[str]:
         if inspect.isgeneratorfunction(getattr(bolt, method))
     ]
     if isinstance(bolt.windows, Session) and not bolt.defines("merge"):
-        found.append(f"sessions come to overlap: {name} must define merge(first, second), which makes one state of two")
+        found.append(f"sessions may overlap: {name} must define merge(first, second), which makes one state of two")
     if inspect.iscoroutinefunction(bolt.purge) or inspect.isasyncgenfunction(bolt.purge):
         found.append(f"{name}.purge is async, but windows call it in the middle of a turn: make it def")
     elif not (accepts(bolt.purge, ("state", "window", "key")) or accepts(bolt.purge, ("state", "window"))):
@@ -181,7 +181,7 @@ def wrong_states(bolt: WindowedBolt) -> list[str]:
 
 
 def wrong_results(names: Sequence[str], outputs: Any) -> list[str]:
-    """Do the rows of a ready-made aggregate, with fields of these names, fit into the outputs?"""
+    """Check that rows with these field names fit the outputs."""
     if outputs is None:
         twice = sorted({name for name in names if names.count(name) > 1})
         return [
@@ -199,7 +199,7 @@ def wrong_results(names: Sequence[str], outputs: Any) -> list[str]:
 
 
 def wrong_aggregate(aggregate: Aggregate, inputs: Mapping[StreamId, Fields]) -> list[str]:
-    """Do the inputs have the fields that it looks at?"""
+    """Check that the inputs have the fields that the aggregate uses."""
     problems = missing(aggregate.fields, inputs, "its aggregate")
     if aggregate.fields and aggregate.whole and len({fields.names for fields in inputs.values()}) > 1:
         problems.append(
@@ -215,7 +215,7 @@ def wrong_aggregate(aggregate: Aggregate, inputs: Mapping[StreamId, Fields]) -> 
 
 
 def missing(names: Sequence[str], inputs: Mapping[StreamId, Fields], what: str) -> list[str]:
-    """A problem for each name that an input does not have."""
+    """A problem for each name that an input lacks."""
     return [
         f"{what}: {source} has no field {name!r}{_hint(name, fields)}"
         for source, fields in inputs.items()
@@ -225,7 +225,7 @@ def missing(names: Sequence[str], inputs: Mapping[StreamId, Fields], what: str) 
 
 
 def accepts(called: Callable[..., Any], given: Given) -> bool:
-    """Can it be called with these arguments, by place? True if it does not say."""
+    """Whether it can be called with these positional arguments. True if it has no signature."""
     try:
         inspect.signature(called).bind(*given)
     except TypeError:

@@ -1,9 +1,9 @@
 """Ready-made aggregates, and those that are made of plain functions.
 
-1. All of them merge, but a Fold that was given no `merge`: they do for sessions, and sliding windows share their work.
-2. `of` says what of a row is meant. Those of numbers take a batch at once if all of it is int, float or bool.
+1. All of them merge, except a Fold without a `merge`: so they work with sessions, and sliding windows share their work.
+2. `of` chooses a part of each row. Aggregates of numbers accept batches if all values are int, float or bool.
 
-What counts distinct values in little memory is in distinct.py: it needs a library.
+Approximate counts of distinct values are in distinct.py, which needs a library.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from .errors import WindowError
 from .window import Window, in_order
 
 Of = Callable[[Any], Any] | str | int | tuple[str, ...] | None
-"""What of a row is meant: a field, by its name or place; several by name; what a function makes of it; None: all of it.
+"""The part of a row to use: a field by name or position; several by name; the result of a function; None: all of it.
 
 A row is a tuple of values; of a stream of one field it is the value itself.
 """
 
 PLAIN: Final = frozenset({int, float, bool})
-"""Types of values that can be added and compared whatever the others are."""
+"""Types whose values can be added and compared with each other."""
 
 _INT: Final = {int}
 
 WIDE: Final = 2**256
-"""Whole numbers below this one can be added to floats, however many they are."""
+"""Integers below this one can be added to floats, however many they are."""
 
 
 class OfRows(Aggregate):
-    """Looks at a part of each row."""
+    """Base class of aggregates that use a part of each row."""
 
     of_numbers = False
-    """Is that part to be a number? Then it is no whole row of several fields."""
+    """Whether that part must be a number, so that it cannot be a row of several fields."""
 
     def __init__(self, of: Of = None) -> None:
         self._of: Callable[[Any], Any] | None
@@ -88,7 +88,7 @@ class OfRows(Aggregate):
         if self._of is None:
             return values
         column = list(map(self._of, values))
-        if len(column) < len(values):  # a StopIteration of the function's looks like the end of the column
+        if len(column) < len(values):  # a StopIteration of the user's function looks like the end of the column
             raise RuntimeError(f"{self._of!r} raised StopIteration")
         return column
 
@@ -96,7 +96,7 @@ class OfRows(Aggregate):
         kinds = set(map(type, values))
         if kinds == _INT:
             try:
-                array("q", values)  # the quickest way to see that none is wide
+                array("q", values)  # the fastest check that none exceeds 64 bits
             except OverflowError:
                 return bool(min(values) > -WIDE and max(values) < WIDE)
             return True
@@ -108,7 +108,7 @@ def _means_something(of: object) -> bool:
 
 
 class Count(Aggregate):
-    """How many rows."""
+    """The number of rows."""
 
     @property
     def whole(self) -> bool:
@@ -134,7 +134,7 @@ class Count(Aggregate):
 
 
 class Sum(OfRows):
-    """The sum of what rows have; 0 to begin with."""
+    """The sum of the values; 0 for no rows."""
 
     of_numbers = True
 
@@ -185,11 +185,11 @@ class _Nothing:
 
 
 NOTHING: Final = _Nothing()
-"""The state of what has no first value to begin with."""
+"""The state before the first value."""
 
 
 class Reduce(OfRows):
-    """Two values made one by `function`, over and over: `function(a, b)` must not mind how they are put in brackets."""
+    """Combines the values by `function(a, b)`, which must be associative."""
 
     def __init__(self, function: Callable[[Any, Any], Any], of: Of = None) -> None:
         super().__init__(of)
@@ -214,7 +214,7 @@ class Reduce(OfRows):
 
 
 class Min(Reduce):
-    """The least value; NaN only if there is nothing else, in whatever order they come."""
+    """The least value, in whatever order values arrive; NaN only if all values are NaN."""
 
     def __init__(self, of: Of = None) -> None:
         super().__init__(_least, of)
@@ -231,7 +231,7 @@ class Min(Reduce):
 
 
 class Max(Reduce):
-    """The greatest value; NaN only if there is nothing else, in whatever order they come."""
+    """The greatest value, in whatever order values arrive; NaN only if all values are NaN."""
 
     def __init__(self, of: Of = None) -> None:
         super().__init__(_greatest, of)
@@ -301,7 +301,7 @@ class Fold(OfRows):
 
 
 class Collect(OfRows):
-    """All values, as a list. What a window holds then grows with its rows."""
+    """All values, as a list. The memory of a window then grows with its rows."""
 
     def init_state(self, window: Window) -> list[Any]:
         return []
@@ -320,9 +320,9 @@ class Collect(OfRows):
 
 
 class TopK(OfRows):
-    """The `k` values that come most often, as (value, count), the most frequent first; equals by value.
+    """The `k` most frequent values, as (value, count), the most frequent first; ties in the order of the values.
 
-    It counts exactly: a window holds each value that came, once.
+    Counts are exact: a window keeps each different value once.
     """
 
     def __init__(self, k: int, of: Of = None) -> None:
@@ -346,7 +346,7 @@ class TopK(OfRows):
         return merged
 
     def purge(self, state: dict[Any, int], window: Window) -> list[tuple[Any, int]]:
-        if len(state) > self._k:  # only those that come often enough are put in order
+        if len(state) > self._k:  # only candidates are sorted
             least = nlargest(self._k, state.values())[-1]
             state = {value: count for value, count in state.items() if count >= least}
         by_value = in_order(state)

@@ -1,4 +1,4 @@
-"""Row time: the timestamps that a bolt with windows reads in rows, as those follow them that emit to it."""
+"""Row time: how the tasks that emit to a bolt with windows read the timestamps of its rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RowTime:
-    """Of one bolt. `timestamp`: a field, or a function of the Tuple."""
+    """The row time of one bolt. `timestamp`: a field, or a function of the Tuple."""
 
     __slots__ = ("_bolt", "timestamp")
 
@@ -23,6 +23,6 @@ class RowTime:
         self.timestamp: Timestamp = bolt.timestamp
 
     def clock(self, config: Config, *, exact: bool) -> StreamClock:
-        """For one task that emits to it. `config` is the bolt's; `exact`: see StreamClock."""
+        """A clock for one task that emits to the bolt. `config` is the bolt's; `exact`: see StreamClock."""
         windows: Any = self._bolt.windows
         return StreamClock(TimeSettings.of(self._bolt, config), windows, exact=exact)

@@ -2,10 +2,10 @@
 
     segment ─► RowReader ─► keys, timestamps, values, and the places of rows that cannot be read
 
-1. A field is taken by its name from the stream that the row came on; streams may have it at different places.
-2. A function of the user's is given the Tuple. What it raises fails its row; the others go on.
-3. Values are Tuples for bolts that execute by themselves, and rows as they travel for aggregates: the value on a stream
-   of one field, else a tuple of values. Streams of other fields are brought to those of the first one.
+1. A field is read by its name in the row's stream; streams may have it at different positions.
+2. A user's function gets the Tuple. If it raises, only its row fails.
+3. Values are Tuples for bolts with their own methods, and plain rows for aggregates: the value itself on a stream of
+   one field, else a tuple of values. Rows of streams with other fields are converted to the fields of the first stream.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 from ..topology import ColumnRows, Fields, Segment, TimedItems, Tuple
 
 Key = str | tuple[str, ...] | Callable[[Tuple], Any] | None
-"""What rows are apart by: a field, several fields, what a function makes of a Tuple; None: nothing."""
+"""The key of rows: a field, several fields, or a function of a Tuple; None: no key."""
 
 Timestamp = str | Callable[[Tuple], Any] | None
-"""When a row happened: a field, or what a function makes of a Tuple."""
+"""The event time of a row: a field, or a function of a Tuple."""
 
 Column = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class ReadRows:
-    """Of one segment. `places`: where in it they are; `failed`: place and error of those that are left out."""
+    """The rows of one segment. `places`: their positions in it; `failed`: position and error of unreadable rows."""
 
     __slots__ = ("failed", "keys", "places", "timestamps", "values")
 
@@ -39,7 +39,7 @@ class ReadRows:
 
 
 class RowReader:
-    """Reads rows for one bolt. `layout`: the fields that values are to have, None: as they come, or Tuples."""
+    """Reads rows for one bolt. `layout`: the fields to convert values to; None: no conversion, or Tuples."""
 
     def __init__(self, key: Key, timestamp: Timestamp, *, tuples: bool, layout: Fields | None) -> None:
         self._key = key
@@ -50,7 +50,7 @@ class RowReader:
         self._has_functions = callable(key) or callable(timestamp)
 
     def read(self, segment: Segment, start: int, stop: int, at_ms: int | None) -> ReadRows:
-        """Rows [start, stop). `at_ms`: the time of all of them; None: it is in them."""
+        """Read rows [start, stop). `at_ms`: the time of all of them; None: it is read from the rows."""
         items: Any = segment.items
         if type(items) is ColumnRows:
             items = items.items
@@ -84,7 +84,7 @@ class RowReader:
     def _call_functions(
         self, rows: ReadRows, tuples: Sequence[Tuple], at_ms: int | None, stamped: Sequence[Any] | None
     ) -> None:
-        """Keys and timestamps that functions of the user's make. `told`: times that the emitter has asked for."""
+        """Call the user's functions for keys and timestamps. `stamped`: times that the emitter has computed already."""
         kept: list[int] = []
         keys, times = list(rows.keys), list(rows.timestamps)
         for n, tup in enumerate(tuples):
@@ -95,7 +95,7 @@ class RowReader:
                     times[n] = self._timestamp(tup) if stamped is None else stamped[n]
                     if isinstance(times[n], Exception):
                         raise times[n]
-            except Exception as error:  # the row's: it fails alone
+            except Exception as error:  # only this row fails
                 rows.failed.append((rows.places[n], error))
             else:
                 kept.append(n)
@@ -108,7 +108,7 @@ class RowReader:
 
 
 def column(fields: Fields, names: str | Sequence[str], *, always: bool = False) -> Column:
-    """What takes a field, or several as a tuple, out of items. `always`: a tuple of one, too."""
+    """A function that extracts a field, or several as a tuple, from items. `always`: a tuple also for one field."""
     several = [names] if isinstance(names, str) else list(names)
     places = [fields.position(name) for name in several]
     as_tuple = always or not isinstance(names, str)

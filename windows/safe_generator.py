@@ -1,9 +1,8 @@
-"""Guarded: a watermark generator of the user's own that can do no harm to the task that asks it.
+"""SafeGenerator: runs a user's watermark generator so that its errors do not harm the task.
 
-1. What it raises is told, and is as if it had said nothing: its rows are in their windows already.
-2. What it says is a timestamp (a datetime is one) or None; anything else is told as an error.
-3. After an error of its `tick`, or a `tick` that stays due, it is left alone for INTERVAL_MS: no alarm goes round
-   and round.
+1. An exception is reported, and the call counts as None: the rows are in their windows already.
+2. It must return a timestamp (a datetime is one) or None; anything else is reported as an error.
+3. After an error of its `tick`, or if `tick` stays due, it is not called for INTERVAL_MS: no busy loop of timers.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from .timestamps import to_ms
 
 
 class SafeGenerator(Generator):
-    """Asks `generator`; `failed` hears of its errors."""
+    """Calls `generator`; `failed` gets its errors."""
 
     def __init__(self, generator: Generator, failed: Callable[[Exception], None]) -> None:
         self._generator = generator
         self._failed = failed
-        self._paused_until_ms: int | None = None  # it is not asked again before that
+        self._paused_until_ms: int | None = None  # it is not called before that time
         self._due_ms = self._next()
 
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:

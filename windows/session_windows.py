@@ -1,9 +1,9 @@
-"""Session windows: a state for each session. Those that come to touch become one, and so do their states.
+"""Session windows: a state for each session. When sessions touch they become one, and their states are merged.
 
-1. A session fires once: when the watermark is beyond its end plus `allowed_lateness_ms`. At the end itself it does not
-   fire yet: the watermark lets rows of that moment come, and they would still be in it (open_sessions.py).
-2. A row is late if the session that it would be in has passed: one that touches an open session is on time.
-3. A row that fails leaves all as it was.
+1. A session fires once: when the watermark is after its end plus `allowed_lateness_ms`. At the end itself it does not
+   fire yet: the watermark still allows rows of that time, and they would extend it (open_sessions.py).
+2. A row is late if its session has passed: a row that touches an open session is on time.
+3. A row that fails changes nothing.
 
 From: JStorm, WindowStateMerger. How sessions grow, and where that departs, is in open_sessions.py.
 """
@@ -24,19 +24,18 @@ from .timestamps import to_ms
 from .window import STEP, AddResult, Fired, Window, in_steps, new_key
 
 States = list[Any]
-"""One of each aggregate."""
+"""One state of each aggregate."""
 
 
 class SessionWindows(Firing[Fired]):
-    """The sessions of one task. Keys are any values that can be hashed; per task, all are None."""
+    """The sessions of one task. Keys are hashable; without a key they are None."""
 
     def __init__(
         self, assigner: Session, aggregate: Aggregate, *, allowed_lateness_ms: int = 0, max_states: int = MAX_STATES
     ) -> None:
         if not aggregate.merges:
             raise WindowError(
-                f"sessions come to overlap, and {aggregate.title} cannot make one state of two; give it a "
-                "merge(first, second)"
+                f"sessions may overlap, and {aggregate.title} cannot merge two states; give it a merge(first, second)"
             )
         super().__init__(allowed_lateness_ms)
         self._assigner = assigner
@@ -46,29 +45,29 @@ class SessionWindows(Firing[Fired]):
 
     @property
     def states(self) -> int:
-        """How many are held: one for each open session."""
+        """The number of states: one for each open session."""
         return self._sessions.count
 
     @property
     def next_fire_ms(self) -> int | None:
-        """A watermark before which nothing fires; None: there is none open."""
+        """The watermark before which nothing fires; None: no session is open."""
         end = self._sessions.next_end()
         return None if end is None else end + 1 + self._lateness_ms
 
     def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> AddResult:
-        """Rows: key, time (milliseconds since 1970) and value of each. What was late, and what failed."""
+        """Add rows: key, time (milliseconds since 1970) and value of each. Returns which were late or failed."""
         return self._add_each(keys, timestamps, values, self._put)
 
     def add_one(self, key: Any, timestamp: Any, value: Any) -> AddResult:
-        """A single row."""
+        """Add a single row."""
         return self.add((key,), (timestamp,), (value,))
 
     def windows_of(self, timestamp: Any) -> list[Window]:
-        """The session of a row that is alone."""
+        """The session of a single row."""
         return self._assigner.windows_of(to_ms(timestamp))
 
     def open_of(self, key: Any, timestamp: Any = None) -> Iterator[tuple[Window, list[Any]]]:
-        """The open sessions of a key, and its states there; those that a row would be in, if a time is given."""
+        """The open sessions of a key with their states; with a `timestamp`, only those that a row would touch."""
         sessions = self._sessions
         found = sessions.of(key) if timestamp is None else sessions.merge_of(key, to_ms(timestamp)).touched
         return ((session.window, session.contents) for session in found)
@@ -78,7 +77,7 @@ class SessionWindows(Firing[Fired]):
         return None if end is None or not self._is_over(end) else self._results(end)
 
     def _results(self, end: int) -> Iterator[list[Fired]]:
-        """Of the sessions that end here."""
+        """The results of the sessions that end at `end`."""
         closed: dict[Any, OpenSession[States]] = {}
         while session := self._sessions.close(end):
             closed[session.key] = session
@@ -92,7 +91,7 @@ class SessionWindows(Firing[Fired]):
         return self._has_passed(end + 1)
 
     def _put(self, key: Any, at_ms: int, value: Any) -> bool:
-        """False: it is late."""
+        """Returns False if the row is late."""
         merge = self._sessions.merge_of(key, at_ms)
         if self._is_over(merge.window.end):
             return False
@@ -105,7 +104,7 @@ class SessionWindows(Firing[Fired]):
         return True
 
     def _merged(self, touched: list[OpenSession[States]], window: Window) -> States:
-        """The states before the row."""
+        """The merged states before the row."""
         if not touched:
             return self._runner.init(window)
         states = touched[0].contents

@@ -1,4 +1,4 @@
-"""Settings of bolts with windows: what is said in the bolt, and what its config says if that says nothing."""
+"""Settings of bolts with windows: from the bolt, or from its config where the bolt has None."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .watermarks import WatermarkPolicy
 
 @dataclass(frozen=True, slots=True)
 class TimeSettings:
-    """Of one component. Durations in milliseconds; `idle_timeout_ms` and `max_advance_ms` None: no such thing."""
+    """The settings of one component. Durations in milliseconds; `idle_timeout_ms`, `max_advance_ms`: None for off."""
 
     lag_ms: int
     interval_ms: int
@@ -29,7 +29,7 @@ class TimeSettings:
 
     @classmethod
     def of(cls, bolt: Any, config: Config) -> TimeSettings:
-        """Those of a bolt. WindowError if one of them is wrong."""
+        """The settings of a bolt. WindowError if one of them is wrong."""
         lag_ms = _given(bolt.lag_ms, config.watermark_lag_ms)
         return cls(
             lag_ms=duration(lag_ms, "lag_ms", 0),
@@ -46,11 +46,11 @@ class TimeSettings:
         )
 
     def without_lag(self) -> TimeSettings:
-        """For who only passes on what it hears."""
+        """The settings for a task that only forwards watermarks."""
         return replace(self, lag_ms=0)
 
     def new_generator(self) -> Generator:
-        """For one input task."""
+        """A generator for one input task."""
         if self.generator is None:
             return Periodic(self.lag_ms, self.interval_ms, self.max_advance_ms)
         if not callable(self.generator):

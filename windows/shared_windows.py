@@ -1,12 +1,12 @@
-"""Shared windows: a row is counted in one slice, and windows are put together from slices.
+"""Shared windows: a row is counted in one slice, and windows are built from slices.
 
     row ─► slice ─┐
     row ─► slice ─┼─► two stacks ─► window, window, …
     row ─► slice ─┘
 
-1. The cost of a row does not grow with size / slide, nor does that of a result: the slices are joined in two_stacks.py.
-   (That of a row that comes behind a window that has fired does: all that it is in is joined anew, for its key.)
-2. A slice is dropped with the last window that it is in.
+1. The cost of a row does not grow with size / slide, nor does the cost of a result: two_stacks.py merges the slices.
+   (The cost of a row behind a window that has fired does: all its windows are merged again for its key.)
+2. A slice is dropped with its last window.
 
 From: JStorm, WindowedBoltExecutor, which counts each row in each of its windows (depart).
 """
@@ -39,7 +39,7 @@ class SharedWindows(TimeWindows):
 
     @property
     def next_fire_ms(self) -> int | None:
-        """The watermark at which the next window fires; None: there is none open."""
+        """The watermark at which the next window fires; None: no window is open."""
         end = self._next_end()
         return None if end is None else end + self._lateness_ms
 
@@ -60,11 +60,11 @@ class SharedWindows(TimeWindows):
             try:
                 self._add_late(slice_, key, value)
                 self._counted(value)
-            except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
+            except Exception as error:  # only this row fails; the caller fails its tuple
                 added.failed.append((place, error))
 
     def _add_late(self, slice_: Window, key: Any, value: Any) -> None:
-        """A row of a slice that has been pulled in."""
+        """Add a row to a slice that the stacks already contain."""
         known = self._slices.columns.get(slice_.start)
         if known is None or key not in known[0]:
             if self.states >= self._max_states:
@@ -74,14 +74,14 @@ class SharedWindows(TimeWindows):
         self.states += self._stacks.add_late(slice_, key, states)
 
     def _next_end(self) -> int | None:
-        """The end of the window that fires next."""
+        """The end of the next window to fire."""
         if not self._slices.starts:
             return None
         slice_ = self._slices.windows[self._slices.starts[0]]
         end = self._assigner.starts_over(slice_)[0] + self._assigner.size_ms
         if self.least_start is not None:
             end = max(end, self.least_start + self._assigner.size_ms)
-        # Slices whose windows have all fired are gone: the first that is left is in the next window that has rows.
+        # Slices whose windows have all fired are dropped: the first slice is in the next window with rows.
         return end if self._fired_until is None else max(end, self._fired_until + self._assigner.slide_ms)
 
     def _close_first(self) -> Iterator[list[Fired]] | None:
@@ -90,7 +90,7 @@ class SharedWindows(TimeWindows):
             window = Window(end - self._assigner.size_ms, end)
             self._fired_until = end
             return self._results(window)
-        if self.watermark is not None:  # those that nothing was in have gone by as well
+        if self.watermark is not None:  # empty windows have passed as well
             passed = self.watermark - self._lateness_ms
             assigner = self._assigner
             self._fired_until = passed - (passed - assigner.offset_ms - assigner.size_ms) % assigner.slide_ms

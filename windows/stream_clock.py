@@ -1,20 +1,21 @@
-"""Stream clock: how far the time of a stream is, as one emitting task sees it, for one component with windows.
+"""Stream clock: the event time of a stream, as observed by one emitting task, for one component with windows.
 
     rows as they are emitted ─► row row row ┊ row row row ┊
-                                            │             └ a mark behind those of a turn, if a window may have ended
-                                            └ a mark before a row that is behind, if a window may have ended
+                                            │             └ a watermark after the rows of a turn, if a window may end
+                                            └ a watermark before a row that is behind, if a window may have ended
 
 1. The clock is the greatest timestamp of all rows that the task has emitted on the streams that the component reads,
-   whichever of its tasks they go to, as far as it is believed (HowFar). It never goes back.
-2. A row is late, or not, by the rows that were emitted before it: where that could depend on a mark that is not sent
-   yet, the mark goes before the row. A row at or beyond `clock - lag - allowed lateness` is in windows that end later
-   and needs none: a session that ends where the row is takes it, though the watermark is there as well.
-3. Of windows that are aligned, marks between two ends change nothing: `level` tells them apart. None is sent for those,
-   but for one each `interval_ms` while there are rows: it says how far it is, and that the task is not silent.
-4. What is told is the clock itself. The component takes its lag off, and has its policy, as with every watermark.
+   whichever of its tasks receives them, bounded as in MaxTimestamp. It never goes back.
+2. Whether a row is late depends on the rows that were emitted before it: where an unsent watermark could matter, it is
+   sent before the row. A row at or after `clock - lag - allowed lateness` is in windows that end later and needs none:
+   a session that ends at the row still accepts it, though the watermark is there as well.
+3. For aligned windows, watermarks between two ends change nothing: `level` tells them apart. They are not sent, except
+   one every `interval_ms` while there are rows: it shows the progress, and that the task is not silent.
+4. The watermark that is sent is the clock itself. The component subtracts its lag and applies its policy, as with every
+   watermark.
 
-From: Flink, where sources tell watermarks for all that is behind them; JStorm looks at the rows of each task (depart:
-then windows wait for a row of their own task, and what fires depends on how many tasks there are).
+From: Flink, where sources send watermarks to all operators behind them; JStorm uses the rows of each receiving task
+(depart: there windows wait for a row of their own task, and what fires depends on the number of tasks).
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from .generators import MaxTimestamp
 from .settings import TimeSettings
 
 WatermarkBefore = tuple[int, int]
-"""Before the row at this place: a mark."""
+"""(place, watermark): the watermark is sent before the row at this place."""
 
 _NONE: Final[tuple[WatermarkBefore, ...]] = ()
 
 
 class StreamClock:
-    """Of one emitting task and one component behind it. `told_ms` is what was told last; None: nothing."""
+    """The clock of one emitting task for one receiving component. `sent_ms`: the last watermark sent; None: none."""
 
     __slots__ = (
         "_has_rows",
@@ -49,7 +50,7 @@ class StreamClock:
     )
 
     def __init__(self, settings: TimeSettings, windows: Sliding | Session | None, *, exact: bool = False) -> None:
-        """`exact`: every step counts, since what the component tells those behind it goes by it."""
+        """`exact`: every step counts, since the component derives its own watermarks from it."""
         self.sent_ms: int | None = None
         self._max_timestamp = MaxTimestamp(settings.max_advance_ms)
         self._slack_ms = settings.lag_ms + settings.allowed_lateness_ms
@@ -57,23 +58,23 @@ class StreamClock:
         aligned = isinstance(windows, Sliding) and not exact
         self._step_ms = windows.slide_ms if isinstance(windows, Sliding) and aligned else 1
         self._origin_ms = windows.offset_ms + windows.size_ms if isinstance(windows, Sliding) and aligned else 0
-        self._level: int | None = None  # that of what was told
+        self._level: int | None = None  # of the last watermark sent
         self._sent_at_ms: int | None = None
-        self._has_rows = False  # have there been rows since?
+        self._has_rows = False  # whether there were rows since
 
     @property
     def ms(self) -> int | None:
-        """How far it is; None: not known yet."""
+        """The time of the clock; None: not known yet."""
         return self._max_timestamp.ms
 
     @property
     def due(self) -> bool:
-        """May a window have ended since the last mark?"""
+        """Whether a window may have ended since the last watermark."""
         ms = self._max_timestamp.ms
         return ms is not None and ms != self.sent_ms and self._level_of(ms) != self._level
 
     def observe_max(self, greatest: int) -> bool:
-        """Rows were emitted, of which only the greatest timestamp is known. False: it takes all of them (`see`)."""
+        """Add rows by their greatest timestamp. False: all timestamps are needed, call `observe`."""
         far, self._has_rows = self._max_timestamp, True
         if not far.is_order_free(greatest):
             return False
@@ -84,7 +85,7 @@ class StreamClock:
         return True
 
     def observe(self, timestamps: Sequence[int]) -> Sequence[WatermarkBefore]:
-        """Rows are being emitted. Where among them marks go; they count as told."""
+        """Add rows that are being emitted. Returns the watermarks to send between them; they count as sent."""
         if not timestamps:
             return _NONE
         far, before, self._has_rows = self._max_timestamp, self._max_timestamp.ms, True
@@ -100,12 +101,12 @@ class StreamClock:
         return list(self._watermarks_between(timestamps, prefixes))
 
     def observe_unordered(self, timestamps: Sequence[int]) -> None:
-        """The same for rows whose order is not known: none of them is behind another."""
+        """Add rows whose order is not known: none of them counts as behind another."""
         self._max_timestamp.observe(timestamps)
         self._has_rows = True
 
     def due_watermark(self, now_ms: int) -> int | None:
-        """The rows of a turn are out: the mark that goes behind them, which counts as told. None: there is none."""
+        """The watermark to send after the rows of a turn, which counts as sent; None: none is due."""
         ms, sent_at_ms = self._max_timestamp.ms, self._sent_at_ms
         if ms is None or not self._has_rows:
             return None

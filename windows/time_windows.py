@@ -1,20 +1,22 @@
-"""Open windows by time: rows in, batch by batch; what has fired out. Base of those that share and those that do not.
+"""Windows by time: rows in, batch by batch; fired windows out. Base class of windows with and without shared slices.
 
     add(keys, timestamps, values) ─► slices ─► states ─ advance(watermark) ─► Fired, Fired, …
-                                       └─► late, failed: told, not counted
+                                       └─► late, failed: reported, not counted
 
-1. A window fires once: when the watermark is at its end plus `allowed_lateness_ms`, or beyond. Then its state is gone.
-2. A row is late if all windows that it would be in have fired. Of a row that is not late, those that have fired are
-   left out. A row at the watermark is on time.
-3. They fire by end, then by key. A window that no row is in does not exist: a gap fires nothing.
+1. A window fires once: when the watermark is at its end plus `allowed_lateness_ms`, or after. Then its state is
+   dropped.
+2. A row is late if all its windows have fired. A row that is not late is counted in those of its windows that have not
+   fired. A row at the watermark is on time.
+3. Windows fire in the order of their ends, then of their keys. A window without rows does not exist: a gap fires
+   nothing.
 4. The watermark does not go back.
-5. A row that fails leaves all states as they were (as long as the user's `execute` does), and the others alone.
+5. A row that fails leaves all states unchanged (as far as the user's `execute` does), and does not affect other rows.
 6. There are never more than `max_states` states, one for a key and window (or slice). A row that needs one more fails.
-7. Rows are counted in the order in which they come; where windows share slices, in that of the slices first.
+7. Rows are counted in the order of arrival; where windows share slices, in the order of slices first.
 
 From: JStorm, WindowedBoltExecutor. There a window is late by its tuple's time alone, and fires in another thread.
-Flink fires a window again for each tuple within the allowed lateness; here it waits for them: one result is simpler
-to use than several of which the last holds.
+Flink fires a window again for each tuple within the allowed lateness; here the window waits for them: one result is
+simpler to use than several of which only the last is valid.
 """
 
 from __future__ import annotations
@@ -34,19 +36,19 @@ from .timestamps import bounds_ms, to_ms
 from .window import AddResult, Fired, Window, is_nan, new_key
 
 MAX_STATES: Final = 1_000_000
-"""So many states an instance holds unless told otherwise."""
+"""The default limit of states of an instance."""
 
 FEW: Final = 8
-"""If less than one row in so many is in another slice, those are taken out, and the rest stays in its lists."""
+"""If fewer than one row in this many is in another slice, those rows are removed from the lists, else copied."""
 
 REMEMBERED: Final = 64
-"""So many slices are not made anew for each batch."""
+"""The number of slice objects that are reused between batches."""
 
 _PLAIN_KEYS: Final = frozenset({str, int, bytes, bool, type(None)})
 
 
 class Rows:
-    """Rows of a batch that are in one slice. `places`: where they are in the batch."""
+    """Rows of a batch that are in one slice. `places`: their positions in the batch."""
 
     __slots__ = ("keys", "places", "values")
 
@@ -56,12 +58,12 @@ class Rows:
         self.values = values
 
     def at(self, ats: Sequence[int]) -> Rows:
-        """Some of them."""
+        """The rows at these indexes."""
         places, keys, values = self.places, self.keys, self.values
         return Rows([places[at] for at in ats], [keys[at] for at in ats], [values[at] for at in ats])
 
     def without(self, ats: Sequence[int]) -> Rows:
-        """All but some, which are few, in order."""
+        """All rows but those at these (few, ascending) indexes."""
         places, keys, values = list(self.places), list(self.keys), list(self.values)
         for at in reversed(ats):
             del places[at], keys[at], values[at]
@@ -69,13 +71,13 @@ class Rows:
 
 
 class TimeWindows(Firing[Fired]):
-    """The windows of one task. Keys are any values that can be hashed; per task, all are None.
+    """The windows of one task. Keys are hashable; without a key they are None.
 
-    `states`: how many are held; `least_start`: windows that start before it are left out, if it is set.
+    `states`: the number of states; `least_start`: windows that start before it are left out, if it is set.
     """
 
     shares: ClassVar[bool] = False
-    """Are windows put together from states that others are made of too?"""
+    """Whether windows are built from shared states."""
 
     def __init__(
         self, assigner: Sliding, aggregate: Aggregate, *, allowed_lateness_ms: int = 0, max_states: int = MAX_STATES
@@ -87,35 +89,35 @@ class TimeWindows(Firing[Fired]):
         self._runner = AggregateRunner(aggregate, shared=self.shares)
         self._max_states = whole(max_states, "max_states")
         self._all_fired = False
-        # Are all states such that `execute_batch` cannot fail on them?
+        # Whether `execute_batch` cannot fail on any state.
         self._plain = all(part.batches for part in self._runner.parts)
         self._known_slices: dict[int, Window] = {}
-        self._usual = Window(0, 1)  # the slice that most rows of the last batch were in,
+        self._usual = Window(0, 1)  # the slice of most rows of the last batch,
         self._usual_end: int | None = None  # and the end of its last window
 
     @property
     @abstractmethod
     def next_fire_ms(self) -> int | None:
-        """The watermark at which the next window fires; None: there is none open."""
+        """The watermark at which the next window fires; None: no window is open."""
 
     @abstractmethod
     def _targets(self, slice_: Window) -> list[tuple[Window, Columns]]:
-        """Where the rows of a slice are counted, as far as it has not fired."""
+        """The windows or the slice that count the rows of a slice, without those that have fired."""
 
     @abstractmethod
     def _keep(self, slice_: Window, targets: list[tuple[Window, Columns]]) -> None:
-        """Rows have been put there; those that have none (they failed) are forgotten again."""
+        """Keep the targets that have rows now; targets whose rows all failed are dropped."""
 
     @abstractmethod
     def _close_first(self) -> Iterator[list[Fired]] | None:
-        """The window that fires first, if one does: its results, some at a time. No row gets into it any more."""
+        """Close the first window that is due, and give its results in steps; None: none is due."""
 
     def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> AddResult:
-        """Rows: key, time (milliseconds since 1970) and value of each. What was late, and what failed."""
+        """Add rows: key, time (milliseconds since 1970) and value of each. Returns which were late or failed."""
         added = AddResult()
         if not timestamps:
             return added
-        while not self._all_fired:  # what is due has closed, though nobody has asked for it yet
+        while not self._all_fired:  # windows that are due are closed first
             self._fire_next()
         places: Sequence[int] = range(len(timestamps))
         bounds = bounds_ms(timestamps)
@@ -140,7 +142,7 @@ class TimeWindows(Firing[Fired]):
         return added
 
     def add_one(self, key: Any, timestamp: Any, value: Any) -> AddResult:
-        """A single row."""
+        """Add a single row."""
         return self.add((key,), (timestamp,), (value,))
 
     def advance(self, watermark_ms: int) -> Iterator[Fired]:
@@ -149,11 +151,11 @@ class TimeWindows(Firing[Fired]):
         return super().advance(watermark_ms)
 
     def windows_of(self, timestamp: Any) -> list[Window]:
-        """The windows that a row is (or would have been) in, fired or not."""
+        """The windows of a row, whether they have fired or not."""
         return self._assigner.windows_of(to_ms(timestamp))
 
     def limit(self, max_states: int) -> None:
-        """From now on there are never more states than this, but for those that there are."""
+        """Change the limit of states; existing states stay."""
         self._max_states = max_states
 
     def _close_next(self) -> Iterator[list[Fired]] | None:
@@ -172,7 +174,7 @@ class TimeWindows(Firing[Fired]):
     def _by_slice(
         self, timestamps: Sequence[int], rows: Rows, least_ms: int, greatest_ms: int, added: AddResult
     ) -> Iterator[tuple[int, int, Rows]]:
-        """Rows that are not late, apart by slice: its number, a time that is in it. Nearly all are in one or two."""
+        """Group the rows that are not late by slice: its number, a time in it, its rows. Usually one or two slices."""
         assigner = self._assigner
         first, last = assigner.numbers_of((least_ms, greatest_ms))
         numbers = [first] if first == last else assigner.numbers_of(timestamps)
@@ -215,14 +217,14 @@ class TimeWindows(Firing[Fired]):
         self._keep(slice_, targets)
 
     def _as_columns(self, rows: Rows, targets: list[tuple[Window, Columns]]) -> list[Sequence[Any]] | None:
-        """What each part is given of rows; None: a row could fail, so that they are taken one by one."""
+        """The column of each part; None: a row could fail, so rows are added one by one."""
         if not self._plain:
             return None
         batch: list[Sequence[Any]] = []
         try:
             room = self._max_states - self.states
             if len(rows.keys) * len(targets) > room or not _PLAIN_KEYS.issuperset(map(type, rows.keys)):
-                keys = set(rows.keys)  # hashed and compared with those that there are: what raises does so here
+                keys = set(rows.keys)  # hashing and comparing keys may raise: here
                 new = [keys.difference(columns[0]) for _, columns in targets]
                 if sum(map(len, new)) > room or any(map(is_nan, chain.from_iterable(new))):
                     return None
@@ -231,16 +233,16 @@ class TimeWindows(Firing[Fired]):
                 if not part.takes(column):
                     return None
                 batch.append(column)
-        except Exception:  # no hash, or what a function of the user's raises: which row it was is seen one by one
+        except Exception:  # no hash, or an error of a user's function: adding one by one finds the row
             return None
         return batch
 
     def _counted(self, value: Any) -> None:
-        """A row was counted by itself: can batches still be?"""
+        """After a row was added by itself: check whether batches are still possible."""
         if self._plain:
             try:
                 self._plain = all(part.takes(part.column((value,))) for part in self._runner.parts)
-            except Exception:  # a function of the user's that raises the second time: the row has been counted
+            except Exception:  # a user's function that raises the second time: the row has been counted
                 self._plain = False
 
     def _put_each(self, targets: list[tuple[Window, Columns]], rows: Rows, added: AddResult) -> None:
@@ -252,7 +254,7 @@ class TimeWindows(Firing[Fired]):
                 added.failed.append((place, error))
 
     def _put_one_aggregate(self, window: Window, columns: Columns, rows: Rows, added: AddResult) -> None:
-        """One window (or slice), and one aggregate, the user's own: `_put_each` without what only several need."""
+        """`_put_each` for one window (or slice) and one aggregate, the user's own: without what only several need."""
         states, part = columns[0], self._runner.parts[0]
         init_state, execute = part.init_state, part.execute
         for place, key, value in zip(rows.places, rows.keys, rows.values, strict=True):
@@ -284,7 +286,7 @@ class TimeWindows(Firing[Fired]):
 
 
 def state_limit_error(max_states: int) -> WindowLimitError:
-    """The error of a row that there is no room for."""
+    """The error for a row beyond the limit."""
     return WindowLimitError(
         f"windows hold {max_states} states (one for a key and window) and may hold no more; use more tasks, shorter "
         "windows or fewer keys, or raise max_states"

@@ -1,8 +1,8 @@
-"""Timestamps: whatever says when something happened → whole milliseconds since 1970, or an error that says what to do.
+"""Timestamps: numbers and datetimes → whole milliseconds since 1970, or an error that says what to do.
 
-1. Inside, a timestamp is an int. Before 1970 it is negative.
-2. Nothing is guessed: no text, no bool, no time without a zone, no NaN.
-3. What is further from 1970 than RANGE_MS is refused: it is a wrong unit (nanoseconds), not a time.
+1. Internally a timestamp is an int. Before 1970 it is negative.
+2. Nothing is guessed: text, bool, a time without a zone, and NaN are refused.
+3. A time further from 1970 than RANGE_MS is refused: it is in a wrong unit (nanoseconds).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Final
 from .errors import TimestampError
 
 RANGE_MS: Final = 250_000_000_000_000
-"""About 7,900 years before and after 1970: all that a datetime can say, and no nanoseconds of today."""
+"""About 7,900 years before and after 1970: all that a datetime can express, but not today in nanoseconds."""
 
 TIMES: Final = ("ms", "datetime")
-"""How rows say when: whole milliseconds since 1970, or datetimes in UTC."""
+"""The forms of times in rows: whole milliseconds since 1970, or datetimes in UTC."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - as the standard library calls it
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - the standard library's name
 _MS: Final = timedelta(milliseconds=1)
 _INT: Final = frozenset({int})
 
@@ -43,9 +43,7 @@ def to_ms(value: Any) -> int:
         at_ms = math.floor(value)
     elif isinstance(value, datetime):
         if value.tzinfo is None:
-            raise TimestampError(
-                f"the timestamp {value} has no zone; say which it is: value.replace(tzinfo=timezone.utc)"
-            )
+            raise TimestampError(f"the timestamp {value} has no zone; add it: value.replace(tzinfo=timezone.utc)")
         at_ms = (value - _EPOCH) // _MS
     else:
         try:
@@ -63,9 +61,9 @@ def to_ms(value: Any) -> int:
 
 
 def bounds_ms(values: Sequence[Any]) -> tuple[int, int] | None:
-    """Least and greatest of a column of ints that are timestamps as they are; None if anything else is in it.
+    """The least and greatest of a column of ints that are valid timestamps; None if it contains anything else.
 
-    Not of an empty one. There is no loop in Python.
+    The column must not be empty. Without a loop in Python.
     """
     if not _INT.issuperset(map(type, values)):
         return None
@@ -74,12 +72,12 @@ def bounds_ms(values: Sequence[Any]) -> tuple[int, int] | None:
 
 
 def all_ms(values: Sequence[Any]) -> Sequence[int]:
-    """A column as whole milliseconds: itself if it is ints. TimestampError as `to_ms`."""
+    """A column as whole milliseconds: itself if all values are ints. TimestampError like `to_ms`."""
     return values if _INT.issuperset(map(type, values)) else [to_ms(value) for value in values]
 
 
 def to_datetime(at_ms: int) -> datetime:
-    """The same moment as a datetime in UTC. TimestampError before the year 1 and after 9999, which it cannot say."""
+    """The same time as a datetime in UTC. TimestampError before the year 1 and after 9999."""
     try:
         return _EPOCH + timedelta(milliseconds=at_ms)
     except OverflowError as error:

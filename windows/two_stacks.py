@@ -1,18 +1,18 @@
-"""Stacks: the states of sliding windows, put together from slices at a cost that does not grow with size / slide.
+"""Two stacks: the states of sliding windows, built from slices at a cost that does not grow with size / slide.
 
     oldest                                            newest
     slice  slice  slice │ slice  slice  slice │ slice …
     ◄──── front ────────┼──── back ───────────► not in a window that has fired
-    all of it joined, and   one state: what
-    for each slice: what    has been pulled in
-    is joined without it
+    all of it merged, and   one state: all
+    for each slice: the     slices added so far
+    merge without it
 
-1. A window is the front's state and the back's, merged: one merge for a key, however many slices there are.
-2. When a slice leaves the front, its keys get back what is joined without it. What is kept for that is one state for
-   each key that the slice has, so that all of it is no more than the slices themselves.
-3. When the front is used up, it is made anew from the slices of the back: each slice once.
-4. A slice that has been pulled in is not changed in place, since its states are shared. A row that comes for it after
-   that is merged into it, and all that it is in is joined anew for that key: always slice by slice, the oldest first.
+1. A window is the front's state merged with the back's: one merge for a key, however many slices there are.
+2. When a slice leaves the front, its keys get back the merge without it. That takes one state for each key of the
+   slice, so that all of it is no larger than the slices themselves.
+3. When the front is empty, it is rebuilt from the slices of the back: each slice once.
+4. A slice that the stacks contain is not changed in place, since its states are shared. A later row for it is merged
+   into it, and everything that contains it is merged again for that key: slice by slice, the oldest first.
 
 From: two stacks, as in K. Tangwongsan, M. Hirzel, S. Schneider, "Low-latency sliding-window aggregation in worst-case
 constant time", 2017; there for one key, and with all of the front's states kept.
@@ -33,7 +33,7 @@ NOTHING: Final = object()
 
 
 class Slices:
-    """The slices that are held, by their start."""
+    """The slices that are kept, by their start."""
 
     __slots__ = ("columns", "starts", "windows")
 
@@ -43,14 +43,14 @@ class Slices:
         self.columns: dict[int, Columns] = {}
 
     def keep(self, slice_: Window, columns: Columns) -> None:
-        """A slice that has rows now."""
+        """Keep a slice that has rows now."""
         if slice_.start not in self.columns:
             insort(self.starts, slice_.start)
             self.windows[slice_.start] = slice_
             self.columns[slice_.start] = columns
 
     def drop(self, count: int) -> int:
-        """The first ones are in no window any more. How many states they had."""
+        """Drop the first slices, which are in no later window. Returns their number of states."""
         states = 0
         for start in self.starts[:count]:
             del self.windows[start]
@@ -59,13 +59,13 @@ class Slices:
         return states
 
     def between(self, start: int | None, end: int | None) -> list[int]:
-        """The starts of those that begin in [start, end)."""
+        """The starts of the slices that begin in [start, end)."""
         low = 0 if start is None else bisect_left(self.starts, start)
         return self.starts[low : None if end is None else bisect_left(self.starts, end)]
 
 
 class _FrontSlice:
-    """A slice of the front: its states, and what of its keys is joined behind it."""
+    """A slice of the front: its states, and for its keys the merge of the slices after it."""
 
     __slots__ = ("behind", "columns", "start")
 
@@ -76,7 +76,7 @@ class _FrontSlice:
 
 
 class TwoStacks:
-    """Of all keys, for each part. `until`: slices that begin before it have been pulled in."""
+    """The stacks of all keys, for each part. `until`: slices that begin before it have been added."""
 
     __slots__ = ("_back", "_back_from", "_front", "_front_until", "_fronts", "_merges", "_runner", "_slices", "until")
 
@@ -92,7 +92,7 @@ class TwoStacks:
         self._back_from: int | None = None
 
     def move_to(self, window: Window) -> Iterator[None]:
-        """Windows come in order: now to this one. Gives way from time to time; until its end all is in between."""
+        """Move on to this window; windows come in order. Yields between steps; the state is consistent at the end."""
         for start in self._slices.between(self.until, window.end):
             self._back_from = start if self._back_from is None else self._back_from
             for merge, states, more in zip(self._merges, self._back, self._slices.columns[start], strict=True):
@@ -107,23 +107,23 @@ class TwoStacks:
             yield from self._rebuild_front(window.start)
 
     def keys(self) -> list[Any]:
-        """All of the window."""
+        """All keys of the window."""
         return list({**self._front[0], **self._back[0]})
 
     def of(self, keys: Sequence[Any]) -> Columns:
-        """The states of some of them, put together."""
+        """The merged states of some keys."""
         columns: Columns = []
         for safe, unchecked, front, back in zip(
             self._merges, self._runner.unchecked_merges(), self._front, self._back, strict=True
         ):
             try:
                 columns.append(_joined(unchecked, front, back, keys))
-            except Exception:  # which key it was is seen when care is taken; merges change nothing
+            except Exception:  # the safe merges find the key; merges change nothing
                 columns.append(_joined(safe, front, back, keys))
         return columns
 
     def add_late(self, slice_: Window, key: Any, states: list[Any]) -> bool:
-        """States of a key for a slice that has been pulled in. Is the key new there?"""
+        """Add states of a key to a slice that the stacks contain. Whether the key is new in the slice."""
         columns = self._slices.columns.get(slice_.start)
         is_new = columns is None or key not in columns[0]
         if columns is None:
@@ -183,7 +183,7 @@ class TwoStacks:
                     changes.append((front.behind[part], joined))
                     joined = state if joined is NOTHING else check_state(merge(state, joined))
             changes.append((self._front[part], joined))
-        for by_key, joined in changes:  # nothing fails any more
+        for by_key, joined in changes:  # nothing can fail here
             if joined is NOTHING:
                 by_key.pop(key, None)
             else:
@@ -218,7 +218,7 @@ def _joined(merge: Merge, front: States, back: States, keys: Sequence[Any]) -> S
 
 
 def _in_steps(states: States) -> Iterator[Iterator[tuple[Any, Any]]]:
-    """All of it, but some at a time."""
+    """All items, in steps."""
     items = iter(states.items())
     for _ in range(0, len(states), STEP):
         yield islice(items, STEP)

@@ -1,13 +1,13 @@
-"""Time keeper: how far time has come for one task, by what its input tasks send.
+"""Watermark tracker: the watermark of one task, from what its input tasks send.
 
-    rows of task 3 ─► its generator ─┐
-    marks of task 4 ─────────────────┼─► Watermarks ─► watermark
-    the clock ─► intervals, idleness ┘
+    rows of task 3 ───────► its generator ─┐
+    watermarks of task 4 ──────────────────┼─► Watermarks ─► watermark
+    the clock ─► intervals, idleness ──────┘
 
-1. What an input task *tells* counts; only of one that tells nothing are the timestamps of its rows looked at.
-2. Told watermarks are taken back by `lag_ms` too: rows may be so far behind them.
-3. The end of an input task (END_MS) counts from whomever it comes.
-4. It wakes up for nothing: `next_ms` is None when no time that passes changes anything.
+1. A watermark that an input task *sends* counts; timestamps of rows are used only for input tasks that send none.
+2. `lag_ms` is subtracted from received watermarks too: rows may be that far behind them.
+3. The end of an input task (END_MS) counts from every input task.
+4. It sets no useless timers: `next_ms` is None if the passing of time changes nothing.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .watermarks import END_MS, Watermarks
 
 
 class WatermarkTracker:
-    """Of one task. `inputs`: input task → does it tell watermarks? Times are milliseconds of this task's clock.
+    """The tracker of one task. `inputs`: input task → whether it sends watermarks. Times: ms of this task's clock.
 
-    `failed` hears what generators of the user's own raise.
+    `failed` gets the exceptions of the user's generators.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class WatermarkTracker:
             idle_timeout_ms=settings.idle_timeout_ms,
             now_ms=now_ms,
         )
-        self.skipped_ms = 0  # what is not counted of the time that has passed: the task could not hear
+        self.skipped_ms = 0  # time that is not counted: the task could not receive
         self._started = 0
         self._sends_watermarks = dict(inputs)
         self._lag_ms = settings.lag_ms
@@ -55,22 +55,22 @@ class WatermarkTracker:
 
     @property
     def watermark(self) -> int | None:
-        """Of all input tasks; None: not known yet. END_MS: all have ended."""
+        """The watermark of all input tasks; None: not known yet. END_MS: all have ended."""
         return self._watermarks.watermark
 
     @property
     def reads_rows(self) -> bool:
-        """Does it look at rows, since not all input tasks tell?"""
+        """Whether it reads rows, since not all input tasks send watermarks."""
         return bool(self._generators)
 
     @property
     def changes(self) -> int:
-        """Another number as soon as the watermark has moved, or there may be something to do before `next_ms`."""
+        """A number that changes when the watermark may have changed, or `next_ms` may be earlier."""
         return self._watermarks.decisions + self._started
 
     @property
     def next_ms(self) -> int | None:
-        """When `tick` will have something to do."""
+        """When `tick` must be called next; None: never."""
         known = [at_ms for generator in self._generators.values() if (at_ms := generator.next_tick_ms) is not None]
         idle_ms = self._watermarks.next_idle_ms
         if idle_ms is not None:
@@ -79,22 +79,22 @@ class WatermarkTracker:
 
     @property
     def idle(self) -> frozenset[Any]:
-        """The input tasks that are not waited for."""
+        """The input tasks that are idle: windows do not wait for them."""
         return self._watermarks.idle
 
     @property
     def all_idle(self) -> bool:
-        """Is nobody waited for, though somebody may still speak?"""
+        """Whether all input tasks are idle or ended, and not all have ended."""
         return self._watermarks.all_idle
 
     def by_input(self) -> dict[int, int | None]:
-        """Input task → how far it has come."""
+        """Input task → its watermark."""
         return {task: self._watermarks.of(task) for task in self._sends_watermarks}
 
     def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Any], now_ms: int) -> None:
-        """Rows have come from an input task; `timestamps` of those that can be read."""
+        """Add rows of an input task; `timestamps` of the readable rows."""
         sends = self._sends_watermarks.get(task)
-        if sends is None:  # it closes a cycle: its rows say nothing about what is still to come
+        if sends is None:  # it closes a cycle: its rows do not show the progress of the input
             return
         self._watermarks.on_activity(task, now_ms)
         generator = self._generators.get(task)
@@ -106,7 +106,7 @@ class WatermarkTracker:
             self._started += generator.next_tick_ms != before_ms
 
     def on_watermark(self, task: int, watermark_ms: int, now_ms: int) -> None:
-        """An input task says how far it is, or that it has ended."""
+        """An input task has sent a watermark, or its end (END_MS)."""
         sends = self._sends_watermarks.get(task)
         if sends is None:
             return
@@ -118,7 +118,7 @@ class WatermarkTracker:
             self._watermarks.on_activity(task, now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """It is so late."""
+        """Apply the passing of time."""
         for task, generator in self._generators.items():
             at_ms = generator.next_tick_ms
             if at_ms is not None and at_ms <= now_ms:

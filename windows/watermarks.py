@@ -1,21 +1,21 @@
-"""Watermarks: of all input tasks one, by a policy. Windows that end at or before it will get no more rows, it says.
+"""Watermarks: one watermark of all input tasks, by a policy. Windows that end at or before it get no more rows.
 
-    task 3 ─ 40 ─┐                        GLOBAL_MAX_TIMESTAMP            50: the furthest
-    task 4 ─ 50 ─┼─► Watermarks ─► 40     MAX_TIMESTAMP_WITH_RATIO (0.6)  40: 2 of 3 have come that far
-    task 5 ─ 20 ─┘ (idle: left out)       TASK_MAX_GLOBAL_MIN_TIMESTAMP   40: the last one that is not idle
+    task 3 ─ 40 ─┐                        GLOBAL_MAX_TIMESTAMP            50: the greatest
+    task 4 ─ 50 ─┼─► Watermarks ─► 40     MAX_TIMESTAMP_WITH_RATIO (0.6)  40: 2 of 3 have reached it
+    task 5 ─ 20 ─┘ (idle: left out)       TASK_MAX_GLOBAL_MIN_TIMESTAMP   40: the least that is not idle
 
 1. Neither the watermark of an input task nor that of all goes back.
-2. An input task that has said nothing for `idle_timeout_ms` of processing time is idle: it is not counted until it
-   speaks. It has spoken when the topology began, so that one that never says anything is left out as well.
-3. When all are idle, the furthest counts: in whatever order they have fallen silent, the answer is the same.
-4. An input task that is not idle and has no watermark yet holds the others up as one that is infinitely far behind.
-5. An input task that has ended is left out too, until it speaks again. When all have, the watermark is END_MS: nothing
-   more will come.
-6. The share of MAX_TIMESTAMP_WITH_RATIO is counted anew for each window: the watermark that enough of the input tasks
-   have reached is, for every window at once, whether enough of them have passed its end.
+2. An input task that has sent nothing for `idle_timeout_ms` of processing time is idle: it does not count until it
+   sends again. All count as active when the topology starts, so that a task that never sends becomes idle as well.
+3. When all are idle, the greatest watermark counts: the order in which they became idle makes no difference.
+4. An active input task without a watermark holds back the others as if it were infinitely far behind.
+5. An input task that has ended is left out too, until it sends again. When all have ended, the watermark is END_MS: no
+   more rows will arrive.
+6. The share of MAX_TIMESTAMP_WITH_RATIO is computed anew for each window: the watermark that enough input tasks have
+   reached is, for every window, whether enough of them have passed its end.
 
 From: JStorm, WatermarkTriggerPolicy and WindowedBoltExecutor.checkEventTimeWindows, which carries the count from one
-window to the next (depart), and knows no idle inputs (depart); Flink, StatusWatermarkValve (FLINK-8001, FLINK-38454).
+window to the next (depart), and has no idle inputs (depart); Flink, StatusWatermarkValve (FLINK-8001, FLINK-38454).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .assigners import whole
 from .errors import WindowError
 
 END_MS: Final = 2**62
-"""The watermark after the last row: beyond every time that there is."""
+"""The watermark after the last row: later than every time."""
 
 
 class WatermarkPolicy(enum.Enum):
-    """Which of the input tasks' watermarks is that of all."""
+    """How the watermark of all is chosen from those of the input tasks."""
 
     GLOBAL_MAX_TIMESTAMP = "global max"
     MAX_TIMESTAMP_WITH_RATIO = "max with ratio"
@@ -51,7 +51,7 @@ class _Input:
 
 
 class Watermarks:
-    """Of one task. `watermark` is None until enough is known. `decisions`: how often it may have changed."""
+    """The watermarks of one task. `watermark`: None until enough is known. `decisions`: counts possible changes."""
 
     def __init__(
         self,
@@ -78,31 +78,31 @@ class Watermarks:
 
     @property
     def idle(self) -> frozenset[Hashable]:
-        """The input tasks that are left out."""
+        """The input tasks that are idle."""
         return frozenset(name for name, known in self._inputs.items() if known.idle)
 
     @property
     def all_idle(self) -> bool:
-        """Are all left out, and have not all ended?"""
+        """Whether all input tasks are idle or ended, and not all have ended."""
         inputs = self._inputs.values()
         return all(known.idle or known.ended for known in inputs) and not all(known.ended for known in inputs)
 
     @property
     def next_idle_ms(self) -> int | None:
-        """When the next input task will be idle, if it says nothing until then; None: none will."""
+        """When the next input task becomes idle if it sends nothing; None: none will."""
         if self._idle_timeout_ms is None:
             return None
         active_since = [known.active_ms for known in self._inputs.values() if not (known.idle or known.ended)]
         return min(active_since) + self._idle_timeout_ms if active_since else None
 
     def of(self, name: Hashable) -> int | None:
-        """How far an input task has come."""
+        """The watermark of an input task."""
         return self._inputs[name].watermark
 
     def on_activity(self, name: Hashable, now_ms: int) -> int | None:
-        """An input task speaks: rows have come. The watermark of all."""
+        """An input task has sent something. Returns the watermark of all."""
         known = self._inputs.get(name)
-        if known is None:  # one that was added by a rebalance
+        if known is None:  # added by a rebalance
             known = self._inputs[name] = _Input(now_ms)
         known.active_ms = max(known.active_ms, now_ms)
         if known.idle or known.ended:
@@ -111,19 +111,19 @@ class Watermarks:
         return self.tick(now_ms)
 
     def end(self, name: Hashable, now_ms: int) -> int | None:
-        """An input task has nothing more to say. The watermark of all."""
+        """An input task has ended. Returns the watermark of all."""
         self.on_activity(name, now_ms)
         self._inputs[name].ended = True
         self._decide()
         return self.watermark
 
     def advance(self, name: Hashable, watermark_ms: int, now_ms: int) -> int | None:
-        """An input task has come so far. The watermark of all."""
+        """An input task has sent a watermark. Returns the watermark of all."""
         self.on_activity(name, now_ms)
         return self.on_progress(name, watermark_ms)
 
     def on_progress(self, name: Hashable, watermark_ms: int) -> int | None:
-        """What an input task has said before means that it has come so far: it does not speak now. As `advance`."""
+        """Like `advance`, for a watermark derived from earlier rows: the input task has not sent anything now."""
         known = self._inputs[name]
         if known.watermark is None or watermark_ms > known.watermark:
             known.watermark = watermark_ms
@@ -131,7 +131,7 @@ class Watermarks:
         return self.watermark
 
     def tick(self, now_ms: int) -> int | None:
-        """It is so late, by the clock of this task: who is idle? The watermark of all."""
+        """Find idle input tasks at this time of the task's clock. Returns the watermark of all."""
         if self._idle_timeout_ms is not None:
             changed = False
             for known in self._inputs.values():

@@ -3,7 +3,7 @@
 1. `start` < `end`. Milliseconds since 1970 (before: negative), or counts of rows.
 2. Windows are ordered by end, then by start: the order in which they fire.
 
-From: JStorm and Flink, TimeWindow. Sessions that touch do not overlap, and are one all the same (open_sessions.py).
+From: JStorm and Flink, TimeWindow. Sessions that touch do not overlap, but are merged (open_sessions.py).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .errors import WindowKeyError
 K = TypeVar("K")
 
 STEP: Final = 1_000
-"""So many results are made at a time: about a millisecond."""
+"""Results made in one step: about a millisecond."""
 
 AT_ONCE: Final = 4_000
-"""So many keys are sorted in one go: about as long."""
+"""Keys sorted in one step: about a millisecond."""
 
 _NUMBERS: Final = frozenset({int, float, bool})
 
@@ -36,12 +36,12 @@ class Window:
 
     @property
     def size(self) -> int:
-        """In milliseconds, or in rows."""
+        """The size in milliseconds, or in rows."""
         return self.end - self.start
 
     @property
     def final(self) -> bool:
-        """Has it come to its end? False in `purge`, if what is asked for is an early result."""
+        """Whether the window has ended. False in `purge` for an early result."""
         return True
 
     def __contains__(self, timestamp: object) -> bool:
@@ -60,11 +60,11 @@ class Window:
         return other <= self
 
     def overlaps(self, other: Window) -> bool:
-        """Is there a moment that is in both?"""
+        """Whether the windows have a common time."""
         return self.start < other.end and other.start < self.end
 
     def cover(self, other: Window) -> Window:
-        """The least window that has both in it."""
+        """The smallest window that contains both."""
         return Window(min(self.start, other.start), max(self.end, other.end))
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Window:
 
 
 class EarlyWindow(Window):
-    """A window that goes on; it equals the one that ends."""
+    """A window that has not ended; it equals the final one."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class EarlyWindow(Window):
 
 
 class Fired(NamedTuple):
-    """A window that has fired, for one key: what `purge` made of its state, or the error that it raised instead."""
+    """A fired window for one key: the result of `purge`, or the error that it raised."""
 
     window: Window
     key: Any
@@ -97,9 +97,9 @@ class Fired(NamedTuple):
 
 
 class AddResult:
-    """What became of rows that were not simply counted. `late` and `failed` name rows by their place in the batch.
+    """The result of adding rows. `late` and `failed` contain places in the batch.
 
-    `plain`: all timestamps are known to be whole milliseconds as they are.
+    `plain`: all timestamps are known to be whole milliseconds.
     """
 
     __slots__ = ("failed", "late", "plain")
@@ -114,27 +114,27 @@ class AddResult:
 
 
 def is_nan(key: Any) -> bool:
-    """Is it NaN, or is that among several?"""
+    """Whether the key is NaN, or a tuple that contains NaN."""
     return bool(key != key) or (type(key) is tuple and any(part != part for part in key))
 
 
 def new_key(key: Any) -> None:
-    """A key that has not been there before. WindowKeyError for NaN: it equals nothing, and would never come again."""
+    """Check a new key. WindowKeyError for NaN, which equals nothing and would never be found again."""
     if is_nan(key):
-        raise WindowKeyError(f"the key {key!r:.100} has NaN in it, which equals nothing; give such rows another key")
+        raise WindowKeyError(f"the key {key!r:.100} contains NaN, which equals nothing; give such rows another key")
 
 
 def in_order(keys: Iterable[K]) -> list[K]:
-    """Keys as they fire: sorted; if they cannot all be compared, then type by type, numbers being one."""
+    """Keys in the order of firing: sorted; if they cannot be compared, by type (all numbers are one type)."""
     keys = list(keys)
     try:
         return sorted(keys)  # type: ignore[type-var]
-    except Exception:  # TypeError, or what a type of the user's raises
+    except Exception:  # TypeError, or an error of a user's type
         return sorted(keys, key=_rank)
 
 
 def in_steps(keys: list[K], step: int = STEP) -> Iterator[list[K]]:
-    """The same, some at a time, or none: a million keys are not sorted in one go, since nothing else runs meanwhile."""
+    """Like `in_order`, in steps (which may be empty): sorting a million keys at once would block the event loop."""
     runs: list[list[Any]] = []
     kinds: set[Any] = set()
     if len(keys) > AT_ONCE:
@@ -151,7 +151,7 @@ def in_steps(keys: list[K], step: int = STEP) -> Iterator[list[K]]:
 
 
 def _kind(keys: Sequence[Any]) -> Any:
-    """What they all are: keys of one kind can be compared. None: who knows."""
+    """The common kind of comparable keys; None: unknown."""
     types = set(map(type, keys))
     if types == {tuple} and len(lengths := set(map(len, keys))) == 1:
         kinds = tuple(_kind([key[place] for key in keys]) for place in range(lengths.pop()))

@@ -99,14 +99,14 @@ WRONG: tuple[tuple[Any, str], ...] = (
     (ready(outputs={"sums": "sum"}), "outputs has no default stream, but that is where its rows go"),
     (WindowedBolt(SECOND, timestamp="at"), "WindowedBolt defines no init_state, no execute, no purge; or give it an"),
     (own(aggregate=Count(), outputs=None), "Mine has an aggregate and defines init_state, execute, purge too"),
-    (own(windows=Session(1_000)), "sessions come to overlap: Mine must define merge(first, second)"),
+    (own(windows=Session(1_000)), "sessions may overlap: Mine must define merge(first, second)"),
     (
         ready(Session(1_000), Fold(list, lambda s, v: [*s, v])),
-        "sessions come to overlap, and Fold cannot",
+        "sessions may overlap, and Fold cannot",
     ),
     # methods
-    (own(blocking=True), "Mine is blocking, which bolts with windows cannot be: let a bolt behind it block"),
-    (own(execute_batch=rows), "Mine defines execute_batch, which is never called of a bolt with windows"),
+    (own(blocking=True), "Mine is blocking, which bolts with windows cannot be: use a blocking bolt downstream"),
+    (own(execute_batch=rows), "Mine defines execute_batch, which is never called on a bolt with windows"),
     (own(execute_arrow=rows), "Mine defines execute_arrow, which"),
     (kept(on_tick=rows), "Mine defines on_tick, which"),
     (own(execute=later), "Mine.execute is async, but windows call it in the middle of a turn: make it def"),
@@ -128,7 +128,7 @@ WRONG: tuple[tuple[Any, str], ...] = (
     ),
     (own(late=LatePolicy.RETRACT, retract=lambda self, tup: 1), "Mine.retract must take (tup, windows)"),
     (own(late=LatePolicy.RETRACT, retract=later), "Mine.retract is async, but"),
-    (ready(late=LatePolicy.STREAM, late_stream="default"), "late_stream 'default' is a stream of its outputs already"),
+    (ready(late=LatePolicy.STREAM, late_stream="default"), "late_stream 'default' is already a stream of its outputs"),
     (ready(late=LatePolicy.STREAM, late_stream="too late"), "outputs: 'too late' is not a stream name"),
     (ready(late_stream="lost"), "late_stream is 'lost', but late tuples do not go there: say late=LatePolicy.STREAM"),
     # settings

@@ -226,7 +226,7 @@ def test_a_merge_that_changes_what_it_was_given_says_so(aggregate: Aggregate) ->
     windows.add("aa", [1, 6], ["x", "y"])
     assert [one.error is None for one in windows.advance(5)] == [True]
     (fired,) = windows.advance(10)
-    assert "merge(first, second) changed what it was given" in str(fired.error)
+    assert "merge(first, second) changed its arguments" in str(fired.error)
 
 
 def test_a_merge_may_return_one_of_two() -> None:

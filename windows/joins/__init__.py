@@ -1,6 +1,6 @@
 """Joins: the rows of several inputs that are in the same window.
 
-clauses.py says which inputs are joined by which fields, as in SQL; hash.py does it; bolt.py is the bolt that users
+clauses.py describes which inputs are joined by which fields, as in SQL; hash.py joins; bolt.py is the bolt that users
 declare.
 """
 

@@ -4,15 +4,15 @@
         .left_join("clicks", "user")
         .select("orders:user, price, url")
 
-1. A row that is given is a child of the tuples that it was made of (`anchored=False`: of none). They are acked when the
-   last window that they are in has fired, as with every BufferedWindowBolt.
-2. A tuple whose key has no hash fails by itself, as it comes.
-3. A window gives all its rows or, if they are more than `max_joined`, none: then its tuples fail.
-4. Tasks join what comes to them. With more than one, group all inputs by what they are joined by.
-5. Sessions are of a key: that by which all inputs are joined. Rows whose key equals nothing (None, NaN) are in sessions
-   with each other.
+1. A joined row is anchored to the tuples that it is made of (`anchored=False`: to none). They are acked when their last
+   window has fired, as with every BufferedWindowBolt.
+2. A tuple whose key has no hash fails when it arrives.
+3. A window emits all its rows, or none if they are more than `max_joined`: then its tuples fail.
+4. A task joins the rows that it receives. With several tasks, group all inputs by the fields that they are joined by.
+5. Sessions belong to the key by which all inputs are joined. Rows whose key equals nothing (None, NaN) share their
+   sessions.
 
-From: Storm, JoinBolt. What is joined by what is in clauses.py, the joining in hash.py.
+From: Storm, JoinBolt. The clauses are in clauses.py, the joining is in hash.py.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from .clauses import Joins, Names
 from .hash import MAX_JOINED, HashJoin, JoinKind
 
 AT_ONCE: Final = 1_000
-"""So many rows of a window are given before it is looked whether there is room for more."""
+"""This many rows of a window are emitted before the bolt waits for its receivers."""
 
 
 class JoinBolt(BufferedWindowBolt):
     """Joins inputs by equal values, window by window. `source`: a component, or `component:stream`.
 
-    `key`: the field, or the fields, by which the others are joined to it. `stream`: on which rows are given. Settings
-    are those of every bolt with windows; `timestamp` as a field must be in all inputs, else give a function of a Tuple.
-    The methods change this bolt and return it. WindowError if what they say makes no sense.
+    `key`: the field, or the fields, by which the others are joined to it. `stream`: the stream of the joined rows. The
+    settings are those of every bolt with windows; a `timestamp` field must be in all inputs, else give a function of a
+    Tuple. The methods change this bolt and return it. WindowError if the clauses make no sense.
     """
 
     anchored: ClassVar[bool] = True
@@ -58,7 +58,7 @@ class JoinBolt(BufferedWindowBolt):
         **settings: Unpack[SharedSettings],
     ) -> None:
         if "outputs" in settings:
-            raise WindowError("what a join gives is said by select('user, clicks:url'), not by outputs")
+            raise WindowError("a join has no outputs setting: choose its fields with select('user, clicks:url')")
         super().__init__(windows, key=self._checked, **settings)
         for name, value in {"anchored": anchored, "max_joined": max_joined, "stream": stream}.items():
             if value is not None:
@@ -66,23 +66,23 @@ class JoinBolt(BufferedWindowBolt):
         self.joins = Joins.of(source, key)
 
     def join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Self:
-        """Rows that have a partner in `prior` (needed if several inputs are there), by `prior_key` (None: its key)."""
+        """Keep rows with a partner in `prior` (required after two inputs), compared by `prior_key` (None: its key)."""
         return self._joined(JoinKind.INNER, source, key, prior, prior_key)
 
     def left_join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Self:
-        """And those of what was joined so far that have none."""
+        """Also keep rows of the inputs so far that have no partner."""
         return self._joined(JoinKind.LEFT, source, key, prior, prior_key)
 
     def right_join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Self:
-        """And those of `source` that have none."""
+        """Also keep rows of `source` that have no partner."""
         return self._joined(JoinKind.RIGHT, source, key, prior, prior_key)
 
     def full_join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Self:
-        """And those of both that have none."""
+        """Also keep rows of both sides that have no partner."""
         return self._joined(JoinKind.FULL, source, key, prior, prior_key)
 
     def select(self, *references: str) -> Self:
-        """The fields that are given, in this order: `"user, clicks:url as page"`. Without it: all."""
+        """Choose the fields and their order: `"user, clicks:url as page"`. Without a `select`: all fields."""
         self.joins = self.joins.select(*references)
         return self
 
@@ -118,7 +118,7 @@ class JoinBolt(BufferedWindowBolt):
         self._keys = self.joins.keys(fields) if isinstance(self.windows, Session) else []
 
     async def execute(self, window: WindowRows) -> None:
-        """A window has fired: its rows, as fast as those behind take them. JoinError if they are too many."""
+        """Emit the joined rows of a window, as fast as the receivers accept them. JoinError if there are too many."""
         tuples: list[list[Tuple]] = [[] for _ in self._inputs]
         for tup in window.rows:
             tuples[self._inputs[tup.source_component, tup.stream]].append(tup)
@@ -132,7 +132,7 @@ class JoinBolt(BufferedWindowBolt):
                 await collector.drain()
 
     def _checked(self, tup: Tuple) -> tuple[Any, ...] | None:
-        """The key of windows: all tuples are in one, but for sessions. Those that cannot be joined fail here."""
+        """The window key: None for all tuples, except with sessions. Tuples that cannot be joined fail here."""
         number = self._inputs[tup.source_component, tup.stream]
         self._machine.check(number, tup.values)
         if not self._keys:

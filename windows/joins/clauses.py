@@ -1,18 +1,18 @@
-"""Joins: which inputs are joined by which fields, and what of them is given. Said as in SQL; hash.py does it.
+"""Joins: which inputs are joined by which fields, and which fields are emitted. As in SQL; hash.py does the joining.
 
     Joins.of("orders", "user").join("clicks", "user").left_join("users", "id", prior="orders")
 
     ((orders  inner join  clicks  on clicks.user = orders.user)  left join  users  on users.id = orders.user)
 
 1. Inputs are named by their component, or `component:stream`; the first two need no `prior`.
-2. A field is named by itself if one input alone has it, else `input:field`. A dot leads into a mapping: `user.name`.
-3. Fields that are given are called as they were asked for, or as another name that was said: `orders:user as buyer`.
-   Without a `select` all fields are given, in the order of the inputs; those of several inputs as `input:field`.
-4. A chain that makes no sense is refused as it is written. What shows only with the fields of the inputs is in
+2. A field is named alone if only one input has it, else `input:field`. A dot leads into a mapping: `user.name`.
+3. An emitted field has the name in `select`, or the name after `as`: `orders:user as buyer`. Without a `select` all
+   fields are emitted, in the order of the inputs; fields that several inputs have as `input:field`.
+4. A chain that makes no sense is refused when it is declared. Errors that depend on the fields of the inputs are in
    `problems`.
 
-From: Storm, JoinBolt. There the first input that has a value gives a field that several have, and a prior stream is
-compared by the field by which it was joined itself (depart: by that, unless `prior_key` is given).
+From: Storm, JoinBolt. There a field that several inputs have is taken from the first input with a value, and a prior
+stream is compared by the field by which it was joined itself (depart: by that, unless `prior_key` is given).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..errors import WindowError
 from .hash import MAX_JOINED, Column, HashJoin, JoinKind, JoinStep
 
 Names = str | Sequence[str]
-"""The name of a field, or of several that make a key together."""
+"""The name of a field, or of several fields that form a key."""
 
 FieldsOf = Mapping[StreamId, Fields]
 """The fields of each input."""
@@ -37,7 +37,7 @@ _AS: Final = re.compile(r"\s+as\s+", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class JoinInput:
-    """An input, and how it is joined to those before it. The first has no `kind` and no `prior`."""
+    """An input, and how it is joined to the inputs before it. The first has no `kind` and no `prior`."""
 
     source: StreamId
     key: tuple[str, ...]
@@ -48,7 +48,7 @@ class JoinInput:
 
 @dataclass(frozen=True, slots=True)
 class SelectedField:
-    """A field that is given: how it was asked for, and its name then."""
+    """An emitted field: its reference and its name."""
 
     reference: str
     name: str
@@ -56,36 +56,36 @@ class SelectedField:
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """Each method gives another one: what there is stays as it is. WindowError for what makes no sense."""
+    """Immutable: each method returns a new one. WindowError if the clauses make no sense."""
 
     inputs: tuple[JoinInput, ...]
     selected: tuple[SelectedField, ...] = ()
 
     @classmethod
     def of(cls, source: str, key: Names) -> Joins:
-        """The first input, and by what others are joined to it."""
+        """The first input, and the key by which others are joined to it."""
         return cls((JoinInput(stream_id(source), key_names(key)),))
 
     def join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Joins:
-        """Rows that have a partner: `source.key = prior.prior_key`."""
+        """Keep rows with a partner: `source.key = prior.prior_key`."""
         return self.joined(JoinKind.INNER, source, key, prior, prior_key)
 
     def left_join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Joins:
-        """And those of what was joined so far that have none."""
+        """Also keep rows of the inputs so far that have no partner."""
         return self.joined(JoinKind.LEFT, source, key, prior, prior_key)
 
     def right_join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Joins:
-        """And those of `source` that have none."""
+        """Also keep rows of `source` that have no partner."""
         return self.joined(JoinKind.RIGHT, source, key, prior, prior_key)
 
     def full_join(self, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None) -> Joins:
-        """And those of both that have none."""
+        """Also keep rows of both sides that have no partner."""
         return self.joined(JoinKind.FULL, source, key, prior, prior_key)
 
     def joined(
         self, kind: JoinKind, source: str, key: Names, prior: str | None = None, prior_key: Names | None = None
     ) -> Joins:
-        """One input more."""
+        """Add one input."""
         stream = stream_id(source)
         names_before = [str(joined.source) for joined in self.inputs]
         if str(stream) in names_before:
@@ -104,12 +104,12 @@ class Joins:
         if len(names) != len(names_there):
             raise WindowError(
                 f"{stream} is joined by {len(names)} field(s) ({', '.join(names)}) to {len(names_there)} of {name} "
-                f"({', '.join(names_there)}); name as many, or say others of {name}: prior_key=…"
+                f"({', '.join(names_there)}); give as many, or other fields of {name}: prior_key=…"
             )
         return replace(self, inputs=(*self.inputs, JoinInput(stream, names, kind, at, names_there)))
 
     def select(self, *references: str) -> Joins:
-        """The fields that are given, in this order: `"user, clicks:url as page"`, or one after the other."""
+        """Choose the fields and their order: `"user, clicks:url as page"`, or one argument each."""
         selected = tuple(_selected(one) for text in references for one in _parts(text))
         names = [one.name for one in selected]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -122,7 +122,7 @@ class Joins:
         return replace(self, selected=selected)
 
     def outputs(self, fields: FieldsOf | None = None) -> Fields:
-        """The names of what is given. Without a `select` they are not known before the fields of the inputs are."""
+        """The names of the emitted fields. Without a `select` they depend on the fields of the inputs."""
         if self.selected:
             return Fields(one.name for one in self.selected)
         if fields is None:
@@ -130,7 +130,7 @@ class Joins:
         return Fields(name for name, _ in self._all(fields))
 
     def problems(self, fields: FieldsOf) -> list[str]:
-        """What is wrong, now that the fields of the inputs are known: each names input and field."""
+        """All errors that depend on the fields of the inputs: each names the input and the field."""
         known = [joined.source for joined in self.inputs]
         missing = [
             f"join: it does not read {source}, which is joined; call a grouping on it"
@@ -143,7 +143,7 @@ class Joins:
         return extra + list(dict.fromkeys(found for found in self._all_columns(fields) if isinstance(found, str)))
 
     def machine(self, fields: FieldsOf, *, max_rows: int = MAX_JOINED) -> HashJoin:
-        """What joins windows of such inputs, in the order in which they were named. WindowError: see `problems`."""
+        """The machine that joins these inputs, in the order of declaration. WindowError: see `problems`."""
         problems = self.problems(fields)
         if problems:
             raise WindowError("; ".join(problems))
@@ -157,15 +157,15 @@ class Joins:
 
     @property
     def by_one_key(self) -> bool:
-        """Are all inputs joined by one and the same key?"""
+        """Whether all inputs are joined by one and the same key."""
         return all(joined.prior_key in ((), self.inputs[joined.prior].key) for joined in self.inputs)
 
     def keys(self, fields: FieldsOf) -> list[tuple[Column, ...]]:
-        """For each input the fields by which it is joined."""
+        """For each input, the fields by which it is joined."""
         return [self._key(at, joined.key, fields) for at, joined in enumerate(self.inputs)]
 
     def _all_columns(self, fields: FieldsOf) -> Iterator[Column | str]:
-        """All fields that are named, found or not."""
+        """All fields that are referenced: the column, or the error."""
         for at, joined in enumerate(self.inputs):
             yield from (self._field(at, name, fields) for name in joined.key)
             yield from (self._field(joined.prior, name, fields) for name in joined.prior_key)
@@ -182,13 +182,13 @@ class Joins:
         return column or f"join: {source} has no field {name!r}{_hint(name, fields[source])}"
 
     def _given(self, fields: FieldsOf) -> list[tuple[str, Column | str]]:
-        """What is given, by its name."""
+        """The emitted fields by name."""
         if self.selected:
             return [(one.name, self._find(one.reference, fields)) for one in self.selected]
         return self._all(fields)
 
     def _find(self, reference: str, fields: FieldsOf) -> Column | str:
-        """A field of any input. What begins with the name of an input is looked for there first."""
+        """A field of any input. A reference that begins with the name of an input is looked up there first."""
         qualified, plain = [], []
         for at, joined in enumerate(self.inputs):
             names = fields[joined.source]
@@ -206,7 +206,7 @@ class Joins:
         return f"join: select names {reference!r}, which no input has{_hint(reference, every)}"
 
     def _all(self, fields: FieldsOf) -> list[tuple[str, Column | str]]:
-        """All fields, by the shortest name that only one of them has."""
+        """All fields, by their shortest unique names."""
         every = [(at, joined.source, name) for at, joined in enumerate(self.inputs) for name in fields[joined.source]]
         taken = [name for _, _, name in every] + [f"{source}:{name}" for _, source, name in every]
         return [
@@ -216,7 +216,7 @@ class Joins:
 
 
 def stream_id(name: Any) -> StreamId:
-    """The stream that `component` or `component:stream` means."""
+    """The stream named by `component` or `component:stream`."""
     if not isinstance(name, str) or not name.strip():
         raise WindowError(f"an input of a join is {name!r}; give a component's id, or 'component:stream'")
     component, _, stream = name.strip().partition(":")
@@ -224,7 +224,7 @@ def stream_id(name: Any) -> StreamId:
 
 
 def key_names(key: Any) -> tuple[str, ...]:
-    """A key as the names of its fields."""
+    """The field names of a key."""
     names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, list | tuple) else ()
     if not names or not all(isinstance(name, str) and name for name in names):
         raise WindowError(f"a join by {key!r}; give the name of a field, or a tuple of names")
@@ -248,7 +248,7 @@ def _prefixes(source: StreamId) -> tuple[str, ...]:
 
 
 def _column(at: int, source: StreamId, name: str, fields: Fields) -> Column | None:
-    """A field, or what a dot leads to in one; None: there is none."""
+    """A field, or a path into one; None: there is no such field."""
     if name in fields:
         return Column(at, fields.position(name), (), f"{source}:{name}")
     first, *path = name.split(".")
@@ -258,7 +258,7 @@ def _column(at: int, source: StreamId, name: str, fields: Fields) -> Column | No
 
 
 def _exact_first(found: Sequence[Column | None]) -> list[Column]:
-    """Those that were found: fields, and only if there are none what a dot leads to."""
+    """The columns that were found: fields, or paths if there are no fields."""
     columns = [column for column in found if column is not None]
     return [column for column in columns if not column.path] or columns
 

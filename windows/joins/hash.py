@@ -1,18 +1,18 @@
-"""Hash joins: the rows of several inputs in one window, joined from left to right. How is said in clauses.py.
+"""Hash joins: the rows of several inputs in one window, joined from left to right as clauses.py describes.
 
     input 0 ─┐
              ├─ step 1 ─► places ─┐
     input 1 ─┘                    ├─ step 2 ─► places (2, 0, None), … ─► rows
     input 2 ─── table: key → places ┘
 
-1. A *place* is where a row stands in its input. A joined row is one place for each input; None: there is no row.
-2. Keys are equal as Python's are: 1, 1.0 and True are one key. (So they are for a fields grouping, and in SQL.)
-3. None and NaN equal nothing, not even themselves; nor does a tuple with one of them in it.
-4. The order is that of nested loops: by the place in input 0, then in input 1, … What only a right or full join keeps
-   comes behind, by its own place.
-5. No step gives more than `max_rows` rows; one more is an error. So a window whose keys are skewed ends early, in the
-   middle of a chain as well. What was given until then was right: who needs all rows or none makes a list first.
-6. Memory: a table for each input but the first. Joined rows are made one by one, as they are asked for.
+1. A *place* is the index of a row in its input. A joined row has one place for each input; None: no row.
+2. Keys are compared with Python's equality: 1, 1.0 and True are one key (as in a fields grouping, and in SQL).
+3. None and NaN equal nothing, not even themselves; nor does a tuple that contains one of them.
+4. The order is that of nested loops: by the place in input 0, then in input 1, … Rows that only a right or full join
+   keeps come last, by their own place.
+5. No step gives more than `max_rows` rows; one more is an error. So a window with skewed keys ends early, also within
+   a chain of joins. The rows given before the error are correct: callers that need all rows or none make a list first.
+6. Memory: a table for each input but the first. Joined rows are made one by one, on demand.
 
 From: Storm, JoinBolt. It leaves out rows without a key in a left join, and has no right or full join (depart).
 """
@@ -29,16 +29,16 @@ from ..assigners import whole
 from ..errors import JoinError
 
 Places = tuple[int | None, ...]
-"""For each input the place of a row, or None."""
+"""For each input, the place of a row, or None."""
 
 MAX_JOINED: Final = 100_000
-"""So many rows a window may give unless told otherwise."""
+"""The default limit of joined rows of a window."""
 
 _EQUAL_TO_THEMSELVES: Final = frozenset({int, bool, str, bytes, type(None)})
 
 
 class JoinKind(enum.Enum):
-    """Which rows without a partner are kept: none, those of the left, of the right, of both."""
+    """Which rows without a partner are kept: none, those of the left side, of the right side, or of both."""
 
     INNER = "join"
     LEFT = "left_join"
@@ -47,18 +47,18 @@ class JoinKind(enum.Enum):
 
     @property
     def keeps_left(self) -> bool:
-        """Are rows of what has been joined so far kept without a partner?"""
+        """Whether rows of the inputs so far are kept without a partner."""
         return self in (JoinKind.LEFT, JoinKind.FULL)
 
     @property
     def keeps_right(self) -> bool:
-        """Are rows of the new input kept without a partner?"""
+        """Whether rows of the new input are kept without a partner."""
         return self in (JoinKind.RIGHT, JoinKind.FULL)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A field of an input; with a `path`, what is found under these keys of the mapping in it. `name` is for errors."""
+    """A field of an input; with a `path`, the value under these keys of the mapping in it. `name` is for errors."""
 
     input: int
     position: int
@@ -67,7 +67,7 @@ class Column:
 
     @property
     def of(self) -> Callable[[Sequence[Any]], Any]:
-        """Reads it from a row of its input. JoinError if what should be a mapping is none."""
+        """A function that reads it from a row of its input. JoinError if a value on the path is no mapping."""
         position, path = self.position, self.path
         if not path:
             return itemgetter(position)
@@ -89,12 +89,12 @@ class Column:
 
 
 Key = tuple[Column, ...]
-"""The columns that are compared, all of one input."""
+"""The columns that are compared; all belong to one input."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinStep:
-    """The next input is joined to `prior` (a key of one that is there already) by `key` (of its own)."""
+    """How the next input is joined: its `key` is compared with `prior`, a key of an input before it."""
 
     kind: JoinKind
     prior: Key
@@ -102,7 +102,7 @@ class JoinStep:
 
 
 class HashJoin:
-    """Joins windows of `len(steps) + 1` inputs; holds nothing between them. `columns`: what of them is given."""
+    """Joins windows of `len(steps) + 1` inputs; keeps nothing between windows. `columns`: the emitted fields."""
 
     def __init__(self, steps: Sequence[JoinStep], columns: Sequence[Column], *, max_rows: int = MAX_JOINED) -> None:
         self._steps = tuple(steps)
@@ -114,21 +114,21 @@ class HashJoin:
         ]
 
     def check(self, number: int, row: Sequence[Any]) -> None:
-        """JoinError if a row of an input has a key that cannot be looked for."""
+        """Raise JoinError if a row of this input has a key without a hash."""
         for of, column in self._key_readers[number]:
             value = of(row)
             if not hashable(value):
                 raise no_hash(value, (column,))
 
     def places(self, inputs: Sequence[Sequence[Sequence[Any]]]) -> Iterator[Places]:
-        """The rows of a window, by input: which of them are joined. JoinError: too many, or a key without a hash."""
+        """Join the rows of a window, given by input. JoinError: too many rows, or a key without a hash."""
         joined: Iterator[Places] = ((place,) for place in range(len(inputs[0])))
         for number, step in enumerate(self._steps, 1):
             joined = self._limited(self._joined(joined, step, inputs, number), step)
         return joined
 
     def values(self, inputs: Sequence[Sequence[Sequence[Any]]], places: Places) -> tuple[Any, ...]:
-        """One joined row; None is in it for what there is no row of."""
+        """The values of one joined row; None for the fields of a missing row."""
         return tuple(
             [None if (place := places[number]) is None else of(inputs[number][place]) for number, of in self._columns]
         )
@@ -180,7 +180,7 @@ class HashJoin:
 
 
 def keys_of(key: Key, rows: Sequence[Sequence[Any]]) -> list[Any]:
-    """The key of each row; None: it equals nothing. JoinError for one that cannot be hashed."""
+    """The key of each row; None: it equals nothing. JoinError for a key without a hash."""
     readers = [column.of for column in key]
     several = len(readers) > 1
     keys = [tuple(of(row) for of in readers) for row in rows] if several else list(map(readers[0], rows))
@@ -193,7 +193,7 @@ def keys_of(key: Key, rows: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def no_hash(value: Any, key: Key) -> JoinError:
-    """The error of a key that cannot be looked for."""
+    """The error for a key without a hash."""
     names = " and ".join(column.name for column in key)
     return JoinError(
         f"{names}: a {type(value).__qualname__} has no hash; join by None, text, bytes, numbers, dates or tuples of "
@@ -202,7 +202,7 @@ def no_hash(value: Any, key: Key) -> JoinError:
 
 
 def equals_itself(key: Any) -> bool:
-    """Can it have a partner? TypeError if it has no hash."""
+    """Whether the key can have a partner. TypeError if it has no hash."""
     if key is None:
         return False
     if isinstance(key, tuple):
@@ -212,7 +212,7 @@ def equals_itself(key: Any) -> bool:
 
 
 def hashable(key: Any) -> bool:
-    """Has it a hash?"""
+    """Whether the key has a hash."""
     try:
         hash(key)
     except TypeError:
