@@ -82,7 +82,7 @@ class JvmWatch:
 
     def _ping(self) -> None:
         try:
-            gateway: Any = require("pyspark").SparkContext._gateway
+            gateway: Any = getattr(getattr(require("pyspark"), "SparkContext", None), "_gateway", None)
             if gateway is not None:
                 gateway.jvm.java.lang.System.nanoTime()
         finally:

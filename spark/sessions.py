@@ -9,6 +9,7 @@
 3. A session that was there before us is never stopped by us.
 4. What the command line says wins over settings that are asked for here (session_settings.py).
 5. Local masters: no port is open to other machines, and there is no web page unless it is asked for.
+6. With `spark.remote` (or SPARK_REMOTE) the session is one of Spark Connect: no JVM, no Java (connect.py).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from . import connect
 from .errors import SparkLostError, SparkUnavailableError
 from .java import ensure_java
 from .jvm_guard import JvmGuard
@@ -70,15 +72,28 @@ def make_session(
     """Make a SparkSession, or take the one of this process. Blocking, 10 s and more.
 
     `conf`: settings of Spark's; they win over ours. `master`: "local[*]" unless it or `spark.master` says otherwise.
+    With `spark.remote` in `conf` ("sc://HOST:PORT"), or SPARK_REMOTE in the environment and no master: a session of
+    that Spark Connect server, which needs no Java here.
     SparkUnavailableError if there is no PySpark, no Java, or Spark does not start.
     """
+    given = {key: text_of(value) for key, value in (conf or {}).items()}
+    if given.get(connect.REMOTE):
+        return connect.connected(given)
+    where = master or given.get("spark.master")
+    if where is None and os.environ.get("SPARK_REMOTE"):
+        return connect.connected({**given, connect.REMOTE: os.environ["SPARK_REMOTE"]})
+    where = where or "local[*]"
+    if where.startswith("sc://"):
+        raise SparkUnavailableError(
+            f"{where} is the address of a Spark Connect server, not of a master. SparkBatchSpout and "
+            f'SparkTableSinkBolt take session={{"{connect.REMOTE}": "{where}"}}; streams and workers on executors need '
+            "the address of the master itself"
+        )
     if threading.current_thread() is threading.main_thread():
         # There PySpark would replace the handler of Ctrl-C: it is made in another, and is this one's all the same.
         return _make_in_thread(conf, master, app_name)
     sql = require("pyspark.sql")
     ensure_java()
-    given = {key: text_of(value) for key, value in (conf or {}).items()}
-    where = master or given.get("spark.master") or "local[*]"
     if is_local(where):
         # Executors of this machine run this Python, with what is installed in it, and not whatever `python3` is.
         os.environ.setdefault("PYSPARK_PYTHON", given.get("spark.pyspark.python", sys.executable))
@@ -177,8 +192,7 @@ class Sessions:
         with self._lock:
             shared = self._shared
             if shared.session is not None and not alive(shared.session):
-                log.warning("the Spark session has ended: a new one is made")
-                discard_jvm()
+                _drop(shared.session, source)
                 shared.session = None
             if shared.session is None:
                 active = _active()
@@ -199,15 +213,15 @@ class Sessions:
 
     def _make(self, source: SessionSource) -> None:
         shared = self._shared
-        gateway = require("pyspark").SparkContext
-        before = gateway._gateway
+        before = _gateway()
         shared.making = before is None
         try:
             shared.session = _create(source)
         finally:
             shared.making = False
-            process = getattr(gateway._gateway, "proc", None)
-            if gateway._gateway is not before and process is not None:
+            gateway = _gateway()
+            process = getattr(gateway, "proc", None)
+            if gateway is not before and process is not None:
                 self._unguard()
                 shared.guard = JvmGuard(process.pid)
 
@@ -218,8 +232,7 @@ class Sessions:
 
     def kill(self) -> bool:
         """End the JVM of a session that does not answer, if it is ours: what waits for it fails. Does not block."""
-        gateway = require("pyspark").SparkContext._gateway
-        process = getattr(gateway, "proc", None)
+        process = getattr(_gateway(), "proc", None)
         if not (self._shared.ours or self._shared.making) or process is None:
             return False
         process.kill()
@@ -241,8 +254,31 @@ sessions: Final = Sessions()
 """Of this process: there is one JVM."""
 
 
+def _gateway() -> Any:
+    """To this process' JVM. A PySpark that is only a client of Spark Connect's has none."""
+    return getattr(getattr(require("pyspark"), "SparkContext", None), "_gateway", None)
+
+
+def _drop(session: Any, source: SessionSource) -> None:
+    """A session has ended. SparkLostError, final, if nothing says how to connect again."""
+    if not connect.is_connect(session):
+        log.warning("the Spark session has ended: a new one is made")
+        discard_jvm()
+        return
+    if not callable(source) and connect.REMOTE not in (source or {}) and not os.environ.get("SPARK_REMOTE"):
+        error = SparkLostError(
+            "the Spark Connect session has ended, and nothing says where its server is: give "
+            f'session={{"{connect.REMOTE}": "sc://HOST:PORT"}}, or a function that makes the session'
+        )
+        error.final = True
+        raise error
+    log.warning("the Spark Connect session has ended: a new one is made")
+
+
 def alive(session: Any) -> bool:
     """Can it still be used?"""
+    if connect.is_connect(session):
+        return not connect.is_closed(session)
     try:
         context = session.sparkContext
         return context._jsc is not None and not context._jsc.sc().isStopped()
@@ -253,6 +289,9 @@ def alive(session: Any) -> bool:
 
 def stop_session(session: Any) -> None:
     """Stop a session and its JVM, whatever state they are in. Blocking, at most some seconds."""
+    if connect.is_connect(session):
+        connect.end(session)
+        return
     with _logging_errors():
         session.stop()
     discard_jvm()
@@ -289,6 +328,8 @@ def discard_jvm() -> None:
 def is_lost(error: BaseException, session: Any) -> bool:
     """Has it failed since the session or its JVM has ended (and would do so again)?"""
     names = {kind.__name__ for kind in type(error).__mro__}
+    if connect.is_connect(session):
+        return isinstance(error, SparkLostError) or connect.is_gone(error, session)
     if isinstance(error, SparkLostError | ConnectionError | EOFError) or "Py4JNetworkError" in names:
         return True
     return not alive(session)
@@ -336,15 +377,14 @@ def activate_session(session: Any) -> None:
 
 def _active() -> Any:
     """A session that somebody else has made in this process."""
-    sql = require("pyspark.sql").SparkSession
-    session = sql._instantiatedSession
-    return session if session is not None and alive(session) else None
+    session = getattr(require("pyspark.sql").SparkSession, "_instantiatedSession", None)
+    return session if session is not None and alive(session) else connect.active()
 
 
 def _create(source: SessionSource) -> Any:
     if callable(source):
         session = source()
-        if not hasattr(session, "sparkContext"):
+        if not connect.is_connect(session) and not hasattr(session, "sparkContext"):
             raise SparkUnavailableError(
                 f"the function that makes the session returned {type(session).__name__}, not a SparkSession"
             )
@@ -354,12 +394,19 @@ def _create(source: SessionSource) -> Any:
 
 def _check_same(session: Any, source: Mapping[str, Any]) -> None:
     """Settings that the running session does not have, and can no longer take."""
+    if connect.is_connect(session):
+        _refuse_other(connect.differing(session, {key: text_of(value) for key, value in source.items()}), source)
+        return
     conf = session.sparkContext.getConf()
     other = {key: conf.get(key) for key, value in source.items() if not _has(key, conf.get(key), text_of(value))}
     for key in list(other):
         if session.conf.isModifiable(key):
             session.conf.set(key, text_of(source[key]))
             del other[key]
+    _refuse_other(other, source)
+
+
+def _refuse_other(other: Mapping[str, str | None], source: Mapping[str, Any]) -> None:
     if other:
         told = ", ".join(f"{key}={source[key]} (it has {value})" for key, value in other.items())
         raise SparkUnavailableError(

@@ -156,11 +156,17 @@ class Feed:
             for partition in self._opener.confirmed():
                 self._machine.end(partition)
             self._changed()
-        if self._machine.is_read:
-            return  # whatever it was, all is here
-        if error is not None:
+        if error is None:
+            self._look_whether_all_came()
+        elif not self._machine.is_read:  # else, whatever it was, all is here
             self._on_error(error)
-        else:
+
+    def _look_whether_all_came(self) -> None:
+        """When the job has ended, and what its threads have read of it has arrived here."""
+        main = self._main
+        if main is None or not main.done() or main.cancelled() or main.exception() is not None:
+            return
+        if not self._reading and not self._machine.is_read:
             self._on_error(SparkJobError("Spark's job has ended, but not all of its partitions came"))
 
     def _on_opened(self, opening: asyncio.Future[PartitionReader]) -> None:
@@ -168,7 +174,9 @@ class Feed:
         error = None if opening.cancelled() else opening.exception()
         if error is not None or opening.cancelled():
             self._readers.failed(ticket)
-            if error is not None and not (isinstance(error, EOFError) and self._machine.is_read):
+            # If no executor comes any more, `main` says how their job has ended.
+            expected = isinstance(error, EOFError) and (self._main is not None or self._machine.is_read)
+            if error is not None and not expected:
                 self._on_error(error)
         else:
             reader = opening.result()
@@ -195,6 +203,7 @@ class Feed:
                 self._opener.ended(reader)
             if items:
                 self._changed()
+        self._look_whether_all_came()
         self.pump()
 
     def _accept(self, items: list[Piece | End]) -> None:

@@ -1,6 +1,6 @@
 """Batch openers: how the loads of a batch come: fetched by the driver, or pushed by executors; and what went wrong.
 
-    Opened ─► fetch | push ─► Opener           error ─► told: lost, a job that failed, or what the user must mend
+    OpenedSource ─► fetch | push ─► Opener           error ─► told: lost, a job that failed, or what the user must mend
 
 1. Fetched, as long as partitions are not too large for the driver, and this Spark can give them by number.
 2. An error is told in words, without Java's stack. WatermarkEmitter it may ask Spark, and blocks.
@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ...runtime import SystemRng
 from ...transport import TlsFiles
+from ..connect import forget, is_connect
 from ..errors import SparkJobError, SparkLostError, SparkSourceError
 from ..sessions import activate_session, brief, is_lost, is_user_error
 from .feed import FetchOpener, Opener
 from .fetching import TooLargeError, cancel
 from .group_size import GroupSize
+from .over_connect import interrupt, tag_jobs
 from .partitions import Partitions, ReplayError
 from .push_server import PushOpener, PushServer
 from .readers import FetchedReader, PartitionReader
@@ -52,7 +55,7 @@ class OpenerFactory:
     def make(self, opened: OpenedSource, machine: Partitions) -> Opener:
         """The way in. SparkSourceError if it is not to be had."""
         if opened.fetching is None and self.way == "fetch":
-            raise SparkSourceError(f'{self.title}: {opened.missing}; use way="auto" or "push"')
+            raise SparkSourceError(f'{self.title}: {opened.missing}; leave out way="fetch" and in_order=True')
         if self.way == "auto" and opened.fetching is not None and not self.pushes and opened.fetching.is_large:
             log.info("%s: partitions are large for the memory of Spark's JVM: executors push", self.title)
             self.pushes = True
@@ -65,19 +68,34 @@ class OpenerFactory:
             fetched = opened.fetching.fetch(partitions, self.group, bounded=self.way == "auto")
             return FetchedReader(partitions, fetched, opened.schema, opened.chunk_rows)
 
-        return FetchOpener(machine, begin, self.size, lambda: cancel(opened.session, self.group))
+        return FetchOpener(machine, begin, self.size, lambda: self._cancel(opened))
+
+    def name_jobs(self, opened: OpenedSource, what: str) -> None:
+        """Jobs that this thread runs are called this. Blocks."""
+        activate_session(opened.session)
+        if is_connect(opened.session):
+            tag_jobs(opened.frame, self.group)
+        else:
+            opened.session.sparkContext.setJobGroup(self.group, f"{self.title}: {what}", False)
+
+    def _cancel(self, opened: OpenedSource) -> None:
+        if is_connect(opened.session):
+            interrupt(opened.frame, self.group)
+        else:
+            cancel(opened.session, self.group)
 
     def _push(self, opened: OpenedSource, machine: Partitions) -> Opener:
+        self.pushes = True
         self._server = server = PushServer(self.push_host or "127.0.0.1", self.push_tls, SystemRng().token_bytes)
 
-        def job(server: PushServer) -> None:
-            activate_session(opened.session)
-            opened.session.sparkContext.setJobGroup(self.group, f"{self.title}: push", False)
+        def job(server: PushServer) -> list[int]:
+            self.name_jobs(opened, "push")
             function = server.function(opened.schema, opened.chunk_rows)
             if opened.fetching is not None:
-                opened.fetching.run(machine.unread(), function, opened.schema)
+                rows: Sequence[Any] = opened.fetching.run(machine.unread(), function, opened.schema)
             else:
-                opened.frame.mapInArrow(function, "partition int, chunks long").collect()
+                rows = opened.frame.mapInArrow(function, "partition int, chunks long").collect()
+            return [row["partition"] for row in rows]
 
         return PushOpener(
             machine,
@@ -85,7 +103,7 @@ class OpenerFactory:
             opened.schema,
             readers=self.ahead,
             job=job,
-            cancel=lambda: cancel(opened.session, self.group),
+            cancel=lambda: self._cancel(opened),
             certain=opened.fetching is not None,
         )
 
@@ -104,6 +122,8 @@ class OpenerFactory:
                 return SparkJobError(f"{self.title}: a partition was cut off ({brief(error)})")
             error = job
         if is_lost(error, opened.session):
+            if is_connect(opened.session):
+                forget(opened.session)
             if not can_reopen:
                 return SparkSourceError(
                     f"{self.title}: the session of this DataFrame has ended ({brief(error)}): give a function that "

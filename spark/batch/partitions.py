@@ -132,17 +132,22 @@ class SavedProgress(NamedTuple):
 
 
 class Partitions:
-    """The share of one task. `known`: what all tasks have kept of earlier runs; `own`: what this one has."""
+    """The share of one task. `known`: what all tasks have kept of earlier runs; `own`: what this one has.
+
+    `total`: None if nobody knows how many there are before all have run (`ran`): then they are claimed as they come.
+    """
 
     def __init__(
         self,
-        total: int,
+        total: int | None,
         *,
         index: int = 0,
         tasks: int = 1,
         known: SavedProgress | None = None,
         own: SavedProgress | None = None,
     ) -> None:
+        self._share = None if total is not None else (index, tasks)
+        total = total or 0
         if total < 0 or not 0 <= index < tasks:
             raise ValueError(f"{total} partitions, task {index} of {tasks}")
         known, own = known or merged(()), own or merged(())
@@ -176,11 +181,18 @@ class Partitions:
 
     def claim(self, partition: int) -> bool:
         """Take this one. False if it is not of this task, is done, or was taken."""
+        self._find(partition)
         if partition not in self._unread or partition in self._claimed:
             return False
         self._ready.remove(partition)
         self._claimed.add(partition)
         return True
+
+    def ran(self, partitions: Iterable[int]) -> None:
+        """All that there are. Nothing new where their number is known."""
+        for partition in partitions:
+            self._find(partition)
+        self._share = None
 
     def is_claimed(self, partition: int) -> bool:
         """Is it being read?"""
@@ -263,12 +275,12 @@ class Partitions:
     @property
     def is_read(self) -> bool:
         """Has every partition been read to its end?"""
-        return not self._unread
+        return not self._unread and self._share is None
 
     @property
     def is_settled(self) -> bool:
         """Is every chunk acked or given up?"""
-        return not self._unsettled
+        return not self._unsettled and self._share is None
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
@@ -282,6 +294,18 @@ class Partitions:
         begun = {str(p): _shown(b) for p, b in sorted((self._kept | self._begun).items())}
         sampled = {str(p): f"{digest:016x}" for p, digest in self._samples.items()} if samples else {}
         return {"finished": str(self._finished), "rows": self._finished_rows, "begun": begun, "samples": sampled}
+
+    def _find(self, partition: int) -> None:
+        """One of ours that nobody knew of."""
+        if self._share is None:
+            return
+        index, tasks = self._share
+        known = partition in self._unread or partition in self._begun or partition in self._finished
+        if partition % tasks == index and not known:
+            self._unread.add(partition)
+            self._ready.append(partition)
+            self._unsettled += 1
+            self.total += 1
 
     def _begin(self, partition: int) -> PartitionState:
         if partition not in self._claimed:

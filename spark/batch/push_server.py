@@ -88,7 +88,9 @@ class PushServer:
             except TimeoutError:
                 continue
             except OSError:
-                break
+                if self._closed.is_set():
+                    break
+                raise
             try:
                 return self._checked(sock)
             except (OSError, ValueError) as error:
@@ -97,8 +99,19 @@ class PushServer:
         raise EOFError("the push server is closed")
 
     def failure(self, within_s: float) -> BaseException | None:
-        """What has ended the job, if it ends badly within so long. Blocks."""
-        self._closed.wait(within_s)
+        """What has ended the job, if it ends badly within so long. Blocks.
+
+        Partitions that still come are refused: Spark may try a task again before its job fails.
+        """
+        for _ in range(int(within_s / _LOOK_S)):
+            if self._closed.is_set():
+                break
+            try:
+                sock, _ = self._socket.accept()
+            except OSError:  # none within _LOOK_S, or closed
+                continue
+            with sock, contextlib.suppress(OSError, ValueError):
+                self._checked(sock)[0].sendall(struct.pack(ANSWER, NOT_WANTED, 0))
         return self.error
 
     @property
@@ -130,6 +143,8 @@ class PushedReader:
         self.partition = partition
         self.size_bytes = 0
         self.answer: tuple[int, str] | None = (NOT_WANTED, "")
+        self.whole = False
+        """Did the executor see that its input was whole? Known at the end."""
         self._sock = sock
         self._schema = schema
         self._arrow = require("pyarrow")
@@ -149,14 +164,17 @@ class PushedReader:
         return [item], isinstance(item, Piece)
 
     def close(self) -> None:
-        """See Load."""
+        """See Load. An executor that waits for its answer is sent away."""
         with contextlib.suppress(OSError):
+            if self.answer is not None:
+                self._sock.sendall(struct.pack(ANSWER, NOT_WANTED, 0))
             self._sock.shutdown(socket.SHUT_RDWR)  # a read in another thread ends
         self._sock.close()
 
     def _next(self) -> Piece | End:
         number, rows, digest, size = struct.unpack(CHUNK, received(self._sock, CHUNK_BYTES))
         if number < 0:
+            self.whole = bool(digest)
             return End(self.partition)
         if size == LEFT_OUT:
             return Piece(self.partition, number, digest, rows, None)
@@ -169,7 +187,7 @@ class PushedReader:
 
 
 class UnconfirmedReader(PushedReader):
-    """One whose end is only certain when the job has ended well: `over` is told of it."""
+    """One whose end is only certain when the job has ended well, unless the executor says so: `over` is told of it."""
 
     def __init__(self, sock: Any, partition: int, schema: Any, over: Callable[[int], None]) -> None:
         super().__init__(sock, partition, schema)
@@ -178,14 +196,14 @@ class UnconfirmedReader(PushedReader):
     def read(self, most: int) -> tuple[list[Piece | End], bool]:
         """See Load."""
         items, more = super().read(most)
-        if items and isinstance(items[0], End):
+        if items and isinstance(items[0], End) and not self.whole:
             self._over(self.partition)
             return [], False
         return items, more
 
 
 class PushOpener:
-    """Loads that executors bring. `job` runs them (blocking, to the end), `cancel` ends it.
+    """Loads that executors bring. `job` runs them (blocking, to the end; it gives their numbers), `cancel` ends it.
 
     `certain`: a partition that has come to its end was whole. (What `mapInArrow` is given may end too early: if what
     stands before fails, PySpark does not tell its function.) If not, partitions end when the job has ended well.
@@ -198,12 +216,13 @@ class PushOpener:
         schema: Any,
         *,
         readers: int,
-        job: Callable[[PushServer], None],
+        job: Callable[[PushServer], Sequence[int]],
         cancel: Callable[[], None],
         certain: bool = True,
     ) -> None:
         self._certain = certain
         self._over: list[int] = []
+        self._ran: Sequence[int] = ()
         self.readers = readers
         self._machine = machine
         self._server = server
@@ -229,6 +248,7 @@ class PushOpener:
 
     def confirmed(self) -> Sequence[int]:
         """See Opener."""
+        self._machine.ran(self._ran)
         return self._over
 
     def ended(self, reader: PartitionReader) -> None:
@@ -241,7 +261,7 @@ class PushOpener:
 
     def _run(self) -> None:
         try:
-            self._job(self._server)
+            self._ran = self._job(self._server)
         except BaseException as error:
             self._server.error = error
             raise

@@ -9,7 +9,8 @@
 2. A chunk that is acked already is computed but not sent: its digest is.
 3. Of a partition that nobody wants only the first batches are computed: a small one is read to its end all the same,
    since a Python worker that has not read its input is not used again, and the next one loads all anew (0.5 s).
-4. The task ends well only after the other side has read all of it: else Spark runs it again.
+4. The end says whether the input was whole (in the place of the digest: 1), as far as that can be seen.
+5. The task ends well only after the other side has read all of it: else Spark runs it again.
 
 This file, chunking.py and digests.py travel to the executors as they are (aiostorm need not be installed there): they
 import nothing else of it.
@@ -23,6 +24,7 @@ import itertools
 import socket
 import ssl
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -104,13 +106,31 @@ def send_partition(
             for chunk in chunker.add(_cast(batch, wanted)):
                 _send(sock, number, chunk, skipped)
                 number += 1
+        whole = input_is_whole()
         last = chunker.end()
         if last is not None:
             _send(sock, number, last, skipped)
             number += 1
-        sock.sendall(struct.pack(CHUNK, -1, number, 0, 0))
+        sock.sendall(struct.pack(CHUNK, -1, number, whole, 0))
         received(sock, 1)
         return number
+
+
+def input_is_whole() -> bool:
+    """Has this Python worker read its input to its end? RuntimeError if it was cut off; False if that cannot be seen.
+
+    If what stands before a function fails, PySpark ends its input as if all had come (the chunk that is cut off there
+    would not be the one that comes next time). But then the JVM has closed its side, and else there is more to read.
+    """
+    frame: Any = sys._getframe()
+    while frame is not None:
+        stream: Any = frame.f_locals.get("infile") if frame.f_code.co_name == "main" else None
+        if hasattr(stream, "peek"):
+            if not stream.peek(1):
+                raise RuntimeError("the input of this task was cut off: what stands before it has failed")
+            return True
+        frame = frame.f_back
+    return False
 
 
 def proof(token: bytes, nonce: bytes, partition: int) -> bytes:

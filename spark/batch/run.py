@@ -20,9 +20,10 @@ from typing import Any, Final
 from ...runtime import LoopClock
 from ...topology import Progress, SpoutCollector, TopologyContext
 from ..calls import SparkCalls, log_error
+from ..connect import refuse
 from ..errors import SparkLostError, SparkSourceError
 from ..jvm_watch import JvmWatch
-from ..sessions import activate_session, brief
+from ..sessions import brief
 from .feed import Feed, close_quietly
 from .fetching import TooLargeError
 from .group_size import GroupSize
@@ -40,6 +41,10 @@ RETRIES: Final = 5
 SAVE_S: Final = 1.0
 END_S: Final = 15.0
 AGAIN_S: Final = 0.5
+_NO_PROGRESS: Final = (
+    "the client cannot see which files and versions a plan reads, so the data of two days could be mixed. Leave out "
+    "progress=, or give a session of a master"
+)
 
 
 class BatchRun:
@@ -77,6 +82,7 @@ class BatchRun:
             known = own = merged(())
             folder = self._options.progress
             if folder is not None:
+                refuse(opened.session, "progress=", _NO_PROGRESS)
                 self._progress_store = BatchProgress(folder, self._index, self._header(opened), self._calls)
                 known, own = await self._progress_store.open()
             self._known_rows = known.rows if self._index == 0 else 0
@@ -122,8 +128,7 @@ class BatchRun:
     def _compare(self, opened: OpenedSource, samples: Mapping[int, int]) -> None:
         """Are finished partitions what they were? Only asked of data that nothing else tells apart. Blocks."""
         if samples and not opened.data.is_known:
-            activate_session(opened.session)
-            opened.session.sparkContext.setJobGroup(self._group, f"{self._title}: samples", False)
+            self._openers.name_jobs(opened, "samples")
             compare_samples(opened, samples, self._title)
 
     def _header(self, opened: OpenedSource) -> dict[str, Any]:

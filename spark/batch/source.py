@@ -16,12 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from ..connect import is_connect
 from ..errors import SparkJobError, SparkLostError, SparkSourceError
 from ..needs import require
 from ..sessions import SessionLease, SessionSource, activate_session, alive, brief, sessions
 from ..types import arrow_schema, check_fields, row_bytes, rows_that_fit
 from .data_identity import DataIdentity, identify_data
 from .fetching import Fetching, UnsupportedSparkError, planned
+from .over_connect import NOT_HERE, lost_or_failed, released, steady
 
 _USERS: Final = "SQLSTATE: 42"  # the SQL standard's class of what is written wrong, or names what is not there
 _SETTINGS: Final = {
@@ -36,13 +38,13 @@ Way = Literal["auto", "fetch", "push"]
 class OpenedSource:
     """A source that can be read. `fetching`: None where only the push way is left; then `missing` says why.
 
-    `data`: what it reads, as far as that is known.
+    `partitions`: None if that is known only when the job has ended. `data`: what it reads, as far as that is known.
     """
 
     session: Any
     frame: Any
     schema: Any
-    partitions: int
+    partitions: int | None
     fetching: Fetching | None
     missing: str = ""
     data: DataIdentity = field(default_factory=DataIdentity)
@@ -105,6 +107,8 @@ class BatchSource:
             users = 0 if self._opened is None else self._opened.users
             if self._opened is None or self._opened is dead:
                 self._opened = self._open()
+                if dead is not None:
+                    released(dead.frame, dead.session)
             self._opened.users = users + (dead is None)
             return self._opened
 
@@ -115,6 +119,7 @@ class BatchSource:
                 return
             self._opened.users -= 1
             if self._opened.users <= 0:
+                released(self._opened.frame, self._opened.session)
                 self._opened = None
                 lease, self._lease = self._lease, None
                 if lease is not None:
@@ -140,15 +145,15 @@ class BatchSource:
         try:
             return self._planned(frame, session, schema)
         except UnsupportedSparkError as error:
-            raise SparkSourceError(
-                f"{self} cannot be read: {error}. SparkBatchSpout needs a session with its JVM in this process (not "
-                "Spark Connect)"
-            ) from error
+            raise SparkSourceError(f"{self} cannot be read: {error}") from error
         except Exception as error:
             raise self._explained(error, session) from error
 
     def _planned(self, frame: Any, session: Any, schema: Any) -> OpenedSource:
         rows = self.chunk_rows or rows_that_fit(schema)
+        if is_connect(session):
+            own = steady(frame, {"spark.sql.execution.arrow.maxRecordsPerBatch": rows})
+            return OpenedSource(session, own, schema, None, None, NOT_HERE, chunk_rows=rows)
         settings = {
             **_SETTINGS,
             "spark.sql.execution.arrow.maxRecordsPerBatch": rows,
@@ -172,7 +177,7 @@ class BatchSource:
     def _frame(self) -> tuple[Any, Any]:
         if self.frame is not None:
             session = self.frame.sparkSession
-            if hasattr(session, "_jsparkSession") and not alive(session):
+            if not alive(session):
                 raise SparkSourceError(
                     "the session of this DataFrame has been stopped: give a function that makes the DataFrame (with "
                     "fields=), then it is made again in a new session"
@@ -211,6 +216,8 @@ class BatchSource:
             return SparkSourceError(f"{self} cannot be read: {brief(error)}")
         if self.frame is None and not alive(session):
             return SparkLostError(f"the session ended while {self} was opened: {brief(error)}")
+        if is_connect(session):
+            return lost_or_failed(error, session, f"{self} cannot be read: {brief(error)}")
         if hasattr(error, "java_exception"):  # without Java's stack
             told = f"{self} cannot be read: {brief(error)}"
             return SparkSourceError(told) if _USERS in told else SparkJobError(told)

@@ -220,8 +220,9 @@ class SparkTableSinkBolt(Bolt):
         """Is the table there, and has it the column? Make it."""
         if not spark.catalog.tableExists(self.table):
             arrow = require("pyarrow")
-            empty = arrow.schema([*schema, arrow.field(self._column, arrow.string())]).empty_table()
-            writer = spark.createDataFrame(empty).write
+            fields = [*schema, arrow.field(self._column, arrow.string())]
+            row = {field.name: arrow.nulls(1, field.type) for field in fields}  # Connect makes no frame without rows
+            writer = spark.createDataFrame(arrow.table(row)).limit(0).write
             if self._format is not None:
                 writer = writer.format(self._format)
             if self._partition_by:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Final
 
+from ..connect import is_connect, refuse
 from ..errors import SparkLostError
 from ..sessions import alive, sessions
+
+_INSTEAD: Final = (
+    "its foreachBatch runs functions on the server, not here. Let the query write into the topology: "
+    '.writeStream.format("aiostorm") and a SparkIngressSpout (docs/spark.md), or give a session of a master'
+)
 
 
 class StreamSession:
@@ -17,7 +23,7 @@ class StreamSession:
         self._what = ""
         if not callable(source):
             self._given, self._what = source.sparkSession, "source"
-        elif hasattr(session, "sparkContext"):
+        elif is_connect(session) or hasattr(session, "sparkContext"):
             self._given, self._what = session, "session"
         self._lease = None if self._given is not None else sessions.lease(session)
         self._lock = threading.Lock()
@@ -29,7 +35,10 @@ class StreamSession:
             if self._released:
                 raise SparkLostError("the topology has ended")
             if self._lease is not None:
-                return self._lease.get()
+                session = self._lease.get()
+                refuse(session, "SparkStreamSpout", _INSTEAD)
+                return session
+        refuse(self._given, "SparkStreamSpout", _INSTEAD)
         if not alive(self._given):
             thing = "a DataFrame" if self._what == "source" else "a session"
             error = SparkLostError(

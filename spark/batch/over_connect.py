@@ -1,0 +1,86 @@
+"""Over Connect: a batch without a JVM in this process. Executors push; the job's end says how many partitions it had.
+
+    DataFrame ─► steady: in a clone of its session, without adaptive execution ─► mapInArrow(pusher) ─► partitions
+
+1. The plan runs in a cloned session, whose settings are ours: the user's session is not touched. Adaptive execution is
+   off there: several tasks, or a second attempt, each run the job, and its partitions must be the same each time.
+2. What the plan reads cannot be told (no files, no versions), so there is no progress= to go on from.
+3. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..connect import end, forget, is_closed, is_connect, is_gone
+from ..errors import SparkJobError, SparkLostError, SparkSourceError
+
+NOT_HERE: Final = "over Spark Connect partitions cannot be fetched: no JVM of this process holds them"
+
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+
+
+def steady(frame: Any, settings: Mapping[str, Any]) -> Any:
+    """The same DataFrame, in a session of its own with these settings. SparkSourceError if there can be none."""
+    session = frame.sparkSession
+    if session.conf.get(_ADAPTIVE, "true").lower() == "false":
+        return frame
+    try:
+        clone = session.cloneSession()
+    except Exception as error:  # an older client (AttributeError) or server
+        if is_gone(error, session):
+            raise
+        raise _needs_setting(error) from error
+    try:
+        for key, value in {**settings, _ADAPTIVE: "false"}.items():
+            clone.conf.set(key, str(value))
+        again = type(frame)(frame._plan, clone)
+        if again.schema != frame.schema:
+            raise ValueError("it has other columns there")
+    except Exception as error:  # the plan names what only its own session has, such as a checkpoint
+        end(clone)
+        if is_gone(error, session):
+            raise
+        raise _needs_setting(error) from error
+    return again
+
+
+def tag_jobs(frame: Any, group: str) -> None:
+    """What this thread runs in the frame's session is ended by `interrupt`."""
+    frame.sparkSession.addTag(_tag(group))
+
+
+def interrupt(frame: Any, group: str) -> None:
+    """End the jobs of a group."""
+    frame.sparkSession.interruptTag(_tag(group))
+
+
+def _tag(group: str) -> str:
+    return group.replace(",", ";")  # no tag may hold a comma
+
+
+def released(frame: Any, session: Any) -> None:
+    """End the session that `steady` has made for a frame, if it has."""
+    own = frame.sparkSession
+    if is_connect(own) and own is not session:
+        if is_closed(session):  # the server is gone: it is not asked again
+            own.client.close()
+        else:
+            end(own)
+
+
+def lost_or_failed(error: Exception, session: Any, told: str) -> Exception:
+    """What a call that failed comes to. A session that was lost is closed: the next one is made anew."""
+    if not is_gone(error, session):
+        return SparkJobError(told)
+    forget(session)
+    return SparkLostError(told)
+
+
+def _needs_setting(error: Exception) -> SparkSourceError:
+    return SparkSourceError(
+        "SparkBatchSpout over Spark Connect reads in a clone of the session, without adaptive execution (partitions "
+        f"must be the same in each attempt), and this DataFrame cannot be read there: {str(error)[:300]}. Turn it off "
+        f'in the session itself, before the topology starts: spark.conf.set("{_ADAPTIVE}", False)'
+    )

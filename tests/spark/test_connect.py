@@ -1,0 +1,229 @@
+"""Spark Connect: what works without a JVM in this process, and what is refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiostorm import LocalCluster, TopologyBuilder, TopologyFailedError
+from aiostorm.runtime import AiostormError
+from aiostorm.spark import SparkBatchSpout, SparkStreamSpout, SparkTableSinkBolt, make_session
+from aiostorm.spark.connect import active, is_connect
+from aiostorm.spark.needs import require, version
+from aiostorm.spark.sessions import stop_session
+
+from .conftest import REQUIRED
+from .connect_server import ConnectServer, started
+from .test_batch_spout import Chunks, counting, eventually, finished, ids, made, off_loop
+
+# blocks_loop: gRPC's threads and PySpark's, on a machine that also runs the server.
+pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.blocks_loop]
+
+
+@pytest.fixture(scope="module")
+def server(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """One for all tests of this file."""
+    try:
+        if version() < (4, 0):
+            pytest.skip("PySpark 3.5 brings no server of Spark Connect")
+        require("pyspark.sql.connect.session")
+    except (AiostormError, ImportError) as error:
+        if os.environ.get(REQUIRED):
+            pytest.fail(f"{REQUIRED} is set, and {error}")
+        pytest.skip(f"{error}; in a checkout: uv sync --group spark")
+    server = started(tmp_path_factory.mktemp("warehouse"))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def connect(server: ConnectServer) -> Iterator[Any]:
+    """A session that all tests share. It ends before its server does: a client waits long for one that is away."""
+    session = make_session({"spark.remote": server.remote})
+    yield session
+    stop_session(session)
+
+
+@pytest.mark.parametrize(("rows", "partitions", "tasks"), [(10_000, 4, 1), (5_001, 7, 2), (10, 16, 2), (0, 1, 1)])
+async def test_every_row_comes_once_by_push(connect: Any, rows: int, partitions: int, tasks: int) -> None:
+    bolt = Chunks()
+    spout = SparkBatchSpout(await ids(connect, rows, partitions), chunk_rows=1_000)
+    metrics = await finished(counting(spout, bolt, tasks))
+    assert sorted(bolt.ids) == list(range(rows))
+    progress = metrics["numbers"].progress
+    expected = partitions if rows else 0  # Spark runs nothing for a relation that it knows to be empty
+    assert (progress.done, progress.total, progress.rows) == (expected, expected, rows)
+    assert metrics["numbers"].errors == 0
+
+
+async def test_partitions_behind_a_shuffle_are_the_same_for_all_tasks(connect: Any) -> None:
+    """Adaptive execution is off, in a clone of the session: the user's has it as it was."""
+    before = connect.conf.get("spark.sql.adaptive.enabled")
+    bolt = Chunks()
+    frame = await off_loop(lambda: connect.sql("select id * 2 div 2 as id from range(1000)").groupBy("id").count())
+    metrics = await finished(counting(SparkBatchSpout(frame, chunk_rows=100), bolt, 2))
+    assert sorted(bolt.ids) == list(range(1_000))
+    assert metrics["numbers"].progress.total == 2  # spark.sql.shuffle.partitions
+    assert connect.conf.get("spark.sql.adaptive.enabled") == before == "true"
+
+
+async def test_sources_make_a_session_of_their_own_from_an_address(
+    connect: Any, server: ConnectServer, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "numbers")
+    await asyncio.to_thread(lambda: made(connect, 500, 2).write.parquet(path))
+    fields = ("id", "text", "double")
+    settings = {"spark.remote": server.remote, "spark.sql.shuffle.partitions": "3"}
+    for spout in (
+        SparkBatchSpout(lambda session: made(session, 500, 2), fields=fields, session=settings),
+        SparkBatchSpout(path=path, fields=fields, session=lambda: make_session(settings)),
+        SparkBatchSpout(sql="select id, cast(id as string) text, id * 2 double from range(500)", fields=fields),
+    ):
+        bolt = Chunks()
+        await finished(counting(spout, bolt))
+        assert sorted(bolt.ids) == list(range(500))
+        assert all(set(batch.schema.names) == set(fields) for batch in bolt.batches)
+    assert active() is connect  # it was there before, and is there still
+
+
+async def test_a_python_worker_that_is_killed_loses_no_row_and_doubles_none(
+    connect: Any, server: ConnectServer
+) -> None:
+    """While it sends, and while what stands before it computes: what is cut off there is not taken for an end."""
+    held = asyncio.Event()
+    bolt = Chunks(hold=held)
+    spout = SparkBatchSpout(await ids(connect, 40_000, 3), chunk_rows=700, max_pending=4)
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("t", counting(spout, bolt))
+        await eventually(lambda: running.metrics()["numbers"].pending >= 3)
+        for worker in await asyncio.to_thread(server.python_workers):
+            os.kill(worker, signal.SIGKILL)
+        held.set()
+        async with asyncio.timeout(60):
+            await running.wait_finished()
+    assert sorted(bolt.ids) == list(range(40_000))
+    assert max(bolt.seen.values()) == 700
+
+
+async def test_input_that_is_cut_off_is_read_again(connect: Any, tmp_path: Path) -> None:
+    mark = str(tmp_path / "died")
+
+    def dies_once(batches: Any) -> Any:
+        import os
+        import pathlib
+        import signal
+        import time
+
+        for batch in batches:
+            if batch.column(0)[0].as_py() >= 20_000 and not pathlib.Path(mark).exists():
+                yield batch.slice(0, 500)
+                pathlib.Path(mark).touch()
+                time.sleep(0.5)  # half a chunk is on its way
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+    def source() -> Any:
+        frame = connect.range(0, 24_000, 1, 4).selectExpr("id", "repeat('x', 200) x")
+        return frame.mapInArrow(dies_once, "id long, x string")
+
+    bolt = Chunks()
+    await finished(counting(SparkBatchSpout(await off_loop(source), chunk_rows=900), bolt))
+    assert await asyncio.to_thread(Path(mark).exists)
+    assert sorted(bolt.ids) == list(range(24_000))
+
+
+async def test_an_error_in_the_users_code_ends_it_at_once(connect: Any) -> None:
+    def bad(batches: Any) -> Any:
+        for _ in batches:
+            raise ValueError("boo")
+        yield from batches
+
+    frame = await off_loop(lambda: connect.range(0, 10, 1, 1).mapInArrow(bad, "id long"))
+    with pytest.raises(TopologyFailedError, match="boo") as caught:
+        await finished(counting(SparkBatchSpout(frame), Chunks()))
+    assert "times in a row" not in str(caught.value)
+    assert "\tat " not in str(caught.value)
+
+
+async def test_a_topology_that_is_killed_ends_its_job(connect: Any) -> None:
+    """Two tasks of a minute have both cores: a job behind them runs only if they are ended."""
+
+    def slow(batches: Any) -> Any:
+        import time
+
+        for batch in batches:
+            time.sleep(0 if batch.column(0)[0].as_py() == 0 else 60)
+            yield batch
+
+    frame = await off_loop(lambda: connect.range(0, 4, 1, 4).mapInArrow(slow, "id long"))
+    bolt = Chunks()
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("t", counting(SparkBatchSpout(frame, ahead=2), bolt))
+        await eventually(lambda: bolt.ids == [0])
+        await running.kill(wait_s=0)
+    async with asyncio.timeout(30):
+        assert await asyncio.to_thread(lambda: connect.range(0, 100, 1, 2).count()) == 100
+
+
+async def failing(spout: Any) -> str:
+    with pytest.raises(TopologyFailedError) as caught:
+        await finished(counting(spout, Chunks()))
+    said, cause = [], caught.value.__cause__
+    while cause is not None:
+        said.append(str(cause))
+        cause = cause.__cause__
+    return "\n".join([str(caught.value), *said])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"progress": "progress"}, "progress= needs a Spark session with its JVM in this process"),
+        ({"way": "fetch"}, 'cannot be fetched.*leave out way="fetch" and in_order=True'),
+        ({"in_order": True}, "leave out"),
+    ],
+)
+async def test_what_needs_the_jvm_is_refused_by_name(
+    connect: Any, given: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    import re
+
+    told = await failing(SparkBatchSpout(await ids(connect, 10, 1), **given))
+    assert re.search(says, told), told
+
+
+async def test_streams_are_refused_and_told_the_way(connect: Any, tmp_path: Path) -> None:
+    stream = await off_loop(lambda: connect.readStream.format("rate").require())
+    told = await failing(SparkStreamSpout(stream, str(tmp_path)))
+    assert "SparkStreamSpout needs a Spark session with its JVM in this process" in told
+    assert '.writeStream.format("aiostorm")' in told
+
+
+async def test_workers_on_executors_are_refused(connect: Any, server: ConnectServer) -> None:
+    from aiostorm.spark import SparkUnavailableError, SparkWorkers
+
+    with pytest.raises(SparkUnavailableError, match="over Spark Connect there is none"):
+        async with LocalCluster(backend=SparkWorkers(lambda: connect, slots=1)):
+            pass
+    with pytest.raises(SparkUnavailableError, match=r'not of a master.*session=\{"spark.remote": "sc://'):
+        await asyncio.to_thread(make_session, master=server.remote)
+    with pytest.raises(SparkUnavailableError, match="is sc://HOST:PORT"):
+        await asyncio.to_thread(make_session, {"spark.remote": "local[2]"})
+
+
+async def test_tables_are_appended_to(connect: Any) -> None:
+    for _ in range(2):  # the second run finds its chunks there
+        builder = TopologyBuilder()
+        builder.set_spout("numbers", SparkBatchSpout(await ids(connect, 300, 2), chunk_rows=100))
+        builder.set_bolt("table", SparkTableSinkBolt("over_connect", flush_s=0.2)).shuffle_grouping("numbers")
+        await finished(builder.create_topology())
+    found = await asyncio.to_thread(lambda: connect.table("over_connect").toArrow())
+    assert sorted(found.column("id").to_pylist()) == list(range(300))
+    assert is_connect(connect)
