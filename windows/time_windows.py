@@ -250,7 +250,7 @@ class TimeWindows(Firing[Fired]):
             try:
                 self._put_row(targets, key, value)
                 self._counted(value)
-            except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
+            except Exception as error:  # only this row fails; the caller fails its tuple
                 added.failed.append((place, error))
 
     def _put_one_aggregate(self, window: Window, columns: Columns, rows: Rows, added: AddResult) -> None:
@@ -267,7 +267,7 @@ class TimeWindows(Firing[Fired]):
                 state = init_state(window) if known is None else known
                 following = execute(value, state, window)
                 states[key] = next_state(part, following, state) if following is None else following
-            except Exception as error:  # the row's, not the task's: whoever gave the batch fails it
+            except Exception as error:  # only this row fails; the caller fails its tuple
                 added.failed.append((place, error))
                 continue
             self.states += known is None

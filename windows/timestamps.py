@@ -43,7 +43,7 @@ def to_ms(value: Any) -> int:
         at_ms = math.floor(value)
     elif isinstance(value, datetime):
         if value.tzinfo is None:
-            raise TimestampError(f"the timestamp {value} has no zone; add it: value.replace(tzinfo=timezone.utc)")
+            raise TimestampError(f"the timestamp {value} has no zone; give it one: value.replace(tzinfo=timezone.utc)")
         at_ms = (value - _EPOCH) // _MS
     else:
         try:

@@ -50,7 +50,7 @@ BAD_ROWS = [
     (
         sums(),
         ("a", datetime(2026, 1, 1), 4),
-        "the timestamp 2026-01-01 00:00:00 has no zone; say which",
+        "the timestamp 2026-01-01 00:00:00 has no zone; give it one",
     ),
     (
         sums(),

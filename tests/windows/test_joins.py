@@ -283,7 +283,7 @@ def test_skewed_keys_end_at_the_limit() -> None:
         (lambda: Joins.of("a", "k").join("b", "k", "b"), "not an input before it"),
         (lambda: Joins.of("a", "k").join("b", "k").join("c", "k"), "to which of a, b is c joined.*prior='a'"),
         (lambda: Joins.of("a", "k").join("b", ("k", "j")), r"2 field\(s\) \(k, j\) to 1 of a \(k\)"),
-        (lambda: Joins.of("a", "k").join("b", "k", prior_key=("k", "j")), "name as many"),
+        (lambda: Joins.of("a", "k").join("b", "k", prior_key=("k", "j")), "give as many"),
         (lambda: Joins.of("a", "k").select(), "select of nothing"),
         (lambda: Joins.of("a", "k").select(" , "), "select of nothing"),
         (lambda: Joins.of("a", "k").select(5), "give names"),
