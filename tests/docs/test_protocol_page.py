@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm.backpressure import BoltReading, Change, Clear, Pace, Readings, SpoutReading
+from aiostorm.backpressure import BoltReading, Clear, Pace, PaceChange, Readings, SpoutReading
 from aiostorm.cluster.task_set import TASK_MESSAGES
 from aiostorm.transport import unpack_value
 
@@ -47,7 +47,7 @@ def test_a_reading_has_the_items_of_the_page(name: str, at: int) -> None:
 
 SAMPLES: dict[type[Any], Any] = {
     Readings: Readings(1, 2.0, (BoltReading(1, 2, 3, 4),), (SpoutReading(1, 2),)),
-    Pace: Pace(1, 2, Change.HOLD, 3.0),
+    Pace: Pace(1, 2, PaceChange.HOLD, 3.0),
     Clear: Clear(),
 }
 ARGUMENTS: dict[str, tuple[Any, ...]] = {"Init": (1, [(2, 3)]), "Acks": ([(2, 3)],), "Verdicts": ((),)}
