@@ -1,0 +1,198 @@
+"""Words that aiostorm no longer uses, and what it says instead.
+
+`python -m tests.house.old_words` lists where they still are; with `--write` it writes old_words_left.json, how often
+each is left in which folder. The test fails where there are more.
+
+A *word* is searched in all text: prose, and the parts of identifiers (`_on_told`, `ToldAll`). A *name* is a whole
+Python identifier or the name of a module; the same word may be ordinary English, so prose is not searched for it.
+
+Not searched, since they also have a right meaning: mark, window, load, turn, wire, hold, life (each keeps one meaning),
+tell (the method of an actor's ref, as in Pekko), shares, take, end, look, quiet, questions, builder.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+from .source import ROOT, files, read
+
+WORDS: Final[Mapping[str, str]] = {
+    "alarm": "wakeup, timer",
+    "alarms": "wakeups, timers",
+    "allowance": "sender's credit",
+    "awake": "sampling",
+    "bell": "wakeup",
+    "chief": "worker group",
+    "courier": "send queue",
+    "crew": "task set",
+    "door": "public API",
+    "doors": "public APIs",
+    "duty": "worker service",
+    "ears": "control loop",
+    "fates": "message outcomes",
+    "ghost": "model",
+    "gone": "lost, closed, removed",
+    "headquarters": "worker registry",
+    "hear": "receive",
+    "heard": "received",
+    "hears": "receives",
+    "hired": "spawned",
+    "hurry": "redial",
+    "judge": "on_verdict",
+    "knock": "connect",
+    "knocks": "connects",
+    "leftovers": "stale files",
+    "lifeline": "parent watch",
+    "mouth": "emit loop",
+    "nobody": "the role: no caller, no worker",
+    "pulse": "heartbeat",
+    "room": "package, free capacity",
+    "rooms": "packages",
+    "saw": "observed",
+    "somebody": "the role: a caller, a user",
+    "spares": "warm pool",
+    "station": "worker handle",
+    "steward": "control actor",
+    "storey": "layer",
+    "storeys": "layers",
+    "stranger": "unauthenticated peer",
+    "strangers": "unauthenticated peers",
+    "telling": "watermark emitter",
+    "told": "sent, notified",
+    "troubles": "load errors",
+    "urge": "schedule",
+    "wells": "sources",
+    "whoever": "the role: the caller, the worker",
+    "workforce": "distributed runtime",
+}
+NAMES: Final[Mapping[str, str]] = {
+    "Account": "AckBatch",
+    "Arrivals": "ReceiveBuffer",
+    "Body": "TopologyRuntime",
+    "Branch": "EmitBuffer",
+    "Ending": "EndOfStream",
+    "FarInbox": "RemoteMailbox",
+    "Gauge": "BackpressureMonitor",
+    "Held": "InFlight",
+    "Part": "LocalRuntime",
+    "Post": "PeerRouter",
+    "PostOffice": "PeerRouter",
+    "Quota": "ReceiverCredit",
+    "Reporter": "WorkerListener",
+    "Site": "WorkerBackend",
+    "TimeSide": "EventTimeDriver",
+    "TimedTask": "EventTimeDriver",
+    "Trade": "PeerChannel",
+    "_hear": "the control loop",
+    "_speak": "the emit loop",
+    "beside": "driver_worker",
+    "far_inbox": "remote_mailbox",
+    "living": "runner",
+    "on_quiet": "on_idle",
+    "reach": "mailbox_of",
+    "seen": "observed",
+    "settle": "advance_watermark",
+    "slot_order": "launch_spec",
+    "slot_room": "resources",
+    "stream_hand": "foreach_batch",
+    "trust": "authenticate",
+}
+ALLOWED: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    # word or name → (the beginning of a path, why it is right there)
+    "*": (("tests/house/old_words.py", "the table itself"), ("tests/house/test_old_words.py", "its tests")),
+    "alarm": (("docs/how-to/watch.md", "an alarm of the user's monitoring"),),
+    "settle": (
+        ("testing/", "SimClock.settle(): public, and about timers"),
+        ("tests/testing/", "SimClock.settle()"),
+        ("acker/", "to settle a message: to ack or fail it"),
+    ),
+}
+LEFT: Final = "tests/house/old_words_left.json"
+_PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_ANY_NAME = re.compile(rf"\b({'|'.join(NAMES)})\b")
+_TEXTS = (".py", ".md", ".toml", ".yml", ".yaml", ".sh")
+
+
+def texts() -> list[str]:
+    """The files in which people read words."""
+    return [name for name in files() if name.endswith(_TEXTS) and not (ROOT / name).is_symlink()]
+
+
+def words_in(text: str) -> Counter[str]:
+    """How often each word is there, also as a part of an identifier."""
+    return Counter(piece.lower() for piece in _PIECES.findall(text))
+
+
+def names_in(name: str, text: str) -> Counter[str]:
+    """How often each identifier is there, and the name of the module."""
+    if not name.endswith(".py") or not _ANY_NAME.search(f"{text} {name}"):
+        return Counter()
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    found = Counter(token.string for token in tokens if token.type == tokenize.NAME)
+    found[name.rpartition("/")[2].removesuffix(".py")] += 1
+    return found
+
+
+def is_allowed(word: str, name: str) -> bool:
+    """Has the word a right meaning in this file?"""
+    return any(name.startswith(start) for start, _ in (*ALLOWED["*"], *ALLOWED.get(word, ())))
+
+
+@cache
+def uses() -> Mapping[str, Mapping[str, int]]:
+    """Word or name → file → how often it is there, where it should not be."""
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for name in texts():
+        text = read(name)
+        in_file = [*_of(words_in(text), WORDS), *_of(names_in(name, text), NAMES)]
+        for word, count in in_file:
+            if not is_allowed(word, name):
+                found[word][name] = count
+    return found
+
+
+def _of(counts: Counter[str], table: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    return ((word, counts[word]) for word in table if counts[word])
+
+
+def folder_of(name: str) -> str:
+    """The package of a file, `tests/<package>` for its tests, or the file itself at the top."""
+    parts = name.split("/")
+    return "/".join(parts[: 2 if parts[0] == "tests" else 1])
+
+
+def by_folder() -> dict[str, dict[str, int]]:
+    """Folder → word or name → how often it is there."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for word, per_file in uses().items():
+        for name, count in per_file.items():
+            found[folder_of(name)][word] += count
+    return {folder: dict(sorted(counts.items())) for folder, counts in sorted(found.items())}
+
+
+def left() -> dict[str, dict[str, int]]:
+    """What is known to be left: as `by_folder`."""
+    found: dict[str, dict[str, int]] = json.loads(read(LEFT))
+    return found
+
+
+def main() -> None:
+    """Print each use, by word: what it is instead, and where it is. Or write what is left."""
+    if sys.argv[1:] == ["--write"]:
+        (ROOT / LEFT).write_text(json.dumps(by_folder(), indent=1) + "\n", encoding="utf-8")
+        return
+    for word, per_file in sorted(uses().items()):
+        print(f"{word} → {WORDS.get(word) or NAMES[word]}")
+        print(*(f"    {count:4} {name}" for name, count in sorted(per_file.items())), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

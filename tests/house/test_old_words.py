@@ -1,0 +1,54 @@
+"""The words of the rename table are absent, but for what is listed as left; and no more of them may come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from . import old_words
+from .old_words import NAMES, WORDS, by_folder, is_allowed, left, names_in, words_in
+
+
+def test_no_old_word_comes_back() -> None:
+    known = left()
+    more = [
+        f"{folder}: {word} {count} times, {known.get(folder, {}).get(word, 0)} are known: {instead(word)}"
+        for folder, counts in by_folder().items()
+        for word, count in counts.items()
+        if count > known.get(folder, {}).get(word, 0)
+    ]
+    assert not more, "python -m tests.house.old_words says where:\n" + "\n".join(more)
+
+
+def instead(word: str) -> str:
+    return f"say {WORDS.get(word) or NAMES[word]}"
+
+
+def test_words_are_found_in_prose_and_in_identifiers() -> None:
+    found = words_in("Nobody told it: `_on_told`, ToldAll, HTTPDoor, retold.")
+    assert {word: found[word] for word in ("nobody", "told", "door", "retold")} == {
+        "nobody": 1,
+        "told": 3,
+        "door": 1,
+        "retold": 1,
+    }
+
+
+def test_names_are_found_in_code_only() -> None:
+    found = names_in("cluster/Site.py", "class Site:  # a Site\n    site = 'Site'\n")
+    assert (found["Site"], found["site"]) == (2, 1)
+    assert not names_in("docs/cluster.md", "Site")
+
+
+@pytest.mark.parametrize("word", sorted({*old_words.ALLOWED} - {"*"}))
+def test_an_exception_has_a_file(word: str) -> None:
+    for start, reason in old_words.ALLOWED[word]:
+        assert reason
+        assert any(name.startswith(start) and is_allowed(word, name) for name in old_words.texts()), start
+
+
+def test_the_list_of_what_is_left_has_no_other_words() -> None:
+    words = {word for counts in left().values() for word in counts}
+    assert words <= {*WORDS, *NAMES}
+    assert all((Path(old_words.ROOT) / folder).exists() for folder in left())
