@@ -13,14 +13,16 @@ import pytest
 
 from aiostorm import LocalCluster, TopologyBuilder, TopologyFailedError
 from aiostorm.runtime import AiostormError
-from aiostorm.spark import SparkBatchSpout, SparkStreamSpout, SparkTableSinkBolt, make_session
+from aiostorm.spark import SparkBatchSpout, SparkStreamSpout, SparkTableSinkBolt, make_session, register
 from aiostorm.spark.connect import active, is_connect
 from aiostorm.spark.needs import require, version
 from aiostorm.spark.sessions import stop_session
 
 from .conftest import REQUIRED
 from .connect_server import ConnectServer, started
+from .lines import Table
 from .test_batch_spout import Chunks, counting, eventually, finished, ids, made, off_loop
+from .test_datasource import Job, both
 
 # blocks_loop: gRPC's threads and PySpark's, on a machine that also runs the server.
 pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.blocks_loop]
@@ -200,7 +202,7 @@ async def test_what_needs_the_jvm_is_refused_by_name(
 
 
 async def test_streams_are_refused_and_told_the_way(connect: Any, tmp_path: Path) -> None:
-    stream = await off_loop(lambda: connect.readStream.format("rate").require())
+    stream = await off_loop(lambda: connect.readStream.format("rate").load())
     told = await failing(SparkStreamSpout(stream, str(tmp_path)))
     assert "SparkStreamSpout needs a Spark session with its JVM in this process" in told
     assert '.writeStream.format("aiostorm")' in told
@@ -227,3 +229,76 @@ async def test_tables_are_appended_to(connect: Any) -> None:
     found = await asyncio.to_thread(lambda: connect.table("over_connect").toArrow())
     assert sorted(found.column("id").to_pylist()) == list(range(300))
     assert is_connect(connect)
+
+
+# -- format("aiostorm") ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def job(connect: Any, tmp_path: Path) -> Job:
+    register(connect)
+    register(connect)  # again is harmless, also where Spark has found it by itself
+    return Job(connect, tmp_path)
+
+
+async def kill_while_it_writes(job: Job, server: ConnectServer, table: Table, work: Any) -> None:
+    """Chunks wait in the topology, and the processes that wait for them are killed: Spark tries their tasks again."""
+    table.gate.clear()
+    writing = asyncio.create_task(job.do(work))
+    await eventually(lambda: table.waiting > 0)
+    for worker in await asyncio.to_thread(server.python_workers):
+        os.kill(worker, signal.SIGKILL)
+    table.gate.set()
+    await writing
+
+
+async def test_a_frame_is_written_once_and_read_whoever_is_killed(job: Job, server: ConnectServer) -> None:
+    table, mark = Table(), str(job.path / "died")
+
+    def dies_once(batches: Any) -> Any:
+        import os
+        import pathlib
+        import signal
+
+        for batch in batches:
+            yield batch
+            if not pathlib.Path(mark).exists():
+                pathlib.Path(mark).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    async with both(job, table):
+        await kill_while_it_writes(job, server, table, lambda: job.save(job.numbers(0, 25_000), name="w"))
+        assert sorted(table.numbers) == list(range(25_000))
+        assert set(table.chunks) == {"w/0/0", "w/0/1", "w/1/0", "w/1/1"}
+        await job.do(lambda: job.save(job.numbers(0, 25_000), name="w"))  # the same write again: nothing
+        assert len(table.numbers) == 25_000
+
+        def read() -> list[int]:
+            found = job.spark.read.format("aiostorm").option("endpoints", job.out).load()
+            rows = found.mapInArrow(dies_once, "n bigint, s string").collect()
+            return sorted(row.n for row in rows)
+
+        assert await job.do(read) == list(range(25_000))
+    assert await asyncio.to_thread(Path(mark).exists)
+
+
+async def test_streams_go_in_and_out_each_row_once(job: Job, server: ConnectServer) -> None:
+    table = Table()
+    async with both(job, table):
+        for number in range(2):
+            job.file(number)
+        await kill_while_it_writes(
+            job, server, table, lambda: job.stream_in("checkpoint", name="clicks").awaitTermination()
+        )
+        assert table.chunks == {f"clicks/b{number}/0/0": 1 for number in range(2)}
+        for end in (20, 30):  # the second query goes on from the checkpoint of the first
+            query = await job.do(lambda: job.stream_out("out-checkpoint", maxRowsPerTrigger="10"))
+            await job.do(query.awaitTermination)
+            assert await job.do(job.read) == list(range(end))
+            await job.do(lambda: job.save(job.numbers(20, 30, 1), name="more"))
+
+
+async def test_what_is_wrong_with_a_write_is_said_when_it_is_planned(job: Job) -> None:
+    async with both(job, Table()):
+        with pytest.raises(Exception, match="missing: s"):
+            await job.do(lambda: job.save(job.numbers(0, 10).select("n")))
