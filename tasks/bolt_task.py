@@ -38,8 +38,9 @@ from .emit.detached import Detached
 from .emit.portions import Portions
 from .environment import Environment
 from .event_time.time_messages import WatermarkRequest
-from .execute.choice import Rewire, Tools, choose_executor
-from .execute.executors import BatchExecutor, Executor, RowFailedError, without_waiting
+from .execute.base import Executor, RowFailedError, Tools, without_waiting
+from .execute.batch_executor import BatchExecutor
+from .execute.choice import Rewire, choose_executor
 from .failing import FailingTask
 from .input_limits import InputLimits
 from .long_call import LongCallWatch

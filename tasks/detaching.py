@@ -23,7 +23,7 @@ from ..acker import IdSource
 from ..topology import Segment
 from .emit.detached import can_detach
 from .emit.emitter import Emitter
-from .execute.executors import Executor
+from .execute.base import Executor
 
 HELD_S: Final = 0.02
 """A row that has been executed stays in its tree for at most this time."""

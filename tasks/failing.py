@@ -29,7 +29,7 @@ from ..topology import (
 )
 from .emit.lineage import settle
 from .environment import Environment
-from .execute.executors import Executor, RowFailedError
+from .execute.base import Executor, RowFailedError
 from .in_flight import InFlight
 from .reports import describe
 from .timed_task import ALARM, EventTimeTask

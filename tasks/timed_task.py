@@ -21,8 +21,7 @@ from .emit.collectors import BoltTaskCollector
 from .environment import Environment
 from .event_time.driver import EventTimeDriver
 from .event_time.time_messages import WatermarkRequest
-from .execute.choice import Tools
-from .execute.executors import Executor
+from .execute.base import Executor, Tools
 from .execute.windowing import make_keeper, pass_through_driver, window_executor
 from .steps import SteppingTask
 

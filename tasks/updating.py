@@ -12,7 +12,8 @@ from functools import partial
 from ..topology import Config, FunctionBolt, Tuple
 from .bolt_task import BoltTask
 from .emit.collectors import BoltTaskCollector
-from .execute.choice import Rewire, Tools, choose_executor
+from .execute.base import Tools
+from .execute.choice import Rewire, choose_executor
 from .hooks import HookCalls
 from .spout_task import SpoutTask
 

@@ -15,13 +15,20 @@ from typing import Any
 
 from ...topology import BasicBolt, FunctionBolt, Segment, batch_of
 from ..drive import USER_ERRORS, user_error
-from .executors import BatchExecutor
+from .base import Collectors, Executor, Tools
+from .batch_executor import BatchExecutor
 
 
 class ArrowExecutor(BatchExecutor):
     """Basic bolts that take columns."""
 
     method = "execute_arrow"
+
+    @classmethod
+    def for_component(cls, component: Any, tools: Tools, collectors: Collectors) -> Executor | None:
+        if isinstance(component, FunctionBolt):
+            component = ArrowFunction(component) if component.arrow else None
+        return super().for_component(component, tools, collectors) if isinstance(component, BasicBolt) else None
 
     async def run_batch(self, segments: list[Segment]) -> int:
         """Execute segments, one call each; returns how many rows failed."""

@@ -17,8 +17,7 @@ from ...windows import END_MS, BufferedCounts, BufferedWindowBolt, TimeSettings,
 from ..drive import USER_ERRORS, finish, user_error
 from ..emit.collectors import BoltTaskCollector
 from ..event_time.driver import TimeTools, WindowDriver
-from .choice import Tools
-from .executors import Executor
+from .base import Executor, Tools
 from .window_executor import LateRows
 from .window_results import rows_of
 

@@ -21,7 +21,8 @@ from ..emit.emitter import Emitter
 from ..emit.lineage import emit_buffer_of
 from ..emit.outbox import Outbox
 from ..hints import YIELD_EACH
-from .executors import Executor, Fail
+from .base import Collectors, Executor, Fail, Tools
+from .basic_executor import BasicExecutor
 
 RESULTS_CHUNK: Final = 4096
 """A generator's results are taken this many at a time; each chunk is sent, and waits for capacity."""
@@ -29,6 +30,18 @@ RESULTS_CHUNK: Final = 4096
 
 class FunctionExecutor(Executor):
     """Function bolts: the row is the arguments; a result is a value, or a tuple of them."""
+
+    @classmethod
+    def for_component(cls, component: Any, tools: Tools, collectors: Collectors) -> Executor | None:
+        if not isinstance(component, FunctionBolt):
+            return None
+        emitter, outbox = tools.emitter, tools.outbox
+        if tools.hooks is None:
+            return cls(component, emitter, outbox, tools.fail)
+        default = emitter.streams.get(DEFAULT_STREAM)  # hooks see tuples: so the function is called as a basic bolt
+        execute = function_as_execute(component, single=default is not None and default.arity == 1)
+        collector = BasicTaskCollector(emitter, outbox, tools.report)
+        return BasicExecutor(execute, collector, tools.fail, lambda collector: None, tools.hooks)
 
     def __init__(self, bolt: FunctionBolt, emitter: Emitter, outbox: Outbox, fail: Fail) -> None:
         self._fn = bolt.fn

@@ -39,8 +39,7 @@ from ..emit.emit_buffer import UNTRACKED
 from ..emit.emitter import Emitter
 from ..emit.lineage import emit_buffer_of
 from ..event_time.driver import TimeTools, WindowDriver
-from .choice import Tools
-from .executors import Executor
+from .base import Executor, Tools
 from .window_results import rows_of
 
 log = logging.getLogger("aiostorm.tasks")

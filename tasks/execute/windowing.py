@@ -18,8 +18,8 @@ from ...windows import BufferedWindowBolt, TimeSettings, WatermarkTracker, Windo
 from ..emit.collectors import BoltTaskCollector
 from ..environment import Environment
 from ..event_time.driver import EventTimeDriver, PassThroughDriver, TimeTools
+from .base import Tools
 from .buffered_executor import BufferedExecutor
-from .choice import Tools
 from .window_executor import WindowExecutor
 
 _PLAIN = WindowBolt()
