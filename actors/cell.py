@@ -10,11 +10,9 @@
     RUNNING ─► STOPPING_CHILDREN ─► STOPPING (`stopped`) ─► TERMINATED      kill: the whole branch, at any point
 
 1. The system keeps a reference to the cell's asyncio task until the task has ended, and reports its exception.
-2. Terminate: first the children (youngest first), then `stopped`, then dead letters, then each watcher is notified
-   once.
+2. Terminate: children first (youngest first), then `stopped`, then dead letters, then each watcher is notified once.
 3. After `kill`, `terminated` is done within a bound, whatever user code does: the task is cancelled, cancelled again
-   after `kill_timeout_s`, and abandoned after the same time again. The system then fails and names the line where it
-   hangs.
+   after `kill_timeout_s`, and abandoned after the same time again. The system then fails and names the hanging line.
 4. An unexpected end is a failure. If user code raises CancelledError without a cancellation, the policy decides. A
    cancel from outside (an event loop that shuts down) ends the branch, escalates, and is raised again.
 5. An actor that was asked to stop does not wait for a backoff: its remaining messages become dead letters.

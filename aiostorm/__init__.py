@@ -2,7 +2,7 @@
 
     from aiostorm import BasicBolt, Config, Fields, LocalCluster, Spout, TopologyBuilder
 
-Names are loaded when they are first used: `import aiostorm` alone imports no room.
+Names are loaded when they are first used: `import aiostorm` alone imports no sub-package.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""`aiostorm certs`: what nodes of a cluster show one another: a CA, a token, a certificate for each node.
+"""`aiostorm certs`: makes a cluster's CA and token, and a certificate for each node.
 
     DIR/ca.pem  ca-key.pem  credentials                     made once, kept where nodes are added
-    DIR/nodes/NAME/certificate.pem  key.pem  ca.pem  credentials      copied to the node, whole
+    DIR/nodes/NAME/certificate.pem  key.pem  ca.pem  credentials      copied to the node as a whole
 
-1. Directories are 0700 and files 0600, from the moment they are there. Nothing is replaced without --force, and then
-   whole: the new file takes the old one's place.
-2. It says what to copy where, and what to type next. It shows no secret.
+1. Directories are 0700 and files 0600 from their creation on. A file is only replaced with --force, and then
+   atomically: the new file takes the old one's place.
+2. The commands print what to copy where, and what to type next. They print no secret.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _ROLES = {
     "worker": ("worker", "node", "ingress", "egress"),
     "client": ("spark",),
 }
-"""What a node may be: the roles of the handshake that its certificate names."""
+"""The roles of a node in the handshake, as its certificate names them."""
 
 _days = click.IntRange(1, 36500)
 _directory = click.Path(file_okay=False, path_type=Path)
-_force = click.option("--force", is_flag=True, help="Replace what is there.")
+_force = click.option("--force", is_flag=True, help="Replace existing files.")
 
 
 @click.group()
 def certs() -> None:
-    """Certificates and the token with which nodes of a cluster know one another.
+    """Make the certificates and the token with which the nodes of a cluster authenticate each other.
 
     \b
     Once, on a machine that you trust:
       aiostorm certs init certs --cluster prod
-    For each node, with every host name and address that others reach it by:
+    For each node, with every host name and address at which other nodes reach it:
       aiostorm certs node certs node-a --host a.example --host 10.0.0.2 --role worker
       scp -rp certs/nodes/node-a a.example:
     """
@@ -47,11 +47,11 @@ def certs() -> None:
 
 @certs.command(epilog="Example: aiostorm certs init certs --cluster prod")
 @click.argument("directory", type=_directory, metavar="DIR")
-@click.option("--cluster", required=True, help="The cluster's name: A-Z a-z 0-9 _ -")
-@click.option("--days", type=_days, default=3650, show_default=True, help="How long the CA is good.")
+@click.option("--cluster", required=True, help="Name of the cluster: A-Z a-z 0-9 _ -")
+@click.option("--days", type=_days, default=3650, show_default=True, help="Days for which the CA is valid.")
 @_force
 def init(directory: Path, cluster: str, days: int, force: bool) -> None:
-    """Make the cluster's CA and its token in DIR. With --force, all nodes need new files."""
+    """Make the cluster's CA and token in DIR. With --force, all nodes need new files."""
     from ..transport import Credentials
 
     def make() -> None:
@@ -69,9 +69,9 @@ def init(directory: Path, cluster: str, days: int, force: bool) -> None:
             force=force,
         )
         click.echo(
-            f"{directory} has the CA of {cluster} (good until {authority.expires:%Y-%m-%d}) and the cluster's token.\n"
-            f"Keep it on this machine: whoever has {directory / _CA_KEY} can make nodes.\n"
-            "\nNow, for each node, with every host name and address that others reach it by:\n"
+            f"{directory} has the CA of {cluster} (valid until {authority.expires:%Y-%m-%d}) and the cluster's token.\n"
+            f"Keep it on this machine: anyone who has {directory / _CA_KEY} can make nodes.\n"
+            "\nNow, for each node, with every host name and address at which other nodes reach it:\n"
             f"  aiostorm certs node {directory} NODE --host HOST"
         )
 
@@ -81,8 +81,8 @@ def init(directory: Path, cluster: str, days: int, force: bool) -> None:
 @certs.command(epilog="Example: aiostorm certs node certs node-a --host a.example --role parent --role worker")
 @click.argument("directory", type=_directory, metavar="DIR")
 @click.argument("name")
-@click.option("--host", "hosts", multiple=True, required=True, help="Name or IP address of the node. May be repeated.")
-@click.option("--days", type=_days, default=365, show_default=True, help="How long the certificate is good.")
+@click.option("--host", "hosts", multiple=True, required=True, help="Host name or IP address of the node. Repeatable.")
+@click.option("--days", type=_days, default=365, show_default=True, help="Days for which the certificate is valid.")
 @_force
 @click.option(
     "--role",
@@ -91,13 +91,13 @@ def init(directory: Path, cluster: str, days: int, force: bool) -> None:
     multiple=True,
     default=("worker",),
     show_default=True,
-    help="What the node may be: parent (`aiostorm run`), worker, client (Spark's executors). May be repeated.",
+    help="Role of the node: parent (`aiostorm run`), worker, client (Spark's executors). Repeatable.",
 )
 def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: bool, roles: tuple[str, ...]) -> None:
-    """Make the files of one node, in DIR/nodes/NAME: to be copied there, whole.
+    """Make the files of one node in DIR/nodes/NAME; copy this folder to the node.
 
-    The certificate says what the node may be: others believe it in no other role. It is also for localhost, 127.0.0.1
-    and ::1, by which processes of one machine reach one another.
+    The certificate contains the roles: other nodes accept it in no other role. It is also valid for localhost,
+    127.0.0.1 and ::1, so that processes of one machine can connect to each other.
     """
     from ..transport import Credentials, Secret, read_private
 
@@ -121,11 +121,11 @@ def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: b
             force=force,
         )
         click.echo(
-            f"{place} has what {name} needs: its certificate (good until {issued.expires:%Y-%m-%d}), its key, the CA's "
-            "certificate, the cluster's token.\n"
-            "\nCopy it there, modes and all:\n"
+            f"{place} has the files of {name}: its certificate (valid until {issued.expires:%Y-%m-%d}), its key, the "
+            "CA's certificate, the cluster's token.\n"
+            "\nCopy the folder to the node, with its file modes:\n"
             f"  scp -rp {place} {hosts[0]}:\n"
-            "and there:\n"
+            "and start a worker there:\n"
             f"  aiostorm worker --credentials {name} --listen {_bracketed(hosts[0])}:6700 …"
         )
 
@@ -133,7 +133,7 @@ def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: b
 
 
 def _certificate_roles(roles: tuple[str, ...]) -> list[str]:
-    """As they stand in the certificate."""
+    """The roles as they are written in the certificate."""
     return list(dict.fromkeys(word for role in roles for word in _ROLES[role]))
 
 
@@ -156,14 +156,14 @@ def _private_directory(path: Path) -> None:
     except FileExistsError:
         if os.name != "nt" and path.stat().st_mode & 0o077:
             raise click.ClickException(
-                f"others may look into {path}, and there will be secrets: chmod 700 {path}"
+                f"other users can read {path}, which will contain secrets: chmod 700 {path}"
             ) from None
 
 
 def _write(files: dict[Path, bytes], *, force: bool) -> None:
     there = [str(path) for path in files if path.exists()]
     if there and not force:
-        raise click.ClickException(f"{', '.join(there)}: there already. Give --force to replace what is there")
+        raise click.ClickException(f"already exists: {', '.join(there)}. Use --force to replace the files")
     for path, data in files.items():
         new = path.with_name(f"{path.name}.new")
         new.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""`aiostorm config`: which settings there are, which hold, and where they come from."""
+"""`aiostorm config`: show, describe and check settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .options import config_options, debug_option, json_option
 
 @click.group()
 def config() -> None:
-    """Settings: which there are, which hold, and where they come from."""
+    """Show, describe and check settings."""
 
 
 @config.command()
@@ -26,9 +26,9 @@ def config() -> None:
 def show(
     target: str | None, args: tuple[str, ...], file: Path | None, settings: tuple[str, ...], as_json: bool, debug: bool
 ) -> None:
-    """Show every setting, its value, and where the value comes from.
+    """Show every setting with its value and its source.
 
-    From the lowest: defaults, the topology's own (with a TARGET), --config, the environment (AIOSTORM_…), -c.
+    Lowest first: defaults, the topology's own settings (with a TARGET), --config, the environment (AIOSTORM_…), -c.
     """
     with errors(debug=debug):
         import json
@@ -60,7 +60,7 @@ def schema() -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @debug_option
 def check(file: Path, debug: bool) -> None:
-    """Check a YAML file: exit code 0 if it can be used, 2 with every mistake if not."""
+    """Check a YAML file: exit code 0 if it is valid, 2 with every mistake if not."""
     with errors(debug=debug):
         from ..topology import Config
 
@@ -71,7 +71,7 @@ def check(file: Path, debug: bool) -> None:
 
 
 def _yaml(value: Any) -> str:
-    """A value as it may stand in a YAML file."""
+    """A value as it may be written in a YAML file."""
     import json
 
     from .report import plain

@@ -1,8 +1,8 @@
-"""The programs of `aiostorm update` and `aiostorm pressure`: for what another `aiostorm run` runs on this machine.
+"""The programs of `aiostorm update` and `aiostorm pressure`, for an `aiostorm run` on this machine.
 
-1. They find it by its control socket (cluster/control_folder), and ask it there (cluster/control).
-2. What is to change is checked here, over the settings that hold there: so a mistake is told as it was typed, and a
-   file may say what holds already.
+1. They find its control socket (cluster/control/folder), and send their request there (cluster/control/socket).
+2. Changes are checked here, over the current settings of the topology: so a mistake is reported as it was typed, and a
+   file may repeat current settings.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WATCH_S = 1.0
 
 
 def run_update(name: str, settings: tuple[str, ...], file: Path | None, *, as_json: bool) -> None:
-    """Change settings, and say what has changed. ControlError, ConfigError."""
+    """Change settings, and print the changes. ControlError, ConfigError."""
     told, updated = asyncio.run(_update(find(name), settings, file))
     pairs = {_key(field): plain(pair) for field, pair in updated.changed.items()}
     if as_json:
@@ -46,11 +46,11 @@ def run_update(name: str, settings: tuple[str, ...], file: Path | None, *, as_js
     for key, (before, after) in pairs.items():
         click.echo(f"{key}: {json.dumps(before)} → {json.dumps(after)}")
     if not pairs:
-        click.echo("nothing changes: that is how it is")
+        click.echo("no changes: all settings already have these values")
 
 
 def run_pressure(name: str, *, as_json: bool, watch: bool) -> None:
-    """Show it, once or until it ends. ControlError."""
+    """Print the backpressure, once or until the topology ends. ControlError."""
     found = find(name)
     if watch:
         asyncio.run(_watch(found, as_json=as_json))
@@ -66,14 +66,14 @@ async def _update(
     holds = Config(**told.config)
     wanted = Config.load(file, {}, settings, holds)
     if wanted.ignored:
-        click.echo(f"Ignored, since they mean nothing here: {', '.join(wanted.ignored)}", err=True)
+        click.echo(f"Ignored, because they have no effect here: {', '.join(wanted.ignored)}", err=True)
     fields = {key: getattr(wanted, key) for key in Config.model_fields}
     changes = {key: value for key, value in fields.items() if value != getattr(holds, key)} | dict(wanted.user)
     return told, (await _query(found, UpdateRequest(changes)) if changes else UpdateResponse())
 
 
 async def _query(found: TopologySocket, question: StatusRequest | UpdateRequest) -> Any:
-    """The answer. A network for one question: nothing stays open between two."""
+    """The answer to one request, over a network of its own: no connection stays open."""
     async with open_network("client", Security()) as network:
         return await ask(network, found, question)
 
@@ -93,7 +93,7 @@ async def _watch(found: TopologySocket, *, as_json: bool) -> None:
 
 
 def _screen(stack: contextlib.ExitStack) -> Callable[[str], None]:
-    """On a terminal with rich each text takes the place of the one before; else an empty line is between them."""
+    """On a terminal with rich, each text replaces the one before; else they are separated by an empty line."""
     if sys.stdout.isatty():
         with contextlib.suppress(ImportError):
             from rich.live import Live
@@ -105,7 +105,7 @@ def _screen(stack: contextlib.ExitStack) -> Callable[[str], None]:
 
 
 def _key(name: str) -> str:
-    """A setting by its key in YAML."""
+    """The key of a setting in YAML."""
     extra = Config.model_fields[name].json_schema_extra
     keys = extra["keys"] if isinstance(extra, dict) else None
     return str(keys[0]) if isinstance(keys, list) and keys else name

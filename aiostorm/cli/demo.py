@@ -1,11 +1,11 @@
-"""Demo: a shop that makes its own orders, for people who look before they write anything. `aiostorm demo`.
+"""Demo: a shop that makes its own orders, for `aiostorm demo`.
 
     orders ──shuffle──► payments ──by product──► revenue ──► report
-    as many as it may   slow: 4 ms an order      windows     the last rows
+    as fast as allowed  slow: 4 ms an order      windows     the last rows
 
-1. Orders come as fast as they are taken, and payments are slow: the spout is paced by the slowest bolt.
-2. Now and then a payment fails: the order is emitted again, and is counted once in the end.
-3. Windows are of the shop's own time, two seconds an order: ten minutes of it pass in a second or so.
+1. Orders come as fast as they are accepted, and payments are slow: the spout is paced by the slowest bolt.
+2. Some payments fail at first: such an order is emitted again, and is counted once in the end.
+3. Windows use the shop's own time, two seconds an order: ten minutes of it pass in about a second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..topology import (
 from ..windows import Combined, Count, Sum, Tumbling, WindowedBolt
 
 PER_SECOND: Final = 400
-"""About so many orders a second are paid: what two tasks that take 4 ms each come to, and a little less."""
+"""About the orders that are paid in a second: a little less than two tasks with 4 ms an order can do."""
 
 PAYMENT_S: Final = 0.004
 DECLINED_EACH: Final = 500
@@ -42,7 +42,7 @@ PRODUCTS: Final = (("apples", 3), ("bread", 4), ("cheese", 12), ("coffee", 9), (
 
 
 def topology(seconds: str = "20") -> Topology:
-    """The shop, with about so many seconds of work."""
+    """The shop, with about this many seconds of work."""
     count = round(float(seconds) * PER_SECOND)
 
     @spout("number", "product", "amount", "at")
@@ -62,17 +62,17 @@ def topology(seconds: str = "20") -> Topology:
 
 
 class Payments(Bolt):
-    """Slow, as what asks another service is; each task declines one order in 500 at first."""
+    """Slow, like a bolt that calls another service; each task declines one order in 500 at first."""
 
     outputs = Fields("product", "amount", "at")
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
-        """See Bolt."""
+        """Reset the declined orders."""
         self._collector = collector
         self._declined: set[int] = set()
 
     async def execute(self, tup: Tuple) -> None:
-        """Pay an order."""
+        """Pay for an order, or decline it at first."""
         await asyncio.sleep(PAYMENT_S)
         number = tup["number"]
         if number % DECLINED_EACH == DECLINED_EACH - 1 and number not in self._declined:
@@ -84,27 +84,27 @@ class Payments(Bolt):
 
 
 class SalesReport(BasicBolt):
-    """What the windows come to."""
+    """The totals of all windows."""
 
     def prepare(self, context: TopologyContext) -> None:
-        """See BasicBolt."""
+        """Reset the totals."""
         self._orders: Counter[str] = Counter()
         self._revenue: Counter[str] = Counter()
         self._windows: set[int] = set()
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
-        """What one product came to in one window."""
+        """Add the revenue of one product in one window."""
         self._orders[tup["product"]] += tup["orders"]
         self._revenue[tup["product"]] += tup["revenue"]
         self._windows.add(tup["start"])
 
     def result(self) -> dict[str, Any]:
-        """For the summary."""
+        """The totals, for the summary."""
         return {"orders": self._orders, "revenue": self._revenue, "windows": len(self._windows)}
 
 
 def summary(results: dict[str, list[Any]]) -> dict[str, Any]:
-    """What is printed at the end."""
+    """The summary that is printed at the end."""
     [found] = results["report"]
     orders, revenue = found["orders"], found["revenue"]
     return {

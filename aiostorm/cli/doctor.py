@@ -1,9 +1,9 @@
-"""Doctor: what this machine has of what aiostorm can use, what is missing, and how to get it.
+"""Doctor: checks which parts that aiostorm can use are installed, and explains how to get the missing ones.
 
-1. Two kinds of lines: what is needed (its absence is a problem, and exit code 1), and what is only used by a part
-   (Spark, TLS files): its absence is said, and is no problem.
-2. It starts nothing: no JVM, no cluster. What it opens (a port on loopback) it closes.
-3. A line that is not well says what to do.
+1. There are two kinds of lines: required parts (if one is missing, that is a problem and exit code 1) and optional
+   parts (Spark, TLS files): these may be missing.
+2. It starts no JVM and no cluster. It closes what it opens (a port on loopback).
+3. A line with a problem says what to do.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ..runtime import AiostormError
 Verdict = Literal["ok", "missing", "wrong"]
 
 LEAST_FILES: Final = 1024
-"""Open files that a process should be allowed: a link, a socket and a pipe for each worker, and Spark's."""
+"""The least open files that a process should be allowed: a link, a socket and a pipe for each worker, and Spark's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what was looked at, what is there, and what to do about it. `needed`: nothing runs without it."""
+    """One line: the checked part, its state, and advice. `needed`: nothing runs without it."""
 
     name: str
     verdict: Verdict
@@ -38,12 +38,12 @@ class Finding:
 
     @property
     def is_problem(self) -> bool:
-        """Is it a reason for exit code 1?"""
+        """Does it lead to exit code 1?"""
         return self.verdict == "wrong" or (self.needed and self.verdict != "ok")
 
 
 def examine() -> list[Finding]:
-    """Look at everything. Takes well under a second (a Java without a file `release` is asked for its version)."""
+    """Check everything. Takes well under a second (a Java without a file `release` is asked for its version)."""
     return [*_python(), *_packages(), *_system(), *_spark()]
 
 
@@ -56,11 +56,11 @@ def _packages() -> Iterator[Finding]:
     for name in ("aiohttp", "msgpack", "pydantic", "click", "PyYAML"):
         yield _package(name, "pip install aiostorm", needed=True)
     if sys.platform != "win32":
-        yield _package("uvloop", "pip install uvloop: without it everything runs on asyncio's own loop, slower")
+        yield _package("uvloop", "pip install uvloop: faster than asyncio's own event loop")
     yield _package("rich", 'pip install "aiostorm[standard]": a live table instead of lines')
     for name in ("pyarrow", "numpy"):
         yield _package(name, 'pip install "aiostorm[arrow]": columns (emit_arrow), Parquet')
-    yield _package("cryptography", 'pip install "aiostorm[tls]": to make certificates (aiostorm certs)')
+    yield _package("cryptography", 'pip install "aiostorm[tls]": makes certificates (aiostorm certs)')
 
 
 def _package(name: str, advice: str, *, needed: bool = False) -> Finding:
@@ -72,9 +72,9 @@ def _package(name: str, advice: str, *, needed: bool = False) -> Finding:
 
 def _system() -> Iterator[Finding]:
     yield _files()
-    yield _attempt("temporary files", tempfile.gettempdir(), _temporary, "set TMPDIR to a folder that can be written")
+    yield _attempt("temporary files", tempfile.gettempdir(), _temporary, "set TMPDIR to a writable folder")
     yield _attempt(
-        "loopback", "a port can be opened", _loopback, "workers need 127.0.0.1: look at the firewall or the sandbox"
+        "loopback", "a port can be opened", _loopback, "workers need 127.0.0.1: check the firewall or the sandbox"
     )
     if hasattr(socket, "AF_UNIX"):
         yield _attempt(
@@ -119,20 +119,20 @@ def _private() -> None:
 def _spark() -> Iterator[Finding]:
     from ..spark import INSTALL_SPARK, PYSPARK_VERSIONS, find_java
 
-    pyspark = _package("pyspark", f"{INSTALL_SPARK}: sources and sinks of Spark")
+    pyspark = _package("pyspark", f"{INSTALL_SPARK}: sources and sinks for Spark")
     if pyspark.verdict == "ok":
         least, below = PYSPARK_VERSIONS
         if not _fits(pyspark.found, least, (1_000, 0)):
             advice = f'pip install "pyspark>={".".join(map(str, least))}"'
             pyspark = Finding("pyspark", "wrong", f"{pyspark.found} is too old", advice)
         elif not _fits(pyspark.found, least, below):
-            pyspark = Finding("pyspark", "ok", f"{pyspark.found}, newer than those that were tried")
+            pyspark = Finding("pyspark", "ok", f"{pyspark.found}, newer than the tested versions")
     yield pyspark
-    yield _package("pandas", f"{INSTALL_SPARK}: PySpark asks for it where Python meets columns")
+    yield _package("pandas", f"{INSTALL_SPARK}: PySpark needs it for columns in Python")
     try:
         java = find_java()
     except AiostormError as error:
-        yield Finding("Java", "missing", "none that Spark runs on", str(error))
+        yield Finding("Java", "missing", "no version that Spark can use", str(error))
     else:
         yield Finding("Java", "ok", f"{java.version} ({java.where}: {java.home})")
 

@@ -1,4 +1,4 @@
-"""`aiostorm doctor`: look at this machine."""
+"""`aiostorm doctor`: check this machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .options import json_option
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Look at this machine: what aiostorm and its parts need, what is missing, and how to get it.
+    """Check this machine: what aiostorm needs, what is missing, and how to install it.
 
-    Exit code 1 if something is wrong. What only a part needs (Spark, say) may be missing.
+    Exit code 1 if a required part is missing. Optional parts (Spark, for example) may be missing.
     """
     from .doctor import examine
     from .report import table

@@ -1,4 +1,4 @@
-"""What a person did wrong, as one message and an exit code."""
+"""Mistakes of the user, as one message and an exit code."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class CommandError(click.ClickException):
-    """What was asked for cannot be done: exit code 2, one message."""
+    """The command cannot be done: exit code 2, one message."""
 
     exit_code = 2
 
 
 class ExposedCommandError(CommandError):
-    """It would be open to other machines, without TLS and token: exit code 78 (EX_CONFIG)."""
+    """The process would be open to other machines without TLS and token: exit code 78 (EX_CONFIG)."""
 
     exit_code = 78
 
 
 @contextlib.contextmanager
 def errors(*, debug: bool) -> Iterator[None]:
-    """What a person did wrong becomes one message and exit code 2; Ctrl-C before anything ran, exit code 130."""
+    """Turn mistakes of the user into one message and exit code 2; Ctrl-C before the start into exit code 130."""
     from ..cluster import ControlError, TargetError
     from ..runtime import AiostormError
     from ..topology import ConfigError
@@ -51,7 +51,7 @@ def errors(*, debug: bool) -> Iterator[None]:
 
 
 def _refused(error: AiostormError) -> CommandError | None:
-    """What cannot be done for the network's, the credentials' or Spark's sake; None: it is something else."""
+    """An error because of the network, the credentials or Spark; None for any other error."""
     from ..spark import SparkUnavailableError, SparkWorkersError
     from ..transport import CredentialsError, ExposedError, NetworkError
 

@@ -1,4 +1,4 @@
-"""`aiostorm graph`: draw a topology."""
+"""`aiostorm graph`: print the graph of a topology."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .loading import load
 from .options import TARGET_HELP, debug_option
 
 
-@click.command(help=f"Show the graph of a topology.\n\n    {TARGET_HELP}")
+@click.command(help=f"Print the graph of a topology.\n\n    {TARGET_HELP}")
 @click.argument("target")
 @click.argument("args", nargs=-1)
 @click.option("--format", "form", type=click.Choice(["text", "mermaid"]), default="text", show_default=True)
 @debug_option
 def graph(target: str, args: tuple[str, ...], form: str, debug: bool) -> None:
-    """See `help`."""
+    """Print the graph of a topology."""
     with errors(debug=debug):
         _, topology = load(target, args)
         click.echo(topology.to_mermaid() if form == "mermaid" else topology.describe())

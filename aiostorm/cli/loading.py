@@ -1,4 +1,4 @@
-"""Loading: the topology and the settings that a command line names."""
+"""Loading: the topology and the settings of a command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def load(target: str, args: tuple[str, ...]) -> tuple[str, Topology]:
-    """A name for it, and the topology."""
+    """The default name of the topology, and the topology."""
     from ..cluster import load_topology
 
     found, topology = load_topology(target, args)
@@ -20,7 +20,7 @@ def load(target: str, args: tuple[str, ...]) -> tuple[str, Topology]:
 
 
 def settings_of(file: Path | None, settings: tuple[str, ...], base: Config | None) -> Config:
-    """`base` (the topology's own), under the file, the environment and the options. ConfigError."""
+    """`base` (the topology's own), overridden by the file, the environment and the options. ConfigError."""
     from ..topology import Config
 
     found = Config.load(file, overrides=settings, base=base)
@@ -29,6 +29,6 @@ def settings_of(file: Path | None, settings: tuple[str, ...], base: Config | Non
 
 
 def print_ignored(found: Config) -> None:
-    """Keys that mean something to Storm, but nothing here."""
+    """Print the keys of Storm that have no effect here."""
     if found.ignored:
-        click.echo(f"Ignored, since they mean nothing here: {', '.join(found.ignored)}", err=True)
+        click.echo(f"Ignored, because they have no effect here: {', '.join(found.ignored)}", err=True)

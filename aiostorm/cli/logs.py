@@ -6,12 +6,12 @@ import logging
 
 
 def log_to(handler: logging.Handler, level: str) -> None:
-    """All logging of the process goes there. Before the target is imported: its own `basicConfig` does nothing then."""
+    """Send all logging to `handler`. Called before the target is imported: its `basicConfig` has no effect then."""
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S"))
     root = logging.getLogger()
     for old in [h for h in root.handlers if getattr(h, "aiostorm_cli", False)]:
         root.removeHandler(old)
-    setattr(handler, "aiostorm_cli", True)  # noqa: B010 - ours, to be found again
+    setattr(handler, "aiostorm_cli", True)  # noqa: B010 - to find our handler again
     root.addHandler(handler)
     root.setLevel(level.upper())
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of each connection that is closed
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs each closed connection

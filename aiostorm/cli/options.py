@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options of several commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-TARGET_HELP: Final = """TARGET names a topology, or a function that makes one; ARGS are given to that function:
+TARGET_HELP: Final = """TARGET is a topology, or a function that makes one; ARGS are the arguments of that function:
 
     \b
       pkg.mod:topology              an attribute of a module (default: topology)
@@ -22,16 +22,16 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def config_options(command: Any) -> Any:
-    """Where settings come from."""
+    """The options for settings."""
     for option in (
-        click.option("--config", "file", type=click.Path(path_type=Path), help="Settings from a YAML file."),
+        click.option("--config", "file", type=click.Path(path_type=Path), help="YAML file with settings."),
         click.option(
             "-c",
             "--set",
             "settings",
             metavar="KEY=VALUE",
             multiple=True,
-            help="One setting, by Storm's key or by name; over the file and the environment. May be repeated.",
+            help="Set one setting, by Storm's key or by name; overrides the file and the environment. Repeatable.",
         ),
     ):
         command = option(command)
@@ -39,7 +39,7 @@ def config_options(command: Any) -> Any:
 
 
 def security_options(command: Any) -> Any:
-    """Of what speaks to other machines."""
+    """The options of commands that connect to other machines."""
     path = click.Path(path_type=str, exists=True, dir_okay=False)
     options = (
         click.option(
@@ -47,16 +47,16 @@ def security_options(command: Any) -> Any:
             "directory",
             type=click.Path(path_type=str, exists=True, file_okay=False),
             metavar="DIR",
-            help="What `aiostorm certs node` has made for this node. Instead of the next four.",
+            help="Folder that `aiostorm certs node` has made for this node; replaces the next four options.",
         ),
-        click.option("--token-file", type=path, help="The cluster's token (0600). Else: AIOSTORM_CREDENTIALS."),
+        click.option("--token-file", type=path, help="The cluster's token (0600). Default: AIOSTORM_CREDENTIALS."),
         click.option("--tls-cert", type=path, help="This node's certificate. See `aiostorm certs`."),
-        click.option("--tls-key", type=path, help="Its key (0600)."),
+        click.option("--tls-key", type=path, help="This node's private key (0600)."),
         click.option("--tls-ca", type=path, help="The certificate of the cluster's CA."),
         click.option(
-            "--insecure", is_flag=True, help="Other machines without TLS and token: in a private network only."
+            "--insecure", is_flag=True, help="Allow other machines without TLS and token, in a private network only."
         ),
     )
-    for option in reversed(options):  # as decorators are applied: the help has them in the order above
+    for option in reversed(options):  # decorators are applied from the bottom: --help shows the order above
         command = option(command)
     return command

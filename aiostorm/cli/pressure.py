@@ -1,7 +1,7 @@
-"""Pressure: what a person reads of a topology's backpressure: one line while it runs, a page when asked for.
+"""Pressure: a topology's backpressure for people: one line while it runs, or a page of its own.
 
-1. Nothing is said while all is well: the line is empty unless a spout is paced.
-2. Times are told as how long ago. The JSON document has them as they are: seconds, since 1970 where they are moments.
+1. The line is empty unless a spout is paced.
+2. Times are shown as durations until now. The JSON document has them unchanged: seconds, since 1970 for points in time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHOWN_TASKS = 4
 
 
 def paced_text(pressure: Backpressure) -> str:
-    """Who waits how long, and why: `lines waits 1.2 ms a tuple, because count cannot keep up`. Empty if nobody does."""
+    """Which spouts wait, and why: `lines waits 1.2 ms a tuple, because count cannot keep up`. Empty if none waits."""
     spouts: dict[str, list[SpoutPacing]] = {}
     for task in pressure.spouts:
         spouts.setdefault(task.component, []).append(task)
@@ -30,7 +30,7 @@ def paced_text(pressure: Backpressure) -> str:
 
 def _paced(component: str, tasks: Sequence[SpoutPacing]) -> str:
     why = list(dict.fromkeys(printable(name) for task in tasks for name in task.why))
-    because = f", because {_listed(why)} cannot keep up" if why else ""  # full it is at first: then the spout waits
+    because = f", because {_listed(why)} cannot keep up" if why else ""  # without a reason just after a restart
     least, most = duration(min(t.wait_s for t in tasks)), duration(max(t.wait_s for t in tasks))
     waits = most if least == most else f"{least} to {most}"
     return f"{printable(component)} waits {waits} a tuple{because}"
@@ -52,7 +52,7 @@ def _number(value: float, unit: str) -> str:
 
 
 def as_text(told: StatusResponse) -> str:
-    """All that `aiostorm pressure` shows."""
+    """The text of `aiostorm pressure`."""
     return "\n\n".join(block for block in _blocks(told) if block)
 
 
@@ -113,7 +113,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def as_document(told: StatusResponse) -> dict[str, Any]:
-    """The same as data."""
+    """The JSON document of `aiostorm pressure`."""
     names = {"topology": told.topology, "pid": told.pid, "topology_state": told.state, "now_s": told.now_s}
     document: dict[str, Any] = {**names, **plain(told.pressure)}
     return document

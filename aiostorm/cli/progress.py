@@ -1,4 +1,4 @@
-"""Progress: what a running topology does right now, on the terminal.
+"""Progress: the current state of a running topology, on the terminal.
 
     metrics ─► Rates (pure) ─► Snapshot ─► one plain line a second, or a live table four times a second
 
@@ -6,7 +6,7 @@
 2. The table needs rich and a terminal; without either there are plain lines. Both go to the standard error.
 3. Log lines appear above the table: they go through its console (`LiveTable.log_handler`).
 
-The panes (components, sources, logs) are Pathway's.
+The layout (components, sources, logs) is Pathway's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ComponentRow:
 
     @property
     def rate(self) -> float:
-        """What it does: a spout emits, a bolt executes."""
+        """A spout's emitted, or a bolt's executed tuples per second."""
         return self.emitted_per_s if self.kind == "spout" else self.executed_per_s
 
 
@@ -64,13 +64,13 @@ class Snapshot:
     late: int = 0
     """Tuples that came too late for their windows."""
     paced: str = ""
-    """Which spouts wait, and why; empty if none does."""
+    """Which spouts wait, and why; empty if none waits."""
     starting: str = ""
-    """What is being started, in words; empty once it runs."""
+    """What is being started; empty when the topology runs."""
 
 
 class Rates:
-    """From counters to rates, over the last `window_s` seconds."""
+    """Computes rates from counters, over the last `window_s` seconds."""
 
     def __init__(self, started_s: float, window_s: float = 1.0) -> None:
         self._started_s = started_s
@@ -78,7 +78,7 @@ class Rates:
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque([(started_s, {})])
 
     def snapshot(self, metrics: TopologyMetrics, now_s: float, paced: str = "", starting: str = "") -> Snapshot:
-        """The moment `now_s`, with rates since the sample that is `window_s` old (or the oldest)."""
+        """The snapshot at `now_s`, with rates since the sample that is `window_s` old (or the oldest)."""
         while len(self._samples) > 1 and self._samples[1][0] <= now_s - self._window_s:
             self._samples.popleft()
         then_s, then = self._samples[0]
@@ -101,7 +101,7 @@ class Rates:
 
 
 def starting_text(workers: Sequence[WorkerStatus]) -> str:
-    """What a topology that starts is waiting for; without workers it does not wait for long."""
+    """What a starting topology waits for; empty without workers."""
     if not workers:
         return "starting"
     running = sum(worker.phase == "RUNNING" for worker in workers)
@@ -124,7 +124,7 @@ def _row(c: ComponentMetrics, then: tuple[int, int], seconds: float) -> Componen
 
 
 def plain_line(snapshot: Snapshot) -> str:
-    """A snapshot in one line."""
+    """A snapshot as one line."""
     if snapshot.starting:
         return f"{snapshot.elapsed_s:.1f} s  {snapshot.starting}"
     rates = [f"{row.component} {row.rate:,.0f}/s" for row in snapshot.rows]
@@ -147,7 +147,7 @@ def _count(number: int, noun: str) -> str:
 
 
 class Display(AbstractContextManager["Display"], Protocol):
-    """Something that shows snapshots, every `interval_s` seconds; and lines of text that must not tear it."""
+    """Shows snapshots, every `interval_s` seconds, and lines of text without damaging the table."""
 
     interval_s: float
 
@@ -155,11 +155,11 @@ class Display(AbstractContextManager["Display"], Protocol):
         """Show a snapshot."""
 
     def say(self, text: str) -> None:
-        """Show a line to a person."""
+        """Show a line of text."""
 
 
 class QuietDisplay(Display):
-    """No progress; what is said is still said."""
+    """No progress; lines of text are still shown."""
 
     interval_s = 3600.0
 
@@ -167,8 +167,8 @@ class QuietDisplay(Display):
         """Nothing."""
 
     def say(self, text: str) -> None:
-        """On the standard error."""
-        with suppress(BrokenPipeError):  # nobody reads it any more
+        """Show a line of text on the standard error."""
+        with suppress(BrokenPipeError):  # the reader has closed it
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
 
@@ -182,14 +182,14 @@ class PlainLines(QuietDisplay):
     interval_s = 1.0
 
     def show(self, snapshot: Snapshot) -> None:
-        """See the class."""
+        """Show a snapshot as one line, or two."""
         self.say(plain_line(snapshot))
         if snapshot.paced:
             self.say(f"  paced: {snapshot.paced}")
 
 
 class LiveTable(Display):
-    """A table that is drawn anew in place, with rich. What is logged or printed meanwhile appears above it."""
+    """A table that rich draws again in place. Logged or printed lines appear above it."""
 
     interval_s = 0.25
 
@@ -199,7 +199,7 @@ class LiveTable(Display):
         self._console = console
         self._title = title
         self._high_mark = high_mark
-        # Drawn by us, from the event loop: no thread. Prints to a file or a pipe stay where they are.
+        # We draw it, from the event loop: no thread. Output to a file or a pipe is not redirected.
         self._live = Live(
             console=console,
             auto_refresh=False,
@@ -209,11 +209,11 @@ class LiveTable(Display):
         )
 
     def show(self, snapshot: Snapshot) -> None:
-        """Draw the table anew."""
+        """Draw the table again."""
         self._live.update(live_table(snapshot, self._title, self._high_mark), refresh=True)
 
     def say(self, text: str) -> None:
-        """Above the table."""
+        """Show a line of text above the table."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def log_handler(self) -> logging.Handler:
@@ -231,7 +231,7 @@ class LiveTable(Display):
 
 
 class _ConsoleHandler(logging.Handler):
-    """Log lines through a rich console. From any thread: the console has its own lock."""
+    """Writes log lines to a rich console, from any thread: the console has its own lock."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -248,7 +248,7 @@ class _ConsoleHandler(logging.Handler):
 
 
 def live_table(snapshot: Snapshot, title: str, high_mark: float) -> Table:
-    """A snapshot as a rich table. From `high_mark` on a mailbox is full: its senders wait."""
+    """A snapshot as a rich table. At `high_mark` a mailbox is full: its senders wait."""
     from rich.markup import escape
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -289,7 +289,7 @@ def live_table(snapshot: Snapshot, title: str, high_mark: float) -> Table:
 
 
 def choose_display(title: str, high_mark: float, *, quiet: bool) -> Display:
-    """The live table on a terminal where rich is installed, else plain lines; nothing when quiet."""
+    """The live table on a terminal with rich, else plain lines; only lines of text if quiet."""
     if quiet:
         return QuietDisplay()
     if sys.stderr.isatty():

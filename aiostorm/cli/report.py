@@ -1,10 +1,10 @@
-"""RunReport: what a run of a topology came to, for people and for programs.
+"""Report: the result of a run of a topology, for people and for programs.
 
-1. Everything in a RunReport is plain and final: nothing in it changes when the topology has gone.
-2. What a topology's `summary` gives is rendered by its shape, not by its meaning: a scalar is `name  value`, a list of
-   rows a table, text is lines. Without a summary the results stand there, by component.
-3. The JSON document has the same content; what JSON cannot say becomes text.
-4. Text of the user's own never reaches the terminal raw: what is not printable is escaped.
+1. A RunReport is plain data and final: it does not change when the topology ends.
+2. The output of a topology's `summary` is rendered by its shape: a scalar as `name  value`, a list of rows as a table,
+   text as lines. Without a summary the results are shown by component.
+3. The JSON document has the same content; values that JSON cannot represent become text.
+4. The user's own text never reaches the terminal unchanged: characters that cannot be printed are escaped.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from ..backpressure import Backpressure
 
 SHOWN_LINES = 20
-"""Lines of one result that has no summary, and message ids and errors that are shown; JSON has them all."""
+"""Lines that are shown of a result without summary; JSON has all."""
 
 SHOWN_IDS = 5
 
 EPOCH_MS = 978_307_200_000, 4_102_444_800_000
-"""Milliseconds since 1970 of this century: 2001 to 2099."""
+"""Milliseconds since 1970 in this century: 2001 to 2099."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The end of a run. `state` is finished, interrupted, terminated, timed out or failed.
+    """The result of a run. `state` is finished, interrupted, terminated, timed out or failed.
 
-    `summary` is what the topology's own `summary` made of `results` (None if it has none, or did not get to it).
-    `problems` are the reasons for exit code 1, in words.
+    `summary` is the output of the topology's own `summary` for `results` (None if it has none, or did not run).
+    `problems` are the reasons for exit code 1, as text.
     """
 
     topology: str
@@ -51,14 +51,14 @@ class RunReport:
     problems: tuple[str, ...] = ()
     pressure: Backpressure | None = None
     paced: str = ""
-    """Which spouts waited, in words; `pressure` has it as data. Both as it was when all was processed, or it ended."""
+    """Which spouts waited, as text; `pressure` is the same as data. Both from the end of the run."""
 
     @property
     def messages(self) -> dict[str, int]:
         """Counts of messages. One that failed twice counts twice; one that waits to be emitted again is pending.
 
-        `given_up`: failed, and its spout did not emit it again. Known only at the end: 0 before. `forgotten` are not
-        among them: they had failed when the worker of their spout ended, and the spout has begun anew since.
+        `given_up`: failed, and not emitted again by its spout; known only at the end: 0 before. It does not include
+        `forgotten`: these had failed when the worker of their spout ended, and the spout was restarted since.
         """
         spouts = [c for c in self.metrics.values() if c.kind == "spout"]
         names = ("acked", "failed", "replayed", "dead_lettered")
@@ -76,7 +76,7 @@ class RunReport:
 
     @property
     def done_before(self) -> str:
-        """Why nothing was processed, if an earlier run had done all there is; else empty."""
+        """Why nothing was processed, if an earlier run had already done everything; else empty."""
         known = [c.progress for c in self.metrics.values() if c.progress is not None and c.progress.total]
         if self.messages["acked"] or not known or any(p.before < p.total for p in known):
             return ""
@@ -88,7 +88,7 @@ class RunReport:
         return sum(c.errors for c in self.metrics.values())
 
     def lost(self) -> list[str]:
-        """Messages that were not processed, in words: empty when every message was acked in the end."""
+        """Messages that were not processed, as text: empty if every message was acked in the end."""
         messages = self.messages
         told = {"dead_lettered": "dead-lettered after too many failures", "given_up": "failed and not emitted again"}
         told["pending"] = "neither acked nor failed"
@@ -99,7 +99,7 @@ class RunReport:
 
 
 def as_json(report: RunReport) -> str:
-    """One JSON document."""
+    """The report as one JSON document."""
     document = {
         "topology": report.topology,
         "state": report.state,
@@ -156,7 +156,7 @@ def _rate(count: int, seconds: float) -> float:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can say: mappings with text keys, lists, text, numbers. NaN and infinity are null."""
+    """The value as JSON data: mappings with text keys, lists, text, numbers. NaN and infinity are null."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -202,7 +202,7 @@ def render(values: Mapping[str, Any]) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), right: Set[int] = frozenset()) -> str:
-    """Aligned columns, two spaces apart; the columns in `right` to the right."""
+    """Aligned columns, two spaces apart; the columns in `right` are right-aligned."""
     lines = [head, *rows] if head else list(rows)
     if not lines:
         return "(none)"
@@ -267,7 +267,7 @@ def _totals(report: RunReport) -> str:
 
 
 def windows_text(c: ComponentMetrics) -> str:
-    """How many windows have fired, what came too late, what is open or was dropped; empty: there is nothing to say."""
+    """How many windows have fired, were late, are open or were dropped; empty if there is nothing to report."""
     told = [f"{c.fired:,} fired"] if c.fired or c.late or c.live_windows else []
     if c.late:
         told.append(f"{_count(c.late, 'tuple')} too late for them")
@@ -281,7 +281,7 @@ def windows_text(c: ComponentMetrics) -> str:
 
 
 def pending_text(pending: Mapping[str, Sequence[Any]]) -> str:
-    """How many messages are open, and the first of them."""
+    """The number of open messages, and the first of them."""
     parts = []
     for component, ids in pending.items():
         if ids:
@@ -325,7 +325,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_epoch_ms(value: Any) -> bool:
-    """Is it likely to be milliseconds since 1970, of this century? Such a number is no count, and is not grouped."""
+    """Is it probably milliseconds since 1970, in this century? Such a number is not a count, and is not grouped."""
     return isinstance(value, int) and EPOCH_MS[0] <= value < EPOCH_MS[1]
 
 
@@ -344,7 +344,7 @@ def _cell(value: Any, *, time: bool | None = None) -> str:
 
 
 def printable(text: str) -> str:
-    """On one line, with what cannot be printed escaped."""
+    """The text on one line, with escapes for characters that cannot be printed."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -366,7 +366,7 @@ def _pad(text: str, width: int, *, right: bool) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns on a terminal."""
+    """The number of columns on a terminal."""
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1 for c in text)

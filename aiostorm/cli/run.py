@@ -1,14 +1,14 @@
-"""Run: one topology, here and now, until it is finished or somebody stops it.
+"""Run: one topology on this machine, until it is finished or stopped.
 
     submit ─► watch (progress) ─┬─ finished ────────────────────► results ─► summary ─► stop
                                 ├─ interrupted, timed out ─► drain ─► results ─► summary ─► stop
                                 └─ failed ──────────────────────────────────────────────► stop
 
 1. A bounded topology ends by itself; any other runs until Ctrl-C, SIGTERM or `timeout_s`.
-2. Draining is bounded by the message timeout: what is pending then is reported, not waited for.
-3. The RunReport is complete before anything is printed; what goes wrong on the way to it is one of its problems.
+2. Draining is bounded by the message timeout: messages that are still pending then are reported.
+3. The RunReport is complete before anything is printed; errors while it is made are among its problems.
 4. Exit codes: 0 all was processed; 1 the topology failed, or a message was not processed; 130 and 143 interrupted
-   (SIGINT, SIGTERM); 124 timed out, as timeout(1) has it.
+   (SIGINT, SIGTERM); 124 timed out, as in timeout(1).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("aiostorm.cli")
 
 RESULTS_S = 2.0
-"""How long the results of an interrupted topology are waited for: a bolt may be stuck in user code."""
+"""Seconds to wait for the results of an interrupted topology: user code of a bolt may be stuck."""
 
 INTERRUPTED = ("interrupted", "terminated", "timed out")
 
@@ -45,7 +45,7 @@ TIMED_OUT = 124
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run."""
+    """The topology to run, and how."""
 
     name: str
     topology: Topology
@@ -53,12 +53,12 @@ class Job:
     timeout_s: float | None = None
     worker_plan: WorkerPlan | None = None
     control: bool = False
-    """Is it to be found by `aiostorm update` and `aiostorm pressure`?"""
+    """Can `aiostorm update` and `aiostorm pressure` find it?"""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:
-    """On which workers to run it, and how they find it. `remote`: how many are started on other machines."""
+    """The workers to run on, and how they connect. `remote`: how many of them are started on other machines."""
 
     target: str
     arguments: tuple[str, ...]
@@ -66,15 +66,15 @@ class WorkerPlan:
     remote: int
     backend: WorkerBackend
     print_remote: Callable[[str, Sequence[str]], None]
-    """Told the address and the names of remote workers, once they can be started."""
+    """Called with the address and the names of remote workers when these can be started."""
     abandon: Callable[[], None]
-    """Removes what would stay of the worker backend, when the process ends at once."""
+    """Removes leftovers of the worker backend when the process ends at once."""
 
 
 async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable[[RunReport], None]) -> RunReport:
-    """Run a topology to its end. Never raises for what the topology does: the RunReport says it.
+    """Run a topology to its end. Never raises because of the topology: the report contains its errors.
 
-    `done` is called with the report before the cluster is left: code of the user's may hold that up.
+    `done` is called with the report before the cluster is closed, which user code may delay.
     """
     loop = asyncio.get_running_loop()
     stop = interrupts.listen()
@@ -100,7 +100,7 @@ async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable
 
 
 async def _started(cluster: LocalCluster, stop: asyncio.Event, display: Display | None) -> bool:
-    """Start it; False if it is to stop before it has: a Spark session takes its time, which `display` shows."""
+    """Start the cluster; False if it is stopped before. `display` shows a slow start, as of a Spark session."""
     loop = asyncio.get_running_loop()
 
     async def give_up(limit: asyncio.Timeout) -> None:
@@ -116,7 +116,7 @@ async def _started(cluster: LocalCluster, stop: asyncio.Event, display: Display 
             try:
                 await cluster.start()
             except Exception as error:
-                failure = error  # raised as it is, and not as a group
+                failure = error  # raised as it is, not as an exception group
             for task in beside:
                 task.cancel()
     except TimeoutError:
@@ -136,12 +136,12 @@ async def _show_starting(display: Display) -> None:
 
 
 def _report_not_started(job: Job, interrupts: Interrupts, elapsed_s: float) -> RunReport:
-    """Nothing has run."""
+    """The report of a run that was stopped before the topology started."""
     return RunReport(job.name, _stopped_by(interrupts), elapsed_s, TopologyMetrics(()))
 
 
 def _stopped_by(interrupts: Interrupts) -> str:
-    """What a run is that was stopped: by a signal, or by its time."""
+    """The state of a stopped run: by a signal, or by its time limit."""
     if interrupts.signal is None:
         return "timed out"
     return "terminated" if interrupts.signal.name == "SIGTERM" else "interrupted"
@@ -154,14 +154,14 @@ def _cluster(plan: WorkerPlan | None) -> LocalCluster:
 
 
 def exit_code(report: RunReport, interrupts: Interrupts) -> int:
-    """See the module."""
+    """The exit code of a run (see the module)."""
     if report.state in INTERRUPTED:
         return TIMED_OUT if report.state == "timed out" else interrupts.exit_code
     return 1 if report.problems else 0
 
 
 class _Session:
-    """One run."""
+    """One run of a topology."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class _Session:
         interrupts.before_end = self._abandon
 
     async def run(self) -> RunReport:
-        """To the end."""
+        """Run the topology to its end."""
         with self._display:
             async with asyncio.TaskGroup() as group:
                 progress = group.create_task(self._show_progress())
@@ -210,10 +210,10 @@ class _Session:
         return self._running is not None and self._running.state in (State.ACTIVE, State.INACTIVE)
 
     async def _wait_for_end(self, group: asyncio.TaskGroup) -> str:
-        """Submit, then wait until it is finished, has failed or is to stop; which of them."""
+        """Submit, then wait until the topology is finished, failed or stopped; returns which."""
         finishing = group.create_task(self._finish())
         stopping = group.create_task(self._stop.wait())
-        await asyncio.sleep(0)  # `submit` is under way now: what fails while it starts can be looked at
+        await asyncio.sleep(0)  # let `submit` begin: the topology can be inspected if its start fails
         self._running = self._cluster.topologies.get(self._job.name)
         if self._job.control and self._running is not None:
             from ..cluster import ControlSocket
@@ -243,7 +243,7 @@ class _Session:
         return "finished"
 
     async def _drain(self) -> bool:
-        """Stop the spouts and let what is under way finish, for at most the message timeout. Has all been finished?"""
+        """Stop the spouts and wait at most the message timeout for messages in flight. True if all are finished."""
         if self._running is None or not self._alive:
             return False
         limit_s = self._job.config.message_timeout_s
@@ -251,7 +251,7 @@ class _Session:
             await self._running.drain(limit_s)
             return True
         except TimeoutError:
-            self._display.say(f"Not drained in {limit_s:g} s (topology.message.timeout.secs).")
+            self._display.say(f"Not drained within {limit_s:g} s (topology.message.timeout.secs).")
         except AiostormError as error:
             self._problems.append(str(error))
         return False
@@ -263,8 +263,8 @@ class _Session:
             async with asyncio.timeout(RESULTS_S if self._stop.is_set() else None):
                 return await self._running.results()
         except TimeoutError:
-            self._problems.append(f"no results: they were not there after {RESULTS_S:g} s")
-        except Exception as error:  # of a component's own `result`
+            self._problems.append(f"no results: not available after {RESULTS_S:g} s")
+        except Exception as error:  # from a component's own `result`
             log.debug("no results", exc_info=error)
             self._problems.append(f"no results: {type(error).__name__}: {error}")
         return None
@@ -279,8 +279,8 @@ class _Session:
             await self._running.wait_ended()
             self._problems += map(str, self._running.problems)
         except TimeoutError:
-            self._problems.append(f"user code still ran {limit_s:g} s after it was stopped")
-        except TopologyFailedError as error:  # known already, or it failed while it ended
+            self._problems.append(f"user code was still running {limit_s:g} s after the stop")
+        except TopologyFailedError as error:  # already known, or it failed while it ended
             self._problems.append(str(error))
 
     def _report(
@@ -299,7 +299,7 @@ class _Session:
                     summary = made
                 else:
                     kind = type(made).__name__
-                    self._problems.append(f"the topology's summary gave a {kind}: give names and values, or text")
+                    self._problems.append(f"the topology's summary returned a {kind}: return names and values, or text")
             except Exception as error:
                 log.debug("no summary", exc_info=error)
                 self._problems.append(f"the topology's summary raised {type(error).__name__}: {error}")
@@ -317,7 +317,7 @@ class _Session:
         )
         return replace(report, problems=tuple(dict.fromkeys([*self._problems, *report.lost()])))
 
-    # -- what a person sees ------------------------------------------------------------------------------------------
+    # -- progress and messages ---------------------------------------------------------------------------------------
 
     async def _show_progress(self) -> None:
         rates = Rates(self._started_s)
@@ -330,7 +330,7 @@ class _Session:
                 self._display.show(rates.snapshot(running.metrics(), self._loop.time(), paced, starting))
 
     def _abandon(self) -> None:
-        """The process ends now: remove what would stay."""
+        """The process ends now: remove leftovers."""
         if self._control is not None:
             self._control.abandon()
         if self._job.worker_plan is not None:
@@ -338,7 +338,7 @@ class _Session:
 
     def _first_message(self) -> str:
         pending = self._running.metrics().pending if self._running is not None else 0
-        return f"Stopping: no new messages, {pending:,} under way are drained. Press Ctrl-C again to stop now."
+        return f"Stopping: no new messages, {pending:,} in flight are drained. Press Ctrl-C again to stop now."
 
     def _last_message(self) -> str:
         pending = self._running.pending() if self._running is not None else {}

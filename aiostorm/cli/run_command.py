@@ -1,4 +1,4 @@
-"""`aiostorm run`: run a topology here and now, in this process, on workers or on Spark."""
+"""`aiostorm run`: run a topology in this process, on workers or on Spark."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ if TYPE_CHECKING:
     from .run import Job
     from .signals import Interrupts
 
-_LEFT_BEHIND: Final = "User code still runs (topology.graceful.stop.secs is over): it is left behind."
+_LEFT_BEHIND: Final = "User code is still running after topology.graceful.stop.secs: it is abandoned."
 
 
 @click.command(
-    help=f"""Run a topology here and now.
+    help=f"""Run a topology on this machine.
 
-    It ends when its spouts have finished and every message is processed; one without an end runs until Ctrl-C, which
-    drains what is under way (a second Ctrl-C stops at once). Progress goes to stderr, the summary to stdout.
+    The run ends when the spouts have finished and every message is processed. A topology without an end runs until
+    Ctrl-C, which drains the messages in flight (a second Ctrl-C stops at once). Progress goes to stderr, the summary to
+    stdout.
 
-    With --workers it runs on so many processes, which are started again when they die. What they print goes to stderr.
+    With --workers, the topology runs on several processes, which are restarted when they die. Their output goes to
+    stderr.
 
     {TARGET_HELP}
 
-    With --spark the workers run in tasks of a Spark, one in each slot; see docs/spark.md.
+    With --spark, the workers run in Spark tasks, one in each slot; see docs/spark.md.
 
     \b
       aiostorm run --workers 4 pkg.mod:topology
@@ -47,17 +49,17 @@ _LEFT_BEHIND: Final = "User code still runs (topology.graceful.stop.secs is over
 @click.argument("target")
 @click.argument("args", nargs=-1)
 @config_options
-@click.option("--name", help="Name of the running topology (default: its own, or the module's).")
+@click.option("--name", help="Name of the running topology. Default: its own name, or the module's.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document at the end. Prints of components go to stderr."
+    "--json", "as_json", is_flag=True, help="Print one JSON document at the end. Output of components goes to stderr."
 )
-@click.option("-q", "--quiet", "--no-progress", "quiet", is_flag=True, help="No progress on the standard error.")
+@click.option("-q", "--quiet", "--no-progress", "quiet", is_flag=True, help="Do not show progress.")
 @click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="Drain and end after so long (exit code 124).",
+    help="Drain and end after this many seconds (exit code 124).",
 )
 @click.option(
     "--loop",
@@ -65,34 +67,34 @@ _LEFT_BEHIND: Final = "User code still runs (topology.graceful.stop.secs is over
     type=click.Choice(["auto", "uvloop", "asyncio"]),
     default="auto",
     show_default=True,
-    help="Event loop; auto: uvloop where it is installed.",
+    help="Event loop. auto: uvloop if it is installed.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
     default="info",
     show_default=True,
-    help="Log lines to show on the standard error.",
+    help="Lowest level of log lines to show on stderr.",
 )
 @click.option(
-    "--workers", type=click.IntRange(0), default=0, metavar="N", help="Run it on N processes. Default: in this one."
+    "--workers", type=click.IntRange(0), default=0, metavar="N", help="Number of worker processes. Default: none."
 )
 @click.option(
     "--remote-workers",
     type=click.IntRange(0),
     default=0,
     metavar="M",
-    help="And on M more, that you start on other machines; needs --listen.",
+    help="Number of additional workers, which you start on other machines. Needs --listen.",
 )
-@click.option("--listen", default="", metavar="HOST:PORT", help="Where workers of other machines reach this process.")
-@click.option("--spark", "master", default="", metavar="MASTER", help="Workers in tasks of this Spark.")
-@click.option("--slots", type=click.IntRange(1), metavar="N", help="So many of them (default 1); needs --spark.")
+@click.option("--listen", default="", metavar="HOST:PORT", help="Address at which workers of other machines connect.")
+@click.option("--spark", "master", default="", metavar="MASTER", help="Run the workers in tasks of this Spark master.")
+@click.option("--slots", type=click.IntRange(1), metavar="N", help="Number of workers with --spark. Default: 1.")
 @click.option(
-    "--spark-conf", metavar="KEY=VALUE", multiple=True, help="A setting of Spark's, over those of components."
+    "--spark-conf", metavar="KEY=VALUE", multiple=True, help="Spark setting; overrides those of components. Repeatable."
 )
-@click.option("--py-files", metavar="FILE", multiple=True, help="A .py or .zip for the executors. May be repeated.")
-@click.option("--ship", is_flag=True, help="Bring aiostorm to executors where it is not installed.")
-@click.option("--no-control", is_flag=True, help="Not to be found by `aiostorm update` and `aiostorm pressure`.")
+@click.option("--py-files", metavar="FILE", multiple=True, help=".py or .zip file for the executors. Repeatable.")
+@click.option("--ship", is_flag=True, help="Send aiostorm to executors on which it is not installed.")
+@click.option("--no-control", is_flag=True, help="Do not accept `aiostorm update` and `aiostorm pressure`.")
 @security_options
 @debug_option
 def run(
@@ -118,7 +120,7 @@ def run(
     debug: bool,
     **security: Any,
 ) -> None:
-    """See `help`."""
+    """Run a topology on this machine."""
     with errors(debug=debug):
         _check_spark(master, slots, py_files or ship, workers or remote_workers)
         from .progress import choose_display
@@ -191,6 +193,6 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
 
 def _check_spark(master: str, slots: int | None, more: Any, workers: int) -> None:
     if not master and (slots or more):
-        raise CommandError("--slots, --py-files and --ship are for --spark MASTER: give it as well")
+        raise CommandError("--slots, --py-files and --ship need --spark MASTER")
     if master and workers:
-        raise CommandError("--spark places all workers on executors: leave out --workers and --remote-workers")
+        raise CommandError("--spark runs all workers on executors: remove --workers and --remote-workers")

@@ -1,14 +1,15 @@
 """Interrupts: Ctrl-C and SIGTERM, for a program that runs an event loop.
 
-    first SIGINT or SIGTERM ─► say so, wake whoever waits ─► the program drains and ends by itself
-    second                  ─► the process ends, now
-    stuck at the very end   ─► the process ends after `end_within` seconds
+first SIGINT or SIGTERM ─► print a message, wake the program ─► the program drains and ends by itself
+second                  ─► the process ends now
+stuck at the very end   ─► the process ends after `end_within` seconds
 
-1. Handlers are Python's own (`signal.signal`), not the loop's: they run between two bytecodes of whatever runs, so a
-   second Ctrl-C ends the process although user code blocks the loop. (Not while it is inside a C function.)
-2. "Now" is `os._exit`: no user code gets in the way, neither an `except` that catches everything nor a thread that does
-   not end. What a file has in its buffer is lost.
-3. The exit code is 128 + the signal's number, as a shell has it: 130 and 143.
+1. The handlers are Python's own (`signal.signal`), not the event loop's: they run between two bytecodes of any
+   code, so a second Ctrl-C ends the process even if user code blocks the loop. (Not while it is inside a C
+   function.)
+2. "Now" is `os._exit`: user code cannot prevent it, neither with an `except` for everything nor with a thread that
+   does not end. Unwritten buffers of files are lost.
+3. The exit code is 128 + the signal's number, as in a shell: 130 and 143.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 class Interrupts:
-    """Handles SIGINT and SIGTERM from `with` on; afterwards too if one came, so that a second still ends a stuck exit.
+    """Handles SIGINT and SIGTERM inside `with`, and after it if one came, so that a second one can end a stuck exit.
 
     `first_message` and `last_message` return the text for the standard error. With `on_first`, the first text goes
     there, called from the event loop (a live table must not be torn); without it, the text is written at once,
@@ -45,19 +46,19 @@ class Interrupts:
 
     @property
     def exit_code(self) -> int:
-        """Of a process that was interrupted."""
+        """The exit code of an interrupted process."""
         return 128 + (self.signal or signal.SIGINT)
 
     def listen(self) -> asyncio.Event:
-        """From within the loop: an event that the first signal sets."""
+        """Call it in the event loop: returns an event that the first signal sets."""
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        if self.signal is not None:  # it came before there was a loop
+        if self.signal is not None:  # it came before the loop started
             self._first()
         return self._stopped
 
     def end_within(self, seconds: float, code: int, words: str) -> None:
-        """End the process if it is still there in so many seconds: a thread of user code can hold up its exit."""
+        """End the process if it is still running in `seconds`: a thread of user code can delay its exit."""
         if seconds <= 0 or not hasattr(signal, "setitimer"):
             return
 
@@ -74,7 +75,7 @@ class Interrupts:
         for number in HANDLED:
             try:
                 self._previous[number] = signal.signal(number, self._handle)
-            except ValueError:  # not the main thread: signals are somebody else's
+            except ValueError:  # not the main thread: other code handles the signals
                 break
         return self
 
@@ -87,7 +88,7 @@ class Interrupts:
                 signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """Between any two bytecodes of the main thread: touches nothing that might be half done."""
+        """Runs between any two bytecodes of the main thread: it must not use state that may be half changed."""
         if self.signal is not None:
             try:
                 show_cursor = _SHOW_CURSOR if self.on_first is not None else ""
@@ -109,9 +110,9 @@ class Interrupts:
 
 
 def _nothing() -> None:
-    """There is nothing to put away."""
+    """The default of `before_end`."""
 
 
 def _write(text: str) -> None:
-    """Past sys.stderr's buffer: the interrupted code may be in the middle of a write to it."""
+    """Write past sys.stderr's buffer: the interrupted code may be in the middle of a write to it."""
     os.write(2, text.encode(errors="replace"))

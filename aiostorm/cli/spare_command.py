@@ -1,4 +1,4 @@
-"""`aiostorm spare`: a process that has imported what a worker needs, and waits for the worker that it is to be."""
+"""`aiostorm spare`: a process that has imported a worker's modules, and waits for the arguments of a worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_ARGUMENTS_BYTES: Final = 64 * 1024
 
 @click.command(hidden=True)
 def spare() -> None:
-    """Wait to be told what worker to be (see actors.WarmPool). All that a worker imports is imported by then."""
+    """Wait for the arguments of a worker (see runtime.WarmPool). All modules of a worker are imported before."""
     from ..runtime import die_with_parent
 
     die_with_parent()

@@ -1,4 +1,4 @@
-"""`aiostorm run --spark MASTER`: the workers of the topology run in Spark tasks. See docs/spark.md."""
+"""`aiostorm run --spark MASTER`: the topology's workers run in Spark tasks. See docs/spark.md."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def spark_worker_plan(
     ship: bool,
     **security: Any,
 ) -> WorkerPlan:
-    """What `aiostorm run` is to do with executors. TargetError, CredentialsError."""
+    """The workers on Spark executors. TargetError, CredentialsError."""
     if any(security[key] for key in ("token_file", "tls_cert", "tls_key", "tls_ca")):
-        raise TargetError("--spark takes --credentials DIR, in the same place on every machine, not single files")
+        raise TargetError("--spark needs --credentials DIR, at the same path on every machine, not single files")
     files = list(py_files)
     where, colon, attribute = target.partition(".py:")
     file = Path(f"{where}.py" if colon else target)
     if not SparkWorkers.is_local(master) and file.suffix == ".py":
-        files.append(str(file))  # other machines do not have it where it is here
+        files.append(str(file))  # other machines do not have it at this path
         target = f"{file.stem}:{attribute}" if colon else file.stem
     backend = SparkWorkers(
         {"spark.app.name": f"aiostorm run {target}", **settings, "spark.master": master},
@@ -52,14 +52,14 @@ def spark_worker_plan(
 
 
 def spark_settings_of(topology: Topology, master: str, conf: Sequence[str]) -> dict[str, str]:
-    """What a session is made with: the command line wins over components. TargetError, SparkUnavailableError.
+    """The settings of a new session: the command line overrides components. TargetError, SparkUnavailableError.
 
     Nothing has been started when it raises.
     """
     wins = dict(map(_setting, conf))
     if master:
         if wins.get("spark.master", master) != master:
-            raise TargetError(f"--spark {master} and --spark-conf spark.master={wins['spark.master']}: leave one out")
+            raise TargetError(f"--spark {master} and --spark-conf spark.master={wins['spark.master']}: remove one")
         wins["spark.master"] = master
     sources = ((spec.id, getattr(spec.template, "spark_session", None)) for spec in topology.components.values())
     settings, overruled = merged_settings(sources, wins)
@@ -77,4 +77,4 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _print_nothing(address: str, names: Sequence[str]) -> None:
-    """Nobody is started by hand."""
+    """No worker is started by hand."""

@@ -1,4 +1,4 @@
-"""Start: what is looked at before a command loads code of the user's: the environment, open files, names."""
+"""Start: checks before a command loads user code: the environment, open files, names."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 from .errors import CommandError
 
 FILES = 32
-"""A process of ours has so many open, at most, beside those for workers and of the user's code."""
+"""The most open files of an aiostorm process, without those for workers and those of user code."""
 
 FILES_OF_A_WORKER = 12
-"""For each other process: pipes, connections, and those of the spare."""
+"""Open files for each other process: pipes, connections, and those of the spare."""
 
 _taken: dict[str, str] = {}
 
 
 def take_credentials() -> None:
-    """Take the token out of the environment: neither user code nor the processes that it starts find it there."""
+    """Take the token out of the environment: user code and its child processes must not find it there."""
     from ..transport import CREDENTIALS_VARIABLE
 
     value = os.environ.pop(CREDENTIALS_VARIABLE, None)
@@ -25,12 +25,12 @@ def take_credentials() -> None:
 
 
 def taken_credentials() -> dict[str, str]:
-    """What was taken."""
+    """The credentials that were taken out of the environment."""
     return dict(_taken)
 
 
 def check_open_files(others: int) -> None:
-    """CommandError if this process may not have as many open files as it needs for itself and so many others."""
+    """CommandError if the limit of open files is too low for this process and `others` more."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -39,12 +39,12 @@ def check_open_files(others: int) -> None:
     needed = FILES + FILES_OF_A_WORKER * others
     if limit != resource.RLIM_INFINITY and limit < needed:
         raise CommandError(
-            f"at most {limit} files may be open here, and {needed} are needed: `ulimit -n {max(1024, needed)}`"
+            f"at most {limit} files may be open here, but {needed} are needed: `ulimit -n {max(1024, needed)}`"
         )
 
 
 def check_title(name: str) -> None:
-    """CommandError if a topology cannot be called so."""
+    """CommandError if it is not a valid name of a topology."""
     from ..cluster import check_name
 
     try:
@@ -54,7 +54,7 @@ def check_title(name: str) -> None:
 
 
 def check_worker_name(name: str) -> None:
-    """CommandError if a worker cannot be called so."""
+    """CommandError if it is not a valid name of a worker."""
     from ..transport import Identity
 
     try:

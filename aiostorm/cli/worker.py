@@ -1,9 +1,9 @@
-"""The program of `aiostorm worker`: a process that does a part of a topology's work for a parent.
+"""The program of `aiostorm worker`: a process that runs a part of a topology for a parent.
 
-1. First of all it makes sure that it dies with its parent, if one has started it.
+1. First it makes sure that it dies with its parent, if a parent has started it.
 2. It reads its credentials from its standard input (a child), a file or the environment: never from an argument.
-3. What is printed and logged goes to the standard error and output line by line; log lines are marked for the parent.
-4. SIGTERM asks the parent to take it out; SIGINT is the parent's business (a child has a session of its own).
+3. Output and logs go to the standard output and error line by line; log lines are marked for the parent.
+4. SIGTERM asks the parent to remove this worker; SIGINT is handled by the parent (a child has its own session).
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def security_of(
     directory: str | None = None,
     from_stdin: bool = False,
 ) -> Security:
-    """From the options of a command. CredentialsError if they cannot be used; TargetError if some are missing."""
+    """Credentials and TLS from a command's options. CredentialsError if invalid; TargetError if some are missing."""
     if directory is not None:
         if any((token_file, tls_cert, tls_key, tls_ca)):
-            raise TargetError("--credentials is instead of --token-file and --tls-…: give one or the others")
+            raise TargetError("--credentials replaces --token-file and --tls-…: use one or the others")
         found = Security.from_directory(directory)
         return Security(found.credentials, found.tls, insecure)
     credentials: Credentials | None
@@ -72,14 +72,14 @@ def security_of(
     if tls_cert is None and tls_key is None and tls_ca is None:
         return Security(credentials, None, insecure)
     if tls_cert is None or tls_key is None or tls_ca is None:
-        raise TargetError("--tls-cert, --tls-key and --tls-ca go together")
+        raise TargetError("--tls-cert, --tls-key and --tls-ca must be used together")
     return Security(credentials, TlsFiles(tls_cert, tls_key, tls_ca), insecure)
 
 
 def run_worker(options: WorkerOptions, security: Security, interrupts: Interrupts, loop: str, *, child: bool) -> int:
-    """Be a worker to the end; the exit code."""
-    security.check_listening(options.listen)  # at once, and not when a parent was found
-    interrupts.first_message = lambda: f"{options.name}: asked to end; its parent goes on without it"
+    """Run a worker to its end; returns the exit code."""
+    security.check_listening(options.listen)  # at once, not only after the parent was found
+    interrupts.first_message = lambda: f"{options.name}: asked to end; its parent continues without it"
     interrupts.last_message = lambda: f"{options.name}: ends now"
     if child:
         interrupts.on_first = logging.getLogger("aiostorm.worker").info
@@ -96,7 +96,7 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
         async with open_network(options.name, security, role=WORKER, roles=(PARENT, WORKER)) as network:
             code = await work(options, network, leave)
             interrupts.end_within(
-                LEAVE_S, code or TERMINATED, f"{options.name}: user code still runs: it is left behind"
+                LEAVE_S, code or TERMINATED, f"{options.name}: user code is still running: it is abandoned"
             )
             return code
     finally:
@@ -106,18 +106,18 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
 def options_of(
     name: str, parent: str, listen: str, targets: Sequence[str], *, child: bool, any_code: bool = False
 ) -> WorkerOptions:
-    """With what this process knows of itself. `child`: it dies with its parent."""
+    """The options of a worker in this process. `child`: it dies with its parent."""
     lease_s = CHILD_LEASE_S if child else LEASE_S
     return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), lease_s, tuple(targets), any_code)
 
 
 def add_module_paths(paths: Sequence[str]) -> None:
-    """Modules are looked for there, too, after this process's own places."""
+    """Look for modules there too, after this process's own paths."""
     sys.path += [path for path in paths if path not in sys.path]
 
 
 def configure_logging(level: str, *, child: bool) -> None:
-    """All logging goes to the standard error. If a parent reads it, that is marked, and what is printed is."""
+    """Send all logging to the standard error. For a parent that reads it, mark log lines and printed lines."""
     handler = logging.StreamHandler()
     plain = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     handler.setFormatter(MarkedFormatter("%(message)s") if child else logging.Formatter(plain, "%H:%M:%S"))
@@ -137,12 +137,12 @@ def worker_plan(
     log_level: str,
     **options: Any,
 ) -> WorkerPlan:
-    """What `aiostorm run` is to do with workers. TargetError, CredentialsError."""
+    """The workers of `aiostorm run`. TargetError, CredentialsError."""
     if remote and not listen:
-        raise TargetError("--remote-workers need --listen HOST:PORT: where they reach this process")
+        raise TargetError("--remote-workers needs --listen HOST:PORT: the address at which they connect")
     security = security_of(**options)
     if security.tls is not None and listen.rpartition(":")[0] in ("0.0.0.0", "[::]", ""):  # noqa: S104 - refused
-        raise TargetError("--listen names this machine as others reach it, HOST:PORT: they are told so")
+        raise TargetError("--listen must be an address of this machine that other machines can use, HOST:PORT")
     backend = ProcessBackend(
         listen,
         security.credentials,
@@ -154,7 +154,7 @@ def worker_plan(
 
 
 def _print_remote(target: str, address: str, names: Sequence[str]) -> None:
-    click.echo(f"Waiting for {len(names)} workers of other machines. There, with its own certificate:", err=True)
+    click.echo(f"Waiting for {len(names)} workers on other machines. Start each with its own certificate:", err=True)
     for name in names:
         click.echo(
             f"  aiostorm worker --name {name} --connect {address} --listen HOST:PORT --credentials DIR "

@@ -11,34 +11,34 @@ from .errors import errors
 from .options import debug_option, security_options
 
 SPARE: Final = object()
-"""Who runs `worker` as this was a spare before."""
+"""The context object of a `worker` command that runs in a spare process."""
 
 OTHERS: Final = 1
-"""Other processes that a worker speaks to, at least."""
+"""The least number of other processes to which a worker connects."""
 
 
 @click.command(
-    help="""Be a worker: a process that does a part of a topology's work for an `aiostorm run` somewhere else.
+    help="""Run a worker: a process that runs a part of a topology for an `aiostorm run` on another machine.
 
-    `aiostorm run --workers N` starts its own. Start one by hand on another machine, for `--remote-workers`:
+    `aiostorm run --workers N` starts its own workers. Start one by hand on another machine, for `--remote-workers`:
 
     \b
       aiostorm worker --name remote-1 --connect main.example:6700 --listen here.example:6701 \\
           --credentials here --target mypackage.jobs:topology
 
-    It loads that target, and no other. It needs its code, in the same version. It ends with its topology, or 5 s after
-    it last heard of it.
+    The worker loads only that target, and needs its code in the same version. It ends with its topology, or 5 s after
+    the last message from the parent.
     """,
-    epilog="Exit codes: 0 told to end, 69 nobody there, 78 exposed without TLS and token, 143 SIGTERM.",
+    epilog="Exit codes: 0 stopped by the parent, 69 no parent, 78 exposed without TLS and token, 143 SIGTERM.",
 )
-@click.option("--name", required=True, help="Its name, as `aiostorm run` has said it.")
-@click.option("--connect", required=True, metavar="HOST:PORT", help="Where `aiostorm run` listens.")
+@click.option("--name", required=True, help="Name of the worker, as printed by `aiostorm run`.")
+@click.option("--connect", required=True, metavar="HOST:PORT", help="Address at which `aiostorm run` listens.")
 @click.option(
     "--listen",
     default="127.0.0.1:0",
     show_default=True,
     metavar="HOST:PORT",
-    help="Where other workers reach this one.",
+    help="Address at which other workers connect to this one.",
 )
 @click.option(
     "--target",
@@ -46,12 +46,10 @@ OTHERS: Final = 1
     required=True,
     multiple=True,
     metavar="TARGET",
-    help="What it may be told to load, as `aiostorm run` has it; with any arguments, if it names none. Repeatable.",
+    help="Target that it may load, as given to `aiostorm run`; with any arguments, if it names none. Repeatable.",
 )
-@click.option(
-    "--allow-different-code", "any_code", is_flag=True, help="Work with another version of the topology's code."
-)
-@click.option("--path", "paths", multiple=True, metavar="DIR", help="Look for modules there, too. May be repeated.")
+@click.option("--allow-different-code", "any_code", is_flag=True, help="Allow another version of the topology's code.")
+@click.option("--path", "paths", multiple=True, metavar="DIR", help="Additional folder with modules. Repeatable.")
 @click.option(
     "--loop", type=click.Choice(["auto", "uvloop", "asyncio"]), default="auto", show_default=True, help="Event loop."
 )
@@ -60,7 +58,7 @@ OTHERS: Final = 1
     type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
     default="info",
     show_default=True,
-    help="Log lines to show on the standard error.",
+    help="Lowest level of log lines to show on stderr.",
 )
 @security_options
 @click.option("--credentials-from-stdin", "from_stdin", is_flag=True, hidden=True)
@@ -78,7 +76,7 @@ def worker(
     debug: bool,
     **security: Any,
 ) -> None:
-    """See `help`."""
+    """Run a worker."""
     from ..runtime import die_with_parent
 
     child = die_with_parent() or click.get_current_context().obj is SPARE

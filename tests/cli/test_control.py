@@ -42,7 +42,7 @@ def test_a_run_of_another_process_is_asked_and_updated(
         "topology.backpressure.enable: true → false",
         "topology.backpressure.check.interval: 1000.0 → 250.0",
     ]
-    assert aiostorm("update", "endless", *OFF).out == "nothing changes: that is how it is\n"
+    assert aiostorm("update", "endless", *OFF).out == "no changes: all settings already have these values\n"
     assert "topology.backpressure.enable is false" in aiostorm("pressure", "endless").out
     changed = aiostorm("update", f"endless@{told['pid']}", "-c", "backpressure_enable=true", "--json").json
     assert changed == {
@@ -111,7 +111,7 @@ def test_a_folder_that_is_not_ours_alone_is_a_warning(aiostorm: Command, runtime
 
 def test_what_cannot_be_asked_is_exit_code_2(aiostorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments, why in (
-        (("update", "a"), "nothing to change: give -c KEY=VALUE, or --config FILE"),
+        (("update", "a"), "nothing to change: use -c KEY=VALUE or --config FILE"),
         (("update", "a", *OFF), "no topology 'a' of yours runs here with `aiostorm run`; none does"),
         (("pressure", "a"), "no topology 'a' of yours runs here"),
     ):

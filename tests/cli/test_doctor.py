@@ -86,7 +86,7 @@ def test_a_pyspark_that_is_too_old_is_a_problem_and_a_newer_one_is_not(monkeypat
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "5.1.0" if name == "pyspark" else real(name))
     found = findings()["pyspark"]
     assert (found["verdict"], found["problem"]) == ("ok", False)
-    assert "newer than those that were tried" in found["found"]
+    assert "newer than the tested versions" in found["found"]
 
 
 def test_few_files_and_no_loopback_are_problems(monkeypatch: pytest.MonkeyPatch):

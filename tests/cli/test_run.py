@@ -212,7 +212,7 @@ def test_a_summary_may_be_text(aiostorm: Command):
 def test_a_summary_that_is_neither_is_exit_code_1(aiostorm: Command):
     outcome = aiostorm("run", f"{JOBS}:odd_summary", "-q")
     assert outcome.code == 1
-    assert "Error: the topology's summary gave a list: give names and values, or text" in outcome.err
+    assert "Error: the topology's summary returned a list: return names and values, or text" in outcome.err
     assert outcome.out.startswith("sum  45\n")
 
 
@@ -265,7 +265,7 @@ def test_layers(aiostorm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert tasks("--config", str(file), "-c", "topology.max.task.parallelism=3") == (3, 100)
     assert tasks("--set", "max_task_parallelism=3", "-c", "max_task_parallelism=4")[0] == 4, "the last of them"
     outcome = aiostorm("run", target, "-q", "--config", str(file))
-    assert "Ignored, since they mean nothing here: topology.worker.childopts\n" in outcome.err
+    assert "Ignored, because they have no effect here: topology.worker.childopts\n" in outcome.err
 
 
 def test_config_show(aiostorm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

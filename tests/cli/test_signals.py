@@ -93,7 +93,7 @@ def test_user_code_that_does_not_end_is_left_behind(start: Start, loop: str):
     outcome = process.end()
     assert outcome.code == 143
     assert "endless terminated after " in outcome.out, "the report comes all the same"
-    assert "User code still runs (topology.graceful.stop.secs is over): it is left behind." in outcome.err
+    assert "User code is still running after topology.graceful.stop.secs: it is abandoned." in outcome.err
     assert not [noise for noise in NOISE if noise in outcome.err]
 
 

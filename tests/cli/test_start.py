@@ -70,7 +70,7 @@ def test_too_few_open_files_are_said_at_once(words: list[str]) -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert found.returncode == 2
-    assert "at most 24 files may be open here, and" in found.stderr
+    assert "at most 24 files may be open here, but" in found.stderr
     assert "ulimit -n 1024" in found.stderr
     assert "Traceback" not in found.stderr
 

@@ -129,11 +129,11 @@ def run_command(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--slots", "2"], 2, "give it as well"),
-        (["--spark", "local[2]", "--workers", "2"], 2, "leave out --workers"),
+        (["--slots", "2"], 2, "need --spark MASTER"),
+        (["--spark", "local[2]", "--workers", "2"], 2, "remove --workers"),
         (["--spark", "local[2]", "--spark-conf", "memory=2g"], 2, "expected spark.KEY=VALUE"),
         (["--spark-conf", "memory=2g"], 2, "expected spark.KEY=VALUE"),
-        (["--spark", "local[2]", "--spark-conf", "spark.master=local[3]"], 2, "leave one out"),
+        (["--spark", "local[2]", "--spark-conf", "spark.master=local[3]"], 2, "remove one"),
         (["--spark", "spark://far.example:7077"], 78, "--listen"),
         (["--spark", "yarn", "--listen", "10.1.2.3:0"], 78, "TLS and a token"),
     ],
