@@ -134,13 +134,13 @@ def _component(c: ComponentMetrics, elapsed_s: float) -> dict[str, Any]:
 
 
 def _group(c: ComponentMetrics, group: str) -> dict[str, Any]:
-    """The declared metrics of a group. Sums of seconds are told as means."""
+    """The declared metrics of a group. Sums of seconds are shown as means."""
     shown = (name for name, metric in METRICS.items() if metric.group == group and metric.unit != "seconds")
     return {name: getattr(c, name) for name in shown}
 
 
 def _windows(c: ComponentMetrics) -> dict[str, Any] | None:
-    """What a component with windows, or between such, knows of time. None: time is nothing to it."""
+    """The windows and watermarks of a component. None: it has no windows, and is not between such components."""
     if not any(_group(c, "windows").values()) and all(task.time is None for task in c.tasks):
         return None
     return {

@@ -1,4 +1,4 @@
-"""`aiostorm worker`: be a worker of an `aiostorm run` somewhere else."""
+"""`aiostorm worker`: run a worker for an `aiostorm run` on another machine."""
 
 from __future__ import annotations
 
