@@ -19,16 +19,16 @@ import click
 from .. import __version__
 
 COMMANDS: Final = {
-    "certs": "Make certificates and the token of a cluster.",
+    "certs": "Make the certificates and the token with which the nodes of a cluster authenticate each other.",
     "config": "Show, describe and check settings.",
     "demo": "Run a topology that makes its own data, with a bolt that is too slow.",
-    "doctor": "Check this machine: what aiostorm needs, and how to install it.",
+    "doctor": "Check this machine: what aiostorm needs, what is missing, and how to install it.",
     "graph": "Print the graph of a topology.",
     "pressure": "Show the backpressure of a running topology.",
     "run": "Run a topology on this machine.",
     "spare": "",
     "update": "Change settings of a running topology.",
-    "worker": "Run a worker for an `aiostorm run` on another machine.",
+    "worker": "Run a worker: a process that runs a part of a topology for an `aiostorm run` on another machine.",
 }
 """Name → its help text in `aiostorm --help`; empty: not shown. NAME is a click command in NAME_command.py."""
 
