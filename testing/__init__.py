@@ -51,7 +51,7 @@ __all__ = [
     "track_topology",
 ]
 
-_HOMES = {
+_MODULES = {
     "BoltHarness": "harness",
     "CompletedTopology": "complete",
     "DeadlockError": "errors",
@@ -77,10 +77,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(f"{__name__}.{module}"), name)
 
 
 def __dir__() -> list[str]:

@@ -45,7 +45,7 @@ from .spouts import WAIT_S, FixedSpout
 from .waiting import pending_tasks
 
 INPUT, BOLT, OUTPUT = "input", "bolt", "output"
-_ROOM_TUPLES = 1 << 30
+_CAPACITY_TUPLES = 1 << 30
 
 
 class BoltHarness:
@@ -58,7 +58,7 @@ class BoltHarness:
         self._ids = env.ids()
         self._changes = Changes()
         env.on_idle = self._changes.notify
-        self._guardian = _Guardian(task, self._changes.notify)
+        self._guardian = _HarnessGuardian(task, self._changes.notify)
         self._open: dict[int, tuple[Row, Segment]] = {}
         self._acked: list[Row] = []
         self._failed: list[tuple[Row, Failure]] = []
@@ -87,7 +87,7 @@ class BoltHarness:
     @property
     def acked(self) -> list[Row]:
         """The input rows that were acked, in that order."""
-        self._look()
+        self._collect()
         return list(self._acked)
 
     @property
@@ -98,19 +98,19 @@ class BoltHarness:
     @property
     def failures(self) -> list[tuple[Row, Failure]]:
         """The input rows that failed, with the reason that the spout would hear."""
-        self._look()
+        self._collect()
         return list(self._failed)
 
     @property
     def held(self) -> list[Row]:
         """The input rows that are neither acked nor failed."""
-        self._look()
+        self._collect()
         return [row for row, _ in self._open.values()]
 
     @property
     def unanchored(self) -> list[Row]:
         """What was emitted without an anchor: if it gets lost, nobody notices."""
-        self._look()
+        self._collect()
         return list(self._unanchored)
 
     @property
@@ -120,7 +120,7 @@ class BoltHarness:
 
     def stream(self, name: str) -> list[Row]:
         """What was emitted on a stream."""
-        self._look()
+        self._collect()
         return list(self._emitted.get(name, ()))
 
     async def execute(self, *values: Any, stream: str = DEFAULT_STREAM, timeout_s: float = WAIT_S) -> list[Row]:
@@ -169,10 +169,10 @@ class BoltHarness:
             f"the bolt was still executing {self.held!r:.200}. Pending:\n{pending_tasks(asyncio.get_running_loop())}\n"
         )
 
-    def _look(self) -> None:
+    def _collect(self) -> None:
         """Take what has come out."""
         for task_id in self._env.plan.tasks_of.get(OUTPUT, ()):
-            for segment in self._env.mailboxes[task_id].take_batch(_ROOM_TUPLES):
+            for segment in self._env.mailboxes[task_id].take_batch(_CAPACITY_TUPLES):
                 self._emitted.setdefault(segment.origin.stream, []).extend(segment.rows)
                 if not segment.root and segment.lineage is None:
                     self._unanchored.extend(segment.rows)
@@ -215,7 +215,7 @@ async def bolt_harness(
     [task_spec] = [task for task in plan.tasks if task.component == BOLT]
     spec = topology.components[BOLT]
     own = component_config(settings, spec.config)
-    mailboxes = {task.task_id: Mailbox(_ROOM_TUPLES) for task in plan.tasks}
+    mailboxes = {task.task_id: Mailbox(_CAPACITY_TUPLES) for task in plan.tasks}
     async with ActorSystem("harness") as system:
         system.on_failure = _reported
         env = Environment(
@@ -235,7 +235,7 @@ async def bolt_harness(
         yield harness
 
 
-class _Guardian(Actor):
+class _HarnessGuardian(Actor):
     """Parent of the bolt's task: it is started again as in production, but a bolt that cannot be prepared is not."""
 
     def __init__(self, task: BoltTask, changed: Callable[[], None]) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..cluster import LocalCluster
     from .clock import SimClock
     from .simulation import Simulation
-    from .simulation.session import Session
+    from .simulation.session import SimulationSession
 
     LoopFactories = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
@@ -108,7 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, None, None]:
     """Before pytest-asyncio looks: does this test ask for virtual time, or for a seeded world?"""
     item = metafunc.definition
-    if _asks(item):
+    if _wants_virtual_time(item):
         _choose_loops(metafunc.config)
     if _is_simulated(item):
         _check_simulated(item)
@@ -139,7 +139,7 @@ def loop_factories(config: pytest.Config, item: pytest.Item) -> LoopFactories | 
     by_default = config.getini(VIRTUAL_TIME_INI)
     if _is_simulated(item):
         return {"simulated": _session(config).make_loop}
-    if _asks(item):
+    if _wants_virtual_time(item):
         return {"virtual": _virtual_loop(item)}
     if not by_default:
         return None
@@ -148,7 +148,7 @@ def loop_factories(config: pytest.Config, item: pytest.Item) -> LoopFactories | 
     return {"virtual": _virtual_loop(item)}
 
 
-def _asks(item: pytest.Item) -> bool:
+def _wants_virtual_time(item: pytest.Item) -> bool:
     if item.get_closest_marker("virtual_time") is not None or _is_simulated(item):
         return True
     return any(name in VIRTUAL_FIXTURES for name in getattr(item, "fixturenames", ()))
@@ -176,18 +176,18 @@ def _check_simulated(item: pytest.Function) -> None:
         )
 
 
-def _session(config: pytest.Config) -> Session:
-    from .simulation.session import SESSION, Session
+def _session(config: pytest.Config) -> SimulationSession:
+    from .simulation.session import SESSION, SimulationSession
 
     session = config.pluginmanager.get_plugin(SESSION)
     if session is None:
-        session = Session(config)
+        session = SimulationSession(config)
         config.pluginmanager.register(session, SESSION)
         if config.option.simulation_shrink:
             from .simulation.rerun import RERUN, Rerun
 
             config.pluginmanager.register(Rerun(session), RERUN)
-    assert isinstance(session, Session)
+    assert isinstance(session, SimulationSession)
     return session
 
 

@@ -50,7 +50,7 @@ class TrackedTopology:
     `running` is the topology itself. The counts are of this moment.
     """
 
-    def __init__(self, running: RunningTopology, watch: _Watch) -> None:
+    def __init__(self, running: RunningTopology, watch: _MessageCounts) -> None:
         self.running = running
         self._watch = watch
         self._waited_for = 0
@@ -100,7 +100,7 @@ class TrackedTopology:
         if self._watch.failures:
             failures = self.failures
             self._watch.failures.clear()
-            raise NotAckedError(_told(failures), failures)
+            raise NotAckedError(_failure_text(failures), failures)
 
     async def wait_emitted(self, count: int = 1, timeout_s: float | None = WAIT_S) -> None:
         """Wait until `count` more tuples were emitted since the last wait, and nothing moves any more.
@@ -139,7 +139,7 @@ async def track_topology(
     `resources`: as in `complete_topology`. Raises what `cluster.submit` raises.
     """
     topology = with_fakes(topology, resources)
-    watch = _Watch()
+    watch = _MessageCounts()
     watched = {
         spec.id: hooked(spec, lambda: _SpoutHook(watch)) if spec.kind == "spout" else spec
         for spec in topology.components.values()
@@ -154,7 +154,7 @@ def open_messages(running: RunningTopology) -> str:
     return f"open messages: {ids or 'none'}{errors}"
 
 
-class _Watch:
+class _MessageCounts:
     """What the spouts' hooks have seen."""
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ class _Watch:
 class _SpoutHook(TaskHook):
     """The eyes in one spout task."""
 
-    def __init__(self, watch: _Watch) -> None:
+    def __init__(self, watch: _MessageCounts) -> None:
         self._watch = watch
         self._spout = ""
 
@@ -198,7 +198,7 @@ class _SpoutHook(TaskHook):
         return self._spout, message_id
 
 
-def _told(failures: list[FailedMessage]) -> str:
+def _failure_text(failures: list[FailedMessage]) -> str:
     lines = [f"  {failed}" for failed in failures[:_SHOWN]]
     more = f"\n  … and {len(failures) - _SHOWN} more" if len(failures) > _SHOWN else ""
     return f"{len(failures)} message{'s' * (len(failures) > 1)} failed:\n" + "\n".join(lines) + more

@@ -17,9 +17,9 @@ diagram.py   a trace as Mermaid; svg.py, as SVG    files.py     traces and diagr
 """
 
 from .diagram import sequence_diagram
+from .endpoints import Sink, Source
 from .errors import InvariantError, SimulatedError
 from .faults import KINDS, Fault
-from .outside import Sink, Source
 from .run import Outcome, Simulation
 from .trace import Event, Trace
 from .world import World, world_loop

@@ -25,14 +25,14 @@ MOST_NAMES: Final = 8
 MOST_STEPS: Final = 60
 MOST_CHARACTERS: Final = 80
 
-_EVERYBODY: Final = ("fault", "life", "problem")
+_SYSTEM_KINDS: Final = ("fault", "life", "problem")
 _HARMLESS: Final = frozenset(" .,_/()='+*?!|~-")
 _MERMAIDS: Final = frozenset("ﬂ°¶ß")
 """Mermaid itself writes numbered characters with these."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DiagramStep:
     """An arrow from the name `source` to the name `target` (both by index), or a note over one (None: over all)."""
 
     at_s: float
@@ -53,7 +53,7 @@ class Diagram:
     """What is drawn."""
 
     names: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[DiagramStep, ...]
     left_out: int
 
     @property
@@ -99,13 +99,13 @@ def mermaid(diagram: Diagram) -> str:
     """The diagram in Mermaid's language."""
     names = diagram.names or ("nobody",)
     lines = ["sequenceDiagram", *(f"    participant p{i} as {escaped(_cut(name))}" for i, name in enumerate(names))]
-    everybody = "p0" if len(names) == 1 else f"p0,p{len(names) - 1}"
+    all_names = "p0" if len(names) == 1 else f"p0,p{len(names) - 1}"
     if diagram.remark or not diagram.steps:
-        lines.append(f"    Note over {everybody}: {diagram.remark or 'nothing has happened'}")
+        lines.append(f"    Note over {all_names}: {diagram.remark or 'nothing has happened'}")
     for step in diagram.steps:
         text = escaped(step.timed)
         if step.kind == "note":
-            over = everybody if step.source is None else f"p{step.source}"
+            over = all_names if step.source is None else f"p{step.source}"
             lines.append(f"    Note over {over}: {text}")
         else:
             arrow = "-x" if step.kind == "lost" else "->>"
@@ -126,24 +126,24 @@ def _is_plain(char: str) -> bool:
 
 def _around(events: list[Event], about: str, around_s: float) -> list[Event]:
     found = [e.at_s for e in events if about in str(e)]
-    return [e for e in events if e.kind in _EVERYBODY or any(abs(e.at_s - at_s) <= around_s for at_s in found)]
+    return [e for e in events if e.kind in _SYSTEM_KINDS or any(abs(e.at_s - at_s) <= around_s for at_s in found)]
 
 
 def _names(event: Event) -> tuple[str, ...]:
     if event.target:
         return (event.source, event.target)
-    return () if event.kind in _EVERYBODY else (event.source,)
+    return () if event.kind in _SYSTEM_KINDS else (event.source,)
 
 
-def _step(event: Event, places: dict[str, int]) -> Step:
+def _step(event: Event, places: dict[str, int]) -> DiagramStep:
     detail = "" if event.detail is None else f" {shown(event.detail)}"
     if event.target:
         kind = "lost" if event.kind == "lost" else "send"
         text = _cut(f"{event.what}{detail}")
-        return Step(event.at_s, kind, places[event.source], places[event.target], text)
-    if event.kind in _EVERYBODY:
-        return Step(event.at_s, "note", None, None, _cut(f"{event.source} {event.what}{detail}"))
-    return Step(event.at_s, "note", places[event.source], None, _cut(f"{event.what}{detail}"))
+        return DiagramStep(event.at_s, kind, places[event.source], places[event.target], text)
+    if event.kind in _SYSTEM_KINDS:
+        return DiagramStep(event.at_s, "note", None, None, _cut(f"{event.source} {event.what}{detail}"))
+    return DiagramStep(event.at_s, "note", places[event.source], None, _cut(f"{event.what}{detail}"))
 
 
 def _cut(text: str) -> str:

@@ -37,14 +37,14 @@ Op = Literal["write", "append", "remove"]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DiskChange:
     """What was done to one blob."""
 
     op: Op
     name: str
     data: bytes = b""
 
-    def done_to(self, blob: bytes | None) -> bytes | None:
+    def applied_to(self, blob: bytes | None) -> bytes | None:
         """The blob after it."""
         if self.op == "append":
             return (blob or b"") + self.data
@@ -63,8 +63,8 @@ class Disk:
         self.torn = 0
         self._chance = chance
         self._durable: dict[str, bytes] = {}
-        self._pending: list[Change] = []
-        self._seen: dict[str, bytes] = {}
+        self._pending: list[DiskChange] = []
+        self._visible: dict[str, bytes] = {}
 
     def heal(self) -> None:
         """No fault any more."""
@@ -72,25 +72,25 @@ class Disk:
 
     def read(self, name: str) -> bytes | None:
         """What is there now, durable or not."""
-        return self._seen.get(name)
+        return self._visible.get(name)
 
     def names(self, prefix: str) -> list[str]:
         """The names that begin so, sorted."""
-        return sorted(name for name in self._seen if name.startswith(prefix))
+        return sorted(name for name in self._visible if name.startswith(prefix))
 
-    def change(self, change: Change) -> None:
+    def change(self, change: DiskChange) -> None:
         """Do it: it is seen at once, and durable after the next `sync`."""
         self._pending.append(change)
-        _put(self._seen, change.name, change.done_to(self._seen.get(change.name)))
+        _put(self._visible, change.name, change.applied_to(self._visible.get(change.name)))
 
     def sync(self) -> None:
         """All is durable."""
-        self._durable = dict(self._seen)
+        self._durable = dict(self._visible)
         self._pending.clear()
 
     def crash(self) -> None:
         """Forget some of what is pending, as the seed says."""
-        of_blob: dict[str, list[Change]] = {}
+        of_blob: dict[str, list[DiskChange]] = {}
         for change in self._pending:
             of_blob.setdefault(change.name, []).append(change)
         fate = self._chance.choice(("lost", "kept", "mixed", "mixed"))
@@ -98,14 +98,14 @@ class Disk:
             kept = {"lost": 0, "kept": len(changes)}.get(fate, self._chance.randint(0, len(changes)))
             blob = self._durable.get(name)
             for change in changes[:kept]:
-                blob = change.done_to(blob)
+                blob = change.applied_to(blob)
             if kept < len(changes):
                 self.lost += len(changes) - kept
                 if fate != "lost" and changes[kept].op == "append":
                     blob = (blob or b"") + self._tear(changes[kept].data)
             _put(self._durable, name, blob)
         self._pending.clear()
-        self._seen = dict(self._durable)
+        self._visible = dict(self._durable)
 
     def draw_latency_s(self) -> float:
         """How long the next call takes."""
@@ -131,12 +131,12 @@ class SimStore:
         self.max_bytes = max_bytes
         self.disk = disk
         self._process = process
-        self._life = process.incarnation
+        self._incarnation = process.incarnation
         self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         self._free_s = 0.0
         self._broken = False
 
-    def anew(self) -> SimStore:
+    def reopen(self) -> SimStore:
         """Open the disk again."""
         self._process.at_death.append((made := SimStore(self._process, self.disk, self.max_bytes)).process_died)
         return made
@@ -148,15 +148,15 @@ class SimStore:
 
     async def write(self, name: str, data: bytes) -> None:
         """See Store."""
-        await self._change(Change("write", check_blob_name(name), bytes(data)))
+        await self._change(DiskChange("write", check_blob_name(name), bytes(data)))
 
     async def append(self, name: str, data: bytes) -> None:
         """See Store."""
-        await self._change(Change("append", check_blob_name(name), bytes(data)))
+        await self._change(DiskChange("append", check_blob_name(name), bytes(data)))
 
     async def remove(self, name: str) -> None:
         """See Store."""
-        await self._change(Change("remove", check_blob_name(name)))
+        await self._change(DiskChange("remove", check_blob_name(name)))
 
     async def names(self, prefix: str = "") -> list[str]:
         """See Store."""
@@ -178,14 +178,14 @@ class SimStore:
 
     # -- how ---------------------------------------------------------------------------------------------------------
 
-    async def _change(self, change: Change) -> None:
+    async def _change(self, change: DiskChange) -> None:
         await self._do(lambda: self._checked(change))
 
     async def _do(self, work: Callable[[], T], times: float = 1.0) -> T:
         """One after another, in the order of the calls; a caller that is cancelled does not stop its call."""
         world, process = self._process.world, self._process
         done: asyncio.Future[T] = process.loop.create_future()
-        if process.alive and process.incarnation == self._life:
+        if process.alive and process.incarnation == self._incarnation:
             self._waiting.append((work, done))
             self._free_s = max(self._free_s, world.now_s) + self.disk.draw_latency_s() * times
             world.call_at(self._free_s, self._next)
@@ -210,8 +210,8 @@ class SimStore:
         except StoreError as error:
             return None, error
 
-    def _checked(self, change: Change) -> None:
-        blob = change.done_to(self.disk.read(change.name))
+    def _checked(self, change: DiskChange) -> None:
+        blob = change.applied_to(self.disk.read(change.name))
         if blob is not None and len(blob) > self.max_bytes:
             raise StoreError(f"{self._process.name}: {change.name} would have more than {self.max_bytes:,} bytes")
         if self.disk.full and change.op != "remove":

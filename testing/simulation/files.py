@@ -14,7 +14,7 @@ from .svg import svg
 from .world import World
 
 
-class Files:
+class OutputFiles:
     """The names of the files, and which test is written to them."""
 
     def __init__(self, config: pytest.Config) -> None:

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 from .faults import FLEET_KINDS, Fault, draw, kinds_of
 from .fleet_operator import FleetOperator
-from .harm import draw_machine
 from .process import Main, Process
+from .process_faults import draw_machine
 from .run import FAULTS_S, WARM_UP_S
 from .world import World
 
@@ -36,7 +36,7 @@ class FleetOutcome:
     simulated_s: float
     recovered_s: float
     """From the end of the faults until all was settled."""
-    lives: int
+    incarnations: int
     """Of all processes together."""
     counts: Mapping[str, int]
     """What the network did: frames sent, received, lost, repeated, reordered; connections made, refused, cut."""
@@ -124,18 +124,18 @@ class Fleet:
         await self._end(stop)
         for problem in check():
             world.problem(problem)
-        world.judge()
+        world.check()
         return self._outcome(recovered_s)
 
     async def _end(self, stop: Callable[[], None]) -> None:
         self.over = self.operator.over = True
         stop()
         try:
-            await self.world.until(lambda: not self._living(), 60, "the end")
+            await self.world.until(lambda: not self._alive_names(), 60, "the end")
         except TimeoutError:
-            self.world.problem(f"these did not end when they were asked to: {', '.join(self._living())}")
+            self.world.problem(f"these did not end when they were asked to: {', '.join(self._alive_names())}")
 
-    def _living(self) -> list[str]:
+    def _alive_names(self) -> list[str]:
         return [process.name for process in self.processes if process.alive]
 
     def _process_ended(self, process: Process, error: BaseException | None) -> None:
@@ -158,7 +158,7 @@ class Fleet:
             script=tuple(self.script),
             simulated_s=world.now_s,
             recovered_s=recovered_s,
-            lives=sum(process.incarnation for process in self.processes),
+            incarnations=sum(process.incarnation for process in self.processes),
             counts=dict(world.switch.counts),
             undone=sum(disk.lost for disk in world.disks.values()),
         )

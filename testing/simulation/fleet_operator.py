@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .faults import Fault
-from .harm import Windows, harm, heal, say
 from .process import Process
+from .process_faults import LastingFaults, apply_fault, heal, trace_fault
 
 if TYPE_CHECKING:
     from .world import World
@@ -29,7 +29,7 @@ class FleetOperator:
         """A process → its spare, and back. One of the two is to live."""
         self._world = world
         self._processes = processes
-        self._windows = Windows(world, self._rewire)
+        self._lasting = LastingFaults(world, self._rewire)
         self._chance = world.chance.stream("fleet operator")
 
     def schedule(self, script: Sequence[Fault]) -> None:
@@ -41,7 +41,7 @@ class FleetOperator:
     def heal(self) -> None:
         """Nothing is broken any more, and nothing breaks. (Connections that are half open stay so.)"""
         self.faulty = False
-        self._windows.clear()
+        self._lasting.clear()
         self._world.trace.add(self._world.now_s, "fault", "world", "is healed")
         for process in self._processes:
             heal(process)
@@ -63,7 +63,7 @@ class FleetOperator:
         if not self.faulty:
             return
         process = self._processes[fault.choice % len(self._processes)]
-        if harm(process, fault, partial(self._restart, process)):
+        if apply_fault(process, fault, partial(self._restart, process)):
             return
         if fault.kind in self._more:
             self._more[fault.kind](fault)
@@ -74,15 +74,15 @@ class FleetOperator:
                 self.start_beside(spared[fault.choice % len(spared)])
             return
         if fault.kind == "sync":
-            say(process, "will see its next sync fail")
+            trace_fault(process, "will see its next sync fail")
             self._world.disk(process.name).failing_syncs += 1
         elif fault.kind == "half":
             one, other = self._two(fault)
-            say(one, f"has its connections to {other.name} cut on one side")
+            trace_fault(one, f"has its connections to {other.name} cut on one side")
             self._world.switch.halve_between(one.name, other.name)
         else:
-            self._say_window(fault, process)
-            self._windows.open(fault)
+            self._trace_lasting(fault, process)
+            self._lasting.open(fault)
             if fault.kind == "flap":
                 self._flap(fault)
 
@@ -94,26 +94,26 @@ class FleetOperator:
             self.start(process)
 
     def _flap(self, fault: Fault) -> None:
-        if fault in self._windows.of("flap"):
+        if fault in self._lasting.of("flap"):
             one, other = self._two(fault)
             self._world.switch.break_between(one.name, other.name)
             self._world.call_at(self._world.now_s + fault.amount * self._chance.uniform(0.5, 1.5), self._flap, fault)
 
     def _rewire(self) -> None:
         """Set paths and disks to what is open now."""
-        world, windows, processes = self._world, self._windows, self._processes
+        world, lasting, processes = self._world, self._lasting, self._processes
         for source in processes:
             for target in processes:
                 if source is not target:
                     path = world.switch.path(source.name, target.name)
-                    here = [fault for fault in windows.of(*_RATES) if self._is_on(fault, source, target)]
+                    here = [fault for fault in lasting.of(*_RATES) if self._is_on(fault, source, target)]
                     for kind, rate in _RATES.items():
                         setattr(path, rate, max((fault.amount for fault in here if fault.kind == kind), default=0.0))
-                    cut = any(self._cuts(fault, source, target) for fault in windows.of("partition"))
+                    cut = any(self._cuts(fault, source, target) for fault in lasting.of("partition"))
                     world.switch.set_cut(path, cut)
         for i, process in enumerate(processes):
             disk = world.disk(process.name)
-            mine = [fault for fault in windows.of("full", "disk") if fault.choice % len(processes) == i]
+            mine = [fault for fault in lasting.of("full", "disk") if fault.choice % len(processes) == i]
             disk.full = any(fault.kind == "full" for fault in mine)
             disk.slowness = max((fault.amount for fault in mine if fault.kind == "disk"), default=1.0)
 
@@ -133,10 +133,10 @@ class FleetOperator:
         is_in = [bool(group >> self._processes.index(process) & 1) for process in (source, target)]
         return is_in == [True, False] if fault.amount else is_in[0] != is_in[1]
 
-    def _say_window(self, fault: Fault, process: Process) -> None:
+    def _trace_lasting(self, fault: Fault, process: Process) -> None:
         lasts = f" for {fault.for_s:.3f} s"
         if fault.kind in ("full", "disk"):
-            say(
+            trace_fault(
                 process,
                 ("has a full disk" if fault.kind == "full" else f"has a disk {fault.amount:.0f} x slower") + lasts,
             )

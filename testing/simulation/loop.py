@@ -143,11 +143,11 @@ class SimLoop(asyncio.BaseEventLoop):
                 return done + 1
         return count
 
-    def die(self) -> None:
+    def stop_for_good(self) -> None:
         """The process is dead: nothing of it runs again. (Nor is it collected, that would run `finally`: see _held.)"""
         self.stopped = True
 
-    def bury(self) -> None:
+    def shut_down(self) -> None:
         """The world is over: let what stands in a dead process end, unseen, in a time of its own; then close."""
         self.set_exception_handler(lambda *_: None)
         own_s = self._now()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 HEADER_BYTES: Final = 14
 """What a frame takes beside its bytes: frames of 0 bytes fill a buffer, too."""
 
-PATIENCE_S: Final = (1.0, 30.0)
+CONNECT_TIMEOUT_S: Final = (1.0, 30.0)
 """How long `connect` waits for a cut path, before it times out."""
 
 TIME_OUT_S: Final = (5.0, 120.0)
@@ -45,9 +45,9 @@ class SimNetwork:
 
     def __init__(self, process: Process, switch: Switch) -> None:
         self.process = process
-        self.life = process.incarnation
+        self.incarnation = process.incarnation
         self.switch = switch
-        self._chance = switch.world.chance.stream(f"connects {process.name}.{self.life}")
+        self._chance = switch.world.chance.stream(f"connects {process.name}.{self.incarnation}")
 
     async def connect(self, address: str) -> Connection:
         """See Network."""
@@ -60,13 +60,13 @@ class SimNetwork:
         if listener is None or listener.process is self.process:
             self.switch.counts["refused"] += 1
             raise NetworkError(f"{address}: nobody listens there")
-        mine = SimConnection(self.process, self.life, there)
-        theirs = SimConnection(listener.process, listener.life, back)
+        mine = SimConnection(self.process, self.incarnation, there)
+        theirs = SimConnection(listener.process, listener.incarnation, back)
         mine.other, theirs.other = theirs, mine
         self.switch.plug(mine)
         self.switch.plug(theirs)
         self.switch.counts["connections"] += 1
-        listener.process.loop.call_soon(listener.took, theirs, context=listener.context)
+        listener.process.loop.call_soon(listener.on_connection, theirs, context=listener.context)
         return mine
 
     async def listen(self, address: str, accept: Callable[[Connection], None]) -> SimListener:
@@ -86,7 +86,7 @@ class SimNetwork:
     @property
     def is_alive(self) -> bool:
         """Does the life go on that this network was made for?"""
-        return self.process.alive and self.process.incarnation == self.life
+        return self.process.alive and self.process.incarnation == self.incarnation
 
     def process_died(self, crashed: bool) -> None:
         """Its listeners and connections go with it."""
@@ -98,12 +98,12 @@ class SimNetwork:
             await self._pause(1.0)  # TCP asks again after a second
         if not (there.cut or back.cut):
             return
-        patience_s = self._chance.uniform(*PATIENCE_S) if self._chance.random() < 0.7 else 0.0
-        end_s = self.switch.world.now_s + patience_s
+        timeout_s = self._chance.uniform(*CONNECT_TIMEOUT_S) if self._chance.random() < 0.7 else 0.0
+        end_s = self.switch.world.now_s + timeout_s
         while there.cut or back.cut:
             if self.switch.world.now_s >= end_s:
                 self.switch.counts["refused"] += 1
-                raise NetworkError(f"{address}: {'timed out' if patience_s else 'no way there'}")
+                raise NetworkError(f"{address}: {'timed out' if timeout_s else 'no way there'}")
             await self._pause(1.0)
 
     async def _pause(self, for_s: float) -> None:
@@ -121,13 +121,13 @@ class SimListener:
 
     def __init__(self, network: SimNetwork, address: str, accept: Callable[[Connection], None]) -> None:
         self.process = network.process
-        self.life = network.life
+        self.incarnation = network.incarnation
         self.address = address
         self.context = contextvars.copy_context()  # of who listens: `accept` is called in it
         self._network = network
         self._accept = accept
 
-    def took(self, connection: SimConnection) -> None:
+    def on_connection(self, connection: SimConnection) -> None:
         """In the process's loop: a connection has come."""
         if self._network.switch.listeners.get(self.address) is not self:
             connection.close()
@@ -149,9 +149,9 @@ class SimListener:
 class SimConnection:
     """One end of a connection: a `Connection`. `other` is the other end."""
 
-    def __init__(self, process: Process, life: int, path: Path) -> None:
+    def __init__(self, process: Process, incarnation: int, path: Path) -> None:
         self.process = process
-        self.life = life
+        self.incarnation = incarnation
         self.peer = path.target
         self.over = False
         self.other: SimConnection
@@ -165,7 +165,7 @@ class SimConnection:
         self._gives_up_in_cut = 0
         self._inbox: deque[bytes] = deque()
         self._inbox_bytes = 0
-        self._outside: deque[tuple[bytes, bool]] = deque()  # what waits for room in the inbox; does it leave a buffer?
+        self._waiting: deque[tuple[bytes, bool]] = deque()  # what waits for room in the inbox; does it leave a buffer?
         self._received_bytes = 0
         self._coming: deque[tuple[float, float, int]] = deque()  # of a slow path: begins to come, has come, bytes
         self._reader: asyncio.Future[None] | None = None
@@ -212,10 +212,10 @@ class SimConnection:
             self._notice(delay_s + path.chance.uniform(0.0, 20.0))
         if self._broken or path.happens(path.loss):
             self._switch.counts["lost"] += 1
-            self._say(frame, "lost")
-            world.call_at(world.now_s + delay_s, self._left, frame)
+            self._trace(frame, "lost")
+            world.call_at(world.now_s + delay_s, self._on_left_buffer, frame)
             return
-        self._say(frame, "send")
+        self._trace(frame, "send")
         begun_s = max(self._last_s, world.now_s + delay_s)
         takes_s = (len(frame) + HEADER_BYTES) / path.rate_bytes_s if path.rate_bytes_s else 0.0
         arrives_s = begun_s + takes_s
@@ -257,8 +257,8 @@ class SimConnection:
                 self._reader = None
         frame = self._inbox.popleft()
         self._inbox_bytes -= len(frame) + HEADER_BYTES
-        while self._outside and self._inbox_bytes < MAX_BUFFERED_BYTES:
-            self._let_in(*self._outside.popleft())
+        while self._waiting and self._inbox_bytes < MAX_BUFFERED_BYTES:
+            self._deliver(*self._waiting.popleft())
         return frame
 
     def close(self) -> None:
@@ -298,9 +298,9 @@ class SimConnection:
             self.other.break_off(self._path.chance, soon=0.0)
         else:
             self._switch.counts["lost"] += 1
-            self._say(frame, "lost")
+            self._trace(frame, "lost")
             if leaves:
-                self._left(frame)
+                self._on_left_buffer(frame)
 
     def _arrive(self, frame: bytes | None, leaves: bool) -> None:
         other = self.other
@@ -317,20 +317,20 @@ class SimConnection:
             self.lose(frame, leaves)
             if other.over:
                 self._notice(other._path.draw_delay_s())  # its kernel answers with a reset
-        elif other._inbox_bytes < MAX_BUFFERED_BYTES and not other._outside:
-            other._let_in(frame, leaves)
+        elif other._inbox_bytes < MAX_BUFFERED_BYTES and not other._waiting:
+            other._deliver(frame, leaves)
         else:
-            other._outside.append((frame, leaves))
+            other._waiting.append((frame, leaves))
 
-    def _let_in(self, frame: bytes, leaves: bool) -> None:
+    def _deliver(self, frame: bytes, leaves: bool) -> None:
         self._inbox.append(frame)
         self._inbox_bytes += len(frame) + HEADER_BYTES
         self._switch.counts["received"] += 1
         if leaves:
-            self.other._left(frame)
+            self.other._on_left_buffer(frame)
         _wake(self._reader)
 
-    def _left(self, frame: bytes) -> None:
+    def _on_left_buffer(self, frame: bytes) -> None:
         self._buffered -= len(frame) + HEADER_BYTES
         if self.writable:
             for waiter in self._writers:
@@ -347,7 +347,7 @@ class SimConnection:
         if self._path.cut and self._path.cuts == cut:
             self._noticed()
 
-    def _say(self, frame: bytes, kind: str) -> None:
+    def _trace(self, frame: bytes, kind: str) -> None:
         self._world.trace.add(self._world.now_s, kind, self.process.name, self._switch.describe(frame), self.peer)
 
 

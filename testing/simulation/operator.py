@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from ...cluster import RunningTopology, TopologyFailedError, TopologyKilledError
 from ...topology import ACKER_COMPONENT
+from .bolt_errors import BoltErrors
 from .faults import Fault
-from .harm import Windows, harm, heal, say
-from .injury import Injuries
 from .process import Process
+from .process_faults import LastingFaults, apply_fault, heal, trace_fault
 
 if TYPE_CHECKING:
     from .run import Simulation
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 class Operator:
     """Does to the world what a script says."""
 
-    def __init__(self, simulation: Simulation, injuries: Injuries) -> None:
+    def __init__(self, simulation: Simulation, bolt_errors: BoltErrors) -> None:
         self._simulation = simulation
         self._world = simulation.world
-        self._injuries = injuries
-        self._windows = Windows(self._world, self.rewire)
+        self._bolt_errors = bolt_errors
+        self._lasting = LastingFaults(self._world, self.rewire)
         self.faulty = False
 
     def schedule(self, script: Sequence[Fault]) -> None:
@@ -40,8 +40,8 @@ class Operator:
     def heal(self) -> None:
         """Nothing is broken any more, and nothing breaks."""
         self.faulty = False
-        self._windows.clear()
-        self._injuries.heal()
+        self._lasting.clear()
+        self._bolt_errors.heal()
         heal(self._process)
         self._world.trace.add(self._world.now_s, "fault", "world", "is healed")
         self.start()
@@ -52,15 +52,15 @@ class Operator:
             self._process.start()
 
     def rewire(self) -> None:
-        """Set the rates of the wires to what is open now. (A new life has new wires.)"""
-        wires = self._simulation.wires
-        if wires is None:
+        """Set the rates of the wires to what is open now. (A new life has new mailboxes.)"""
+        mailboxes = self._simulation.mailboxes
+        if mailboxes is None:
             return
-        windows = self._windows
-        wires.segment_loss = wires.loss = windows.worst("loss")
-        wires.repeat = windows.worst("repeat")
-        wires.late_s = windows.worst("late")
-        wires.late = 0.3 if wires.late_s else 0.0
+        lasting = self._lasting
+        mailboxes.segment_loss = mailboxes.loss = lasting.worst("loss")
+        mailboxes.repeat = lasting.worst("repeat")
+        mailboxes.late_s = lasting.worst("late")
+        mailboxes.late = 0.3 if mailboxes.late_s else 0.0
 
     @property
     def _process(self) -> Process:
@@ -73,15 +73,15 @@ class Operator:
     def _begin(self, fault: Fault) -> None:
         if not self.faulty:
             return
-        if harm(self._process, fault, self.start):
+        if apply_fault(self._process, fault, self.start):
             return
         if fault.kind == "error":
             bolts = [spec.id for spec in self._simulation.topology.components.values() if spec.kind == "bolt"]
             if bolts:
-                self._say(f"{self._injuries.arm(bolts, int(fault.amount))} raises at its next tuple")
+                self._trace(f"{self._bolt_errors.arm(bolts, int(fault.amount))} raises at its next tuple")
         elif fault.kind in ("loss", "repeat", "late"):
-            self._say(f"{fault.kind} {fault.amount:.3f} for {fault.for_s:.3f} s")
-            self._windows.open(fault)
+            self._trace(f"{fault.kind} {fault.amount:.3f} for {fault.for_s:.3f} s")
+            self._lasting.open(fault)
         elif fault.kind == "acker":
             self._fail_acker(int(fault.amount))
         elif fault.kind == "steer":
@@ -94,20 +94,20 @@ class Operator:
         ackers = running.plan.tasks_of.get(ACKER_COMPONENT, ())
         if ackers and running.state == "ACTIVE":
             task_id = ackers[choice % len(ackers)]
-            self._say(f"acker {task_id} gets a message that it does not understand")
-            self._in_loop(lambda: running._task_set.mailboxes[task_id].post(_Nonsense()))
+            self._trace(f"acker {task_id} gets a message that it does not understand")
+            self._in_loop(lambda: running._task_set.mailboxes[task_id].post(_UnknownMessage()))
 
     def _deactivate(self, for_s: float) -> None:
         running = self._simulation.is_up()
         if running is not None:
-            self._say(f"is deactivated for {for_s:.3f} s")
-            self._process.outside(_rest(running, for_s), "operator")
+            self._trace(f"is deactivated for {for_s:.3f} s")
+            self._process.spawn_background(_rest(running, for_s), "operator")
 
     def _in_loop(self, work: Callable[[], None]) -> None:
         self._process.loop.call_soon(work)
 
-    def _say(self, what: str) -> None:
-        say(self._process, what)
+    def _trace(self, what: str) -> None:
+        trace_fault(self._process, what)
 
 
 async def _rest(running: RunningTopology, for_s: float) -> None:
@@ -117,7 +117,7 @@ async def _rest(running: RunningTopology, for_s: float) -> None:
         await running.activate()
 
 
-class _Nonsense:
+class _UnknownMessage:
     """No message that an acker knows."""
 
     def __repr__(self) -> str:

@@ -43,8 +43,8 @@ class Process:
         self.handle_cost_s = 0.0
         self.slowness = 1.0
         self.crash_at_effect = False
-        self.outlasting: set[str] = set()
-        self.may_leave: Callable[[asyncio.Task[Any]], bool] = lambda task: False
+        self.background: set[str] = set()
+        self.may_outlive: Callable[[asyncio.Task[Any]], bool] = lambda task: False
         """Which asyncio tasks its program need not have ended when it ends itself."""
         self.clock = ProcessClock(world.now_s)
         self.loop: SimLoop
@@ -88,10 +88,10 @@ class Process:
         self.network = SimNetwork(self, world.switch)
         self.store = SimStore(self, world.disk(self.name))
         self.at_death = [self.store.process_died, self.network.process_died]
-        self._adopt(self.loop)
+        self._set_up_loop(self.loop)
 
-    def _adopt(self, loop: SimLoop) -> None:
-        loop.set_exception_handler(self.world.complain)
+    def _set_up_loop(self, loop: SimLoop) -> None:
+        loop.set_exception_handler(self.world.on_asyncio_error)
         # The driver is run by asyncio; the others are always "running", as far as asyncio is concerned.
         loop._thread_id = self.world.driver.loop._thread_id
 
@@ -99,9 +99,9 @@ class Process:
         """Run a coroutine in it."""
         return self.loop.create_task(work, name=name)
 
-    def outside(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+    def spawn_background(self, work: Coroutine[Any, Any, Any], name: str) -> None:
         """Run a coroutine in it that is not its program's: it may outlast that."""
-        self.outlasting.add(name)
+        self.background.add(name)
         self.spawn(work, name)
 
     async def call(self, work: Callable[[], Awaitable[Any]]) -> Any:
@@ -123,7 +123,7 @@ class Process:
 
         if not self.runs:
             raise ProcessDiedError(f"{self.name} does not run")
-        self.outside(run(), f"{self.name}: asked")
+        self.spawn_background(run(), f"{self.name}: asked")
         while not answer.done():
             if self.incarnation != life or not self.runs:
                 raise ProcessDiedError(f"{self.name} has died")
@@ -167,7 +167,7 @@ class Process:
         error = None if task.cancelled() else task.exception()
         how = "ends" if error is None else f"ends with {type(error).__name__}"
         for left in asyncio.all_tasks(self.loop) - {task}:
-            if left.get_name() not in self.outlasting and not self.may_leave(left):
+            if left.get_name() not in self.background and not self.may_outlive(left):
                 self.world.problem(f"an asyncio task outlives the program of {self.name}: {describe(left).strip()}")
         self.world.trace.add(self.world.now_s, "life", self.name, how)
         self._die(crashed=False)
@@ -175,7 +175,7 @@ class Process:
 
     def _die(self, *, crashed: bool) -> None:
         self.alive = False
-        self.loop.die()
+        self.loop.stop_for_good()
         self.world.dead.append(self.loop)
         for tell in self.at_death:
             tell(crashed)
@@ -194,7 +194,7 @@ class Process:
         world = self.world
         handles = self.loop.turn()
         self.busy_until_s = world.now_s + self.handle_cost_s * self.slowness * handles
-        world.trace.ran(self.index, handles, world.now_s)
+        world.trace.add_step(self.index, handles, world.now_s)
 
 
 class ProcessDiedError(Exception):

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pytest
 from _pytest.runner import runtestprotocol
 
-from .session import SeededRun, Session
-from .shrink import Part, shrink
+from .session import SeededRun, SimulationSession
+from .shrink import Subset, shrink
 
 RERUN: Final = "aiostorm-rerun"
 _NOTE: Final = "(while it is shrunk)"
@@ -25,7 +25,7 @@ _NOTE: Final = "(while it is shrunk)"
 class Rerun:
     """Registered beside the session by `--simulation-shrink`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SimulationSession) -> None:
         self._session = session
 
     @pytest.hookimpl(tryfirst=True)
@@ -35,16 +35,16 @@ class Rerun:
             return None
         hook = item.ihook
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for report in _Shrinking(self._session, item, nextitem).reports():
+        for report in _ShrinkRun(self._session, item, nextitem).reports():
             hook.pytest_runtest_logreport(report=report)
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
 
-class _Shrinking:
+class _ShrinkRun:
     """One test, and its tries."""
 
-    def __init__(self, session: Session, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    def __init__(self, session: SimulationSession, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         self._session = session
         self._item = item
         self._nextitem = nextitem
@@ -66,7 +66,7 @@ class _Shrinking:
             return first
         only = session.only
         try:
-            self._say(f"shrinking {self._item.nodeid}: {len(script)} faults")
+            self._print(f"shrinking {self._item.nodeid}: {len(script)} faults")
             session.note = _NOTE
             if not self._fails(script, failure):
                 _conclude(
@@ -87,7 +87,7 @@ class _Shrinking:
         finally:
             session.note, session.only = "", only
 
-    def _fails(self, part: Part | Collection[int], failure: Any) -> bool:
+    def _fails(self, part: Subset | Collection[int], failure: Any) -> bool:
         self._session.only = frozenset(part)
         self._tries += 1
         reports = self._try()
@@ -95,7 +95,7 @@ class _Shrinking:
         if fails and self._run is not None:
             self._best = reports
             self._session.files.write(self._run.world, self._item.nodeid)
-        self._say(f"  try {self._tries}: {len(part)} faults: {'fails' if fails else 'does not fail'}")
+        self._print(f"  try {self._tries}: {len(part)} faults: {'fails' if fails else 'does not fail'}")
         return fails
 
     def _try(self) -> list[pytest.TestReport]:
@@ -106,7 +106,7 @@ class _Shrinking:
         self._run = self._session.run
         return reports
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         terminal: Any = self._item.config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None:
             terminal.ensure_newline()
@@ -118,6 +118,6 @@ class _Shrinking:
 def _conclude(reports: list[pytest.TestReport], text: str, *, before: bool = False) -> None:
     """Write it into the report: of a try in place of the note, of the first run at its begin."""
     for report in reports:
-        for i, (name, told) in enumerate(report.sections):
+        for i, (name, text_before) in enumerate(report.sections):
             if name == "simulation":
-                report.sections[i] = (name, f"{text}\n{told}" if before else told.replace(_NOTE, text))
+                report.sections[i] = (name, f"{text}\n{text_before}" if before else text_before.replace(_NOTE, text))

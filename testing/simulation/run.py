@@ -22,15 +22,15 @@ from typing import Any, Final
 
 from ...cluster import LocalCluster, RunningTopology, TopologyFailedError
 from ...topology import Config, Fields, Topology, make_plan
+from .bolt_errors import BoltErrors
+from .endpoints import Sink, Source, replaced
 from .errors import InvariantError
 from .faults import Fault, draw, kinds_of
-from .harm import draw_machine
-from .injury import Injuries
+from .faulty_mailboxes import FaultyMailboxes
 from .invariants import is_users, leftovers, unacked
 from .operator import Operator
-from .outside import Sink, Source, replaced
 from .process import Process, ProcessDiedError
-from .wire import Wires
+from .process_faults import draw_machine
 from .world import World
 
 WARM_UP_S: Final = 2.0
@@ -49,7 +49,7 @@ class Outcome:
     simulated_s: float
     recovered_s: float
     """From the end of the faults until everything was acked."""
-    lives: int
+    incarnations: int
     messages: int
     """What went over wires between tasks."""
     emitted: int
@@ -69,17 +69,17 @@ class Simulation:
         self.drawn: list[Fault] = []
         """The whole script of this seed; `only` names faults by their index in it."""
         self.process: Process | None = None
-        self.wires: Wires | None = None
+        self.mailboxes: FaultyMailboxes | None = None
         self.outcome: Outcome | None = None
         self.sources: list[Source] = []
-        self._injuries = Injuries(world.chance.stream("injuries"))
-        self._operator = Operator(self, self._injuries)
+        self._bolt_errors = BoltErrors(world.chance.stream("injuries"))
+        self._operator = Operator(self, self._bolt_errors)
         self.topology: Topology
         self._config: Any = None
         self._ending: asyncio.Future[None]
         self._carried = 0
         self._running: RunningTopology | None = None
-        self._life = 0
+        self._incarnation = 0
         self._failures: list[BaseException] = []
         self.healed_s = math.inf
         """When the faults ended (true seconds)."""
@@ -131,11 +131,11 @@ class Simulation:
         faults_from_s = world.now_s + WARM_UP_S
         self.drawn = draw(world.chance.stream("script"), self.kinds, faults_from_s, faults_s)
         self.script = [fault for i, fault in enumerate(self.drawn) if self.only is None or i in self.only]
-        self.topology = self._injuries.injured(topology) if "error" in self.kinds else topology
+        self.topology = self._bolt_errors.with_errors(topology) if "error" in self.kinds else topology
         for source in self.sources:
             source.offer_between(world.now_s, faults_from_s + faults_s * 0.9)
         self.process = world.process("storm", self._main)
-        self.process.may_leave = is_users
+        self.process.may_outlive = is_users
         draw_machine(self.process)
         world.on_process_ended = self._process_ended
         self.process.start()
@@ -152,30 +152,32 @@ class Simulation:
             for problem in check():
                 world.problem(problem)
         self.outcome = self._outcome(recovered_s)
-        world.judge()
+        world.check()
         return self.outcome
 
     def is_up(self) -> RunningTopology | None:
         """The running topology, if there is one right now."""
         process = self.process
-        return self._running if process is not None and process.runs and self._life == process.incarnation else None
+        return (
+            self._running if process is not None and process.runs and self._incarnation == process.incarnation else None
+        )
 
     async def _main(self, process: Process) -> None:
         self._ending = asyncio.get_running_loop().create_future()
         settings = Config().merge(self.topology.config).merge(self._config)
-        self.wires = Wires(process, make_plan(self.topology, settings))
+        self.mailboxes = FaultyMailboxes(process, make_plan(self.topology, settings))
         self._operator.rewire()
-        async with LocalCluster(rng=process.rng, wire=self.wires) as cluster:
+        async with LocalCluster(rng=process.rng, wire=self.mailboxes) as cluster:
             self._running = running = await cluster.submit("storm", self.topology, self._config)
-            self._life = process.incarnation
-            process.outside(_when_ended(running, self._ending), "the topology's end")
+            self._incarnation = process.incarnation
+            process.spawn_background(_when_ended(running, self._ending), "the topology's end")
             await self._ending
             await running.kill()
         if self.over and cluster.dead_letters:
             self.world.problem(f"an idle topology was stopped, and {cluster.dead_letters} segments were not executed")
 
     def _process_ended(self, process: Process, error: BaseException | None) -> None:
-        self._carried += self.wires.carried if self.wires is not None else 0
+        self._carried += self.mailboxes.carried if self.mailboxes is not None else 0
         if self.over and error is None:
             return
         world = self.world
@@ -252,7 +254,7 @@ class Simulation:
                 often = f"emitted {source.emitted.get(worst, 0)} times"
                 last = f", and failed by {failure.error or failure.reason}" if failure is not None else ""
                 lines.append(
-                    f"{len(left)} of {len(source.rows)} messages of {source._book.name!r} are not acked; "
+                    f"{len(left)} of {len(source.rows)} messages of {source._state.name!r} are not acked; "
                     f"message {worst} {source.rows[worst]!r:.100} was {often}{last}"
                 )
         running = self.is_up()
@@ -271,11 +273,11 @@ class Simulation:
             script=tuple(self.script),
             simulated_s=self.world.now_s,
             recovered_s=recovered_s,
-            lives=self.process.incarnation,
+            incarnations=self.process.incarnation,
             messages=self._carried,
             emitted=sum(sum(source.emitted.values()) for source in self.sources),
             acked=sum(len(source.acked) for source in self.sources),
-            failed=sum(sum(source._book.failures.values()) for source in self.sources),
+            failed=sum(sum(source._state.failures.values()) for source in self.sources),
         )
 
 

@@ -21,9 +21,9 @@ from _pytest.pathlib import bestrelpath
 
 from ..errors import ScriptError
 from . import report
-from .asked import Asked, asked_of, seeds_named
 from .chance import seeded_globals
-from .files import Files
+from .files import OutputFiles
+from .options import SimulationOptions, named_seeds, parse_options
 from .run import Simulation
 from .trace import Trace
 from .world import DriverLoop, World, world_loop
@@ -37,19 +37,21 @@ _FULL_REPORTS: Final = 3
 class SeededRun:
     """One test under one seed: its worlds, and the simulation in it."""
 
-    def __init__(self, item: pytest.Item, seed: int, asked: Asked, only: Collection[int] | None, whole: bool) -> None:
+    def __init__(
+        self, item: pytest.Item, seed: int, options: SimulationOptions, only: Collection[int] | None, whole: bool
+    ) -> None:
         self.item = item
         self.seed = seed
         self.only = only
         self.worlds: list[World] = []
         self.simulation: Simulation | None = None
         self.failure: tuple[str, type[BaseException]] | None = None
-        self._asked = asked
+        self._options = options
         self._whole = whole
 
     def make_loop(self) -> DriverLoop:
         """The loop of a new world."""
-        loop = world_loop(self.seed, **self._asked.world)
+        loop = world_loop(self.seed, **self._options.world)
         if self._whole:
             loop.world.trace = Trace(kept=None)
         self.worlds.append(loop.world)
@@ -57,7 +59,7 @@ class SeededRun:
 
     def simulate(self, world: World) -> Simulation:
         """What the fixture gives."""
-        self.simulation = Simulation(world, self._asked.faults, self.only)
+        self.simulation = Simulation(world, self._options.faults, self.only)
         return self.simulation
 
     @property
@@ -73,12 +75,12 @@ class SeededRun:
         world = self.world
         return world.trace.digest if world is not None else None
 
-    def unseen(self) -> list[str]:
+    def unreported(self) -> list[str]:
         """Broken promises that nobody has told the test of."""
-        return [problem for world in self.worlds for problem in world.problems[world.told :]]
+        return [problem for world in self.worlds for problem in world.problems[world.reported :]]
 
 
-class Session:
+class SimulationSession:
     """The simulated tests of one run of pytest."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -87,7 +89,7 @@ class Session:
         self.run: SeededRun | None = None
         self.note = ""
         self._seeds: int | None = config.option.simulation_seeds
-        self.files = Files(config)
+        self.files = OutputFiles(config)
         self._last: World | None = None
         self._failed: Counter[str] = Counter()
 
@@ -96,8 +98,8 @@ class Session:
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         """One test per seed."""
         item = metafunc.definition
-        asked = self._asked(item)
-        seeds = dict.fromkeys((*asked.seeds, *seeds_named(item.name, self.config.args)))
+        options = self._options_of(item)
+        seeds = dict.fromkeys((*options.seeds, *named_seeds(item.name, self.config.args)))
         metafunc.fixturenames.append(SEED)
         metafunc.parametrize(SEED, list(seeds), ids=[f"seed-{seed}" for seed in seeds], indirect=True)
 
@@ -110,11 +112,11 @@ class Session:
         assert self.run is not None
         return self.run.make_loop()
 
-    def _asked(self, item: pytest.Item) -> Asked:
+    def _options_of(self, item: pytest.Item) -> SimulationOptions:
         marker = item.get_closest_marker("simulate")
         assert marker is not None
         try:
-            return asked_of(marker.args, marker.kwargs, self._seeds)
+            return parse_options(marker.args, marker.kwargs, self._seeds)
         except ScriptError as error:
             raise pytest.UsageError(f"{item.nodeid}: {error}") from None
 
@@ -126,7 +128,7 @@ class Session:
         self.run = None
         seed = _seed_of(item)
         if seed is not None:
-            self.run = SeededRun(item, seed, self._asked(item), self.only, self.files.wants(item.nodeid))
+            self.run = SeededRun(item, seed, self._options_of(item), self.only, self.files.wants(item.nodeid))
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
@@ -136,9 +138,9 @@ class Session:
             return (yield)
         with seeded_globals(run.seed):
             result = yield
-        unseen = run.unseen()
-        if unseen:
-            pytest.fail("broken promises:\n" + "\n".join(unseen), pytrace=False)
+        unreported = run.unreported()
+        if unreported:
+            pytest.fail("broken promises:\n" + "\n".join(unreported), pytrace=False)
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -151,7 +153,7 @@ class Session:
         if run is not None and made.failed:
             if call.excinfo is not None:
                 run.failure = (str(made.when), call.excinfo.type)
-            made.sections.append(("simulation", self._told(run)))
+            made.sections.append(("simulation", self._report(run)))
             if not self.note:
                 self.files.write(run.world, item.nodeid)
         return made
@@ -176,7 +178,7 @@ class Session:
 
     # -- what is said ------------------------------------------------------------------------------------------------
 
-    def _told(self, run: SeededRun) -> str:
+    def _report(self, run: SeededRun) -> str:
         nodeid = _from_here(run.item)
         world, simulation = run.world, run.simulation
         test = nodeid.partition("[")[0]
@@ -185,7 +187,7 @@ class Session:
         if self._failed[test] <= _FULL_REPORTS or self.note:
             if simulation is not None and simulation.drawn:
                 lines += report.script_lines(simulation.drawn, run.only)
-            lines += run.unseen()
+            lines += run.unreported()
             if world is not None:
                 lines += report.trace_lines(world.trace)
         if self.note:

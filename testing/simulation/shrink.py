@@ -16,21 +16,21 @@ from typing import Final
 
 MAX_TRIES: Final = 200
 
-Part = tuple[int, ...]
+Subset = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
     """What is left, how often was tried, and whether every part of it is needed."""
 
-    indices: Part
+    indices: Subset
     tries: int
     minimal: bool
 
 
-def shrink(indices: Iterable[int], fails: Callable[[Part], bool], max_tries: int = MAX_TRIES) -> Shrunk:
+def shrink(indices: Iterable[int], fails: Callable[[Subset], bool], max_tries: int = MAX_TRIES) -> Shrunk:
     """The smallest part of `indices` for which `fails` is true. For all of them it is: that is not tried."""
-    known: dict[Part, bool] = {}
+    known: dict[Subset, bool] = {}
     search = _ddmin(tuple(dict.fromkeys(indices)))
     asked = next(search)
     while True:
@@ -45,7 +45,7 @@ def shrink(indices: Iterable[int], fails: Callable[[Part], bool], max_tries: int
             return Shrunk(end.value, len(known), minimal=True)
 
 
-def _ddmin(smallest: Part) -> Generator[tuple[Part, Part], bool, Part]:
+def _ddmin(smallest: Subset) -> Generator[tuple[Subset, Subset], bool, Subset]:
     """Yields (the smallest that fails so far, what to try), is sent whether that fails, and returns the smallest."""
     if (yield smallest, ()):
         return ()
@@ -65,10 +65,10 @@ def _ddmin(smallest: Part) -> Generator[tuple[Part, Part], bool, Part]:
     return smallest
 
 
-def _cut(whole: Part, parts: int) -> list[Part]:
+def _cut(whole: Subset, parts: int) -> list[Subset]:
     """So many pieces, of almost the same length."""
     size, longer = divmod(len(whole), parts)
-    pieces: list[Part] = []
+    pieces: list[Subset] = []
     begin = 0
     for i in range(parts):
         end = begin + size + (i < longer)

@@ -24,7 +24,7 @@ from .process import Process
 START_S: Final = 0.2
 """A process needs that long to start, at the most."""
 
-LIFELINE_S: Final = 0.01
+PARENT_WATCH_S: Final = 0.01
 """So long after its parent a child dies, at the most."""
 
 Program = Callable[[Process, Sequence[str]], Coroutine[Any, Any, None]]
@@ -74,7 +74,7 @@ class SimSpawner:
         process.environment = dict(self._parent.environment if environment is None else environment)
         process.stdin = stdin
         process.start()
-        child.begin(process, self._chance.random() * LIFELINE_S)
+        child.begin(process, self._chance.random() * PARENT_WATCH_S)
         return child
 
 
@@ -84,11 +84,11 @@ class SimChild:
     def __init__(self, parent: Process, pid: int, on_line: Callable[[ChildLine], None], start_s: float) -> None:
         self.pid = pid
         self._parent = parent
-        self._parent_life = parent.incarnation
+        self._parent_incarnation = parent.incarnation
         self._on_line = on_line
         self._start_s = start_s
         self._process: Process
-        self._life = 0
+        self._incarnation = 0
         self._code = KILLED  # unless it ends by itself
         self._ended = False
         self._waiters: list[asyncio.Future[int]] = []
@@ -109,9 +109,9 @@ class SimChild:
     def terminate(self) -> None:
         """See Child."""
         process = self._process
-        if self._lives() and process.on_terminate is not None:
+        if self._is_alive() and process.on_terminate is not None:
             process.loop.call_soon(process.on_terminate)
-        elif self._lives():
+        elif self._is_alive():
             process.world.call_at(process.paused_until_s, self._die, TERMINATED)
 
     def kill(self) -> None:
@@ -139,13 +139,13 @@ class SimChild:
     def begin(self, process: Process, parent_watch_s: float) -> None:
         """It lives."""
         self._process = process
-        self._life = process.incarnation
+        self._incarnation = process.incarnation
         process.at_death.append(self._died)
         world = process.world
 
         def parent_died(crashed: bool) -> None:
             if crashed:  # the machine of both
-                if self._lives():
+                if self._is_alive():
                     self._code = KILLED
                     process.crash("dies with its parent's machine")
             else:
@@ -153,11 +153,11 @@ class SimChild:
 
         self._parent.at_death.append(parent_died)
 
-    def _lives(self) -> bool:
-        return not self._ended and self._process.alive and self._process.incarnation == self._life
+    def _is_alive(self) -> bool:
+        return not self._ended and self._process.alive and self._process.incarnation == self._incarnation
 
     def _die(self, code: int) -> None:
-        if self._lives():
+        if self._is_alive():
             self._code = code
             self._process.kill("is killed" if code == KILLED else "is terminated")
 
@@ -172,5 +172,5 @@ class SimChild:
 
     def _print(self, text: str) -> None:
         parent = self._parent
-        if parent.alive and parent.incarnation == self._parent_life:
+        if parent.alive and parent.incarnation == self._parent_incarnation:
             parent.loop.call_soon(self._on_line, ChildLine(self.name, self.pid, "stderr", text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from xml.sax.saxutils import escape  # writes only: nothing is parsed
 
-from .diagram import Diagram, Step
+from .diagram import Diagram, DiagramStep
 
 COLUMN: Final = 190
 ROW: Final = 30
@@ -49,7 +49,7 @@ def _x(place: int) -> int:
     return place * COLUMN + COLUMN // 2
 
 
-def _note(step: Step, y: int, width: int) -> list[str]:
+def _note(step: DiagramStep, y: int, width: int) -> list[str]:
     text_width = round(len(step.timed) * _CHARACTER) + 14
     if step.source is None:
         x, text_width, kind = 4, width - 8, "done"
@@ -61,7 +61,7 @@ def _note(step: Step, y: int, width: int) -> list[str]:
     ]
 
 
-def _arrow(step: Step, y: int) -> list[str]:
+def _arrow(step: DiagramStep, y: int) -> list[str]:
     assert step.source is not None
     assert step.target is not None
     begin, end = _x(step.source), _x(step.target)

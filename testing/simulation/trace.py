@@ -75,7 +75,7 @@ class Trace:
         self._digest.update(f"{at_s!r} {kind} {source} {target} {what}\n".encode())
         self.events.append(Event(at_s, kind, source, target, what, detail))
 
-    def ran(self, process: int, handles: int, at_s: float) -> None:
+    def add_step(self, process: int, handles: int, at_s: float) -> None:
         """A process was given the processor."""
         # Hashes of numbers do not depend on PYTHONHASHSEED.
         self._schedule = hash((self._schedule, process, handles, at_s))

@@ -45,7 +45,7 @@ class World:
         self.order = order or self.chance.stream("order").choice(ORDERS)
         self.trace = Trace()
         self.problems: list[str] = []
-        self.told = 0
+        self.reported = 0
         """So many of the problems the test has been told."""
         self.processes: dict[str, Process] = {}
         self.switch = Switch(self)
@@ -93,14 +93,14 @@ class World:
         self.problems.append(f"{text} (at {self.now_s:.6f} s)")
         self.trace.add(self.now_s, "problem", "world", text)
 
-    def judge(self) -> None:
+    def check(self) -> None:
         """InvariantError with every promise that was broken so far, if one was; whoever hears it has been told."""
         __tracebackhide__ = True  # pytest shows the test's line
         if self.problems:
-            self.told = len(self.problems)
+            self.reported = len(self.problems)
             raise InvariantError(self.problems)
 
-    def complain(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def on_asyncio_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """asyncio has something to say that nobody else hears: an exception in a callback, or one never retrieved."""
         error = context.get("exception")
         self.problem(f"asyncio complains: {context.get('message')}{'' if error is None else f': {error!r}'}")
@@ -187,7 +187,7 @@ class World:
             for loop in self.dead:
                 asyncio._set_running_loop(loop)
                 try:
-                    loop.bury()
+                    loop.shut_down()
                 finally:
                     asyncio._set_running_loop(None)
         finally:

@@ -33,16 +33,16 @@ class GhostSource(Source):
     def offer_between(self, begin_s: float, end_s: float) -> None:
         """In half of the seeds many at once, so that trees are of several messages."""
         super().offer_between(begin_s, end_s)
-        book = self._book
-        step_s = book.world.chance.stream(f"bursts of {book.name}").choice((0.0, 0.0, 2.0, 10.0))
+        state = self._state
+        step_s = state.world.chance.stream(f"bursts of {state.name}").choice((0.0, 0.0, 2.0, 10.0))
         if step_s:
-            book.offers_s = [begin_s + (at_s - begin_s) // step_s * step_s for at_s in book.offers_s]
+            state.offers_s = [begin_s + (at_s - begin_s) // step_s * step_s for at_s in state.offers_s]
 
     def open(self, context: Any, collector: Any) -> None:
         super().open(context, collector)
         self.component = context.component
-        life = f"{self.component} {context.task_id} {self._book.world.current.incarnation}"
-        self.rng = self._book.world.chance.stream(f"source {life} {self._book.emitted.total()}")
+        life = f"{self.component} {context.task_id} {self._state.world.current.incarnation}"
+        self.rng = self._state.world.chance.stream(f"source {life} {self._state.emitted.total()}")
 
     def next_tuple(self) -> Any:
         if self.style == "async" or (self.style == "mixed" and self.rng.random() < 0.3):
@@ -59,27 +59,27 @@ class GhostSource(Source):
             self._some()
 
     def _some(self) -> None:
-        book = self._book
+        state = self._state
         for _ in range(self.rng.choice([1, 1, 1, 2, 5])):
-            message = book.take() if book.world.current.effect() else None
+            message = state.next_due() if state.world.current.effect() else None
             if message is None:
                 return
-            emission = (self.component, message, book.emitted[message])
+            emission = (self.component, message, state.emitted[message])
             stream = "side" if self.rng.random() < self.side else "default"
             node = self.ghost.emit(self.component, (emission,), stream)
-            self._collector.emit(((emission,), book.rows[message][0], 0, node), message_id=message, stream=stream)
+            self._collector.emit(((emission,), state.rows[message][0], 0, node), message_id=message, stream=stream)
 
     @property
-    def book(self) -> Any:
+    def state(self) -> Any:
         """What all of its tasks read."""
-        return self._book
+        return self._state
 
     def fail(self, message_id: Any, failure: Any) -> None:
-        self.ghost.fail((self.component, message_id, self._book.emitted[message_id]), failure)
+        self.ghost.fail((self.component, message_id, self._state.emitted[message_id]), failure)
         super().fail(message_id, failure)
 
     def ack(self, message_id: Any) -> None:
-        self.ghost.ack((self.component, message_id, self._book.emitted[message_id]))
+        self.ghost.ack((self.component, message_id, self._state.emitted[message_id]))
         super().ack(message_id)
 
 

@@ -20,9 +20,9 @@ from aiostorm import Config, LocalCluster, RunningTopology
 from aiostorm.backpressure import Settings
 from aiostorm.testing.simulation import Fault, World, world_loop
 from aiostorm.testing.simulation.faults import kinds_of
-from aiostorm.testing.simulation.harm import Windows, draw_machine
 from aiostorm.testing.simulation.invariants import leftovers
 from aiostorm.testing.simulation.process import Process
+from aiostorm.testing.simulation.process_faults import LastingFaults, draw_machine
 from aiostorm.topology import make_plan
 
 from .living import WorldResult, live
@@ -113,7 +113,7 @@ class PressureWorkload:
             drawn += switches(world.chance.stream("off"), self.from_s, self.until_s, self.interval_s)
         self.script = [fault for i, fault in enumerate(drawn) if only is None or i in only]
         self.chance = world.chance.stream("deaths")
-        self.windows = Windows(world, self.rewire)
+        self.windows = LastingFaults(world, self.rewire)
         self.faulty = False
         self.wants_pacing = self.shape.config.backpressure_enable
         self.settled_s = 0.0
@@ -156,7 +156,7 @@ class PressureWorkload:
         self.heal()
         await self.settle()
         await self.end()
-        world.judge()
+        world.check()
 
     def look(self) -> None:
         if self.process.runs and self.watch is not None:
@@ -276,7 +276,7 @@ class PressureWorkload:
     def update(self, changes: dict[str, Any]) -> None:
         self.world.trace.add(self.world.now_s, "fault", "update", repr(changes))
         self.wants_pacing = bool(changes["backpressure_enable"])
-        self.process.outside(self._update(changes), "update")
+        self.process.spawn_background(self._update(changes), "update")
 
     async def _update(self, changes: dict[str, Any]) -> None:
         config: Config = await self.running.update(changes)

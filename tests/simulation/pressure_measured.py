@@ -145,7 +145,7 @@ class Idling(PressureWorkload):
         )
         self.process.loop.call_soon(self.ending.set)
         await world.until(lambda: not self.process.alive, 60.0, "the end of the process")
-        world.judge()
+        world.check()
         return seen
 
 

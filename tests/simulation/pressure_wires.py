@@ -40,7 +40,7 @@ class PressureWires:
         """See `aiostorm.tasks.Wire`."""
         if self._master not in (source, target):
             return mailbox
-        wire: Any = _Wire(self, source, target, mailbox)
+        wire: Any = _FaultyInbox(self, source, target, mailbox)
         return wire
 
     def send(self, source: int, target: int, mailbox: Mailbox, message: Any) -> None:
@@ -77,7 +77,7 @@ class PressureWires:
         self.world.trace.add(self.world.now_s, kind, f"[{source}]", what, f"[{target}]", message)
 
 
-class _Wire:
+class _FaultyInbox:
     """From one to one other. (Of an Inbox, what is asked of it.)"""
 
     __slots__ = ("_box", "_source", "_target", "_wires")

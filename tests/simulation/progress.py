@@ -108,7 +108,7 @@ class Progress:
 
     def _work(self, source: str, before_s: float) -> str:
         """What there was to do all the time."""
-        ghost, book = self.ghost, self.sources[source].book
+        ghost, book = self.ghost, self.sources[source].state
         for (name, message, attempt), at_s in ghost.complete.items() if not (self.spread and self.hangs) else ():
             if name == source and at_s < before_s and _is_open(book, message, attempt):
                 emission = (name, message, attempt)

@@ -21,7 +21,7 @@ class Seen:
     simulated_s: float
     script: list[Fault]
     problems: list[str]
-    lives: int = 0
+    incarnations: int = 0
     messages: int = 0
     frames: int = 0
     executed: int = 0
@@ -40,7 +40,7 @@ def see_storm(seed: int, only: Collection[int] | None, faults_s: float, last: in
         run.world.now_s,
         run.simulation.script,
         run.problems,
-        run.outcome.lives if run.outcome is not None else 0,
+        run.outcome.incarnations if run.outcome is not None else 0,
         run.outcome.messages if run.outcome is not None else 0,
         executed=run.executed,
         trace=run.world.trace.text(last) if last else "",
@@ -62,7 +62,7 @@ def see_workers(seed: int, only: Collection[int] | None, faults_s: float, last: 
 def see_pressure(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> Seen:
     """A topology that cannot keep up. (Its time is counted in check intervals.)"""
     run = pressure.run(seed, only=only, faults_s=faults_s, last=last)
-    return _seen("pressure", run, lives=1, messages=run.messages, executed=run.executed)
+    return _seen("pressure", run, incarnations=1, messages=run.messages, executed=run.executed)
 
 
 def see_windows(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> Seen:
@@ -71,11 +71,11 @@ def see_windows(seed: int, only: Collection[int] | None, faults_s: float, last: 
     return _seen("windows", run, frames=run.frames, executed=run.rows)
 
 
-def _seen(world: str, run: WorldResult, lives: int = 0, **counts: int) -> Seen:
+def _seen(world: str, run: WorldResult, incarnations: int = 0, **counts: int) -> Seen:
     if run.outcome is not None:
-        lives = run.outcome.lives
+        incarnations = run.outcome.incarnations
     script, problems = list(run.script), list(run.problems)
-    return Seen(world, run.seed, run.simulated_s, script, problems, lives, trace=run.trace, **counts)
+    return Seen(world, run.seed, run.simulated_s, script, problems, incarnations, trace=run.trace, **counts)
 
 
 WORLDS: dict[str, Run] = {
@@ -94,7 +94,7 @@ class Tally:
     seeds: int = 0
     simulated_s: float = 0.0
     faults: int = 0
-    lives: int = 0
+    incarnations: int = 0
     messages: int = 0
     frames: int = 0
     executed: int = 0
@@ -105,7 +105,7 @@ class Tally:
         self.seeds += 1
         self.simulated_s += seen.simulated_s
         self.faults += len(seen.script)
-        self.lives += seen.lives
+        self.incarnations += seen.incarnations
         self.messages += seen.messages
         self.frames += seen.frames
         self.executed += seen.executed
@@ -120,6 +120,6 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.seeds:,} seeds, {self.simulated_s / 3600:,.1f} simulated hours, {self.faults:,} faults, "
-            f"{self.lives:,} lives of a process, {self.messages:,} messages between tasks, {self.frames:,} frames "
+            f"{self.incarnations:,} process starts, {self.messages:,} messages between tasks, {self.frames:,} frames "
             f"between processes, {self.executed:,} tuples executed, {len(self.broken)} violations"
         )

@@ -195,7 +195,7 @@ def test_a_sync_that_fails_ends_the_store_and_what_was_pending_is_kept_or_lost()
             for call in (store.read("a"), store.write("a", b"3"), store.sync()):
                 with pytest.raises(StoreError, match="Open the disk anew"):
                     await call
-            again = store.anew()
+            again = store.reopen()
             found.add(await again.read("a"))
             await again.sync()
 

@@ -127,7 +127,7 @@ async def _run(world: World, talk: Talk, after_s: float) -> int:
     turns = world.turns - before
     process.loop.call_soon(ending.set)
     await world.until(lambda: not process.alive, 60.0, "the end of the process")
-    world.judge()
+    world.check()
     return turns
 
 

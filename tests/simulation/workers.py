@@ -23,11 +23,11 @@ from typing import Any
 from aiostorm import Config
 from aiostorm.cluster.scheduler import WorkerInfo, place
 from aiostorm.testing.simulation import Fault, Source, World, world_loop
+from aiostorm.testing.simulation.bolt_errors import BoltErrors
 from aiostorm.testing.simulation.faults import kinds_of
 from aiostorm.testing.simulation.fleet import Fleet, FleetOutcome
-from aiostorm.testing.simulation.harm import say
-from aiostorm.testing.simulation.injury import Injuries
 from aiostorm.testing.simulation.process import Process
+from aiostorm.testing.simulation.process_faults import trace_fault
 from aiostorm.topology import make_plan
 from aiostorm.transport import SequenceLimits
 from aiostorm.transport.link import send_queue as send_queue
@@ -132,7 +132,7 @@ class WorkersWorkload:
         self.chance = world.chance.stream("workers")
         self.sources: list[Source] = []
         self.ghost = WorkersGhost(world)
-        self.injuries = Injuries(world.chance.stream("injuries"))
+        self.bolt_errors = BoltErrors(world.chance.stream("injuries"))
         drawn = world.chance.stream("parent").random() < 0.4
         asked = set(kinds_of(faults, KINDS)) if faults is not None else set()
         self.hired = hired if hired is not None else drawn and not asked & {"replace", "oust"}
@@ -205,7 +205,7 @@ class WorkersWorkload:
             self._enlarge()
         held_s = float(config.message_timeout_s) if config.message_timeout_s > 30 else 10.0  # see storm.Plight
         self.kinds = KINDS if self.ghost.tracked else tuple(kind for kind in KINDS if kind != "error")
-        self.topology = self.injuries.injured(topology) if "error" in self.kinds else topology
+        self.topology = self.bolt_errors.with_errors(topology) if "error" in self.kinds else topology
         self.capacity = chance.choice((1, 2, 3, 8, 64))
         changes: Mapping[str, Any] = {
             "workers": len(self.names),
@@ -283,7 +283,7 @@ class WorkersWorkload:
 
     def _injure(self, fault: Fault) -> None:
         bolts = [spec.id for spec in self.topology.components.values() if spec.kind == "bolt"]
-        component = self.injuries.arm(bolts, int(fault.amount))
+        component = self.bolt_errors.arm(bolts, int(fault.amount))
         self.world.trace.add(self.world.now_s, "fault", component, "raises at its next tuple")
 
     def _oust(self, fault: Fault) -> None:
@@ -298,7 +298,7 @@ class WorkersWorkload:
         operator = self.fleet.operator
         if operator.faulty and process.alive and process.incarnation == life:
             program = next(program for program in self.programs if program.process is process)
-            say(process, "is replaced: it has given no sign of life")
+            trace_fault(process, "is replaced: it has given no sign of life")
             if program.life[1]:
                 self._tell(program.life, program.incarnation)
                 self.ghost.ends(program.life)
@@ -376,7 +376,7 @@ class WorkersWorkload:
     def _look_for_trouble(self) -> None:
         counts = self.world.switch.counts
         cuts = counts["lost"] + counts["cut"] + counts["connections"] + counts["refused"]
-        if cuts != self._cuts or self.fleet.operator._windows._open or len(self.living) != len(self.names):
+        if cuts != self._cuts or self.fleet.operator._lasting._open or len(self.living) != len(self.names):
             self._cuts = cuts
             self.trouble()
         for program in self.living:
@@ -424,7 +424,7 @@ class WorkersWorkload:
             if left := source.left:
                 failure = source.last_failure.get(left[0])
                 often = f"message {left[0]} was emitted {source.emitted.get(left[0], 0)} times, last failure: {failure}"
-                yield f"{len(left)} of {len(source.rows)} messages of {source._book.name} are not acked; {often}"
+                yield f"{len(left)} of {len(source.rows)} messages of {source._state.name} are not acked; {often}"
         living = {program.name: program for program in self.living}
         for program in living.values():
             yield from program.waits_for

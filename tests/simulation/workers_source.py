@@ -17,12 +17,12 @@ from typing import Any
 
 from aiostorm import Failure
 from aiostorm.testing.simulation import World
-from aiostorm.testing.simulation.outside import _Book
+from aiostorm.testing.simulation.endpoints import _SourceState
 
 from .parts import GhostSource
 
 
-class Shelf(_Book):
+class Shelf(_SourceState):
     """What all readers share."""
 
     def __init__(self, world: World, name: str, rows: list[Any], max_replays: int | None) -> None:
@@ -82,15 +82,15 @@ class Reader:
         return self._shelf.readers[self.task_id] is not self
 
     def begin(self, life: int) -> None:
-        """See _Book: the shelf has begun."""
+        """See _SourceState: the shelf has begun."""
 
-    def take(self) -> int | None:
+    def next_due(self) -> int | None:
         """The next message that is due."""
         if self.fenced:
             if self._shelf.readers[self.task_id].lives:
                 return None
             self._shelf.hand_over(self)
-        message = self._shelf.take()
+        message = self._shelf.next_due()
         if message is not None:
             # One that was revoked stays so: if its turn came again, both of its attempts are settled, and one counts.
             self.emitted[message] = self._shelf.emitted[message]
@@ -117,7 +117,7 @@ class SpreadSource(GhostSource):
 
     def __init__(self, world: World, name: str, rows: Any, fields: Any, max_replays: int | None) -> None:
         super().__init__(world, name, rows, fields, max_replays)
-        self.shelf = self._book = Shelf(world, name, self._book.rows, max_replays)
+        self.shelf = self._state = Shelf(world, name, self._state.rows, max_replays)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SpreadSource:
         view = super().__deepcopy__(memo)
@@ -127,5 +127,5 @@ class SpreadSource(GhostSource):
 
     def open(self, context: Any, collector: Any) -> None:
         reader: Any = self.shelf.reader(context.task_id)
-        self._book = reader
+        self._state = reader
         super().open(context, collector)

@@ -1,4 +1,4 @@
-"""Wires: what stands between the tasks of a simulated process. It shows every message in the trace, and loses some.
+"""Faulty mailboxes: between the tasks of a simulated process. They show every message in the trace, and lose some.
 
     task ── offer, post ──► wire ──► mailbox of another task
                               ├ lost          a segment, or a control message (INIT, acks, verdicts)
@@ -6,7 +6,7 @@
                               └ late          control messages only: they overtake one another
 
 1. Between tasks of one process nothing is ever lost. Between workers it is, when one dies or a link breaks: the promise
-   "at least once" must hold under anything that wires do here.
+   "at least once" must hold under anything that owner do here.
 2. Segments are lost, but neither repeated nor late: links de-duplicate and keep their order before a task sees them.
 3. What the cluster orders (activate, deactivate, stop) does not come this way.
 """
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .process import Process
 
 
-class Wires:
-    """All wires of one process: give it to `LocalCluster(wire=…)`. The fault script sets the rates (0 to 1).
+class FaultyMailboxes:
+    """All owner of one process: give it to `LocalCluster(wire=…)`. The fault script sets the rates (0 to 1).
 
     `plan`: of the topology that runs there; the trace names its tasks.
     """
@@ -45,7 +45,7 @@ class Wires:
 
     def __call__(self, source: int, target: int, mailbox: Mailbox) -> Inbox:
         """See `aiostorm.tasks.Wire`."""
-        return _Wire(self, source, target, mailbox)
+        return _FaultyInbox(self, source, target, mailbox)
 
     def name(self, task_id: int) -> str:
         """The name of a task, as in "count[5]"."""
@@ -58,7 +58,7 @@ class Wires:
         if box.fill > box.capacity and target not in self.forced:
             self.process.world.problem(f"the mailbox of {self.name(target)} holds {box.fill} of {box.capacity}")
 
-    def saw(self, source: int, target: int, message: Any, kind: str = "send") -> None:
+    def record(self, source: int, target: int, message: Any, kind: str = "send") -> None:
         """A message passes, or is lost."""
         self.carried += 1
         what, detail = _described(message)
@@ -66,13 +66,13 @@ class Wires:
         world.trace.add(world.now_s, kind, self.name(source), what, self.name(target), detail)
 
 
-class _Wire:
+class _FaultyInbox:
     """From one task to one other. (See Inbox.)"""
 
-    __slots__ = ("_box", "_source", "_target", "_wires")
+    __slots__ = ("_box", "_owner", "_source", "_target")
 
-    def __init__(self, wires: Wires, source: int, target: int, mailbox: Mailbox) -> None:
-        self._wires = wires
+    def __init__(self, owner: FaultyMailboxes, source: int, target: int, mailbox: Mailbox) -> None:
+        self._owner = owner
         self._source = source
         self._target = target
         self._box = mailbox
@@ -128,51 +128,51 @@ class _Wire:
         if self.loses(item):
             return True
         taken = self._box.offer(item, weight)
-        self._wires.check_fill(self._target, self._box)
+        self._owner.check_fill(self._target, self._box)
         return taken
 
     def force(self, item: Any, weight: int = 1) -> bool:
         if self._box.closed:
             return False
-        self._wires.forced.add(self._target)
+        self._owner.forced.add(self._target)
         return self.loses(item) or self._box.force(item, weight)
 
     def park(self, sender: ParkedSender) -> None:
-        self._box.park(_Tapped(self, sender))
+        self._box.park(_FaultySender(self, sender))
 
     def post(self, item: Any) -> None:
-        wires, chance = self._wires, self._wires.chance
-        if wires.loss and chance.random() < wires.loss:
-            wires.saw(self._source, self._target, item, "lost")
+        owner, chance = self._owner, self._owner.chance
+        if owner.loss and chance.random() < owner.loss:
+            owner.record(self._source, self._target, item, "lost")
             return
-        wires.saw(self._source, self._target, item)
-        copies = 1 + (bool(wires.repeat) and chance.random() < wires.repeat)
+        owner.record(self._source, self._target, item)
+        copies = 1 + (bool(owner.repeat) and chance.random() < owner.repeat)
         for _ in range(copies):
-            if wires.late and chance.random() < wires.late:
-                wires.process.loop.call_later(chance.random() * wires.late_s, self._box.post, item)
+            if owner.late and chance.random() < owner.late:
+                owner.process.loop.call_later(chance.random() * owner.late_s, self._box.post, item)
             else:
                 self._box.post(item)
 
     def loses(self, segment: Any) -> bool:
         """A segment leaves the sender: is it lost?"""
-        wires = self._wires
-        lost = bool(wires.segment_loss) and wires.chance.random() < wires.segment_loss
-        wires.saw(self._source, self._target, segment, "lost" if lost else "send")
+        owner = self._owner
+        lost = bool(owner.segment_loss) and owner.chance.random() < owner.segment_loss
+        owner.record(self._source, self._target, segment, "lost" if lost else "send")
         return lost
 
 
-class _Tapped:
+class _FaultySender:
     """A parked sender, as the mailbox sees it through a wire."""
 
-    __slots__ = ("_sender", "_wire")
+    __slots__ = ("_inbox", "_sender")
 
-    def __init__(self, wire: _Wire, sender: ParkedSender) -> None:
-        self._wire = wire
+    def __init__(self, wire: _FaultyInbox, sender: ParkedSender) -> None:
+        self._inbox = wire
         self._sender = sender
 
     def next_piece(self) -> tuple[Any, int] | None:
         sender = self._sender
-        while (piece := sender.next_piece()) is not None and self._wire.loses(piece[0]):
+        while (piece := sender.next_piece()) is not None and self._inbox.loses(piece[0]):
             if not sender.has_more():
                 return None
         return piece

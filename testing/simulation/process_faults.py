@@ -18,7 +18,7 @@ def draw_machine(process: Process, name: str = "machine") -> None:
     process.handle_cost_s = 1e-6 * 100 ** chance.random()
 
 
-def harm(process: Process, fault: Fault, start: Callable[[], None]) -> bool:
+def apply_fault(process: Process, fault: Fault, start: Callable[[], None]) -> bool:
     """Do to a process what a fault says: crash (`start` begins its next life), pause, slow, clock. False: no such."""
     world = process.world
     match fault.kind:
@@ -28,7 +28,7 @@ def harm(process: Process, fault: Fault, start: Callable[[], None]) -> bool:
             if process.alive:
                 process.pause(fault.for_s)
         case "slow":
-            say(process, f"is {fault.amount:.1f} times slower for {fault.for_s:.3f} s")
+            trace_fault(process, f"is {fault.amount:.1f} times slower for {fault.for_s:.3f} s")
             process.slowness = fault.amount
             world.call_at(world.now_s + fault.for_s, _fast, process)
         case "clock":
@@ -45,7 +45,7 @@ def heal(process: Process) -> None:
     process.clock.set_rate(1.0, process.world.now_s)
 
 
-def say(process: Process, what: str) -> None:
+def trace_fault(process: Process, what: str) -> None:
     """The trace shows a fault."""
     process.world.trace.add(process.world.now_s, "fault", process.name, what)
 
@@ -70,11 +70,11 @@ def _crash_if_armed(process: Process) -> None:
 def _clock(process: Process, fault: Fault) -> None:
     world = process.world
     if fault.for_s:
-        say(process, f"its clock runs at {fault.amount:.4f} for {fault.for_s:.3f} s")
+        trace_fault(process, f"its clock runs at {fault.amount:.4f} for {fault.for_s:.3f} s")
         process.clock.set_rate(fault.amount, world.now_s)
         world.call_at(world.now_s + fault.for_s, _right_clock, process)
     else:
-        say(process, f"its wall clock jumps by {fault.amount:.3f} s")
+        trace_fault(process, f"its wall clock jumps by {fault.amount:.3f} s")
         process.clock.wall_offset_s += fault.amount
 
 
@@ -86,7 +86,7 @@ def _right_clock(process: Process) -> None:
     process.clock.set_rate(1.0, process.world.now_s)
 
 
-class Windows:
+class LastingFaults:
     """Faults that last for a while: several may be open at once. `changed` is called when one opens or closes."""
 
     def __init__(self, world: World, changed: Callable[[], None]) -> None:

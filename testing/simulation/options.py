@@ -22,7 +22,7 @@ _NAMED: Final = re.compile(r"(?:^|-)seed-(-?\d+)(?=-|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SimulationOptions:
     """The seeds of one test, the kinds of faults, and the options of its worlds."""
 
     seeds: tuple[int, ...]
@@ -30,7 +30,7 @@ class Asked:
     world: Mapping[str, Any]
 
 
-def asked_of(args: Sequence[Any], kwargs: Mapping[str, Any], seeds: int | None = None) -> Asked:
+def parse_options(args: Sequence[Any], kwargs: Mapping[str, Any], seeds: int | None = None) -> SimulationOptions:
     """What these arguments of the marker ask for; `seeds`: so many instead of the test's own."""
     unknown = [name for name in kwargs if name not in _KNOWN]
     if args or unknown:
@@ -42,10 +42,10 @@ def asked_of(args: Sequence[Any], kwargs: Mapping[str, Any], seeds: int | None =
     if not _is_number(first):
         raise ScriptError(f"first is the number of a seed, not {first!r}")
     world = {name: kwargs[name] for name in ("order", "max_turns") if kwargs.get(name) is not None}
-    return Asked(_seeds(kwargs.get("seeds", SEEDS), first, seeds), _faults(kwargs.get("faults")), world)
+    return SimulationOptions(_seeds(kwargs.get("seeds", SEEDS), first, seeds), _faults(kwargs.get("faults")), world)
 
 
-def seeds_named(test: str, nodeids: Iterable[str]) -> list[int]:
+def named_seeds(test: str, nodeids: Iterable[str]) -> list[int]:
     """The seeds of this test that nodeids name: "a.py::test[seed-7-x]" names 7 of "test"."""
     found: list[int] = []
     for nodeid in nodeids:

@@ -18,7 +18,7 @@ from .errors import SimulatedError
 BEFORE, AFTER = "before", "after"
 
 
-class Injuries:
+class BoltErrors:
     """Which components raise at their next tuple."""
 
     def __init__(self, chance: random.Random) -> None:
@@ -36,7 +36,7 @@ class Injuries:
         """Nobody raises any more."""
         self._armed.clear()
 
-    def injured(self, topology: Topology) -> Topology:
+    def with_errors(self, topology: Topology) -> Topology:
         """The topology, with bolts that ask."""
         components = {
             spec.id: replace(spec, template=self._maker(spec)) if spec.kind == "bolt" else spec
@@ -62,24 +62,24 @@ class Injuries:
 
             @functools.wraps(method)
             async def execute_async(*args: Any) -> Any:
-                self._ask(component, BEFORE if may_be_after else None)
+                self._raise_if_armed(component, BEFORE if may_be_after else None)
                 result = await method(*args)
-                self._ask(component, AFTER)
+                self._raise_if_armed(component, AFTER)
                 return result
 
             return execute_async
 
         @functools.wraps(method)
         def execute(*args: Any) -> Any:
-            self._ask(component, BEFORE if may_be_after else None)
+            self._raise_if_armed(component, BEFORE if may_be_after else None)
             result = method(*args)
             if may_be_after and not inspect.isawaitable(result):
-                self._ask(component, AFTER)
+                self._raise_if_armed(component, AFTER)
             return result
 
         return execute
 
-    def _ask(self, component: str, moment: str | None) -> None:
+    def _raise_if_armed(self, component: str, moment: str | None) -> None:
         """`moment` None: whenever it was to be."""
         armed = self._armed.get(component)
         if armed is not None and moment in (None, armed):

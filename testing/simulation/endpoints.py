@@ -10,7 +10,7 @@
 4. It is the source that sees broken promises of the framework: a message settled twice in one attempt, or settled
    though it was not open.
 
-The framework copies a component for each task: the copies share the book of the handle that the test holds.
+The framework copies a component for each task: the copies share the state of the handle that the test holds.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from ..errors import ScriptError
 if TYPE_CHECKING:
     from .world import World
 
-HOPELESS: Final = 50
+MAX_FAILURES: Final = 50
 """A message that fails more often is given up, and the run fails."""
 
 
-class _Book:
+class _SourceState:
     """What a source has to say, and what became of it. Message ids are 0, 1, 2, …"""
 
     def __init__(self, world: World, name: str, rows: list[Row], max_replays: int | None) -> None:
@@ -71,7 +71,7 @@ class _Book:
             ]
             heapq.heapify(self.queue)
 
-    def take(self) -> int | None:
+    def next_due(self) -> int | None:
         """The next message that is due."""
         queue = self.queue
         if not queue or queue[0][0] > self.world.now_s:
@@ -106,7 +106,7 @@ class _Book:
         failures = self.failures[message]
         if self.max_replays is not None and failures > self.max_replays:
             self.given_up.add(message)
-        elif failures > HOPELESS:
+        elif failures > MAX_FAILURES:
             self.given_up.add(message)
             self.world.problem(
                 f"message {message} {self.rows[message]!r:.100} of {self.name!r} failed {failures} times "
@@ -130,75 +130,75 @@ class Source(Spout):
             if len(values) != len(fields):
                 raise ValueError(f"{row!r:.200} has {len(values)} values; the fields are: {', '.join(fields)}")
             checked.append(values)
-        self._book = _Book(world, name, checked, max_replays)
+        self._state = _SourceState(world, name, checked, max_replays)
         self._collector: SpoutCollector
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A view for one task on the same book."""
+        """A view for one task on the same state."""
         view = type(self).__new__(type(self))
         view.outputs = self.outputs  # type: ignore[misc]
         view.fields = self.fields
-        view._book = self._book
+        view._state = self._state
         return view
 
     @property
     def rows(self) -> list[Row]:
         """What it offers, by message id."""
-        return list(self._book.rows)
+        return list(self._state.rows)
 
     @property
     def acked(self) -> set[int]:
         """The message ids that were acked."""
-        return set(self._book.acked)
+        return set(self._state.acked)
 
     @property
     def given_up(self) -> set[int]:
         """The message ids that failed more often than `max_replays`."""
-        return set(self._book.given_up)
+        return set(self._state.given_up)
 
     @property
     def emitted(self) -> dict[int, int]:
         """Message id → how often it was emitted."""
-        return dict(self._book.emitted)
+        return dict(self._state.emitted)
 
     @property
     def last_failure(self) -> dict[int, Failure]:
         """Message id → its last failure."""
-        return dict(self._book.last_failure)
+        return dict(self._state.last_failure)
 
     @property
     def left(self) -> list[int]:
         """The message ids that are neither acked nor given up."""
-        book = self._book
-        return [i for i in range(len(book.rows)) if i not in book.acked and i not in book.given_up]
+        state = self._state
+        return [i for i in range(len(state.rows)) if i not in state.acked and i not in state.given_up]
 
     def offer_between(self, begin_s: float, end_s: float) -> None:
         """Spread the rows over this time (true seconds), in order, with gaps and bursts that the seed draws."""
-        book = self._book
-        chance = book.world.chance.stream(f"offers of {book.name}")
-        book.offers_s = sorted(chance.uniform(begin_s, end_s) for _ in book.rows)
+        state = self._state
+        chance = state.world.chance.stream(f"offers of {state.name}")
+        state.offers_s = sorted(chance.uniform(begin_s, end_s) for _ in state.rows)
 
     def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
         """See Spout."""
         self._collector = collector
-        self._book.begin(self._book.world.current.incarnation)
+        self._state.begin(self._state.world.current.incarnation)
 
     def next_tuple(self) -> None:
         """See Spout."""
-        book = self._book
-        if not book.world.current.effect():
+        state = self._state
+        if not state.world.current.effect():
             return
-        message = book.take()
+        message = state.next_due()
         if message is not None:
-            self._collector.emit(book.rows[message], message_id=message)
+            self._collector.emit(state.rows[message], message_id=message)
 
     def ack(self, message_id: Any) -> None:
         """See Spout."""
-        self._book.settle(message_id, None)
+        self._state.settle(message_id, None)
 
     def fail(self, message_id: Any, failure: Failure) -> None:
         """See Spout."""
-        self._book.settle(message_id, failure)
+        self._state.settle(message_id, failure)
 
 
 class Sink(Bolt):
