@@ -1,4 +1,4 @@
-"""What the site (mkdocs.yml) has beside the pages of this folder, and what its links need.
+"""What the site (mkdocs.yml) has in addition to the pages of this folder, and what its links need.
 
 1. Pages of the API: the public names, one page for each package that they come from, by the imports of
    `aiostorm/__init__.py`; and two packages that are public as a whole. mkdocstrings fills them from docstrings.

@@ -14,7 +14,7 @@ from aiostorm import Actor, ActorSystem, Ref, Terminated
 
 
 class Player(Actor):
-    """Answers pings, and breaks when it is told to."""
+    """Answers pings, and breaks on request."""
 
     def __init__(self) -> None:
         self.pings = 0
@@ -39,18 +39,18 @@ class Referee(Actor):
         self.over = asyncio.Event()
 
     async def receive(self, message: Any) -> Any:
-        """Play, or hear that the player has gone."""
+        """Play, or notice that the player has ended."""
         match message:
             case "play":
                 return [await self.player.ask("ping", timeout_s=1) for _ in range(3)]
             case "break it":
-                await self.player.tell("break")  # nobody waits for an answer
+                await self.player.tell("break")  # without waiting for an answer
                 return await self.player.ask("ping")  # a new player, with the mailbox of the old one
             case "send it home":
                 self.player.stop()
                 return None
             case Terminated(ref, error):
-                print(f"{ref.path} has gone, {'in order' if error is None else f'with {error!r}'}")
+                print(f"{ref.path} has ended, {'in order' if error is None else f'with {error!r}'}")
                 self.over.set()
                 return None
 

@@ -16,7 +16,7 @@ from aiostorm.transport import Node, WebSocketNetwork
 
 
 class Counter(Actor):
-    """Counts words, and tells whoever is interested of each tenth."""
+    """Counts words, and notifies the interested actors of each tenth."""
 
     def __init__(self) -> None:
         self.words = 0
@@ -32,7 +32,7 @@ class Counter(Actor):
 
 
 class Reader(Actor):
-    """Hears of every tenth word, and of the counter's end."""
+    """Receives a message for every tenth word, and one at the counter's end."""
 
     def __init__(self, counter: Ref) -> None:
         self.counter = counter
@@ -43,13 +43,13 @@ class Reader(Actor):
         self.watch(self.counter)
 
     def receive(self, message: object) -> None:
-        """Say what was heard."""
+        """Print what was received."""
         match message:
             case Terminated(ref, error):
                 print(f"{ref.path} has ended: {error}")
                 self.over.set()
             case words:
-                print(f"heard of {words} words")
+                print(f"received: {words} words")
 
 
 async def count() -> None:
@@ -83,7 +83,7 @@ async def read() -> None:
         print("and now:", await counter.ask(("an apple a day keeps the doctor away", interested)))
         child.kill()
         await child.wait()
-        node.lose("counting", "it was killed")  # whoever sees a process die says so: the link would wait for it
+        node.lose("counting", "it was killed")  # this program knows that the process has ended: the link would wait for it
         await reader.over.wait()
 
 

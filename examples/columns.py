@@ -56,7 +56,7 @@ class Peak(BasicBolt):
     """Takes rows, and needs to know nothing of columns."""
 
     def prepare(self, context: TopologyContext) -> None:
-        """Nothing is seen yet."""
+        """No rows yet."""
         self.peak = 0
 
     def execute(self, tup: Any, collector: BasicCollector) -> None:

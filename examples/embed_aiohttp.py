@@ -67,7 +67,7 @@ class Inbox(Spout):
 
     def ack(self, message_id: asyncio.Future[Failure | None]) -> None:
         """All words are counted."""
-        if not message_id.done():  # the client may have gone away
+        if not message_id.done():  # the client may have disconnected
             message_id.set_result(None)
 
     def fail(self, message_id: asyncio.Future[Failure | None], failure: Failure) -> None:

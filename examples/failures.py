@@ -4,7 +4,7 @@
 
 Orders are processed at least once. One fails the first time only, one always, one is forgotten and times out. The
 framework emits a failed order again (`max_retries`); what fails too often goes to the spout's dead-letter stream, to
-which a bolt subscribes like to any other, and the spout's `fail` hears the reason.
+which a bolt subscribes like to any other, and the spout's `fail` receives the reason.
 """
 
 from __future__ import annotations

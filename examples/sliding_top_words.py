@@ -7,7 +7,7 @@
                                     1 h each ½ h, each   │     what the four
                                     task: its own words ─┘     say of one hour
 
-As if somebody read the files aloud, ten lines a second: that is when a line *happened*, however fast it is read here. A
+As if a person read the files aloud, ten lines a second: that is when a line *happened*, however fast it is read here. A
 window closes when all tasks of `split` have come past its end, so the answer does not depend on who was faster.
 
 What it shows: a ready-made window without a class, one of its own (`init_state`, `execute`, `purge`) over the results

@@ -28,7 +28,7 @@ class Posted:
         """One line is."""
         self.open -= 1
         self.failure = self.failure or failure
-        if not self.open and not self.done.done():  # the client may have gone away
+        if not self.open and not self.done.done():  # the client may have disconnected
             self.done.set_result(self.failure)
 
 
@@ -59,7 +59,7 @@ class Lines(Spout):
         message_id.processed()
 
     def fail(self, message_id: Posted, failure: Failure) -> None:
-        """A line could not be processed, or not in time. The client hears of it, and may post it again."""
+        """A line could not be processed, or not in time. The client is notified, and may post it again."""
         message_id.processed(failure)
 
 

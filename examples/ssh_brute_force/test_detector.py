@@ -51,7 +51,7 @@ def test_a_name_cannot_put_the_blame_on_another_address() -> None:
     ]
 
 
-async def test_the_fifth_failure_within_a_minute_is_told_at_once() -> None:
+async def test_the_fifth_failure_within_a_minute_is_reported_at_once() -> None:
     async with bolt_harness(per_minute(), fields=("address", "user", "at")) as h:
         for second in (0, 20, 40, 50):
             await h.execute("203.0.113.7", "root", AT_MS + second * 1000)

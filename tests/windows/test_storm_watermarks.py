@@ -239,7 +239,7 @@ def test_limits_below_one() -> None:
 
 
 @scenario(
-    "There is room for 2, and 3 come",
+    "There is space for 2, and 3 come",
     "SimpleWindowPartitionCacheTest#testGet",
     "2 is moved to the store, 3 is in the cache",
     "3 fails; 1 and 2 stay",
