@@ -118,14 +118,14 @@ class _Complaints(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self.heard: list[str] = []
+        self.received: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.heard.append(self.format(record))
+        self.received.append(self.format(record))
 
     def taken_credentials(self) -> list[str]:
-        heard, self.heard = self.heard, []
-        return heard
+        received, self.received = self.received, []
+        return received
 
 
 @pytest.fixture(scope="session")
@@ -144,8 +144,8 @@ def guard_complaints(complaints: _Complaints, guard_module: None) -> Iterator[No
     _UNPICKLED.clear()
     yield
     gc.collect(1)
-    heard = complaints.taken_credentials()
-    assert not heard, "asyncio complained:\n" + "\n".join(heard)
+    received = complaints.taken_credentials()
+    assert not received, "asyncio complained:\n" + "\n".join(received)
     assert not _UNPICKLED, f"pickle made objects: {sorted(set(_UNPICKLED))}. Data never becomes code: msgpack or JSON"
 
 
@@ -158,8 +158,8 @@ def guard_module(complaints: _Complaints) -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
-    heard = complaints.taken_credentials()
-    assert not heard, "asyncio complained about something that this module left behind:\n" + "\n".join(heard)
+    received = complaints.taken_credentials()
+    assert not received, "asyncio complained about something that this module left behind:\n" + "\n".join(received)
 
 
 # -- 3: nothing unpickles ----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 1. The first line of a Python block names its file. All blocks of a page stand in one folder and are run in order, each
    as `python NAME`. A `text` block right below is exactly what the program prints.
 2. Links to a heading lead to one. (That files exist is looked at by tests/house.)
-3. What a page says of the rooms' files, of the settings and of the front door's names is compared with the code.
+3. What a page says of the packages' files, of the settings and of the public names is compared with the code.
 
 docs/testing.md has a test of its own (tests/testing/test_docs.py).
 """
@@ -110,27 +110,29 @@ def test_the_index_lists_every_document() -> None:
     assert not missing
 
 
-@pytest.mark.skipif(not IN_CHECKOUT, reason="the rooms are in a checkout")
-def test_the_architecture_names_every_file_of_every_room() -> None:
+@pytest.mark.skipif(not IN_CHECKOUT, reason="the packages are in a checkout")
+def test_the_architecture_names_every_file_of_every_package() -> None:
     page = read("docs/architecture.md")
-    rooms = sorted(path.name for path in (ROOT / "aiostorm").iterdir() if path.is_symlink())
-    inner = (door.parent for room in rooms for door in sorted((ROOT / room).glob("*/__init__.py")))
-    for room in [*rooms, "aiostorm/cli", *(folder.relative_to(ROOT).as_posix() for folder in inner)]:
-        rows = [line for line in page.splitlines() if line.startswith(f"| [{room}/](../{room})")]
-        assert len(rows) == 1, f"docs/architecture.md: one line of the table of rooms is about {room}/"
+    packages = sorted(path.name for path in (ROOT / "aiostorm").iterdir() if path.is_symlink())
+    inner = (init.parent for package in packages for init in sorted((ROOT / package).glob("*/__init__.py")))
+    for package in [*packages, "aiostorm/cli", *(folder.relative_to(ROOT).as_posix() for folder in inner)]:
+        rows = [line for line in page.splitlines() if line.startswith(f"| [{package}/](../{package})")]
+        assert len(rows) == 1, f"docs/architecture.md: one line of the table of packages is about {package}/"
         named = set(re.findall(r"`(\w+)`", rows[0].rpartition("|")[0].rpartition("|")[2]))
-        there = {path.stem for path in (ROOT / room).glob("*.py") if path.stem != "__init__"}
-        assert named == there, f"docs/architecture.md, {room}/: not there: {named - there}, not named: {there - named}"
+        there = {path.stem for path in (ROOT / package).glob("*.py") if path.stem != "__init__"}
+        assert named == there, (
+            f"docs/architecture.md, {package}/: no files: {named - there}, not named: {there - named}"
+        )
 
 
 def test_the_settings_are_the_settings() -> None:
     rows = re.findall(
         r"^\| `(\w+)` \| ([^|]*) \| ([^|]*) \|", read("docs/storm.md").partition("## Settings")[2], re.MULTILINE
     )
-    told = {name: (default.strip(), keys) for name, default, keys in rows}
-    assert set(told) == set(Config.model_fields), "docs/storm.md lists every setting, and no other"
+    listed = {name: (default.strip(), keys) for name, default, keys in rows}
+    assert set(listed) == set(Config.model_fields), "docs/storm.md lists every setting, and no other"
     for name, field in Config.model_fields.items():
-        default, keys = told[name]
+        default, keys = listed[name]
         extra = field.json_schema_extra
         assert isinstance(extra, dict)
         assert re.findall(r"`([\w.]+)`", keys) == extra["keys"], f"docs/storm.md, {name}: its keys"
@@ -149,7 +151,7 @@ def shown(value: object) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_names_of_the_front_door_exist(page: str) -> None:
+def test_public_names_exist(page: str) -> None:
     text = re.sub(r"^```.*?^```", "", read(page), flags=re.MULTILINE | re.DOTALL)
     for name in re.findall(r"\baiostorm\.(\w+)", text):
         known = name in aiostorm.__all__ or find_spec(f"aiostorm.{name}") is not None or name in NO_MODULES

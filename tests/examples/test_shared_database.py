@@ -1,4 +1,4 @@
-"""All orders are in the database, once, whoever wrote them; a worker has one connection; a test gives a fake."""
+"""All orders are in the database, once, from all workers; a worker has one connection; a test gives a fake."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ async def test_summary(corpus: Path):
 
 
 async def test_a_file_that_cannot_be_read_is_counted_and_not_fatal(corpus: Path):
-    lines = word_count.Lines([str(corpus / "gone.py"), str(corpus / "a.py"), str(corpus)])
+    lines = word_count.Lines([str(corpus / "missing.py"), str(corpus / "a.py"), str(corpus)])
     topology = word_count.topology(str(corpus / "a.py"))
     spec = replace(topology.components["lines"], template=lines)
     topology = replace(topology, components={**topology.components, "lines": spec})

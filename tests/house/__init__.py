@@ -1,1 +1,1 @@
-"""The house keeps its own rules: the map, the doors, the layers, the wheel, and what no file may do."""
+"""The rules of the code itself: packages, public names, layers, the wheel, words, and what no file may do."""

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .source import FRONT_DOOR, ROOT, library_files
+from .source import PACKAGE, ROOT, library_files
 
 LONG_FUNCTION = 50
 MANY_ATTRIBUTES = 10
@@ -199,7 +199,7 @@ def glossary_words(page: str) -> list[str]:
 
 def _ours() -> dict[str, str]:
     """Our modules, by the names under which users import them."""
-    names = {name: name if name.startswith(f"{FRONT_DOOR}/") else f"{FRONT_DOOR}/{name}" for name in library_files()}
+    names = {name: name if name.startswith(f"{PACKAGE}/") else f"{PACKAGE}/{name}" for name in library_files()}
     return {
         dotted.removesuffix(".py").replace("/", "."): (ROOT / name).read_text("utf-8") for name, dotted in names.items()
     }
@@ -224,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if folder is None:
             words = glossary_words((ROOT / "docs/glossary.md").read_text("utf-8"))
             rows.append(("words in the glossary", f"{len(words)}"))
-        print(f"| | {folder.name if folder else FRONT_DOOR} |\n|---|---|")
+        print(f"| | {folder.name if folder else PACKAGE} |\n|---|---|")
         print("\n".join(f"| {name} | {value} |" for name, value in rows))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from functools import cache
 
-from .source import FRONT_DOOR, Fault, Source, door_names, nodes, rooms, sub_packages
+from .source import PACKAGE, Fault, Source, nodes, packages, public_names, sub_packages
 from .tables import (
     LOOP_OWNERS,
     MACHINE_BANS,
@@ -54,7 +54,7 @@ def no_wait_for(source: Source) -> Iterator[Fault]:
 
 
 def no_bare_task(source: Source) -> Iterator[Fault]:
-    """An asyncio task that nobody holds vanishes, and so does its exception."""
+    """An asyncio task without a reference vanishes, and so does its exception."""
     if any(fnmatch(source.name, pattern) for pattern in TASK_MAKERS):
         return
     message = (
@@ -79,7 +79,7 @@ def no_own_loop(source: Source) -> Iterator[Fault]:
     """A library lives in its user's event loop. Programs may start one, examples only when run as a program."""
     if any(fnmatch(source.name, pattern) for pattern in LOOP_OWNERS):
         return
-    allowed = _main_block(source) if source.room == "examples" else range(0)
+    allowed = _main_block(source) if source.package == "examples" else range(0)
     for dotted, line in uses(source):
         if dotted in _LOOP_MAKERS and line not in allowed:
             yield Fault(
@@ -108,7 +108,7 @@ def machines_are_pure(source: Source) -> Iterator[Fault]:
             )
 
 
-# -- what nobody does --------------------------------------------------------------------------------------------------
+# -- what no file may do -----------------------------------------------------------------------------------------------
 
 
 def no_code_loading(source: Source) -> Iterator[Fault]:
@@ -171,45 +171,45 @@ def short_enough(source: Source) -> Iterator[Fault]:
                 )
 
 
-# -- doors -------------------------------------------------------------------------------------------------------------
+# -- public names ------------------------------------------------------------------------------------------------------
 
 
-def doors_inside(source: Source) -> Iterator[Fault]:
-    """In a room: other rooms relatively, by their doors or those of their sub-packages."""
+def imports_inside(source: Source) -> Iterator[Fault]:
+    """In a package: other packages relatively, through their public API or that of a sub-package."""
     depth = source.name.count("/")
     for node in nodes(source):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.split(".")[0] in (FRONT_DOOR, *rooms()):
+                if alias.name.split(".")[0] in (PACKAGE, *packages()):
                     yield _inside(source, node.lineno, f"`import {alias.name}`")
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            if node.level == 0 and module.split(".")[0] in (FRONT_DOOR, *rooms()):
+            if node.level == 0 and module.split(".")[0] in (PACKAGE, *packages()):
                 yield _inside(source, node.lineno, f"`from {module} import …`")
             elif node.level > depth:
-                yield from _through_door(source, node, module, depth)
+                yield from _through_api(source, node, module, depth)
 
 
 def _inside(source: Source, line: int, what: str) -> Fault:
     return Fault(
         source.name,
         line,
-        f"{what} in a room: the package has two addresses then (aiostorm/room and room); "
-        "import another room relatively, by its door: `from ..room import name`",
+        f"{what} in a package: the package has two addresses then (aiostorm/package and package); "
+        "import another package relatively, through its public API: `from ..package import name`",
     )
 
 
-def _through_door(source: Source, node: ast.ImportFrom, module: str, depth: int) -> Iterator[Fault]:
+def _through_api(source: Source, node: ast.ImportFrom, module: str, depth: int) -> Iterator[Fault]:
     names = [alias.name for alias in node.names]
     folder = module.replace(".", "/")
-    if node.level > depth + 1 or folder not in (*rooms(), *sub_packages()):
+    if node.level > depth + 1 or folder not in (*packages(), *sub_packages()):
         where = "." * node.level + module
-        fix = "names come by the door, `from ..room import name`; what a door does not give, its room may give"
+        fix = "use public names, `from ..package import name`; a name that is not public may be made public there"
         if not module:
-            fix = f"nothing shared lives in {FRONT_DOOR}/; `from ..room import name`, not the room itself"
-        yield Fault(source.name, node.lineno, f"`from {where} import {', '.join(names)}` goes past a door: {fix}")
+            fix = f"nothing shared lives in {PACKAGE}/; `from ..package import name`, not the package itself"
+        yield Fault(source.name, node.lineno, f"`from {where} import {', '.join(names)}` is private: {fix}")
         return
-    given = door_names(folder)
+    given = public_names(folder)
     for name in names:
         if given is not None and name not in given:
             yield Fault(
@@ -219,37 +219,37 @@ def _through_door(source: Source, node: ast.ImportFrom, module: str, depth: int)
             )
 
 
-def doors_at_front(source: Source) -> Iterator[Fault]:
-    """The front door, too, takes rooms by their doors."""
+def imports_at_the_top(source: Source) -> Iterator[Fault]:
+    """aiostorm/, too, imports public names only."""
     for node in nodes(source):
         if isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            out = source.name.count("/")  # so many dots lead to the front door: from aiostorm/cli/ two
+            out = source.name.count("/")  # so many dots lead to aiostorm/: from aiostorm/cli/ two
             parts = module.split(".") if node.level == out else module.split(".")[1:]
-            if (node.level == out or module.split(".")[0] == FRONT_DOOR) and parts[:1] and parts[0] in rooms():
+            if (node.level == out or module.split(".")[0] == PACKAGE) and parts[:1] and parts[0] in packages():
                 if len(parts) > 1 and "/".join(parts) not in sub_packages():
                     yield Fault(
-                        source.name, node.lineno, f"past the door of {parts[0]}: `from .{parts[0]} import name`"
+                        source.name, node.lineno, f"a private module of {parts[0]}: `from .{parts[0]} import name`"
                     )
-            elif node.level == 0 and module.split(".")[0] in rooms():
+            elif node.level == 0 and module.split(".")[0] in packages():
                 yield Fault(
-                    source.name, node.lineno, f"{module}: import rooms as `from .{module.split('.')[0]} import …`"
+                    source.name, node.lineno, f"{module}: import packages as `from .{module.split('.')[0]} import …`"
                 )
 
 
-def doors_outside(source: Source, *, past_doors: bool) -> Iterator[Fault]:
-    """Tests, examples and documentation import what users import. Tests may look behind a door of a room."""
+def imports_outside(source: Source, *, private_too: bool) -> Iterator[Fault]:
+    """Tests, examples and documentation import what users import. Tests may import private modules."""
     for module, line in _absolute_imports(source):
         parts = module.split(".")
-        if parts[0] in rooms():
+        if parts[0] in packages():
             yield Fault(
-                source.name, line, f"{module}: import `{FRONT_DOOR}.{module}`; rooms at the top are not installed"
+                source.name, line, f"{module}: import `{PACKAGE}.{module}`; packages at the top are not installed"
             )
-        elif parts[0] == FRONT_DOOR and len(parts) > 2 and not past_doors:
+        elif parts[0] == PACKAGE and len(parts) > 2 and not private_too:
             yield Fault(
                 source.name,
                 line,
-                f"{module}: users import `{FRONT_DOOR}` or a room, `{'.'.join(parts[:2])}`; what is behind may change",
+                f"{module}: users import `{PACKAGE}` or a package, `{'.'.join(parts[:2])}`; what is behind may change",
             )
 
 

@@ -5,7 +5,7 @@ A simulation replaces those modules, and then controls all that makes two runs d
 1. What is imported is followed to where it is used (see rules): tables.SEAMS.
 2. Methods of objects are known by their names: `create_connection` and `read_text` are an event loop's and a path's,
    whatever they are called on. Names that others have too (`open`, `stat`) count where the file imports pathlib.
-3. Of `os` everything counts but what is named as harmless: what nobody has thought of counts. Where two lines of a
+3. Of `os` everything counts but what is named as harmless: an unknown function counts. Where two lines of a
    table are about a name (`os` and `os.urandom`), the longer one decides.
 """
 

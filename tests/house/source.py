@@ -1,4 +1,4 @@
-"""The checkout as data: its files, its rooms, its map, and Python sources as syntax trees.
+"""The checkout as data: its files, its packages, its map, and Python sources as syntax trees.
 
 Everything here reads the working tree, so that a file counts from the moment it is saved, committed or not.
 """
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FRONT_DOOR = "aiostorm"
-NO_ROOMS = frozenset({FRONT_DOOR, "benchmarks", "docs", "examples", "tests"})
+PACKAGE = "aiostorm"
+NOT_PACKAGES = frozenset({PACKAGE, "benchmarks", "docs", "examples", "tests"})
 _NEVER_LISTED = frozenset({"__pycache__", "build", "dist", "venv", "uv.lock"})
 
 
@@ -61,32 +61,32 @@ def folders() -> list[str]:
 
 
 @cache
-def rooms() -> tuple[str, ...]:
-    """The room folders at the top."""
-    return tuple(name for name in folders() if name not in NO_ROOMS)
+def packages() -> tuple[str, ...]:
+    """The package folders at the top."""
+    return tuple(name for name in folders() if name not in NOT_PACKAGES)
 
 
 @cache
 def sub_packages() -> tuple[str, ...]:
-    """The folders inside rooms, and the one inside the front door."""
-    doors = (name.rpartition("/") for name in files() if name.count("/") == 2)
+    """The folders inside packages, and the one inside aiostorm/."""
+    inits = (name.rpartition("/") for name in files() if name.count("/") == 2)
     return tuple(
         sorted(
             folder
-            for folder, _, file in doors
-            if file == "__init__.py" and folder.split("/")[0] in (FRONT_DOOR, *rooms())
+            for folder, _, file in inits
+            if file == "__init__.py" and folder.split("/")[0] in (PACKAGE, *packages())
         )
     )
 
 
 def python_files(*tops: str) -> list[str]:
-    """Python files below these top-level folders. Links are not followed: a file stands in its room once."""
+    """Python files below these top-level folders. Links are not followed: a file stands in its package once."""
     return [name for name in files() if name.endswith(".py") and name.split("/")[0] in tops]
 
 
 def library_files() -> list[str]:
     """Python files that the wheel carries."""
-    return python_files(FRONT_DOOR, *rooms())
+    return python_files(PACKAGE, *packages())
 
 
 def all_python_files() -> list[str]:
@@ -114,7 +114,7 @@ class Source:
     tree: ast.Module
 
     @property
-    def room(self) -> str:
+    def package(self) -> str:
         """Its top-level folder."""
         return self.name.split("/")[0]
 
@@ -155,9 +155,9 @@ def no_faults(faults: Iterable[Fault]) -> None:
     assert not found, f"{len(found)} found:\n" + "\n".join(map(str, found))
 
 
-def door_names(room: str) -> list[str] | None:
-    """`__all__` of a room's door as it is written; None where there is none, or where it is no plain list."""
-    for node in source(f"{room}/__init__.py").tree.body:
+def public_names(package: str) -> list[str] | None:
+    """`__all__` of a package as it is written; None where there is none, or where it is no plain list."""
+    for node in source(f"{package}/__init__.py").tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List() | ast.Tuple() as value):
                 return [str(ast.literal_eval(item)) for item in value.elts]

@@ -189,7 +189,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     # Threads:
     "threading": (
-        "spark/batch/source.py",  # opened by whoever is first, in a thread
+        "spark/batch/source.py",  # opened by the first task, in a thread
         "spark/batch/push_server.py",  # closed while a thread waits for a connection
         "runtime/parent_watch.py",  # waits for the parent's end, whatever the loop does
         "runtime/stall.py",
@@ -212,7 +212,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 SEAM_TYPES: Final = ("random.Random", "uuid.UUID")
-"""Types of a seam that may be named in annotations anywhere: whoever made the object stood at the seam."""
+"""Types of a seam that may be named in annotations anywhere: the object was made at the seam."""
 
 HARMLESS: Final = (
     # What belongs to a seam's module and neither reaches out nor differs between two runs on one machine.

@@ -126,11 +126,13 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def _reported(file: Path) -> dict[str, str]:
-    told: dict[str, str] = {}
+    failures: dict[str, str] = {}
     for case in ET.parse(file).getroot().iter("testcase"):  # noqa: S314 - our own file
         name = (case.get("name") or "").split("[")[0]
-        told[name] = told.get(name, "") + "".join(step.text or "" for step in case if step.tag in ("failure", "error"))
-    return told
+        failures[name] = failures.get(name, "") + "".join(
+            step.text or "" for step in case if step.tag in ("failure", "error")
+        )
+    return failures
 
 
 def test_every_case_ran(outcomes: dict[str, str]):

@@ -1,4 +1,4 @@
-"""Importing is cheap: what a user does not touch is not loaded. And the front door gives what it says."""
+"""Importing is cheap: what a user does not touch is not loaded. And public names are there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from .source import FRONT_DOOR, door_names, rooms, sub_packages
+from .source import PACKAGE, packages, public_names, sub_packages
 
 HEAVY = (
     "aiohttp",
@@ -73,9 +73,7 @@ asyncio.run(main())
 
 
 def test_help_loads_no_web_server():
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", FRONT_DOOR, "--help"], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-X", "importtime", "-m", PACKAGE, "--help"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "Usage" in done.stdout
     loaded = {line.rpartition("|")[2].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
@@ -83,32 +81,32 @@ def test_help_loads_no_web_server():
     assert not unwanted, f"`aiostorm --help` loads {sorted(unwanted)}: import it in the command that needs it"
 
 
-@pytest.mark.parametrize("room", [*rooms(), *sub_packages()])
-def test_door_gives_what_it_says(room: str):
-    door = importlib.import_module(".".join([FRONT_DOOR, *room.removeprefix(f"{FRONT_DOOR}/").split("/")]))
-    missing = [name for name in door_names(room) or () if not hasattr(door, name)]
-    assert not missing, f"__all__ of {room} names {missing}, which it does not have"
+@pytest.mark.parametrize("package", [*packages(), *sub_packages()])
+def test_a_package_has_the_names_it_lists(package: str):
+    imported = importlib.import_module(".".join([PACKAGE, *package.removeprefix(f"{PACKAGE}/").split("/")]))
+    missing = [name for name in public_names(package) or () if not hasattr(imported, name)]
+    assert not missing, f"__all__ of {package} names {missing}, which it does not have"
 
 
-def test_front_door_gives_what_it_says():
-    front = importlib.import_module(FRONT_DOOR)
+def test_aiostorm_has_the_names_it_lists():
+    front = importlib.import_module(PACKAGE)
     names = front.__all__
     assert len(names) == len(set(names))
     missing = [name for name in names if not hasattr(front, name)]
-    assert not missing, f"__all__ of {FRONT_DOOR} names {missing}, which it does not have"
+    assert not missing, f"__all__ of {PACKAGE} names {missing}, which it does not have"
     assert set(names) <= set(dir(front)), "dir() shows what there is: completion in a shell needs it"
 
 
-def test_front_door_gives_what_doors_give():
-    front = importlib.import_module(FRONT_DOOR)
-    given = {name for room in rooms() for name in door_names(room) or ()}
+def test_aiostorm_lists_only_public_names_of_packages():
+    front = importlib.import_module(PACKAGE)
+    given = {name for package in packages() for name in public_names(package) or ()}
     strange = [
-        name for name in front.__all__ if name not in given and not name.startswith("__") and name not in rooms()
+        name for name in front.__all__ if name not in given and not name.startswith("__") and name not in packages()
     ]
-    assert not strange, f"{strange}: the front door gives only what a room's door gives"
+    assert not strange, f"{strange}: aiostorm lists only public names of its packages"
 
 
-def test_front_door_refuses_what_it_does_not_have():
-    front = importlib.import_module(FRONT_DOOR)
+def test_aiostorm_refuses_unknown_names():
+    front = importlib.import_module(PACKAGE)
     with pytest.raises(AttributeError, match="no_such_name"):
         front.no_such_name  # noqa: B018 - the access is the test

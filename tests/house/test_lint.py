@@ -9,16 +9,16 @@ import pytest
 
 from . import rules, seams
 from .source import (
-    FRONT_DOOR,
+    PACKAGE,
     ROOT,
     Fault,
     all_python_files,
     files,
     library_files,
     no_faults,
+    packages,
     python_files,
     read,
-    rooms,
 )
 from .source import source as parsed
 from .tables import LOOP_OWNERS, MACHINES, SEAM_METHODS, SEAMS
@@ -57,23 +57,25 @@ def test_tables_name_what_there_is():
     assert not stale, f"{stale}: in tests/house/tables.py, but not in the tree"
 
 
-def test_rooms_go_by_doors():
-    no_faults(fault for name in python_files(*rooms()) for fault in rules.doors_inside(parsed(name)))
+def test_packages_import_public_names():
+    no_faults(fault for name in python_files(*packages()) for fault in rules.imports_inside(parsed(name)))
 
 
-def test_front_door_goes_by_doors():
-    no_faults(fault for name in python_files(FRONT_DOOR) for fault in rules.doors_at_front(parsed(name)))
+def test_aiostorm_imports_public_names():
+    no_faults(fault for name in python_files(PACKAGE) for fault in rules.imports_at_the_top(parsed(name)))
 
 
 def test_tests_import_the_package():
-    no_faults(fault for name in python_files("tests") for fault in rules.doors_outside(parsed(name), past_doors=True))
+    no_faults(
+        fault for name in python_files("tests") for fault in rules.imports_outside(parsed(name), private_too=True)
+    )
 
 
 def test_examples_and_benchmarks_import_what_users_import():
     no_faults(
         fault
         for name in python_files("examples", "benchmarks")
-        for fault in rules.doors_outside(parsed(name), past_doors=name.startswith("benchmarks/"))
+        for fault in rules.imports_outside(parsed(name), private_too=name.startswith("benchmarks/"))
     )
 
 

@@ -1,4 +1,4 @@
-"""One list of rooms, kept in six places: folders, links, the wheel's map, ruff, the layers, the doors."""
+"""One list of packages, kept in six places: folders, links, the wheel's map, ruff, the layers, `__all__`."""
 
 from __future__ import annotations
 
@@ -9,101 +9,101 @@ from fnmatch import fnmatch
 
 import pytest
 
-from .source import FRONT_DOOR, ROOT, door_names, files, git, in_git, pyproject, rooms, source, sub_packages
+from .source import PACKAGE, ROOT, files, git, in_git, packages, public_names, pyproject, source, sub_packages
 
-HINT = "A new room is entered in every place that CONTRIBUTING.md lists under 'A new room'."
-
-
-def test_there_are_rooms():
-    assert "actors" in rooms()
+HINT = "A new package is entered in every place that CONTRIBUTING.md lists under 'A new package'."
 
 
-def test_every_top_level_folder_is_a_room_or_known():
-    without = [name for name in rooms() if f"{name}/__init__.py" not in files()]
-    assert not without, f"{without}: a folder at the top is a room, and a room has an __init__.py (its door). {HINT}"
+def test_there_are_packages():
+    assert "actors" in packages()
 
 
-def test_map_of_the_wheel_is_the_rooms():
+def test_every_top_level_folder_is_a_package_or_known():
+    without = [name for name in packages() if f"{name}/__init__.py" not in files()]
+    assert not without, f"{without}: a folder at the top is a package, which has an __init__.py. {HINT}"
+
+
+def test_map_of_the_wheel_is_the_packages():
     table = pyproject()["tool"]["setuptools"]
-    folders = [FRONT_DOOR, *rooms(), *sub_packages()]
+    folders = [PACKAGE, *packages(), *sub_packages()]
     expected = {
-        ".".join([FRONT_DOOR, *folder.removeprefix(FRONT_DOOR).strip("/").split("/")]).rstrip("."): folder
+        ".".join([PACKAGE, *folder.removeprefix(PACKAGE).strip("/").split("/")]).rstrip("."): folder
         for folder in folders
     }
-    assert table["package-dir"] == expected, f"[tool.setuptools.package-dir] is not the rooms. {HINT}"
+    assert table["package-dir"] == expected, f"[tool.setuptools.package-dir] is not the packages. {HINT}"
     assert table["packages"] == sorted(expected), (
-        f"[tool.setuptools] packages is not the rooms, sorted: the wheel leaves out what is missing, silently. {HINT}"
+        f"[tool.setuptools] packages is not all packages, sorted: the wheel lacks what is missing. {HINT}"
     )
 
 
-def test_links_are_the_rooms():
+def test_links_are_the_packages():
     links = {name: os.readlink(ROOT / name) for name in files() if (ROOT / name).is_symlink()}
-    expected = {f"{FRONT_DOOR}/{room}": f"../{room}" for room in rooms()}
-    assert links == expected, f"make the links with: cd {FRONT_DOOR} && ln -s ../<room> <room>. {HINT}"
+    expected = {f"{PACKAGE}/{package}": f"../{package}" for package in packages()}
+    assert links == expected, f"make the links with: cd {PACKAGE} && ln -s ../<package> <package>. {HINT}"
 
 
 def test_links_are_committed_as_links():
     if not in_git():
         pytest.skip("no git here: modes are looked at in a checkout")
     modes = {}
-    for line in git("ls-files", "--stage", FRONT_DOOR).splitlines():
+    for line in git("ls-files", "--stage", PACKAGE).splitlines():
         mode, _, _, name = re.split(r"\s+", line, maxsplit=3)
         modes[name] = mode
     links = {name: mode for name, mode in modes.items() if mode == "120000"}
-    assert sorted(links) == [f"{FRONT_DOOR}/{room}" for room in rooms()], (
-        f"git must hold a link (mode 120000) per room. On Windows set core.symlinks=true before the clone. {HINT}"
+    assert sorted(links) == [f"{PACKAGE}/{package}" for package in packages()], (
+        f"git must hold a link (mode 120000) per package. On Windows set core.symlinks=true before the clone. {HINT}"
     )
 
 
-def test_ruff_reads_each_room_once():
+def test_ruff_reads_each_package_once():
     excluded = pyproject()["tool"]["ruff"]["extend-exclude"]
-    assert sorted(excluded) == [f"{FRONT_DOOR}/{room}" for room in rooms()], (
-        f"[tool.ruff] extend-exclude must name every link, or ruff reads the room twice. {HINT}"
+    assert sorted(excluded) == [f"{PACKAGE}/{package}" for package in packages()], (
+        f"[tool.ruff] extend-exclude must name every link, or ruff reads the package twice. {HINT}"
     )
 
 
-def test_every_room_has_a_layer():
-    (contract,) = [c for c in pyproject()["tool"]["importlinter"]["contracts"] if c["containers"] == [FRONT_DOOR]]
+def test_every_package_has_a_layer():
+    (contract,) = [c for c in pyproject()["tool"]["importlinter"]["contracts"] if c["containers"] == [PACKAGE]]
     assert contract["exhaustive"] is True
     layers = [re.split(r"\s*[|:]\s*", layer) for layer in contract["layers"]]
     named = sorted(name for layer in layers for name in layer if name != "cli")
-    assert named == list(rooms()), f"[tool.importlinter] layers must name every room, each on one layer. {HINT}"
+    assert named == list(packages()), f"[tool.importlinter] layers must name every package, each on one layer. {HINT}"
     assert layers[-2:] == [["actors"], ["runtime"]], (
-        "runtime is the ground floor: it knows no Storm noun and imports no room"
+        "runtime is the ground floor: it knows no Storm noun and imports no package"
     )
 
 
-@pytest.mark.parametrize("room", [*rooms(), *sub_packages()])
-def test_door_says_what_the_room_is_and_what_it_gives(room: str):
-    door = source(f"{room}/__init__.py")
-    assert ast.get_docstring(door.tree), f"{room}/__init__.py: begin with a docstring, the concept in one line"
-    names = door_names(room)
-    assert names is not None, f"{room}/__init__.py: needs `__all__ = [...]`, a plain list of the names it gives"
-    assert len(names) == len(set(names)), f"{room}/__init__.py: a name stands twice in __all__"
+@pytest.mark.parametrize("package", [*packages(), *sub_packages()])
+def test_an_init_describes_the_package_and_lists_its_names(package: str):
+    init = source(f"{package}/__init__.py")
+    assert ast.get_docstring(init.tree), f"{package}/__init__.py: begin with a docstring, the concept in one line"
+    names = public_names(package)
+    assert names is not None, f"{package}/__init__.py: needs `__all__ = [...]`, a plain list of the names it gives"
+    assert len(names) == len(set(names)), f"{package}/__init__.py: a name stands twice in __all__"
     private = [name for name in names if name.startswith("_")]
-    assert not private, f"{room}/__init__.py: gives private names {private}"
+    assert not private, f"{package}/__init__.py: gives private names {private}"
 
 
-def test_test_folders_are_not_taken_for_rooms():
+def test_test_folders_are_not_taken_for_packages():
     assert "tests/__init__.py" in files(), "without it pytest imports tests/topology/ as the module `topology`"
 
 
-def test_rooms_have_one_level_of_sub_packages():
+def test_packages_have_one_level_of_sub_packages():
     nested = [
         name
         for name in files()
-        if name.split("/")[0] in rooms() and name.count("/") > 1 and name.rpartition("/")[0] not in sub_packages()
+        if name.split("/")[0] in packages() and name.count("/") > 1 and name.rpartition("/")[0] not in sub_packages()
     ]
     assert not nested, (
-        f"{nested}: a folder inside a room is a sub-package with an __init__.py (its door), and has no folder inside: "
+        f"{nested}: a folder inside a package is a sub-package with an __init__.py and no folder inside: "
         "the map would leave it out of the wheel"
     )
 
 
-def test_front_door_holds_nothing_but_the_front_door():
+def test_aiostorm_contains_only_names_and_the_command_line():
     for name in files():
         top, _, rest = name.partition("/")
-        if top == FRONT_DOOR and not (ROOT / name).is_symlink():
+        if top == PACKAGE and not (ROOT / name).is_symlink():
             assert rest in ("__init__.py", "__main__.py", "py.typed") or fnmatch(rest, "cli/*.py"), (
-                f"{name}: the front door is imports and the command line. What rooms share is in a room"
+                f"{name}: aiostorm/ is public names and the command line. What packages share is in a package"
             )

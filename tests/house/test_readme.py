@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from .rules import doors_outside
-from .source import FRONT_DOOR, ROOT, Fault, Source, files, no_faults, pyproject, read, rooms
+from .rules import imports_outside
+from .source import PACKAGE, ROOT, Fault, Source, files, no_faults, packages, pyproject, read
 
 FIRST = "python3 -m pip install uv && python3 -m uv run aiostorm run examples.word_count:topology"
 TESTS = "python3 -m uv run pytest"
@@ -29,7 +29,7 @@ def fences(name: str, *languages: str) -> list[tuple[int, str]]:
 
 
 def commands(name: str) -> list[str]:
-    """What a reader is told to type."""
+    """The commands that a reader types."""
     lines = [line for _, body in fences(name, "console", "bash", "sh", "shell") for line in body.splitlines()]
     typed = [line.strip().removeprefix("$ ").split("  #")[0].strip() for line in lines]
     return [line for line in typed if line and not line.startswith("#")]
@@ -41,8 +41,8 @@ def documents() -> list[str]:
 
 
 def test_readme_tells_the_two_commands():
-    told = commands("README.md")
-    assert told[:2] == [FIRST, TESTS], "the README's first two commands are the promise: one runs, one tests"
+    found = commands("README.md")
+    assert found[:2] == [FIRST, TESTS], "the README's first two commands are the promise: one runs, one tests"
 
 
 def test_gate_runs_every_command_of_the_readme():
@@ -52,14 +52,14 @@ def test_gate_runs_every_command_of_the_readme():
 
 
 def test_readme_leads_everywhere():
-    """Rooms, pages, examples and extras: what the README leaves out, newcomers do not find.
+    """Packages, pages, examples and extras: what the README leaves out, newcomers do not find.
 
     Pages in folders of docs/ are in the index of the pages, which tests/docs compares.
     """
     readme = read("README.md")
     pages = [name for name in files() if name.startswith("docs/") and name.endswith(".md") and name.count("/") == 1]
     examples = {"/".join(name.split("/")[:2]) for name in files() if name.startswith("examples/")}
-    links = [*(f"{room}/__init__.py" for room in rooms()), *pages, *examples]
+    links = [*(f"{package}/__init__.py" for package in packages()), *pages, *examples]
     missing = [name for name in links if f"]({name}" not in readme]
     missing += [extra for extra in pyproject()["project"]["optional-dependencies"] if f"| `{extra}` |" not in readme]
     assert not missing, f"{missing}: the README does not say that they are there"
@@ -80,9 +80,9 @@ def test_documents_import_what_there_is(name: str):
     faults = []
     for line, body in fences(name, "python", "py"):
         snippet = Source.of(_dedent(body), name)
-        faults += [Fault(name, line, str(fault.message)) for fault in doors_outside(snippet, past_doors=False)]
+        faults += [Fault(name, line, str(fault.message)) for fault in imports_outside(snippet, private_too=False)]
         for node in ast.walk(snippet.tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == FRONT_DOOR:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
                 module = importlib.import_module(node.module or "")
                 faults += [
                     Fault(name, line + node.lineno - 1, f"{node.module} has no {alias.name}")

@@ -9,7 +9,7 @@ import pytest
 from . import rules
 from .source import Source
 
-outside = partial(rules.doors_outside, past_doors=False)
+outside = partial(rules.imports_outside, private_too=False)
 MACHINE = "acker/ledger.py"
 
 BAD = [
@@ -44,22 +44,22 @@ BAD = [
     (rules.no_swallowing, "tasks/a.py", "import contextlib\nwith contextlib.suppress(Exception):\n    f()"),
     (rules.short_enough, "tasks/a.py", "x = 1\n" * 451),
     (rules.short_enough, "tasks/a.py", "async def f():\n" + "    x = 1\n" * 60),
-    (rules.doors_inside, "tasks/a.py", "from aiostorm.actors import Actor"),
-    (rules.doors_inside, "tasks/a.py", "import aiostorm"),
-    (rules.doors_inside, "tasks/a.py", "from actors import Actor"),
-    (rules.doors_inside, "tasks/a.py", "from ..actors.ref import Ref"),
-    (rules.doors_inside, "tasks/a.py", "from .. import actors"),
-    (rules.doors_inside, "tasks/a.py", "from ..actors import _hidden"),
-    (rules.doors_at_front, "aiostorm/__main__.py", "from .actors.ref import Ref"),
-    (rules.doors_at_front, "aiostorm/__main__.py", "from aiostorm.actors.ref import Ref"),
-    (rules.doors_at_front, "aiostorm/__main__.py", "from actors import Ref"),
-    (rules.doors_at_front, "aiostorm/cli/run.py", "from ..actors.ref import Ref"),
-    (rules.doors_inside, "tasks/emit/a.py", "from ...actors.ref import Ref"),
-    (rules.doors_inside, "tasks/a.py", "from ..testing.simulation.run import Outcome"),
-    (rules.doors_inside, "tasks/a.py", "from ..testing.simulation import _hidden"),
+    (rules.imports_inside, "tasks/a.py", "from aiostorm.actors import Actor"),
+    (rules.imports_inside, "tasks/a.py", "import aiostorm"),
+    (rules.imports_inside, "tasks/a.py", "from actors import Actor"),
+    (rules.imports_inside, "tasks/a.py", "from ..actors.ref import Ref"),
+    (rules.imports_inside, "tasks/a.py", "from .. import actors"),
+    (rules.imports_inside, "tasks/a.py", "from ..actors import _hidden"),
+    (rules.imports_at_the_top, "aiostorm/__main__.py", "from .actors.ref import Ref"),
+    (rules.imports_at_the_top, "aiostorm/__main__.py", "from aiostorm.actors.ref import Ref"),
+    (rules.imports_at_the_top, "aiostorm/__main__.py", "from actors import Ref"),
+    (rules.imports_at_the_top, "aiostorm/cli/run.py", "from ..actors.ref import Ref"),
+    (rules.imports_inside, "tasks/emit/a.py", "from ...actors.ref import Ref"),
+    (rules.imports_inside, "tasks/a.py", "from ..testing.simulation.run import Outcome"),
+    (rules.imports_inside, "tasks/a.py", "from ..testing.simulation import _hidden"),
     (outside, "examples/a.py", "from actors import Actor"),
     (outside, "examples/a.py", "from aiostorm.actors.ref import Ref"),
-    (partial(rules.doors_outside, past_doors=True), "tests/a.py", "import topology"),
+    (partial(rules.imports_outside, private_too=True), "tests/a.py", "import topology"),
 ]
 
 GOOD = [
@@ -81,10 +81,10 @@ GOOD = [
     (rules.no_swallowing, "tasks/a.py", "try:\n    f()\nexcept Exception as error:\n    report(error)"),
     (rules.no_swallowing, "tasks/a.py", "try:\n    f()\nexcept KeyError:\n    pass"),
     (rules.short_enough, "tasks/a.py", 'def f():\n    """' + "word\n" * 70 + '    """\n    return 1'),
-    (rules.doors_inside, "tasks/a.py", "from ..actors import Actor\nfrom .emitter import Emitter\nimport asyncio"),
-    (rules.doors_at_front, "aiostorm/__main__.py", "from .actors import Actor\nfrom .cli_run import run"),
+    (rules.imports_inside, "tasks/a.py", "from ..actors import Actor\nfrom .emitter import Emitter\nimport asyncio"),
+    (rules.imports_at_the_top, "aiostorm/__main__.py", "from .actors import Actor\nfrom .cli_run import run"),
     (outside, "examples/a.py", "from aiostorm import Bolt\nfrom aiostorm.actors import Actor"),
-    (partial(rules.doors_outside, past_doors=True), "tests/a.py", "from aiostorm.actors.ref import Ref"),
+    (partial(rules.imports_outside, private_too=True), "tests/a.py", "from aiostorm.actors.ref import Ref"),
 ]
 
 

@@ -55,7 +55,7 @@ BAD = [
     "import os\nos.listdir(a)",
     "import os\nos.path.exists(a)",
     "from os.path import getmtime",
-    "import os\nos.what_nobody_has_thought_of()",
+    "import os\nos.an_unknown_function()",
     "from pathlib import Path\nPath(a).read_text()",
     "from pathlib import Path\nPath(a).write_bytes(b)",
     "path.write_text(b)",

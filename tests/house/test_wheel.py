@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from .source import FRONT_DOOR, ROOT, files, pyproject, rooms
+from .source import PACKAGE, ROOT, files, packages, pyproject
 
 FOUND_BY_SPARK = "pyspark_aiostorm.py"
 """The one module beside the package: Spark looks for `pyspark_*` at the top."""
@@ -25,7 +25,7 @@ _BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_
 
 
 def _what_a_build_reads() -> list[str]:
-    tops = {FRONT_DOOR, FOUND_BY_SPARK, *rooms(), "pyproject.toml", "README.md", "LICENSE"}
+    tops = {PACKAGE, FOUND_BY_SPARK, *packages(), "pyproject.toml", "README.md", "LICENSE"}
     return [name for name in files() if name.split("/")[0] in tops]
 
 
@@ -50,21 +50,21 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def _dist_info() -> str:
-    return f"{FRONT_DOOR}-{pyproject()['project']['version']}.dist-info"
+    return f"{PACKAGE}-{pyproject()['project']['version']}.dist-info"
 
 
 def test_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile):
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert tops == {FRONT_DOOR, FOUND_BY_SPARK, _dist_info()}
+    assert tops == {PACKAGE, FOUND_BY_SPARK, _dist_info()}
     assert wheel.read(FOUND_BY_SPARK) == (ROOT / FOUND_BY_SPARK).read_bytes()
 
 
-def test_holds_every_file_of_every_room(wheel: zipfile.ZipFile):
-    expected = {f"{FRONT_DOOR}/{name}" for name in files() if name.split("/")[0] in rooms()}
-    expected |= {name for name in files() if name.startswith(f"{FRONT_DOOR}/") and not (ROOT / name).is_symlink()}
-    held = {name for name in wheel.namelist() if name.startswith(f"{FRONT_DOOR}/")}
+def test_holds_every_file_of_every_package(wheel: zipfile.ZipFile):
+    expected = {f"{PACKAGE}/{name}" for name in files() if name.split("/")[0] in packages()}
+    expected |= {name for name in files() if name.startswith(f"{PACKAGE}/") and not (ROOT / name).is_symlink()}
+    held = {name for name in wheel.namelist() if name.startswith(f"{PACKAGE}/")}
     assert held == expected, "the map in pyproject.toml and the tree differ: what is not mapped is left out silently"
-    assert f"{FRONT_DOOR}/py.typed" in held
+    assert f"{PACKAGE}/py.typed" in held
 
 
 def test_holds_no_links(wheel: zipfile.ZipFile):
@@ -74,8 +74,8 @@ def test_holds_no_links(wheel: zipfile.ZipFile):
 
 def test_holds_what_the_tree_holds(wheel: zipfile.ZipFile):
     for name in files():
-        if name.split("/")[0] in rooms():
-            assert wheel.read(f"{FRONT_DOOR}/{name}") == (ROOT / name).read_bytes(), name
+        if name.split("/")[0] in packages():
+            assert wheel.read(f"{PACKAGE}/{name}") == (ROOT / name).read_bytes(), name
 
 
 def test_offers_the_command_and_the_pytest_plugin(wheel: zipfile.ZipFile):
@@ -112,7 +112,7 @@ def test_every_dependency_has_a_lower_bound():
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     groups += pyproject()["dependency-groups"].values()
     asked = [one for group in groups for one in group if isinstance(one, str)]  # what is included is listed itself
-    bare = [one for one in asked if ">=" not in one and not one.startswith(f"{FRONT_DOOR}[")]
+    bare = [one for one in asked if ">=" not in one and not one.startswith(f"{PACKAGE}[")]
     assert not bare, f"{bare}: say the oldest version it works with; .ci/run tries the oldest"
 
 
