@@ -83,7 +83,7 @@ async def read() -> None:
         print("and now:", await counter.ask(("an apple a day keeps the doctor away", interested)))
         child.kill()
         await child.wait()
-        node.lose("counting", "it was killed")  # this program knows that the process has ended: the link would wait for it
+        node.lose("counting", "it was killed")  # it has ended; the link would wait for it
         await reader.over.wait()
 
 
