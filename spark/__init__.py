@@ -1,6 +1,6 @@
-"""Spark: DataFrames and streams in, results out, workers on executors. PySpark is imported here only, when it is used.
+"""Spark: DataFrames and streams in, results out, workers on executors. Only this package imports PySpark.
 
-The names here are loaded when they are first used, and what they need of PySpark and pyarrow later still: topologies
+The names here are imported when they are first used; PySpark and pyarrow are imported when they are needed: topologies
 are built and drawn without them.
 """
 

@@ -1,12 +1,12 @@
-"""Calls: what blocks (py4j, the JVM's sockets) runs in threads of their own, and the event loop waits for it.
+"""Calls: blocking calls (py4j, the JVM's sockets) run in threads of their own, and the event loop waits for them.
 
     await calls.run(function, …) ─► queue ─► thread ─► result ─► the loop
 
-1. Threads are few, begin when they are first needed, and are no reason to stay: a call that is stuck in the JVM does
-   not hold up the end of the process (a ThreadPoolExecutor's would).
-2. What is awaited and cancelled goes on in its thread, and its result is dropped: a Spark job is cancelled by its
-   job group.
-3. PySpark gives each Python thread a JVM thread of its own; py4j gives it back when the thread ends.
+1. Threads are few, start when they are first needed, and are daemons: a call that hangs in the JVM does not delay the
+   end of the process (a ThreadPoolExecutor's would).
+2. A call whose caller is cancelled goes on in its thread, and its result is dropped: cancel a Spark job by its job
+   group.
+3. PySpark gives each Python thread its own JVM thread; py4j returns it when the thread ends.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _Call = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]
 
 
 class SparkCalls:
-    """Threads for calls that block; at most `threads` calls at once, the others wait their turn."""
+    """Threads for blocking calls; at most `threads` calls run at once, the others wait."""
 
     def __init__(self, threads: int = MAX_THREADS, *, name: str = "spark") -> None:
         self._most = threads
         self.name = name
-        self._queue: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()  # bounded by who awaits
+        self._queue: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()  # bounded by the callers, which wait
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._busy = 0  # calls that wait or run, given up or not
+        self._busy = 0  # calls that wait or run, cancelled or not
         self._closed = False
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call it in a thread; what it returns or raises."""
+        """Call a function in a thread. Returns or raises what it does."""
         return await self.begin(function, *arguments)
 
     def begin(self, function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
-        """The same for who does not wait here: it hears by the future."""
+        """Like `run`, without waiting: returns a future."""
         if self._closed:
             raise RuntimeError("these threads have ended")
         loop = asyncio.get_running_loop()
@@ -67,7 +67,7 @@ class SparkCalls:
             self._queue.put(None)
 
     def join(self, timeout_s: float = END_S) -> bool:
-        """Wait for the threads (blocking, at most so long for each); have all ended?"""
+        """Wait for the threads (blocking, at most `timeout_s` for each). Whether all have ended."""
         for thread in self._threads:
             thread.join(timeout_s)
         return not any(thread.is_alive() for thread in self._threads)
@@ -78,7 +78,7 @@ class SparkCalls:
             try:
                 outcome: Any = function()
                 failure = None
-            except BaseException as error:  # also SystemExit of user code: the thread goes on
+            except BaseException as error:  # also SystemExit in user code: the thread goes on
                 outcome, failure = None, error
             with self._lock:
                 self._busy -= 1
@@ -87,10 +87,10 @@ class SparkCalls:
 
 
 def log_error(future: asyncio.Future[Any]) -> None:
-    """Whoever asked has gone: what went wrong is for who looks for it. Spark may have gone, too."""
+    """Log the error of a call whose result nothing awaits. Spark may have ended."""
     error = None if future.cancelled() else future.exception()
     if error is not None:
-        log.debug("nobody waited for this", exc_info=error)
+        log.debug("a call failed whose result was not awaited", exc_info=error)
 
 
 def _set_outcome(
@@ -106,5 +106,5 @@ def _set_outcome(
         else:
             future.set_exception(error)
 
-    with contextlib.suppress(RuntimeError):  # the loop has been closed: nobody waits
+    with contextlib.suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(settle)

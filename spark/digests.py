@@ -1,12 +1,12 @@
-"""Digests: what do the rows of a record batch hold?
+"""Digests of the contents of record batches.
 
     batch ─► for each column: name, type, how many rows; which are null; lengths; values ─► 128 bits
 
-1. A digest is of what the rows hold, and of nothing else: bytes under nulls, offsets, padding, the order of a
-   dictionary may differ between two runs that give the same rows.
-2. Types that hold the same values are one: the name of a timestamp's zone, large and small offsets make no difference.
+1. A digest depends only on the values of the rows: bytes under nulls, offsets, padding and the order of a dictionary
+   may differ between two runs that give the same rows.
+2. Types with the same values are equal: the name of a timestamp's zone and the size of offsets make no difference.
 
-This file also runs in Spark's Python workers, where aiostorm need not be installed: it imports nothing of it.
+This file also runs in Spark's Python workers, where aiostorm need not be installed: it imports nothing of aiostorm.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DIGEST_BYTES = 16
 
 
 def digest_of(batch: Any) -> bytes:
-    """Of names, types and values."""
+    """The digest of names, types and values."""
     made = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for field, column in zip(batch.schema, batch.columns, strict=True):
         made.update(f"{field.name}\0{plain_type(field.type)}\0{len(column)}\0".encode())
@@ -27,7 +27,7 @@ def digest_of(batch: Any) -> bytes:
 
 
 def plain_type(kind: Any) -> str:
-    """A type's text, in which types of the same values are the same."""
+    """The name of a type; the same for types with the same values."""
     import pyarrow as pa
 
     is_ = pa.types
@@ -93,7 +93,7 @@ def _add(made: Any, column: Any) -> None:
 
 
 def _within(column: Any, inner: Any) -> Any:
-    """Of a map's inner column, what its rows hold: a slice of a map gives all of it."""
+    """The part of a map's inner column that belongs to its rows: a slice of a map returns the whole column."""
     offsets = column.offsets
     begin, end = (offsets[0].as_py(), offsets[len(column)].as_py()) if len(column) else (0, 0)
     return inner if len(inner) == end - begin else inner.slice(begin, end - begin)

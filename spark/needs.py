@@ -1,7 +1,7 @@
-"""What the room needs and the core does not: PySpark and pyarrow, imported when they are first used.
+"""Optional packages that only this package needs: PySpark and pyarrow, imported when they are first used.
 
-1. Nothing here is imported at import time of the room: a topology is built, and drawn, without Spark.
-2. What is missing is said with the command that brings it.
+1. Importing aiostorm.spark imports none of them: a topology is built and drawn without Spark.
+2. The error for a missing package names the command that installs it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .errors import SparkUnavailableError
 log = logging.getLogger("aiostorm.spark")
 
 PYSPARK_VERSIONS: Final = ((3, 5), (4, 4))
-"""The versions that were tried: from the first on, below the second. A newer one is used, with a warning."""
+"""The tested versions: from the first on, below the second. A newer one is used, with a warning."""
 
 INSTALL_SPARK: Final = 'pip install "aiostorm[spark]"'
 
 
 def require(module: str) -> Any:
-    """A module of PySpark's, pyarrow's, …; SparkUnavailableError if it is not there, or not of a version we know."""
+    """Import a module of PySpark, pyarrow, …; SparkUnavailableError if it is missing or too old."""
     top = module.partition(".")[0]
     try:
         if top == "pyspark":
@@ -35,7 +35,7 @@ def require(module: str) -> Any:
 
 
 def version() -> tuple[int, int]:
-    """Of the PySpark that is installed."""
+    """The version of the installed PySpark."""
     return _numbers(require("pyspark").__version__)
 
 
@@ -47,7 +47,7 @@ def _check(found: str) -> None:
         )
     if numbers >= below and found not in _warned:
         _warned.add(found)
-        log.warning("PySpark %s is newer than those that were tried (below %s)", found, _text(below))
+        log.warning("PySpark %s is newer than the tested versions (below %s)", found, _text(below))
 
 
 _warned: Final[set[str]] = set()

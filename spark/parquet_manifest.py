@@ -1,17 +1,18 @@
-"""Whole: is all of a job in this folder? Said by two files, written last: a manifest of its files, and `_SUCCESS`.
+"""Manifest: whether a folder holds all output of a job. Two files written last say so: a manifest of files, and
+`_SUCCESS`.
 
-    no manifest ─► files come ─► the job ends well ─► _manifest.json ─► _SUCCESS
-    a manifest, and a file comes that it does not list:
-        of a stream that goes on ─► _SUCCESS goes, until its end
-        with overwrite=True      ─► the same; at its end the files of the manifest go, and a new one takes its place
+    no manifest ─► files are written ─► the job ends well ─► _manifest.json ─► _SUCCESS
+    a manifest, and a file arrives that it does not list:
+        a stream that continues  ─► _SUCCESS is removed until the stream ends
+        with overwrite=True      ─► the same; at the end the files of the manifest are removed, and a new one is written
         else                     ─► OutputExistsError
 
-1. A file that the manifest lists has these contents: it is not written again, and not refused.
-2. A stream goes on if its batch comes after the last one that the manifest has of it.
-3. Files that overwrite have the number of the manifest that they wait for in their names. So which ones are to go is
-   the same for each task, each worker and the next run after a crash. Nothing goes before all of the new is there.
-4. Removed are files of the manifest's list, nothing else. Names that lead out of the folder are refused.
-5. Every task leaves a receipt when it has ended and all that it had is written. If one is missing there is no manifest.
+1. A file that the manifest lists has these contents: it is neither written again nor refused.
+2. A stream continues if its batch comes after the last one that the manifest has of it.
+3. Files that overwrite have the number of the coming manifest in their names. So each task, each worker and the next
+   run after a crash know which files to remove. Nothing is removed before all new files are there.
+4. Only files that the manifest lists are removed. Names that lead out of the folder are refused.
+5. Every task leaves a receipt when it has ended and written all its rows. If one is missing, no manifest is written.
 
 From: Hadoop's FileOutputCommitter (_SUCCESS), Spark's save modes.
 """
@@ -34,7 +35,7 @@ MANIFEST: Final = "_manifest.json"
 SUCCESS: Final = "_SUCCESS"
 MAX_MANIFEST_BYTES: Final = 1 << 30
 READERS: Final = 16
-"""Footers that are read at once."""
+"""Footers that are read in parallel."""
 
 _VERSION: Final = 1
 _OURS: Final = re.compile(r"(?:part|rows)-.*\.parquet")
@@ -43,7 +44,7 @@ _CHUNK: Final = b"aiostorm.chunk"
 
 
 class FileEntry(NamedTuple):
-    """A file: its path below the folder."""
+    """A file. `name`: its path below the folder."""
 
     name: str
     rows: int
@@ -52,7 +53,7 @@ class FileEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a job has written. `generation`: how often the folder was overwritten; `streams`: the last batch of each."""
+    """The output of a job. `generation`: how often the folder was overwritten; `streams`: the last batch of each."""
 
     topology: str
     component: str
@@ -62,18 +63,18 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """Of all files."""
+        """The rows of all files."""
         return sum(file.rows for file in self.files)
 
     def to_bytes(self) -> bytes:
-        """JSON."""
+        """The manifest as JSON."""
         own = asdict(self) | {"files": [file._asdict() for file in self.files]}
         totals = {"rows": self.rows, "bytes": sum(file.bytes for file in self.files)}
         return json.dumps({"version": _VERSION, **own, **totals}, indent=1).encode()
 
     @classmethod
     def parsed(cls, data: bytes, path: str) -> Manifest:
-        """SinkError if it is none of ours."""
+        """Parse a manifest. SinkError if aiostorm did not write it."""
         try:
             found = json.loads(data)
             if found["version"] != _VERSION:
@@ -91,7 +92,7 @@ class Manifest:
 
 
 class OutputGuard:
-    """Of one task: may a file be written, and under which name? Blocking."""
+    """Decides for one task whether a file may be written, and under which name. Blocking."""
 
     def __init__(self, store: FileStore, *, overwrite: bool) -> None:
         self._store = store
@@ -101,7 +102,7 @@ class OutputGuard:
         self._listed: frozenset[str] = frozenset()
 
     def admit(self, name: str, identity: Mapping[bytes, bytes]) -> str:
-        """The name under which to write it. OutputExistsError if the folder holds another run's data."""
+        """The name under which to write a file. OutputExistsError if the folder holds another run's data."""
         if not self._known:
             self._manifest = read_manifest(self._store)
             self._listed = frozenset(file.name for file in self._manifest.files) if self._manifest else frozenset()
@@ -127,23 +128,23 @@ def read_manifest(store: FileStore) -> Manifest | None:
 
 
 def generation_name(name: str, generation: int) -> str:
-    """As a file that overwrites is called."""
+    """The name of a file that overwrites."""
     return f"{name.removesuffix(SUFFIX)}-g{generation}{SUFFIX}"
 
 
 def receipt(topology: str, component: str, task: int) -> str:
-    """The file that a task leaves which has written all that it had."""
+    """The file that a task leaves when it has written all its rows."""
     return f"{TEMPORARY_FOLDER}/{receipt_name(topology, component, task)}"
 
 
 def finish(store: FileStore, topology: str, component: str, tasks: int, *, overwrite: bool) -> Manifest:
-    """All of the job is there: write so. SinkError if a task has not said that all it had is there."""
+    """Write the manifest and `_SUCCESS`. SinkError if the receipt of a task is missing."""
     receipts = [receipt(topology, component, task) for task in range(tasks)]
     missing = sum(store.read(name, 1024) is None for name in receipts)
     if missing:
         raise SinkError(
-            f"{store.root} is not marked as whole: {missing} of {tasks} tasks have not left word there that all they "
-            "had is written (is it the same folder for this program and for all workers?)"
+            f"{store.root} is not marked as complete: {missing} of {tasks} tasks have not left a receipt that "
+            "all their rows are written (is it the same folder for this program and for all workers?)"
         )
     before = read_manifest(store)
     manifest, replaced = _new_manifest(store, topology, component, before, overwrite=overwrite)
@@ -164,7 +165,7 @@ def _new_manifest(
     if overwrite and before is not None:
         ending = generation_name(SUFFIX, generation + 1)
         newer = [name for name in names if name.endswith(ending)]
-        if newer:  # else all of it was there already, and nothing came
+        if newer:  # else all files were there already
             names, generation = newer, generation + 1
             replaced = [file.name for file in before.files if not file.name.endswith(ending)]
     streams: dict[str, int] = {}
@@ -178,7 +179,7 @@ def _new_manifest(
 
 
 def _entry(store: FileStore, name: str) -> tuple[FileEntry, str, int]:
-    """What the footer of a file says. Of a stream's: its name and the batch."""
+    """The entry of a file from its footer; for a stream's file also its name and batch."""
     with store.open(name) as file:
         found = require("pyarrow.parquet").read_metadata(file)
     metadata = found.metadata or {}
@@ -199,7 +200,7 @@ def _stream_of(metadata: Mapping[bytes, bytes]) -> tuple[str, int]:
 
 
 def _checked_name(name: Any) -> str:
-    """SinkError's cause if it is no file of ours below the folder."""
+    """The name; ValueError if it is not the name of a sink's file below the folder."""
     parts: Iterable[str] = name.split("/")
     if any(part in ("", ".", "..") or "\\" in part for part in parts) or not _OURS.fullmatch(name.rpartition("/")[2]):
         raise ValueError(f"{name!r:.100} is no file that a sink writes")

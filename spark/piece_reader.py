@@ -1,12 +1,12 @@
-"""Piece load: one partition that is too large to be fetched at once, read in pieces, one Spark job after the other.
+"""Piece reader: reads a partition that is too large for one fetch in pieces, one Spark job after another.
 
     rows 0 … most_rows ─► chunks ─► rows most_rows … 2 * most_rows ─► chunks ─► … ─► a piece that is shorter: the end
 
-1. One piece at a time stands in the JVM: the next job begins when all of it was read.
-2. Chunks do not end where pieces do: they are those that the whole partition would have.
-3. A piece that is more than the driver takes at once (spark.driver.maxResultSize) is asked for again, with fewer rows.
-4. Each piece is computed from the beginning of the partition: what it is read from is to be kept (`fetching.kept`), so
-   that all pieces are of the same rows.
+1. The JVM holds one piece at a time: the next job starts when the piece is read.
+2. Chunks do not end where pieces do: they are the same as if the whole partition were read at once.
+3. A piece that is more than the driver accepts at once (spark.driver.maxResultSize) is requested again with fewer rows.
+4. Each piece is computed from the beginning of the partition: its source must be checkpointed
+   (`fetching.checkpointed`), so that all pieces are of the same rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SMALLER: Final = 4
 
 
 class PieceReader:
-    """`group`: of the jobs."""
+    """A PartitionReader. `group`: the group of its jobs."""
 
     def __init__(self, partition: int, fetching: Fetching, group: str, schema: Any, chunk_rows: int) -> None:
         self.partitions = [partition]
@@ -71,7 +71,7 @@ class PieceReader:
         while rows == wanted and not self._closed:
             try:
                 self._fetched = fetched = self._fetching.piece(partition, begin, wanted, self._group)
-            except TooLargeError:  # in bytes, for what the driver takes at once
+            except TooLargeError:  # more bytes than the driver accepts at once
                 if wanted == 1:
                     raise
                 rows = wanted = max(1, wanted // SMALLER)

@@ -1,8 +1,8 @@
-"""Resources: has this Spark a core for each slot, and does it leave them alone? Pure: settings in, problems out.
+"""Resources: whether Spark has a core for each slot, and keeps slots running. Pure: settings in, problems out.
 
-1. A slot holds `spark.task.cpus` cores for as long as its worker lives.
-2. A speculative copy of a task would be a worker that nobody has asked for, and its end would end the other: refused.
-3. What a cluster manager may still give is not known here: a slot that waits says so (slot_spawner).
+1. A slot occupies `spark.task.cpus` cores as long as its worker runs.
+2. A speculative copy of a task would be an unwanted worker, and the end of one would end the other: refused.
+3. Cores that a cluster manager may add later are not known here: a slot that waits reports it (workers/spawner.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOCAL_CLUSTER = re.compile(r"local-cluster\[ *(\d+) *, *(\d+) *, *\d+ *\]")
 
 @dataclass(frozen=True, slots=True)
 class SlotResources:
-    """What there is: `problems` make it impossible, `warnings` are for people. `cores`: 0 if not known."""
+    """The available cores (0: not known). `problems` prevent the start, `warnings` are logged."""
 
     cores: int
     problems: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class SlotResources:
 
 
 def is_local(master: str) -> bool:
-    """Do all executors of this master run on this machine?"""
+    """Whether all executors of this master run on this machine."""
     if _LOCAL.fullmatch(master) or _LOCAL_CLUSTER.fullmatch(master):
         return True
     scheme, _, rest = master.partition("://")
@@ -38,7 +38,7 @@ def is_local(master: str) -> bool:
 
 
 def resources_for(slots: int, master: str, local_cores: int, setting: Setting) -> SlotResources:
-    """Look at the settings of a session. `local_cores`: what Spark says of a local master."""
+    """Check the settings of a session. `local_cores`: the cores of a local master."""
     per_slot = int(setting("spark.task.cpus", "1"))
     cores = _cores(master, local_cores, setting)
     problems, warnings = [], []

@@ -1,11 +1,11 @@
-"""Session settings: what several who want a session ask for, and what wins. Decided before anything is started.
+"""Session settings: merges the settings that several components request, before anything is started.
 
-    --spark, --spark-conf (or AIOSTORM_SPARK_CONF) ──wins over──► session= of components ──wins over──► ours
+    --spark, --spark-conf (or AIOSTORM_SPARK_CONF) ──wins over──► session= of components ──wins over──► our defaults
 
-1. What the command line says wins, key by key; whoever asked for something else is named in the log.
-2. Two components that ask for different values of a setting that cannot change while Spark runs are refused.
-3. Worker processes read AIOSTORM_SPARK_CONF from their environment, so it holds in each of them. A JSON object; it is
-   not for secrets: environments are seen by others.
+1. Settings of the command line win, key by key; components that requested other values are named in the log.
+2. Two components that request different values of a setting that cannot change while Spark runs are refused.
+3. Worker processes read AIOSTORM_SPARK_CONF from their environment, so it holds in each of them. It is a JSON object,
+   and not for secrets: environments can be read by others.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .errors import SparkUnavailableError
 
 VARIABLE: Final = "AIOSTORM_SPARK_CONF"
 _WHILE_IT_RUNS: Final = "spark.sql."
-"""Settings that begin so can change, most of them: a session says at once which cannot."""
+"""Most settings with this prefix can change while Spark runs; a session refuses the others at once."""
 
 
 def overriding_settings() -> dict[str, str]:
-    """Settings that win in this process. SparkUnavailableError if the variable is no JSON object of texts."""
+    """The settings that win in this process. SparkUnavailableError if the variable is no JSON object of texts."""
     text = os.environ.get(VARIABLE)
     if not text:
         return {}
@@ -37,13 +37,13 @@ def overriding_settings() -> dict[str, str]:
 
 
 def override_settings(settings: Mapping[str, str]) -> None:
-    """From now on, in this process and those that it starts."""
+    """Let these settings win, in this process and in those that it starts."""
     if settings:
         os.environ[VARIABLE] = json.dumps({**overriding_settings(), **settings})
 
 
 def merged_settings(asked: Iterable[tuple[str, Any]], wins: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """One set of settings for (component, its session=), and in words what was overruled. SparkUnavailableError."""
+    """Merge (component, its session=) into one set; also says which were overruled. SparkUnavailableError."""
     found: dict[str, tuple[str, str]] = {}
     overruled = []
     for component, source in asked:
@@ -63,5 +63,5 @@ def merged_settings(asked: Iterable[tuple[str, Any]], wins: Mapping[str, str]) -
 
 
 def text_of(value: Any) -> str:
-    """A setting as Spark writes it."""
+    """A setting in Spark's notation."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Types: what a column of Spark becomes as Arrow and as the value in a row, and which columns are refused.
+"""Types: the Arrow type and the row value of each Spark type, and which types are refused.
 
 | Spark | Arrow | in a row |
 |---|---|---|
@@ -20,11 +20,11 @@
 | user-defined (ML vectors …) | its storage type | as that |
 | interval year to month, variant, geometry, geography, others | refused | |
 
-1. A null is a null, and None in a row. The time zone of the session changes nothing.
-2. Refused is what Arrow, Python or another worker has no form for: all such columns are named at once, each with what
-   to write instead.
-3. All that is not refused travels to other workers, as columns and as rows (transport/codec/batches.py has that
-   table): so types are nested at most 15 deep.
+1. A null is None in a row. The time zone of the session changes nothing.
+2. Types without a form in Arrow, in Python or between workers are refused: one error names all such columns, each with
+   an alternative.
+3. All other types are sent to other workers, as columns and as rows (transport/codec/batches.py has that table): so
+   types are nested at most 15 deep.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ LEAST_ROWS: Final = 10_000
 CHUNK_BYTES: Final = 32 * 1024 * 1024
 TEXT_BYTES: Final = 40
 NESTED_BYTES: Final = 200
-"""What a text and a nested value are taken to be, on average: nothing says so before they are read."""
+"""The assumed average size of texts and nested values: it is not known before they are read."""
 
 WIDE: Final = 2
-"""And so many times that, where memory is at stake."""
+"""A safety factor where memory is at stake."""
 
 _INSTEAD: Final = {
     "YearMonthIntervalType": "cast(%s as int) gives months (of an interval month; of others: extract year and month)",
@@ -56,7 +56,7 @@ _INSTEAD: Final = {
 
 
 class _RefusedError(Exception):
-    """A type that cannot be brought in. `inside`: where in the column."""
+    """A type that cannot be read."""
 
     def __init__(self, kind: Any, advice: str) -> None:
         self.kind, self.advice = kind, advice
@@ -89,28 +89,28 @@ def arrow_schema(schema: Any, source: str) -> Any:
 
 
 def rows_that_fit(schema: Any) -> int:
-    """How many rows of a pyarrow.Schema make a chunk: MOST_ROWS, or as many as CHUNK_BYTES have room for.
+    """The rows of a chunk with this pyarrow.Schema: MOST_ROWS, or as many as fit in CHUNK_BYTES.
 
-    It follows from the types alone: a run that goes on has chunks of the same size.
+    It depends on the types alone: a resumed run has chunks of the same size.
     """
     width = sum(_width(field.type) for field in schema)
     return max(LEAST_ROWS, min(MOST_ROWS, CHUNK_BYTES // max(1, width)))
 
 
 def row_bytes(schema: Any) -> int:
-    """What a row of a pyarrow.Schema may well take, where too little would end a JVM."""
+    """A high estimate of the bytes of a row of a pyarrow.Schema: too low would end a JVM."""
     return sum(_width(field.type, WIDE) for field in schema)
 
 
 def _width(kind: Any, times: int = 1) -> int:
     try:
         return max(1, int(kind.bit_width) // 8)
-    except ValueError:  # it has no fixed width
+    except ValueError:  # no fixed width
         return times * (NESTED_BYTES if kind.num_fields else TEXT_BYTES)
 
 
 def check_fields(found: Sequence[str], declared: Sequence[str], source: str) -> None:
-    """The columns are those that were declared, in any order. SparkSourceError that shows both."""
+    """Check that the columns are the declared ones, in any order. SparkSourceError shows both."""
     if sorted(found) != sorted(declared):
         raise SparkSourceError(
             f"{source} has the columns {', '.join(found) or '(none)'}, but fields= declares {', '.join(declared)}: "

@@ -1,8 +1,8 @@
 """Results as Parquet files and as rows of a table. A tuple is acked when it is durable.
 
-parquet_sink.py is the bolt for files: parquet_buffer.py, parquet_files.py, parquet_names.py and parquet_store.py are
-rows that wait, files as bytes, their names, and where they go. table_sink.py is the bolt for tables, table_ledger.py
-what a table has already. held_writes.py: what both keep while their store cannot be written.
+parquet_sink.py is the bolt for files: parquet_buffer.py, parquet_files.py, parquet_names.py and parquet_store.py hold
+waiting rows, make files, name them, and store them. table_sink.py is the bolt for tables, table_ledger.py records what
+a table has already. held_writes.py: the writes that both keep while their store cannot be written.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     RecordBatch ─▶ Shape.fit ─▶ divided: one table per folder ─▶ encoded: the file's bytes
 
-1. A dataset has one schema: that given, or that of the first batch. What does not fit it without loss is refused.
-2. Equal rows of one chunk give equal bytes, however they came: sliced, sent, dealt.
+1. A dataset has one schema: the given one, or that of the first batch. Batches that do not fit it without loss are
+   refused.
+2. Equal rows of one chunk give equal bytes, whether they were sliced, sent or divided.
 3. Rows keep their order within a folder. Partition columns are in the folder's name, and not in the file.
 """
 
@@ -21,7 +22,7 @@ PREFIX = b"aiostorm."
 
 
 class DatasetSchema:
-    """The schema of a dataset, and which of its columns are folders."""
+    """The schema of a dataset, and the columns that become folders."""
 
     def __init__(self, schema: Any, partition_by: Sequence[str]) -> None:
         self._schema: Any = schema() if callable(schema) else schema
@@ -30,13 +31,13 @@ class DatasetSchema:
             self._check(self._schema)
 
     def fit(self, batch: Any) -> Any:
-        """The batch in the dataset's schema. SinkError that names the column."""
+        """The batch in the dataset's schema. SinkError names a column that does not fit."""
         if self._schema is None:
             self._check(batch.schema)
             for field in batch.schema:
                 if str(field.type) == "null":
                     raise SinkError(
-                        f"column {field.name!r} has had nothing but nulls so far, so its type is not known: give the "
+                        f"column {field.name!r} has had only nulls so far, so its type is not known: give the "
                         "sink a schema (schema=pa.schema(…)), or cast the column"
                     )
             self._schema = batch.schema.remove_metadata()
@@ -92,7 +93,7 @@ _FOLDERS = ("number", "text", "bool", "date", "timestamp", "decimal")
 
 
 def _kind(of: Any) -> str:
-    """What may be cast into one another without a change of meaning."""
+    """The kind of a type: types of one kind may be cast without a change of meaning."""
     is_ = require("pyarrow").types
     if is_.is_dictionary(of):
         return _kind(of.value_type)
@@ -117,7 +118,7 @@ def _named(types: Any, name: str) -> Callable[[Any], bool]:
 
 
 def divided(table: Any, partition_by: Sequence[str], most: int) -> Iterator[tuple[str, Any]]:
-    """(folder, its rows without the partition columns), each once. SinkError for more than `most` folders."""
+    """(folder, its rows without the partition columns), one for each folder. SinkError for more than `most` folders."""
     if not partition_by:
         yield "", table
         return
@@ -153,12 +154,12 @@ def _text(arrow: Any, values: Any) -> Any:
         values = values.cast(values.type.value_type)
     texts = values.cast(arrow.string())
     compute = require("pyarrow.compute")
-    # Hive and Spark know no folder for an empty text: it is null's, and so it is one folder with null.
+    # Hive and Spark have no folder for an empty text: it shares the folder of null.
     return compute.if_else(compute.equal(texts, ""), arrow.scalar(None, arrow.string()), texts)
 
 
 def encoded(table: Any, identity: Mapping[bytes, bytes], compression: str | None, options: Mapping[str, Any]) -> Any:
-    """The bytes of a Parquet file (a buffer). `identity`: what is written into it of the chunk."""
+    """The bytes of a Parquet file (a buffer). `identity`: the metadata of the chunk, written into it."""
     arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
     sink = arrow.BufferOutputStream()
     named = table.replace_schema_metadata({**(table.schema.metadata or {}), **identity})
@@ -167,6 +168,6 @@ def encoded(table: Any, identity: Mapping[bytes, bytes], compression: str | None
 
 
 def identity_of(batch: Any) -> dict[bytes, bytes]:
-    """Its `aiostorm.…` metadata; empty if it belongs to no chunk."""
+    """The `aiostorm.…` metadata of a batch; empty if it belongs to no chunk."""
     found = batch.schema.metadata or {}
     return {key: value for key, value in found.items() if key.startswith(PREFIX)} if CHUNK_KEY in found else {}

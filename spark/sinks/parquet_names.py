@@ -1,15 +1,15 @@
-"""Names of the sink's files and folders: a chunk that is written again gets the name that it has already.
+"""Names of the sink's files and folders: a chunk that is written again gets the same name.
 
     part-<source>-<partition>-<chunk>[-<part>]-<hash of its bytes>.parquet      a chunk, or a part of one
     rows-<component>-<task>-<token>-<number>.parquet                            rows that belong to no chunk
     <field>=<value>/…                                                           the folder, Hive's way
     .aiostorm-tmp/<token>-<number>.tmp                                          before it has its name
 
-1. Equal names have equal contents: the name has a hash of the file's bytes, which hold chunk and part as metadata. So
-   whoever finds the name there already has nothing left to do, and two who write it at once write the same.
-2. Different chunks, and different parts of one, have different names, also where their rows are equal.
-3. Any text is a safe name: no separator, no `..`, no control character, at most MAX_NAME_BYTES.
-4. A temporary file is a leftover when it is older than any writer takes: no live job's is swept.
+1. Equal names have equal contents: the name has a hash of the file's bytes, which hold chunk and part as metadata. So a
+   file that exists need not be written, and two concurrent writers write the same.
+2. Different chunks, and different parts of one chunk, have different names, even if their rows are equal.
+3. Any text becomes a safe name: no separator, no `..`, no control character, at most MAX_NAME_BYTES.
+4. A temporary file is a leftover when it is older than any write takes: files of running jobs are not removed.
 
 From: Hive's and Spark's partition folders (ExternalCatalogUtils.escapePathName).
 """
@@ -25,7 +25,7 @@ from ..errors import SinkError
 
 SUFFIX: Final = ".parquet"
 TEMPORARY_FOLDER: Final = ".aiostorm-tmp"
-"""Readers of a dataset leave out what begins with a dot."""
+"""Readers of a dataset ignore names that begin with a dot."""
 
 TEMPORARY_SUFFIX: Final = ".tmp"
 LEFTOVER_S: Final = 3600.0
@@ -38,7 +38,7 @@ _ESCAPED: Final = re.compile("[\\x00-\\x1f\\x7f\"#%'*/:=?\\\\{}\\[\\]^]")
 
 
 def file_name(chunk: str, part: str, data: Any) -> str:
-    """The name of a chunk's file, or of a part of one. `data`: its bytes."""
+    """The name of the file of a chunk or of a part of it. `data`: its bytes."""
     shown = _UNSAFE.sub("-", chunk).strip("-.")[-MAX_SHOWN:] or "chunk"
     hashed = blake2b(digest_size=8)
     for text in (chunk.encode(), part.encode()):
@@ -48,7 +48,7 @@ def file_name(chunk: str, part: str, data: Any) -> str:
 
 
 def rows_name(component: str, task: int, token: str, number: int) -> str:
-    """The name of a file of rows that belong to no chunk: nobody else's."""
+    """The unique name of a file of rows that belong to no chunk."""
     return f"rows-{_UNSAFE.sub('-', component)[-MAX_SHOWN:]}-{task}-{token}-{number}{SUFFIX}"
 
 
@@ -67,21 +67,21 @@ def folder_of(fields: Sequence[str], values: Sequence[str | None]) -> str:
 
 
 def escaped(text: str) -> str:
-    """As part of a folder's name. Hive, Spark and pyarrow read it back."""
+    """A text escaped for a folder's name. Hive, Spark and pyarrow can read it."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
 def temporary_name(token: str, number: int) -> str:
-    """Within TEMPORARY_FOLDER."""
+    """The name of a temporary file in TEMPORARY_FOLDER."""
     return f"{token}-{number}{TEMPORARY_SUFFIX}"
 
 
 def receipt_name(topology: str, component: str, task: int) -> str:
-    """Within TEMPORARY_FOLDER. Of a job that nobody waited for it stays until it is swept."""
+    """The name of a receipt in TEMPORARY_FOLDER. After a job without an end it stays until it is swept."""
     hashed = blake2b(f"{len(topology)}:{topology}{component}".encode(), digest_size=8).hexdigest()
     return f"whole-{_UNSAFE.sub('-', component)[-MAX_SHOWN:]}-{hashed}-{task}{TEMPORARY_SUFFIX}"
 
 
 def is_leftover(name: str, age_s: float) -> bool:
-    """Is this file of TEMPORARY_FOLDER what a crash has left?"""
+    """Whether this file of TEMPORARY_FOLDER was left by a crash."""
     return name.endswith(TEMPORARY_SUFFIX) and age_s > LEFTOVER_S

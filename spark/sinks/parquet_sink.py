@@ -1,19 +1,19 @@
-"""ParquetSinkBolt: writes what comes as a dataset of Parquet files. A tuple is acked when the file is durable.
+"""ParquetSinkBolt: writes a dataset of Parquet files. A tuple is acked when its file is durable.
 
     a batch with identity ─▶ its file, named by chunk, part and contents ─▶ acked      again: the name is there ─▶ acked
     rows without ─▶ buffer ─▶ max_rows, max_bytes, or flush_s ─▶ a file of its own ─▶ all of them acked
 
-1. Exactly once for what has an identity (topology/identity.py): a replay, whichever task gets it and however often,
-   finds its file there. It holds as long as a chunk comes out the same again: what it passes on its way must not depend
-   on the time, on chance or on other chunks.
-2. At least once for rows without: one that is replayed is in two files.
-3. Readers never see half a file: each is written under another name, synced, and renamed (parquet_store.py).
-4. While the store cannot be written, what comes is held, and its source with it: tried again with backoff, its timeouts
-   restarted at each tick (held_writes.py). Rows that can never be written (another schema, …) fail, with an error that
-   says what to do; the task goes on.
-5. Memory is bounded by the batch in hand, or by `max_rows` and `max_bytes` of the buffer; and what is made of it.
-6. A job that has ended well leaves `_manifest.json` and `_SUCCESS`. What is there then is not added to by another job,
-   nor replaced unless that is asked for (parquet_manifest.py).
+1. Exactly once for rows with an identity (topology/identity.py): a replay, in whichever task and however often, finds
+   its file. This requires that a replayed chunk has the same rows: the bolts before the sink must not depend on time,
+   on chance or on other chunks.
+2. At least once for other rows: a row that is replayed is in two files.
+3. Readers never find half a file: each is written under another name, synced, and renamed (parquet_store.py).
+4. While the store cannot be written, rows are held, which also stops the source: writes are retried with backoff, and
+   timeouts are restarted at each tick (held_writes.py). Rows that can never be written (another schema, …) fail with an
+   error that says what to do; the task goes on.
+5. Memory is bounded by the current batch, or by `max_rows` and `max_bytes` of the buffer, and the files made of it.
+6. A job that has ended well leaves `_manifest.json` and `_SUCCESS`. Another job does not add to this output, and
+   replaces it only with `overwrite` (parquet_manifest.py).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass
 class _PendingWrite:
-    """Files on their way, and whose rows they hold. `written`: those that are durable."""
+    """Files to be written, and the segments of their rows. `written`: the files that are durable."""
 
     segments: list[Segment]
     identity: Mapping[bytes, bytes]
@@ -66,14 +66,14 @@ class ParquetSinkBolt(Bolt):
     """Writes Arrow batches and rows to `path`: a folder, or a URL of fsspec's (`s3://…`, `memory://…`).
 
     `partition_by`: fields that become folders (`origin=SFO/`). `schema`: a pyarrow.Schema, or a function that returns
-    one; without it the first batch has it. `compression`: zstd, snappy, gzip, lz4 or None; `options`: more of
-    `pyarrow.parquet.write_table`. `filesystem`: one of fsspec's or pyarrow's, in place of what the URL says;
-    `storage_options`: for fsspec. `max_partitions`: folders written for one batch, at most.
+    one; default: that of the first batch. `compression`: zstd, snappy, gzip, lz4 or None; `options`: more arguments of
+    `pyarrow.parquet.write_table`. `filesystem`: one of fsspec's or pyarrow's, instead of the URL's; `storage_options`:
+    for fsspec. `max_partitions`: the most folders written for one batch.
     `max_rows`, `max_bytes`, `flush_s`: when rows without an identity are written. They are acked then, not before.
-    `overwrite`: replace what an earlier job has left there (its `_manifest.json` lists it) when all of this one is
-    written; without it other data than that job's is refused, and the topology fails.
+    `overwrite`: replace the files of an earlier job (listed in its `_manifest.json`) when all of this one is written;
+    without it, other data than that job's is refused, and the topology fails.
 
-    Emits ("path", "rows") of each file, anchored to what is in it.
+    Emits ("path", "rows") of each file, anchored to the tuples in it.
     """
 
     outputs = Fields("path", "rows")
@@ -117,7 +117,7 @@ class ParquetSinkBolt(Bolt):
         self._store: FileStore
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
-        """Look at where it writes. An error there is shown, and fails what comes until it is mended."""
+        """Check the output folder. An error is reported; tuples fail until it is corrected."""
         self._collector = collector
         self._shape = DatasetSchema(self._schema, self.partition_by)
         rng = SystemRng()
@@ -133,17 +133,17 @@ class ParquetSinkBolt(Bolt):
             swept = self._store.sweep()
             self._store.remove(self._receipt)
             if swept:
-                log.info("%s: %d temporary files of runs that were cut short are removed", self.path, swept)
-        except Exception as error:  # drivers have errors of their own
+                log.info("%s: removed %d temporary files of interrupted runs", self.path, swept)
+        except Exception as error:  # drivers have their own errors
             collector.report_error(SinkError(write_error(self.path, error)))
 
     def execute_batch(self, tuples: TupleBatch) -> None:
-        """Write what has an identity; keep what has none."""
+        """Write rows with an identity; buffer the others."""
         for segment in tuples.segments:
             self._fail_on_error([segment], partial(self._write_segment, segment))
 
     def on_tick(self) -> None:
-        """Rows do not wait much longer than `flush_s`; what is held is tried again when it is time."""
+        """Write buffered rows after `flush_s`, and retry held writes when they are due."""
         for write in self._held.items:
             for segment in write.segments:
                 self._keep_waiting(segment)
@@ -153,7 +153,7 @@ class ParquetSinkBolt(Bolt):
             self._flush()
 
     def cleanup(self) -> None:
-        """What is left: one more attempt. If all is written, word of that is left."""
+        """Try once more to write the remaining rows. If all are written, leave a receipt."""
         self._flush()
         self._write_held()
         left = self._held.drop()
@@ -166,14 +166,14 @@ class ParquetSinkBolt(Bolt):
                 self._collector.report_error(SinkError(write_error(self.path, error)))
 
     def completed(self, completion: Completion) -> None:
-        """Write down what there is."""
+        """Write the manifest when all tasks have ended."""
         manifest = finish(
             self._opened(), completion.topology, completion.component, completion.tasks, overwrite=self._overwrite
         )
-        log.info("%s is whole: %d files, %d rows", self.path, len(manifest.files), manifest.rows)
+        log.info("%s is complete: %d files, %d rows", self.path, len(manifest.files), manifest.rows)
 
     def result(self) -> Any:
-        """What this task has written."""
+        """The output of this task."""
         return {"path": self.path, "files": self._files, "rows": self._rows}
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class ParquetSinkBolt(Bolt):
         if not self._row_files:
             self._row_files = 1
             log.info(
-                "%s[%d] gets rows without an identity (not from a chunk of a source, or not from one alone): they are "
+                "%s[%d] receives rows without an identity (not from a chunk of a source, or from several): they are "
                 "written at least once",
                 *self._task_name,
             )
@@ -217,11 +217,11 @@ class ParquetSinkBolt(Bolt):
             self._write_held()
 
     def _write_held(self) -> None:
-        """The oldest first, until one cannot be written now."""
+        """Write the held files, the oldest first, until one fails."""
         for write in self._held.items:
             try:
                 self._put(write)
-            except OutputExistsError:  # so it would be for each file
+            except OutputExistsError:  # every other file would fail too
                 raise
             except Exception as error:  # the disk, the network, a driver
                 failure = error if isinstance(error, SinkError) else SinkError(write_error(self.path, error))
@@ -258,16 +258,16 @@ class ParquetSinkBolt(Bolt):
         return rows_name(*self._task_name, self._token, self._row_files - 1)
 
     def _fail_on_error(self, segments: list[Segment], work: Callable[[], None]) -> None:
-        """What goes wrong fails these, and is told once."""
+        """Run `work`; an error fails the segments, and is reported once."""
         try:
             work()
         except OutputExistsError:
             raise
         except (SinkError, ColumnsError) as error:
             self._fail(segments, error)
-        except SparkUnavailableError:  # pyarrow is not there: nothing will ever work
+        except SparkUnavailableError:  # pyarrow is missing: nothing can work
             raise
-        except Exception as error:  # Arrow's: these rows are no Parquet
+        except Exception as error:  # of Arrow: these rows cannot be written as Parquet
             self._fail(segments, SinkError(f"cannot be written as Parquet: {type(error).__name__}: {error}"))
 
     def _fail(self, segments: list[Segment], error: Exception) -> None:

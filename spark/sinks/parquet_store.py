@@ -1,13 +1,13 @@
-"""FileStore: where the sink's files go. A file is there whole or not at all.
+"""File store: stores the sink's files. A file exists completely or not at all.
 
     local, HDFS, …:  bytes ─▶ .aiostorm-tmp/<token>-<n>.tmp ─▶ (fsync) ─▶ renamed
     object stores:   bytes ─▶ one put
 
-1. `put` returns when the file is durable under its name. A name that is there already has these contents
+1. `put` returns when the file is durable under its name. An existing file of this name has the same contents
    (parquet_names.py): nothing is written.
 2. Local files are synced, and so are their folders.
-3. `sweep` removes temporary files that are older than any writer takes. What is now is asked of the file system that
-   holds them: a clock that is wrong here does no harm. Other jobs' files are younger.
+3. `sweep` removes temporary files that are older than any write takes. The current time is that of the file system: a
+   wrong clock on this machine does no harm. Files of running jobs are younger.
 4. Paths with a scheme go through fsspec (memory://, s3://, gs://, hdfs://, …), which has a driver for each.
 """
 
@@ -24,7 +24,7 @@ from ..errors import SinkError
 from .parquet_names import TEMPORARY_FOLDER, is_leftover, temporary_name
 
 _ATOMIC = frozenset({"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "r2"})
-"""Protocols whose put shows a file when all of it is there."""
+"""Protocols with atomic puts."""
 
 
 class FileStore(Protocol):
@@ -33,42 +33,42 @@ class FileStore(Protocol):
     root: str
 
     def put(self, name: str, data: Any) -> str:
-        """Write `<folder>/<name>` if it is not there; its full path. OSError, SinkError."""
+        """Write `<folder>/<name>` if it does not exist. Returns its full path. OSError, SinkError."""
         ...
 
     def sweep(self) -> int:
-        """Remove what crashes have left; how many. OSError if nothing can be written here."""
+        """Remove leftovers of crashes; returns their number. OSError if nothing can be written here."""
         ...
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write it, whatever was there. OSError, SinkError."""
+        """Write a file, replacing an existing one. OSError, SinkError."""
         ...
 
     def read(self, name: str, most: int) -> bytes | None:
-        """What is in it; None if it is not there. SinkError if it is longer."""
+        """The contents of a file; None if it does not exist. SinkError if it is longer than `most`."""
         ...
 
     def remove(self, name: str) -> None:
-        """It is not there any more. Twice is once."""
+        """Remove a file, if it exists."""
         ...
 
     def names(self) -> list[str]:
-        """All files, but for those of folders that begin with a dot."""
+        """All files, except those in folders that begin with a dot."""
         ...
 
     def open(self, name: str) -> Any:
-        """A file to read from."""
+        """Open a file for reading."""
         ...
 
     def size(self, name: str) -> int:
-        """In bytes."""
+        """The size of a file in bytes."""
         ...
 
 
 def open_store(
     path: str, token: str, filesystem: Any = None, storage_options: Mapping[str, Any] | None = None
 ) -> FileStore:
-    """The store of a path; nothing is touched. SinkError where a driver is missing."""
+    """The store of a path; nothing is written. SinkError if a driver is missing."""
     if filesystem is None and ("://" not in path or path.startswith(("file://", "local://"))):
         return LocalFileStore(path.partition("://")[2] or path, token)
     try:
@@ -87,7 +87,7 @@ def open_store(
 
 
 class LocalFileStore:
-    """Below a folder of this machine."""
+    """Files below a folder of this machine."""
 
     def __init__(self, root: str, token: str) -> None:
         self.root = os.path.abspath(os.path.expanduser(root))
@@ -149,7 +149,7 @@ class LocalFileStore:
         swept = 0
         for entry in os.listdir(self._temporary):
             path = os.path.join(self._temporary, entry)
-            with contextlib.suppress(FileNotFoundError):  # another task sweeps, too
+            with contextlib.suppress(FileNotFoundError):  # another task may sweep too
                 if is_leftover(entry, now_s - os.stat(path).st_mtime):
                     os.unlink(path)
                     swept += 1
@@ -172,7 +172,7 @@ class LocalFileStore:
 
 
 class FsspecFileStore:
-    """On a file system of fsspec's."""
+    """Files on a file system of fsspec."""
 
     def __init__(self, filesystem: Any, root: str, token: str) -> None:
         self.root = root.rstrip("/")
@@ -197,7 +197,7 @@ class FsspecFileStore:
             self._fs.pipe_file(temporary, bytes(data))
             self._fs.mv(temporary, path)
         except BaseException:
-            if self._fs.exists(path):  # another has moved the same there
+            if self._fs.exists(path):  # another writer has moved the same file there
                 return path
             with contextlib.suppress(OSError):
                 self._fs.rm_file(temporary)
@@ -212,7 +212,7 @@ class FsspecFileStore:
             return
         temporary = self._new()
         self._fs.pipe_file(temporary, data)
-        self.remove(name)  # not all of them rename onto a file
+        self.remove(name)  # not all file systems rename onto an existing file
         self._fs.mv(temporary, path)
 
     def read(self, name: str, most: int) -> bytes | None:
@@ -244,7 +244,7 @@ class FsspecFileStore:
         self._fs.pipe_file(probe, b"")
         try:
             now = self._fs.modified(probe)
-        except NotImplementedError:  # this file system does not tell: nothing can be said of ages
+        except NotImplementedError:  # the file system has no times: ages are not known
             return 0
         finally:
             self._fs.rm_file(probe)
@@ -266,12 +266,12 @@ _NEVER = frozenset({errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EFBIG}
 
 
 def never_writable(error: Exception) -> bool:
-    """Is it about what is written, so that trying again would not help?"""
+    """Whether the error is about the contents, so that a retry would not help."""
     return isinstance(error, SinkError) or getattr(error, "errno", None) in _NEVER
 
 
 def write_error(path: str, error: Exception) -> str:
-    """An error of the file system, with what to do."""
+    """The message for an error of the file system, with advice."""
     number = getattr(error, "errno", None)
     advice = {
         errno.ENOSPC: "the disk is full: make room",
@@ -288,7 +288,7 @@ def write_error(path: str, error: Exception) -> str:
 
 def _bounded(data: bytes, most: int, name: str) -> bytes:
     if len(data) > most:
-        raise SinkError(f"{name} is larger than {most:,} bytes: it is none of ours")
+        raise SinkError(f"{name} is larger than {most:,} bytes: it was not written by aiostorm")
     return data
 
 
@@ -299,7 +299,7 @@ def _as_fsspec(filesystem: Any) -> Any:
 
 
 def _make_folder(folder: str) -> None:
-    """Make it and those above it, durably."""
+    """Make the folder and its parents durably."""
     missing = []
     while not os.path.isdir(folder) and folder != os.path.dirname(folder):
         missing.append(folder)
@@ -311,7 +311,7 @@ def _make_folder(folder: str) -> None:
 
 def _sync_folder(folder: str) -> None:
     if os.name == "nt":
-        return  # folders cannot be opened there
+        return  # folders cannot be opened on Windows
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)

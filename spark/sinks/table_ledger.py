@@ -1,10 +1,11 @@
-"""Ledger: which chunks a table has already, and how much of them.
+"""Ledger: which chunks a table already has, and how many of their rows.
 
-    load(key → rows of it in the table) ─▶ missing(chunks) ─▶ appended ─▶ wrote(chunks)     failed ─▶ forget: load again
+    set_rows(key → rows in the table) ─▶ missing(chunks) ─▶ appended ─▶ wrote(chunks)     failed ─▶ forget: read again
 
-1. A chunk that the table has is not appended again; one that comes twice at once is appended once.
-2. What is not known (never loaded, or an append whose outcome nobody knows) is loaded before anything is appended.
-3. A chunk of which the table has some rows is an error: the table's append was cut short, and was not atomic.
+1. A chunk that the table has is not appended again; a chunk that arrives twice at once is appended once.
+2. If the contents are not known (never read, or an append with unknown outcome) they are read before anything is
+   appended.
+3. A chunk of which the table has only some rows is an error: an append was interrupted, and was not atomic.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..errors import SinkError
 
 
 class TableLedger:
-    """Of one table, whose only writer we are."""
+    """The ledger of one table. Its bolt is the only writer."""
 
     def __init__(self, table: str, column: str) -> None:
         self._table = table
@@ -24,21 +25,21 @@ class TableLedger:
 
     @property
     def known(self) -> bool:
-        """Has it been loaded?"""
+        """Whether the contents of the table are known."""
         return self._rows is not None
 
     def set_rows(self, rows: Mapping[str, int]) -> None:
-        """What the table has."""
+        """Set the contents of the table: key → rows."""
         self._rows = dict(rows)
 
     def forget(self) -> None:
-        """An append failed: it may have been done all the same."""
+        """An append failed, but may have been done: the contents are not known."""
         self._rows = None
 
     def missing(self, chunks: Iterable[tuple[str, int]]) -> list[bool]:
-        """For each (key, rows): is it to be appended? SinkError for one that is there in part."""
+        """For each (key, rows), whether to append it. SinkError if the table has only some of the rows."""
         if self._rows is None:
-            raise RuntimeError("load it first")
+            raise RuntimeError("the contents of the table are not known: call set_rows first")
         found, coming = [], set()
         for key, rows in chunks:
             there = self._rows.get(key)
@@ -53,6 +54,6 @@ class TableLedger:
         return found
 
     def wrote(self, chunks: Iterable[tuple[str, int]]) -> None:
-        """They are in the table."""
+        """Record chunks that are in the table now."""
         if self._rows is not None:
             self._rows.update(chunks)

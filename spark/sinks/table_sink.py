@@ -1,17 +1,17 @@
-"""SparkTableSinkBolt: appends what comes to a table of Spark's catalogue. A tuple is acked when that is committed.
+"""SparkTableSinkBolt: appends rows to a table of Spark's catalogue. A tuple is acked when its append is committed.
 
     batches ─▶ buffer ─▶ max_rows, max_bytes, or flush_s ─▶ without the chunks that the table has ─▶ one append ─▶ acked
                                                              └ column _aiostorm_chunk, read once: TableLedger
 
-1. Exactly once for what has an identity (topology/identity.py), where an append is atomic: Iceberg, Delta, and files
-   without partitions (all of an append is one file, which is renamed). The table has a column for it.
-2. At least once for rows without, and for tables that were made without that column.
-3. One task, since a chunk that one task has just written is no other's to know.
-4. Spark is called in a thread. A session that has died is made again by the next append; what failed comes again.
-5. While Spark or the table cannot be had, what comes is held, and its source with it (held_writes.py). What can never
-   be appended fails its tuples, with an error that says what to do; the task goes on.
+1. Exactly once for rows with an identity (topology/identity.py) if an append is atomic: Iceberg, Delta, and files
+   without partitions (an append is one file, which is renamed). The table has a column for the identity.
+2. At least once for other rows, and for tables that were made without that column.
+3. One task, since tasks do not know which chunks another task has just written.
+4. Spark is called in a thread. A session that has died is made anew by the next append; failed rows are appended again.
+5. While Spark or the table is unavailable, rows are held, which also stops the source (held_writes.py). Tuples that can
+   never be appended fail with an error that says what to do; the task goes on.
 
-Files are 50 times as fast (design/spark.md): this is for where a catalogue is needed. ParquetSinkBolt is for all else.
+Files are 50 times as fast: use this bolt where a catalogue is needed, and ParquetSinkBolt elsewhere.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _Waiting = tuple[Segment, Any, str | None]
 class SparkTableSinkBolt(Bolt):
     """Appends Arrow batches and rows to `table` (`name`, `schema.name` or `catalogue.schema.name`), with one task.
 
-    A table that is not there is made, with the columns of the first batch and `chunk_column`; `format` (as of
-    `DataFrameWriter.format`) and `partition_by` are for that. `session`: settings of Spark's, or a function that makes
-    a session; default: that of this process. `schema`: a pyarrow.Schema or a function that returns one; else the first
-    batch has it. `max_rows`, `max_bytes`, `flush_s`: when what waits is appended; an append takes Spark a second or so.
+    A missing table is created with the columns of the first batch and `chunk_column`; `format` (as of
+    `DataFrameWriter.format`) and `partition_by` apply then. `session`: settings of Spark, or a function that makes a
+    session; default: that of this process. `schema`: a pyarrow.Schema or a function that returns one; default: that of
+    the first batch. `max_rows`, `max_bytes`, `flush_s`: when waiting rows are appended; an append takes about a second.
     """
 
     on_driver = True
@@ -83,22 +83,22 @@ class SparkTableSinkBolt(Bolt):
 
     @property
     def spark_session(self) -> Any:
-        """Settings of the session that it needs, or what gives it one."""
+        """The settings of its session, or the function that makes one."""
         return self._source
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparkTableSinkBolt:
-        """For one task. What it was given is shared: a session is no thing to copy."""
+        """A copy for one task. Its arguments are shared: a session cannot be copied."""
         copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
-        """Spark is not called before there is something to append."""
+        """Prepare without calling Spark, which is called with the first append."""
         if context.parallelism > 1:
             error = SinkError(
-                f"{context.component!r} has parallelism {context.parallelism}: a table has one writer, or nobody knows "
-                "what is in it already. Give it one task (an append is a job of Spark's, which is parallel), or write "
-                "files with ParquetSinkBolt"
+                f"{context.component!r} has parallelism {context.parallelism}: a table has one writer, which knows "
+                "what the table has already. Give it one task (an append is a parallel Spark job), or write files "
+                "with ParquetSinkBolt"
             )
             error.final = True
             raise error
@@ -113,7 +113,7 @@ class SparkTableSinkBolt(Bolt):
         self._rows = self._appends = 0
 
     async def execute_batch(self, tuples: TupleBatch) -> None:
-        """Keep it; append when there is enough."""
+        """Buffer the rows; append them when the buffer is full."""
         for segment in tuples.segments:
             try:
                 batch = batch_of(segment.items, segment.origin)
@@ -126,7 +126,7 @@ class SparkTableSinkBolt(Bolt):
                 await self._flush()
 
     async def on_tick(self) -> None:
-        """Nothing waits much longer than `flush_s`; what is held is tried again when it is time."""
+        """Append buffered rows after `flush_s`, and retry held appends when they are due."""
         for kept in self._held.items:
             for segment, _, _ in kept:
                 whole = type(segment.items) is ColumnRows  # a batch of columns is one message
@@ -138,18 +138,18 @@ class SparkTableSinkBolt(Bolt):
             await self._flush()
 
     async def cleanup(self) -> None:
-        """What is left: one more attempt."""
+        """Try once more to append the remaining rows."""
         try:
             await self._flush()
             await self._append_held()
             for kept in self._held.drop():
-                self._fail([one[0] for one in kept], SinkError(f"{self.table} was not to be had until the end"))
+                self._fail([one[0] for one in kept], SinkError(f"{self.table} was not available until the end"))
             await self._calls.run(self._lease.release)
         finally:
             self._calls.close()
 
     def result(self) -> Any:
-        """What this task has appended."""
+        """The output of this task."""
         return {"table": self.table, "rows": self._rows, "appends": self._appends}
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class SparkTableSinkBolt(Bolt):
             await self._append_held()
 
     async def _append_held(self) -> None:
-        """The oldest first, until one cannot be appended now."""
+        """Append the held rows, the oldest first, until one append fails."""
         for kept in self._held.items:
             segments = [segment for segment, _, _ in kept]
             try:
@@ -173,7 +173,7 @@ class SparkTableSinkBolt(Bolt):
                 raise
             except SinkError as error:
                 self._fail(segments, error)
-            except Exception as error:  # Spark has many
+            except Exception as error:  # Spark has many kinds of errors
                 self._ledger.forget()
                 self._has_column = None
                 text = f"cannot append to table {self.table}: {await self._calls.run(brief, error)}"
@@ -217,7 +217,7 @@ class SparkTableSinkBolt(Bolt):
             self._ledger.wrote([(key, batch.num_rows) for batch, key in fresh if key is not None])
 
     def _ensure_table(self, spark: Any, schema: Any) -> None:
-        """Is the table there, and has it the column? Make it."""
+        """Create the table if it is missing, and check whether it has the column."""
         if not spark.catalog.tableExists(self.table):
             arrow = require("pyarrow")
             fields = [*schema, arrow.field(self._column, arrow.string())]
@@ -232,8 +232,8 @@ class SparkTableSinkBolt(Bolt):
         self._has_column = self._column.lower() in columns
         if not self._has_column:
             log.warning(
-                "table %s has no column %s: it is written at least once (with ALTER TABLE … ADD COLUMN %s STRING, and "
-                "no replay can double a chunk)",
+                "table %s has no column %s: rows are written at least once (exactly once with ALTER TABLE … ADD "
+                "COLUMN %s STRING)",
                 *(self.table, self._column, self._column),
             )
 
@@ -250,7 +250,7 @@ class SparkTableSinkBolt(Bolt):
                 [arrow.repeat(arrow.scalar(key, arrow.string()), batch.num_rows) for batch, key in fresh]
             )
             table = table.append_column(self._column, keys)
-        frame = spark.createDataFrame(table).coalesce(1)  # one file, which is there or not
+        frame = spark.createDataFrame(table).coalesce(1)  # one file: atomic
         places = {name.lower(): name for name in table.column_names}
         columns = spark.table(self.table).columns
         unknown = set(places) - {name.lower() for name in columns}
@@ -264,7 +264,7 @@ class SparkTableSinkBolt(Bolt):
 
 
 def _key(batch: Any, fitting: Any) -> str | None:
-    """`flights/7/3#` and a hash of part and contents: another chunk that is called the same is another one."""
+    """`flights/7/3#` and a hash of part and contents: a chunk of the same name with other contents has another key."""
     identity = identity_of(batch)
     if not identity:
         return None

@@ -91,7 +91,7 @@ async def test_a_sink_whose_folder_is_elsewhere_is_a_problem_of_the_topology(tmp
     problems = await run_whole(built(Chunks(2), Elsewhere(str(tmp_path / "there")), tasks=2))
     assert len(problems) == 1
     assert "bolt 'sink': " in problems[0]
-    assert "not here is not marked as whole: 2 of 2 tasks have not left word" in problems[0]
+    assert "not here is not marked as complete: 2 of 2 tasks have not left a receipt" in problems[0]
 
 
 async def test_the_same_data_again_changes_nothing(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_stores_do_what_is_asked_of_them(store: FileStore) -> None:
 def test_a_job_is_marked_in_each_store(store: FileStore) -> None:
     from aiostorm.spark.sinks.parquet_files import encoded
 
-    with pytest.raises(SinkError, match="1 of 1 tasks have not left word"):
+    with pytest.raises(SinkError, match="1 of 1 tasks have not left a receipt"):
         finish(store, "t", "c", 1, overwrite=False)
     data = encoded(pa.Table.from_batches([chunk(0)]), {}, None, {})
     store.put("k=1/part-x.parquet", data)
