@@ -1,8 +1,8 @@
-"""A streaming query of Spark's as a source. A micro-batch is committed when all of it is acked.
+"""A streaming query of Spark as a source. A micro-batch is committed when all of it is acked.
 
-spout.py is what users declare, run.py what an open spout does. query.py starts and stops the query (session.py: in
-which session; checkpoint.py: whose checkpoint). Spark calls foreach_batch.py with each batch; chunks.py reads it as
-Arrow; batches.py (pure) knows what became of the chunks.
+spout.py is what users declare, run.py runs an open spout. query.py starts and stops the query (session.py: in which
+session; checkpoint.py: of which query is a checkpoint). Spark calls foreach_batch.py with each batch; chunks.py reads
+it as Arrow; batches.py (pure) tracks the outcome of chunks.
 """
 
 from __future__ import annotations

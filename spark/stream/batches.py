@@ -1,19 +1,19 @@
-"""Stream batches: what became of the chunks of the micro-batch that Spark is waiting with, as a pure machine.
+"""Stream batches: the outcome of the chunks of the current micro-batch, as a pure machine.
 
     EMITTING ──all fetched, all acked──► ACKED       Spark may commit it
        │  └────a chunk failed for good─► FAILED      the query fails; Spark brings the same batch again
-       └───────nobody can finish it────► ABANDONED   the same
-       pass 1 ─ fetching broke ─► pass 2 … at most max_attempts passes, then FAILED
+       └───────the topology ends, …────► ABANDONED   the same
+       pass 1 ─ fetching failed ─► pass 2 … at most max_attempts passes, then FAILED
 
-1. One batch at a time. Its id is that of the one before (Spark brings it again) or a higher one: an id that goes back
-   means that the checkpoint is another.
-2. A chunk is (partition, number); within a partition they come in order. What was emitted in an earlier pass is not
-   emitted again: a chunk that failed is replayed by the framework.
-3. Chunks are told apart by a digest each. A batch that comes again and is not the same, chunk for chunk, is an error:
-   whoever keeps results by (batch id, partition, chunk) would lose rows or have them twice. Only a batch that was never
-   fetched whole may come with more chunks than were seen.
-4. It ends once. Verdicts that come later, or on chunks that were not emitted, change nothing.
-5. Memory: 8 bytes a chunk of the last batch, and the ids of the chunks that are open.
+1. One batch at a time. Its id is that of the batch before (Spark brings it again) or higher; a lower id means another
+   checkpoint.
+2. A chunk is (partition, number); within a partition chunks are in order. A chunk that was emitted in an earlier pass
+   is not emitted again: the framework replays chunks that fail.
+3. Each chunk has a digest. A batch that comes again and differs in a chunk is an error: consumers that keep results by
+   (batch id, partition, chunk) would lose or double rows. Only a batch that was never fetched completely may come with
+   more chunks than before.
+4. It ends once. Later outcomes, and outcomes of chunks that were not emitted, change nothing.
+5. Memory: 8 bytes a chunk of the last batch, and the ids of the open chunks.
 
 From: Storm's Trident (transaction ids), Spark's ForeachBatchSink.
 """
@@ -29,11 +29,11 @@ from ..errors import SparkSourceError
 DIGEST_MASK: Final = 2**64 - 1
 
 MAX_FAILURES: Final = 5
-"""A query that fails so often in a row, without a batch done, is given up."""
+"""The consecutive failures of a query, without a completed batch, after which it is given up."""
 
 
 class BatchState(enum.Enum):
-    """Where a batch is in its life."""
+    """The state of a batch."""
 
     EMITTING = "emitting"
     ACKED = "acked"
@@ -42,7 +42,7 @@ class BatchState(enum.Enum):
 
 
 class ChunkDigests:
-    """What is known of the chunks of one batch id, however often it was brought."""
+    """The digests of the chunks of one batch id, over all times it was brought."""
 
     __slots__ = ("digests", "whole")
 
@@ -52,7 +52,7 @@ class ChunkDigests:
 
 
 class MicroBatch:
-    """One batch. `attempt` counts the passes over its data, `why` says what has ended it."""
+    """One batch. `attempt` counts the passes over its data, `why` is the reason of its end."""
 
     __slots__ = (
         "_digests",
@@ -87,23 +87,23 @@ class MicroBatch:
 
     @property
     def open_chunks(self) -> int:
-        """Emitted, and neither acked nor failed."""
+        """Chunks that are emitted, and neither acked nor failed."""
         return len(self._open)
 
     @property
     def settled(self) -> bool:
-        """Has it ended, one way or another?"""
+        """Whether the batch has ended."""
         return self.state is not BatchState.EMITTING
 
     # -- its data ----------------------------------------------------------------------------------------------------
 
     def begin_pass(self) -> None:
-        """Its data is fetched from the beginning."""
+        """Start to fetch its data from the beginning."""
         self.attempt += 1
         self._next_chunks = {}
 
     def offer(self, partition: int, chunk: int, digest: int, rows: int) -> bool:
-        """A chunk has come. Is it to be emitted? SparkSourceError if it is not what it was before."""
+        """A chunk was fetched. Whether to emit it. SparkSourceError if it differs from before."""
         expected = self._next_chunks.get(partition, 0)
         if expected != chunk:
             raise ValueError(f"chunk {chunk} of partition {partition} came, {expected} is next")
@@ -126,7 +126,7 @@ class MicroBatch:
         return True
 
     def end_pass(self) -> None:
-        """All of its data has come. SparkSourceError if there was more before."""
+        """All its data was fetched. SparkSourceError if there were more chunks before."""
         for partition, digests in self._digests.digests.items():
             count = self._next_chunks.get(partition, 0)
             if count < len(digests):
@@ -135,7 +135,7 @@ class MicroBatch:
         self._close_if_done()
 
     def pass_failed(self, why: str) -> bool:
-        """Fetching broke. True: once more; else it has failed."""
+        """Fetching failed. True: fetch again; False: the batch has failed."""
         if self.settled:
             return False
         if self.attempt < self._max_attempts:
@@ -143,7 +143,7 @@ class MicroBatch:
         self._end(BatchState.FAILED, f"its data could not be fetched in {self.attempt} attempts; the last: {why}")
         return False
 
-    # -- verdicts ----------------------------------------------------------------------------------------------------
+    # -- outcomes ----------------------------------------------------------------------------------------------------
 
     def acked(self, partition: int, chunk: int) -> None:
         """The tree of a chunk is complete."""
@@ -151,16 +151,16 @@ class MicroBatch:
         self._close_if_done()
 
     def failed(self, partition: int, chunk: int, why: str) -> None:
-        """A chunk has failed for good: so often that nobody replays it any more."""
+        """A chunk has failed for good: the framework does not replay it again."""
         if not self.settled and (partition, chunk) in self._open:
             self._end(BatchState.FAILED, f"chunk {self.name}/b{self.batch_id}/{partition}/{chunk} failed: {why}")
 
     def broken(self, why: str) -> None:
-        """It cannot be finished: what comes of it is not what it was."""
+        """Fail the batch: its data differs from before."""
         self._end(BatchState.FAILED, why)
 
     def abandon(self, why: str) -> None:
-        """Nobody will finish it: the topology ends, or the query has."""
+        """Abandon the batch: the topology or the query ends."""
         self._end(BatchState.ABANDONED, why)
 
     def _close_if_done(self) -> None:
@@ -180,7 +180,7 @@ class MicroBatch:
 
 
 class StreamBatches:
-    """The batches of one query, one after the other. `done`: how many were acked; `rows`: of those."""
+    """The batches of one query, one after another. `done`: the number of acked batches; `rows`: their rows."""
 
     __slots__ = ("_digests", "_failures", "_max_attempts", "current", "done", "last_id", "name", "rows")
 
@@ -197,7 +197,7 @@ class StreamBatches:
         self._failures = 0
 
     def begin(self, batch_id: int) -> MicroBatch:
-        """Spark brings a batch. SparkSourceError if it cannot be of this query."""
+        """Spark brings a batch. SparkSourceError if it cannot belong to this query."""
         before = self.current
         if before is not None and not before.settled:
             before.abandon("the query brought another batch")
@@ -213,17 +213,17 @@ class StreamBatches:
         return self.current
 
     def of(self, batch_id: int) -> MicroBatch | None:
-        """The batch that a verdict is about, if it is still of interest."""
+        """The batch with this id, if it is current and has not ended."""
         current = self.current
         return current if current is not None and current.batch_id == batch_id and not current.settled else None
 
     def count(self, batch: MicroBatch) -> None:
-        """It was acked."""
+        """Count an acked batch."""
         self.done += 1
         self.rows += batch.rows
         self._failures = 0
 
     def query_failed(self) -> bool:
-        """The query has ended, or could not be started. True: it is given up."""
+        """The query has failed, or could not be started. True: give it up."""
         self._failures += 1
         return self._failures > MAX_FAILURES

@@ -1,13 +1,13 @@
-"""Stream checkpoint: whose is this checkpoint? A small file in it says so, beside what Spark keeps there.
+"""Stream checkpoint: a small file in the checkpoint folder says to which query it belongs, beside Spark's own files.
 
     <checkpoint>/aiostorm.json   {"name": …, "columns": "struct<…>", "sources": […]}
 
-1. The mark is written before the query starts for the first time, whole or not at all, and never changed.
-2. A checkpoint with another mark, or one that Spark has used without a mark, is refused: with the offsets of another
-   query rows would be left out or come twice. (Spark finds out about some of these, late and in other words.)
-3. Sources are named as Spark names them, without what differs from run to run, and without passwords.
+1. The file is written before the query starts for the first time, whole or not at all, and never changed.
+2. A checkpoint with another identity, or one that Spark has used without this file, is refused: with the offsets of
+   another query rows would be lost or doubled. (Spark detects some of these cases, late and with other messages.)
+3. Sources are named as Spark names them, without parts that differ from run to run, and without passwords.
 
-It lies where the checkpoint lies, on any file system that Hadoop knows: it goes through the JVM. All of it blocks.
+It is in the checkpoint's file system, whichever Hadoop supports: it is accessed through the JVM. All of it blocks.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _VOLATILE: Final = re.compile(r"[#@]")
 
 @dataclass(frozen=True, slots=True)
 class QueryIdentity:
-    """What tells one query from another."""
+    """The identity of a query."""
 
     name: str
     columns: str
     sources: list[str]
 
     def differences(self, other: QueryIdentity) -> list[str]:
-        """What this checkpoint was made for, where `other` is something else."""
+        """The differences between the query of this checkpoint and `other`, in words."""
         reasons = []
         if self.name != other.name:
             reasons.append(f"it was made for the source {self.name!r}, and this is {other.name!r}")
@@ -48,19 +48,19 @@ class QueryIdentity:
 
 
 def query_identity(name: str, dataframe: Any) -> QueryIdentity:
-    """Of a query that reads this streaming DataFrame."""
+    """The identity of a query that reads this streaming DataFrame."""
     return QueryIdentity(name, dataframe.schema.simpleString(), sources_of(dataframe))
 
 
 def sources_of(dataframe: Any) -> list[str]:
-    """What it reads: "FileSource[/data/in]", "kafka", … as far as that has a name."""
+    """The named sources of a streaming DataFrame: "FileSource[/data/in]", "kafka", …"""
     leaves = dataframe._jdf.queryExecution().analyzed().collectLeaves()
     names = [_PASSWORD.sub("//***@", leaves.apply(i).toString()[:1000]) for i in range(leaves.size())]
     return sorted(name for name in names if not _VOLATILE.search(name.replace("//***@", "")))
 
 
 def claim(session: Any, checkpoint: str, identity: QueryIdentity) -> None:
-    """Make the checkpoint this query's, or see that it is. SparkSourceError if it is another's."""
+    """Claim a checkpoint for this query, or check that it is. SparkSourceError if it belongs to another query."""
     jvm = session._jvm
     folder = jvm.org.apache.hadoop.fs.Path(checkpoint)
     files = folder.getFileSystem(session._jsc.hadoopConfiguration())
@@ -80,7 +80,7 @@ def claim(session: Any, checkpoint: str, identity: QueryIdentity) -> None:
 
 
 def _write(jvm: Any, files: Any, path: Any, text: str) -> None:
-    # Renamed into place: half a mark would be an error for ever. Of two who do so at once one wins; both read it again.
+    # Renamed into place: half a file would be an error for ever. Of two writers one wins; both read it again.
     part = jvm.org.apache.hadoop.fs.Path(
         path.getParent(), f".{IDENTITY_FILE}.{jvm.java.util.UUID.randomUUID().toString()}"
     )

@@ -1,13 +1,13 @@
 """Stream chunks: the rows of a micro-batch as Arrow, chunk after chunk, a few partitions at a time.
 
-    planned ─► groups of partitions ─► `ahead` of them are computed, in Spark jobs ─► read as they are wanted, in order
+    planned ─► groups of partitions ─► `ahead` of them are computed, in Spark jobs ─► read on demand, in order
 
-1. Which row is in which chunk follows from the batch's data alone: the ids are the same when the batch comes again.
-2. What is not read stays in the JVM. Python holds `READ_AT_ONCE` chunks and a batch of Arrow's beside what is pending.
-3. Small partitions come together, since a job has its price; the size is learnt over batches.
-4. A partition that is too large for the JVM's memory (batch/fetching.py) is noticed when a part of it is here. The
-   batch is then kept on disk as it comes out, and read from there in pieces.
-5. Whoever gives it up ends it: its jobs are cancelled, its connections closed.
+1. Which row is in which chunk depends on the batch's data alone: the ids are the same when the batch comes again.
+2. Data that is not read stays in the JVM. Python has `READ_AT_ONCE` chunks and one Arrow batch besides pending chunks.
+3. Small partitions are fetched together, since each job has a cost; the group size is adapted over batches.
+4. A partition that is too large for the JVM's memory (batch/fetching.py) is detected when a part of it is read. The
+   batch is then written to disk as it is computed, and read from there in pieces.
+5. A reader that is closed early is cleaned up: its jobs are cancelled, its connections closed.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ..types import arrow_schema, row_bytes
 log = logging.getLogger("aiostorm.spark")
 
 READ_AT_ONCE: Final = 4
-"""Chunks that one call of a thread brings at most."""
+"""The most chunks that one call in a thread returns."""
 
 _BYTES_PER_BATCH: Final = 16 * 1024 * 1024
 
 
 class StreamChunks:
-    """The way from micro-batches to chunks, for one query. `title`: for people, and in the names of groups of jobs."""
+    """Reads micro-batches as chunks, for one query. `title`: for messages and the names of job groups."""
 
     def __init__(self, calls: SparkCalls, watch: JvmWatch, title: str, *, chunk_rows: int, ahead: int) -> None:
         self._calls = calls
@@ -50,10 +50,10 @@ class StreamChunks:
         self._passes = 0
 
     async def of(self, frame: Any) -> AsyncGenerator[Piece, None]:
-        """The chunks of a batch. What Spark raises; SparkSourceError for what trying again would not bring."""
+        """The chunks of a batch. Raises Spark's errors; SparkSourceError if a retry would not help."""
         session = frame.sparkSession
         self._passes += 1
-        jobs = f"{self._title}/{self._passes}"  # one that is cancelled takes none of the next along
+        jobs = f"{self._title}/{self._passes}"  # its own group: cancelling it does not cancel the next
         begun, received = False, _ReceivedChunks()
         try:
             plan, fetching, schema = await self._watch.during(self._calls.begin(self._plan, frame))
@@ -106,7 +106,7 @@ class StreamChunks:
     async def _in_pieces(
         self, fetching: Fetching, schema: Any, session: Any, jobs: str, received: _ReceivedChunks
     ) -> AsyncGenerator[Piece, None]:
-        """What has not come yet, one partition after the other."""
+        """Read the remaining chunks, one partition after another."""
         for partition in range(received.partition, fetching.partitions):
             reader = PieceReader(partition, fetching, jobs, schema, self._chunk_rows)
             again = received.restart_partition()
@@ -156,14 +156,14 @@ class StreamChunks:
 
 
 class _ReceivedChunks:
-    """What has come of a batch: partitions before `partition` as a whole, and of that one so many chunks."""
+    """The progress in a batch: all partitions before `partition`, and the digests of that one's chunks."""
 
     def __init__(self) -> None:
         self.partition = 0
         self._digests: list[int] = []
 
     def record(self, items: Iterable[Piece | End]) -> Iterator[Piece]:
-        """Note them, one by one as they are taken."""
+        """Record items as they are iterated; the chunks among them."""
         for item in items:
             if isinstance(item, End):
                 self.partition, self._digests = item.partition + 1, []
@@ -172,12 +172,12 @@ class _ReceivedChunks:
                 yield item
 
     def restart_partition(self) -> list[int]:
-        """The partition comes from its beginning: the digests of what has come of it."""
+        """The partition is read again from its beginning. Returns the digests of its chunks so far."""
         before, self._digests = self._digests, []
         return before
 
 
 def _close(opening: asyncio.Future[FetchedReader]) -> None:
-    """One that nobody waits for any more."""
+    """Close a reader that is not needed any more."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

@@ -1,17 +1,17 @@
-"""Stream hand: what Spark calls with each micro-batch, in a thread of py4j's. It returns when all is acked.
+"""ForeachBatch: the function that Spark calls with each micro-batch, in a py4j thread. It returns when all is acked.
 
     Spark's stream thread ─► py4j ─► ForeachBatch(dataframe, batch_id) ──call_soon_threadsafe──► take(delivery)
     (event loop)
                                         │ waits                                             │
              commit ◄── returns ────────┤◄──────────── delivery.done() ◄── every tree acked ┘
-     query fails    ◄── raises ─────────┘◄──────────── delivery.fail(why), shut(why)
+     query fails    ◄── raises ─────────┘◄──────────── delivery.fail(why), close(why)
 
-1. As long as it waits Spark runs no other batch: backpressure reaches Spark by that alone.
-2. It returns only when it was told that the batch is done: Spark commits it then. In all other cases it raises.
-3. What it raises is one short error without a cause. (An error of py4j's that leaves such a function has ended the
-   stream's thread in the JVM with a StackOverflowError.)
-4. It never waits for somebody who has gone: when the hand is shut, or the event loop was closed, it raises at once, or
-   within `LOOK_S`.
+1. While it waits Spark runs no other batch: that is the backpressure to Spark.
+2. It returns only when the batch is done: then Spark commits it. In all other cases it raises.
+3. It raises one short error without a cause. (A py4j error that leaves such a function has ended the stream's thread in
+   the JVM with a StackOverflowError.)
+4. It never waits for a closed topology: when it is closed, or the event loop is closed, it raises at once, or within
+   `POLL_S`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Delivery:
         self._settle(why)
 
     def wait(self, loop_closed: Callable[[], bool]) -> str | None:
-        """Until it is settled; why it failed, or None. Blocking."""
+        """Wait until it is settled. Returns why it failed, or None. Blocking."""
         while not self._settled.wait(POLL_S):
             if loop_closed():
                 self.fail("the event loop of the topology has ended")
@@ -63,7 +63,7 @@ class Delivery:
             if not self._settled.is_set():
                 self._why = why
                 self._settled.set()
-        self.dataframe = None  # the JVM need not keep it
+        self.dataframe = None  # so that the JVM can free it
 
 
 class ForeachBatch:
@@ -78,7 +78,7 @@ class ForeachBatch:
         self._closed_why: str | None = None
 
     def __call__(self, dataframe: Any, batch_id: int) -> None:
-        """Called by Spark."""
+        """Called by Spark with each batch."""
         delivery = Delivery(dataframe, batch_id)
         with self._lock:
             why = self._closed_why
@@ -96,7 +96,7 @@ class ForeachBatch:
             raise BatchNotDoneError(f"batch {batch_id} was not processed: {why}") from None
 
     def close(self, why: str) -> None:
-        """Whoever waits, and whoever comes, is sent away. From any thread; does not block."""
+        """Fail the current call and all later ones. From any thread; does not block."""
         with self._lock:
             self._closed_why = self._closed_why or why
             waiting = self._waiting
@@ -105,5 +105,5 @@ class ForeachBatch:
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """py4j logs what a function raises that the JVM has called. What the hand raises is told by others, and shorter."""
+    """Drop py4j's log record of a BatchNotDoneError, which is reported elsewhere in short."""
     return record.exc_info is None or not isinstance(record.exc_info[1], BatchNotDoneError)

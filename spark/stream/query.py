@@ -1,13 +1,12 @@
-"""Stream query: one run of a streaming query whose batches go into a hand. Everything here blocks: for threads.
+"""Stream query: one run of a streaming query with a ForeachBatch. Everything here blocks: call it in threads.
 
-    start ─► session ─► source(session) ─► checked ─► checkpoint claimed ─► foreachBatch(hand).start()
-    look  ─► running | ended | failed: why | lost: why
-    stop  ─► the hand is shut, the query is stopped
+    start  ─► session ─► source(session) ─► checked ─► checkpoint claimed ─► foreachBatch(…).start()
+    status ─► running | ended | failed: why | lost: why
+    stop   ─► the ForeachBatch is closed, the query is stopped
 
-1. `start` and `stop` exclude each other: what is stopped while it starts is stopped when it has started.
-2. Whoever waits in the callback is sent away before the query is stopped: the JVM's thread that waits there cannot be
-   interrupted.
-3. What Spark says is shortened: of two hundred lines of Java stay the reason and the exception.
+1. `start` and `stop` exclude each other: a query that is stopped while it starts is stopped when it has started.
+2. The ForeachBatch is closed before the query is stopped: the JVM's thread that waits in it cannot be interrupted.
+3. Spark's messages are shortened: of two hundred lines of Java, the reason and the exception are kept.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from .foreach_batch import ForeachBatch
 log = logging.getLogger("aiostorm.spark")
 
 FINITE: Final = ("availableNow", "once")
-"""Triggers after which a query ends by itself."""
+"""Triggers with which a query ends by itself."""
 
 _REASON: Final = re.compile(
     r"terminated with exception: (.*?)(?:\s*SQLSTATE: \w+)?\s*(?:=== Streaming Query ===|\Z)", re.S
@@ -38,7 +37,7 @@ _REASON: Final = re.compile(
 
 
 class QueryState(enum.Enum):
-    """How a query is."""
+    """The state of a query."""
 
     RUNNING = "running"
     ENDED = "ended"
@@ -47,7 +46,7 @@ class QueryState(enum.Enum):
 
 
 class QueryStatus(NamedTuple):
-    """How a query is, and why. `committed`: the last batch that Spark has committed; -1: none that we know of."""
+    """The state of a query and its reason. `committed`: the last batch known to be committed; -1: none."""
 
     state: QueryState
     why: str = ""
@@ -56,7 +55,7 @@ class QueryStatus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuerySpec:
-    """What is asked of Spark."""
+    """The query to run."""
 
     name: str
     title: str
@@ -68,12 +67,12 @@ class QuerySpec:
 
     @property
     def ends(self) -> bool:
-        """Does it end by itself?"""
+        """Whether the query ends by itself."""
         return any(kind in self.trigger for kind in FINITE)
 
 
 class StreamQuery:
-    """One run."""
+    """One run of a query."""
 
     def __init__(self, spec: QuerySpec, get_session: Callable[[], Any], foreach_batch: ForeachBatch) -> None:
         self._spec = spec
@@ -85,7 +84,7 @@ class StreamQuery:
         self._query: Any = None
 
     def start(self) -> None:
-        """Start it. SparkSourceError for what the user must mend, SparkLostError if there is no Spark (any more)."""
+        """Start the query. SparkSourceError if the user must correct something, SparkLostError if Spark has ended."""
         with self._lock:
             if self._stopped:
                 return
@@ -102,7 +101,7 @@ class StreamQuery:
                 raise SparkSourceError(f"the stream {self._spec.name!r} cannot be started: {why}") from None
 
     def status(self) -> QueryStatus:
-        """How is it?"""
+        """The status of the query."""
         query, session = self._query, self._session
         if query is None:
             return QueryStatus(QueryState.LOST, "it was never started")
@@ -121,7 +120,7 @@ class StreamQuery:
         return QueryStatus(QueryState.FAILED, reason_of(error), committed)
 
     def stop(self, why: str) -> None:
-        """Stop it, whatever state it is in. Afterwards nobody waits in its callback."""
+        """Stop the query in any state. Afterwards no call waits in its ForeachBatch."""
         self._foreach_batch.close(why)
         with self._lock:
             self._stopped = True
@@ -129,7 +128,7 @@ class StreamQuery:
         if query is not None:
             try:
                 query.stop()
-            except Exception:  # it has ended, or its JVM has: both will do
+            except Exception:  # the query or its JVM has ended already
                 log.debug("stop of %s", self._spec.name, exc_info=True)
 
     def _started(self, session: Any) -> Any:
@@ -151,7 +150,7 @@ class StreamQuery:
 
 
 def check_streaming(dataframe: Any, spec: QuerySpec) -> None:
-    """SparkSourceError if it is no streaming DataFrame with these columns."""
+    """Raise SparkSourceError if it is no streaming DataFrame with these columns."""
     if not hasattr(dataframe, "isStreaming"):
         raise SparkSourceError(
             f"the source of {spec.name!r} gave {type(dataframe).__name__}, not a DataFrame: return what "
@@ -165,15 +164,15 @@ def check_streaming(dataframe: Any, spec: QuerySpec) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a query has failed, in a line or two."""
+    """The reason of a query's failure, in a line or two."""
     text = str(error)
     found = _REASON.search(text)
     if found is not None:
         text = found.group(1)
-    if "Return Message: Traceback" in text:  # of a Python function that Spark called: its last line says it
+    if "Return Message: Traceback" in text:  # a Python function that Spark called: the last line has the reason
         lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("SQLSTATE")]
         text = lines[-1]
-    elif "Traceback (most recent call last):" in text:  # of one that a source has in Python
+    elif "Traceback (most recent call last):" in text:  # a source written in Python
         text = brief(RuntimeError(text))
     else:
         text = text.partition("Driver stacktrace:")[0]
@@ -182,7 +181,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _describe(error: Exception) -> str:
-    """What the source or Spark has raised; of Python's errors the type says half of it."""
+    """The message of an error of the source or of Spark; with the type for Python's errors."""
     by_spark = any(kind.__name__ in ("PySparkException", "Py4JError") for kind in type(error).__mro__)
     return brief(error) if by_spark else f"{type(error).__name__}: {brief(error)}"
 

@@ -1,13 +1,13 @@
-"""Stream run: what an open SparkStreamSpout does: starts the query, emits its batches, looks after it, ends it.
+"""Stream run: runs an open SparkStreamSpout: starts the query, emits its batches, checks the query, ends it.
 
     (no query) ─ start ─► waiting ─ a batch comes ─► emitting its chunks ─ fetched ─► waiting … all acked: Spark goes on
-        ▲                    │ every LOOK_S: how is the query?      │ fetching broke: again, from the beginning
-        └── raise: backoff ──┴──────── it has ended ────────────────┘
+        ▲                    │ every POLL_S: status of the query      │ fetching failed: again, from the beginning
+        └── raise: backoff ──┴──────── it has ended ──────────────────┘
 
-1. All of it runs in `next_tuple`, but for verdicts: a batch that is complete goes back to Spark at once, also while the
+1. All of it runs in `next_tuple`, except acks and fails: a complete batch is returned to Spark at once, also while the
    topology drains.
-2. No call of Spark's is made in the event loop. One that is given up goes on in its thread; what it makes is undone.
-3. While the topology is deactivated no batch is begun, and no chunk emitted.
+2. The event loop makes no calls of Spark. A cancelled call goes on in its thread; its effect is undone.
+3. While the topology is deactivated no batch is started, and no chunk emitted.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from .session import StreamSession
 log = logging.getLogger("aiostorm.spark")
 
 POLL_S: Final = 0.5
-"""How long a query that has ended may go unnoticed."""
+"""The interval in which the query's status is checked."""
 
 ANSWER_S: Final = 60.0
-"""A JVM that does not answer for so long counts as dead."""
+"""A JVM that does not answer for this time counts as dead."""
 
 COMMIT_S: Final = 3.0
-"""How long the end waits for Spark to commit what was acked."""
+"""How long `end` waits for Spark to commit acked batches."""
 
 
 class StreamRun:
-    """Of one open spout."""
+    """The run of one open spout."""
 
     def __init__(
         self,
@@ -68,21 +68,21 @@ class StreamRun:
         self._active = False
         self._finished = False
         self._query: StreamQuery | None = None
-        self._next_delivery: Delivery | None = None  # by Spark, not begun
-        self._delivery: Delivery | None = None  # begun, not settled
+        self._next_delivery: Delivery | None = None  # brought by Spark, not started
+        self._delivery: Delivery | None = None  # started, not settled
         self._dataframe: Any = None
         self._chunks: AsyncGenerator[Piece, None] | None = None
         self._chunk: Piece | None = None  # fetched, not emitted: the topology was deactivated
         self._last_done = -1
 
-    # -- what the spout is asked -------------------------------------------------------------------------------------
+    # -- calls of the spout ------------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """See that there is a session: whoever submits the topology hears what is missing."""
+        """Make sure that there is a session: errors are reported when the topology is submitted."""
         await self._watch.during(self._calls.begin(self._session.get))
 
     async def next_tuple(self) -> None:
-        """Emit the next chunk, when there is one. Returns without when the query has ended, or the topology is held."""
+        """Wait for the next chunk and emit it; return without one if the query has ended or the spout is inactive."""
         while self._active and not self._finished:
             if self._query is None:
                 await self._start()
@@ -95,37 +95,37 @@ class StreamRun:
                 await self._wait()
 
     def set_active(self, active: bool) -> None:
-        """Held, or not: a batch that comes meanwhile waits, and Spark with it."""
+        """Activate or deactivate: while inactive a new batch waits, and Spark with it."""
         self._active = active
         self._wakeup.set()
 
     def acked(self, batch_id: int, partition: int, chunk: int) -> None:
-        """A message is complete."""
+        """A message is acked."""
         batch = self._batches.of(batch_id)
         if batch is not None:
             batch.acked(partition, chunk)
             self._settle(batch)
 
     def failed(self, batch_id: int, partition: int, chunk: int, failure: Failure) -> None:
-        """A message has failed as often as it may."""
+        """A message has failed, and is not replayed again."""
         batch = self._batches.of(batch_id)
         if batch is not None:
             batch.failed(partition, chunk, _describe(failure))
             self._settle(batch)
 
     def progress(self) -> Progress:
-        """Batches that are done, of those that were brought."""
+        """The done batches of those that were brought."""
         done = self._batches.done
         return Progress(
             done, done + (self._delivery is not None or self._next_delivery is not None), "batches", self._batches.rows
         )
 
     def result(self) -> dict[str, Any]:
-        """For people, at the end."""
+        """The summary at the end."""
         return {"batches": self._batches.done, "rows": self._batches.rows, "last_batch": self._last_done}
 
     async def end(self) -> None:
-        """Stop the query and let go of the session. Whoever waits in a callback is sent away at once."""
+        """Stop the query and release the session. A waiting call of Spark is failed at once."""
         self._finished = True
         batch = self._batches.current
         if batch is not None:
@@ -137,7 +137,7 @@ class StreamRun:
         finally:
             query, self._query = self._query, None
             try:
-                await self._calls.run(self._end_all, query)  # goes on in its thread, whatever becomes of us
+                await self._calls.run(self._end_all, query)  # goes on in its thread if this task is cancelled
             finally:
                 self._calls.close()
                 self._watch.close()
@@ -161,7 +161,7 @@ class StreamRun:
         self._wakeup.set()
 
     async def _wait(self) -> None:
-        """Until a batch comes, or something has happened to the query."""
+        """Wait for a batch; after POLL_S check the query."""
         self._wakeup.clear()
         try:
             async with asyncio.timeout(POLL_S):
@@ -170,7 +170,7 @@ class StreamRun:
             await self._check_query()
 
     async def _check_query(self) -> None:
-        """See how the query is; raises if it has ended and should not have."""
+        """Check the query's status; raises if it has ended unexpectedly."""
         if self._query is None:
             return
         try:
@@ -192,8 +192,8 @@ class StreamRun:
         await self._query_ended(status)
 
     async def _query_ended(self, status: QueryStatus, *, responds: bool = True) -> None:
-        """What is left of it is removed, and next_tuple raises. A JVM that does not answer is asked nothing more."""
-        why = status.why or "somebody else has stopped it"
+        """Clean up after the query, and raise in next_tuple. A JVM that does not answer is not called again."""
+        why = status.why or "it was stopped from outside"
         batch, query = self._batches.current, self._query
         if batch is not None:
             if batch.state is BatchState.FAILED:
@@ -207,13 +207,13 @@ class StreamRun:
             await self._calls.run(query.stop, why)
         kind = SparkSourceError if status.state is QueryState.FAILED else SparkLostError
         error = kind(f"the query of {self._spec.name!r} has ended: {why}")
-        error.final = not responds  # else it goes on from the checkpoint
+        error.final = not responds  # else it resumes from the checkpoint
         raise self._final_if_repeated(error)
 
     def _final_if_repeated(self, error: AiostormError) -> AiostormError:
-        """The error to raise: the last one, if it has failed too often."""
+        """The error to raise; final if the query has failed too often."""
         if not error.final and self._batches.query_failed():
-            error = type(error)(f"{error} (so often in a row, without a batch done, that it is given up)")
+            error = type(error)(f"{error} (given up after too many failures in a row without a completed batch)")
             error.final = True
         return error
 
@@ -234,7 +234,7 @@ class StreamRun:
         self._chunks = self._fetch.of(self._dataframe)
 
     async def _emit_next(self, chunks: AsyncGenerator[Piece, None]) -> bool:
-        """The next chunk of the batch, or what becomes of it instead. True: emitted."""
+        """Emit the next chunk of the batch, or handle its end. True: emitted."""
         batch = self._batches.current
         if batch is None or batch.settled:
             await self._drop_chunks()
@@ -248,9 +248,9 @@ class StreamRun:
             raise
         except Exception as error:
             await self._drop_chunks()
-            await self._check_query()  # raises, if Spark has gone
+            await self._check_query()  # raises if Spark has ended
             why, users = await self._calls.run(_diagnose, error)
-            if users:  # so it would be each time
+            if users:  # a retry would fail too
                 batch.broken(why)
                 self._settle(batch)
                 raise SparkSourceError(f"batch {batch.batch_id} of {self._spec.name!r}: {why}") from None
@@ -260,7 +260,7 @@ class StreamRun:
             self._settle(batch)
             return False
         self._chunk = None
-        if self._batches.of(batch.batch_id) is not batch:  # it has ended meanwhile
+        if self._batches.of(batch.batch_id) is not batch:  # the batch has ended meanwhile
             return False
         if not self._active:
             self._chunk = chunk
@@ -290,7 +290,7 @@ class StreamRun:
         self._collector.emit_arrow(batch, (batch_id, chunk.partition, chunk.number))
 
     def _settle(self, batch: MicroBatch) -> None:
-        """Tell Spark, if the batch has ended."""
+        """Return the batch to Spark if it has ended."""
         delivery = self._delivery
         if delivery is None or not batch.settled or batch is not self._batches.current:
             return
@@ -311,7 +311,7 @@ class StreamRun:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def _committed(self) -> None:
-        """What was acked a moment ago should not come again because the query was stopped before it was committed."""
+        """Wait until Spark has committed the acked batch: otherwise it would come again after a restart."""
         query = self._query
         brought_next = self._next_delivery is not None and self._next_delivery.batch_id > self._last_done
         if query is None or self._last_done < 0 or brought_next:
@@ -331,7 +331,7 @@ class StreamRun:
 
 
 def _diagnose(error: Exception) -> tuple[str, bool]:
-    """What it says, and whether it is the user's code or a row that fails. Blocks: it is asked of the JVM."""
+    """The error's message, and whether user code or a row has failed. Blocks: it calls the JVM."""
     why = brief(error)
     return why, is_user_error(error, why)
 

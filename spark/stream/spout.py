@@ -1,16 +1,16 @@
-"""SparkStreamSpout: a streaming query of Spark's as a source of columns. A micro-batch is committed when it is acked.
+"""SparkStreamSpout: a streaming query of Spark as a source of columns. A micro-batch is committed when it is acked.
 
-    Spark: batch n ─► hand waits ─► next_tuple: fetch, emit chunk after chunk ─► acks … all ─► hand returns ─► batch n+1
-                                        │ fetching broke: once more           └ a chunk failed for good ─► hand raises:
-                                        └ …                                     the query fails, and is started again
+    Spark: batch n ─► ForeachBatch ─► next_tuple: fetch, emit chunk after chunk ─► acks … all ─► returns ─► batch n+1
+                                        │ fetching failed: again             └ a chunk failed for good ─► raises:
+                                        └ …                                    the query fails, and is restarted
 
-1. At least once: Spark commits a batch after every tree of it is acked. After a crash it brings the same batch again,
-   with the same id and the same chunks: a message's id is (batch id, partition, chunk), and travels with the columns.
-2. A chunk that fails is emitted again by the framework, `max_batch_attempts` times in all; then the batch has failed.
-3. A query that fails, or whose JVM dies, or that somebody stops, is started again from its checkpoint, with backoff.
-   After `MAX_FAILURES` in a row without a batch done, and for what a restart does not mend, the topology fails.
+1. At least once: Spark commits a batch when all its trees are acked. After a crash it brings the same batch again, with
+   the same id and the same chunks: a message's id is (batch id, partition, chunk), and is sent with the columns.
+2. A chunk that fails is replayed by the framework, `max_batch_attempts` times in all; then the batch has failed.
+3. A query that fails, is stopped from outside, or whose JVM dies, is restarted from its checkpoint, with backoff. After
+   `MAX_FAILURES` in a row without a completed batch, and if a restart cannot help, the topology fails.
 4. One query, so one task.
-5. The end: who waits in Spark's callback is sent away; a batch that is not acked by then comes again at the next start.
+5. At the end, Spark's waiting call is failed; a batch that is not acked by then comes again at the next start.
 
 From: Spark's foreachBatch; Storm's Trident (batches with transaction ids).
 """
@@ -97,14 +97,14 @@ class SparkStreamSpout(Spout):
         self._run: StreamRun | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """For one task. What it was given is shared: a DataFrame has one session."""
+        """A copy for one task. Its arguments are shared: a DataFrame has one session."""
         copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
 
     @property
     def spark_session(self) -> Any:
-        """Settings of the session that it needs, or what gives it one."""
+        """The settings of its session, or the function that makes one."""
         return self._session
 
     @property
@@ -166,7 +166,7 @@ class SparkStreamSpout(Spout):
         return None if self._run is None else self._run.progress()
 
     def result(self) -> dict[str, Any] | None:
-        """How far it is: batches and rows that were acked, the last batch's id."""
+        """The batches and rows that were acked, and the last batch's id."""
         return None if self._run is None else self._run.result()
 
     @property

@@ -7,14 +7,14 @@
               │    ═ link ═ worker-2 in a slot on another
               ╰─ driver-1, in the parent's process: the tasks of components with `on_driver = True`
 
-1. Spark does what a node daemon would: placement, resources, isolation. The parent decides about every start.
+1. Spark does what a node daemon would do: placement, resources, isolation. The parent decides about every start.
 2. Executors of this machine (local masters, a standalone master on loopback): nothing can be reached from outside; the
-   token is in a file that is ours alone (0600), and its path is what is told.
+   token is in a file of this user (0600), and only its path is passed on.
 3. Executors of other machines: TLS and a token, from a directory that `aiostorm certs node` has made, in the same place
    on every machine. Without them nothing starts. No secret goes into a closure, a setting or an event log.
-4. A slot holds its cores as long as its worker lives. What is left is for other jobs of the session.
-5. Code: the driver's `sys.path` on this machine; on others what is installed there, `py_files`, and aiostorm (`ship`).
-6. A session that is made from settings or by a function is made anew when its JVM has died; one that is given is not.
+4. A slot occupies its cores as long as its worker runs. The other cores are for other jobs of the session.
+5. Code: the driver's `sys.path` on this machine; on others the installed code, `py_files`, and aiostorm (`ship`).
+6. A session made from settings or by a function is made anew when its JVM has died; a session that is given is not.
 
 From: Storm on YARN and Mesos, where the supervisor is a task; Spark's own executors.
 """
@@ -48,26 +48,26 @@ from .spawner import SlotSpawner
 log = logging.getLogger("aiostorm.spark")
 
 START_LIMIT_S: Final = 120.0
-"""So long a worker has from the moment when it is wanted to its first word: a core must be free, Python must start."""
+"""The time from the request of a worker to its first message: a core must be free, Python must start."""
 
 END_S: Final = 15.0
-"""So long the session has to end."""
+"""The time the session has to end."""
 
 GIVEN_UP_S: Final = 0.5
-"""The same of one that is still being made."""
+"""The same for a session that is still being made."""
 
 
 class SparkWorkers:
     """A WorkerBackend: `LocalCluster(backend=SparkWorkers(spark, slots=n))`.
 
-    `spark`: a SparkSession, settings of one, or a function that makes one. `slots`: how many workers each topology has.
+    `spark`: a SparkSession, settings of one, or a function that makes one. `slots`: the workers of each topology.
 
     For executors of other machines: `listen` (HOST:PORT, where they reach this process) and `credentials`, a directory
     of `aiostorm certs node`, in the same place on every machine. `host`: the name by which others reach an executor's
-    machine, if its own will not do. `insecure`: without them, in a private network.
+    machine, if its own name does not work. `insecure`: without credentials, in a private network.
 
-    `py_files`: modules and zips for the executors. `ship`: bring aiostorm itself. `start_limit_s`: a worker that is not
-    there so long after it was wanted is an error. `arguments`: more for `aiostorm worker`.
+    `py_files`: modules and zips for the executors. `ship`: send aiostorm itself. `start_limit_s`: the time in which a
+    worker must start. `arguments`: more arguments of `aiostorm worker`.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SparkWorkers:
 
     @property
     def timings(self) -> LifeTimings:
-        """An executor may have to be started first."""
+        """The time limits of workers: an executor may have to be started first."""
         return LifeTimings(start_limit_s=self._start_limit_s)
 
     @property
@@ -131,12 +131,12 @@ class SparkWorkers:
 
     @property
     def paths(self) -> Sequence[str]:
-        """Other machines have other paths."""
+        """The driver's `sys.path` on this machine; nothing on others, which have other paths."""
         return sys.path if self._is_local else ()
 
     @property
     def arguments(self) -> Sequence[str]:
-        """What is secret each kind of worker has from elsewhere."""
+        """More arguments of workers; each kind of worker gets its secrets in another way."""
         return self._arguments
 
     @property
@@ -144,9 +144,9 @@ class SparkWorkers:
         return b""
 
     def listen(self, worker: str, before: str) -> str:
-        """In its next life it may be on another machine."""
+        """The address on which a worker listens; after a restart it may be on another machine."""
         if not self._is_local:
-            # A worker beside the parent is dialled by nobody (it dials), so it needs no address of this machine.
+            # No worker connects to the driver worker (it connects to them), so it needs no address of this machine.
             return "127.0.0.1:0" if worker.startswith(f"{DRIVER}-") else f"{ANY_HOST}:0"
         self._incarnations[worker] = self._incarnations.get(worker, 0) + 1
         return self._local.listen(f"{worker}.{self._incarnations[worker]}", "")
@@ -157,7 +157,7 @@ class SparkWorkers:
 
     async def __aenter__(self) -> Self:
         if self._known:
-            self._check_exposed(self._known)  # before anything starts
+            self._check_exposed(self._known)  # before anything is started
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(self._release)
             await self._calls.run(self._begin)
@@ -181,14 +181,14 @@ class SparkWorkers:
         await self._stack.__aexit__(kind, error, traceback)
 
     def abandon(self) -> None:
-        """The process ends now: remove what would stay. Spark's JVM ends when its standard input does."""
+        """The process ends now: remove files. Spark's JVM ends when its standard input is closed."""
         if hasattr(self, "_home"):
             self._local.abandon()
 
     # -- in a thread -------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Make the session, and see whether it will do."""
+        """Make the session, and check whether it is suitable."""
         session = self._lease.get()
         try:
             context = session.sparkContext
@@ -215,7 +215,7 @@ class SparkWorkers:
         log.info("Spark %s on %s: %d slots", context.version, context.master, self._slots)
 
     def _describe_capacity(self) -> str:
-        """What Spark has now, and what to change."""
+        """Spark's executors and cores, and what to change."""
         context = self._lease.get().sparkContext
         store = context._jsc.sc().statusStore().executorList(True)
         executors = [store.apply(i) for i in range(store.size())]
@@ -233,14 +233,14 @@ class SparkWorkers:
             async with asyncio.timeout(END_S if self._began else GIVEN_UP_S):
                 await self._calls.run(self._lease.release)
         except TimeoutError:
-            log.warning("the Spark session has not ended in time: it is left to the end of this process")
+            log.warning("the Spark session has not ended in time: it will end with this process")
         finally:
             self._calls.close()
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _check_exposed(self, master: str) -> Security:
-        """What is needed for executors of other machines. ExposedError, or the error of the files."""
+        """The security for executors of other machines. ExposedError if it is missing, or the error of the files."""
         if master and is_local(master):
             return Security()
         what = f"the executors of {master or 'this Spark'} may be on other machines"
@@ -253,7 +253,7 @@ class SparkWorkers:
             return Security(insecure=True)
         raise ExposedError(
             f"{what}: they need TLS and a token. Give credentials=DIR (--credentials), a directory that `aiostorm "
-            "certs node` has made, in the same place on every machine (or insecure, if the network keeps strangers out)"
+            "certs node` has made, in the same place on every machine (or insecure, in a private network)"
         )
 
     def _spec(self, slot: str, worker: str, command: Sequence[str]) -> LaunchSpec:
@@ -274,7 +274,7 @@ class SparkWorkers:
         )
 
     def _token_file(self) -> str:
-        """A file with the token, which this user alone may read."""
+        """The path of a file with the token, readable by this user only."""
         file = self._local.folder / "credentials"
         if not file.exists():
             file.touch(0o600)
@@ -284,7 +284,7 @@ class SparkWorkers:
 
 
 class _WorkerSpawner:
-    """Of both kinds."""
+    """The spawner of both kinds of workers."""
 
     def __init__(self, slots: SlotSpawner, driver: DriverWorkerSpawner) -> None:
         self._slots = slots
@@ -303,7 +303,7 @@ class _WorkerSpawner:
 
 
 def _source(spark: Any) -> SessionSource:
-    """A session that is given is one that a function returns."""
+    """The source of the session; a given session becomes a function that returns it."""
     if hasattr(spark, "createDataFrame"):
         return lambda: spark
     source: SessionSource = spark

@@ -1,7 +1,7 @@
 """Code for executors: aiostorm as a zip, for machines where it is not installed.
 
-1. The zip has what the wheel has: the modules, no tests. What aiostorm needs (aiohttp, msgpack, …) must be there.
-2. The same code makes the same name: Spark refuses another file of one name, and takes the same one twice.
+1. The zip has the contents of the wheel: the modules, no tests. The packages that aiostorm needs must be installed.
+2. The same code makes the same name: Spark refuses another file of the same name, and accepts the same one twice.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _SKIPPED_FOLDERS: Final = ("__pycache__",)
 
 
 def zip_package(folder: Path) -> Path:
-    """Make the zip in that folder; where it is."""
+    """Make the zip in this folder. Returns its path."""
     package = Path(__file__).absolute().parents[2]
-    # In a checkout the room stands beside the package, which links to it.
+    # In a checkout this folder is beside the package, which links to it.
     if not (package / "__main__.py").exists():
         package = package / "aiostorm"
     made = io.BytesIO()

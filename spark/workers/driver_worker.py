@@ -1,9 +1,10 @@
-"""Beside the parent: a worker in the parent's own process and event loop, for what needs the parent's Spark session.
+"""Driver worker: a worker in the parent's own process and event loop, for components that need the parent's Spark
+session.
 
-1. It is the program of every worker (`cluster.work`), with a link to the parent as every worker has.
-2. A Spark session cannot be handed to another process, and a second one would need cores of its own: so it is not a
-   process of its own.
-3. Killed, its tasks are cancelled; code that holds the event loop holds the parent, too.
+1. It runs the program of every worker (`cluster.work`), with a link to the parent like every worker.
+2. A Spark session cannot be handed to another process, and a second session would need its own cores: so this worker is
+   not a process of its own.
+3. To kill it, its tasks are cancelled; code that blocks the event loop blocks the parent too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BROKEN: Final = 1
 
 
 class DriverWorkerSpawner:
-    """A Spawner of workers in this process. `node` is the parent's: its system guards them."""
+    """A Spawner of workers in this process. `node` is the parent's; its actor system supervises them."""
 
     def __init__(self, security: Security, node: Node) -> None:
         self._security = security
@@ -41,9 +42,9 @@ class DriverWorkerSpawner:
         environment: Mapping[str, str] | None = None,
         stdin: bytes = b"",
     ) -> Child:
-        """Start one (see Spawner). Of its words only where it dials and listens, and for what, are of interest here."""
+        """Start a worker (see Spawner). Only its addresses and target are used of its arguments."""
         if environment is not None or stdin:
-            raise ValueError("a worker beside the parent has the parent's environment, and no standard input")
+            raise ValueError("a worker in the parent's process has the parent's environment, and no standard input")
         after = dict(itertools.pairwise(arguments))
         options = WorkerOptions(
             name,
@@ -60,7 +61,7 @@ class DriverWorkerSpawner:
 
 
 class _DriverWorkerChild:
-    """A Child that is an asyncio task."""
+    """A Child implemented by an asyncio task."""
 
     def __init__(self, name: str, options: WorkerOptions, security: Security) -> None:
         self.name = name
@@ -72,7 +73,7 @@ class _DriverWorkerChild:
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Be that worker to the end."""
+        """Run the worker until it ends."""
         code = KILLED
         try:
             async with open_network(self.name, self._security, role=WORKER, roles=(PARENT, WORKER)) as network:

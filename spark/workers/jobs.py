@@ -1,14 +1,14 @@
-"""Slot jobs: one ordinary Spark job of one task for each life of a worker, in a job group and a thread of its own.
+"""Slot jobs: one ordinary Spark job of one task for each incarnation of a worker, in its own job group and thread.
 
     start ─► thread: session ─► setJobGroup ─► a job of one task: the slot … ─► on_end(outcome), in the event loop
-    cancel ─► cancelJobGroupAndFutureJobs: also of a job that its thread has not begun yet
+    cancel ─► cancelJobGroupAndFutureJobs: also a job that its thread has not started yet
 
-1. Not a job of n tasks, and no barrier: one worker's end is no other's business.
-2. What goes into the task is a function by value (it has no name that could be imported) and plain values. It says
-   itself what is wrong when the executor has no aiostorm, or another one.
-3. A task's second attempt returns at once: Spark's retry would be a worker that nobody has asked for. So the first one
-   raises nothing: what goes wrong in it is its result.
-4. The thread is no reason for the process to stay.
+1. Not a job of n tasks, and no barrier: the end of one worker does not affect the others.
+2. The task's closure has a function by value (without an importable name) and plain values. It reports itself if the
+   executor has no aiostorm, or another version.
+3. A task's second attempt returns at once: Spark's retry would be an unwanted worker. So the first attempt raises
+   nothing: its errors are its result.
+4. The thread is a daemon.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger("aiostorm.spark")
 
 @dataclass(frozen=True, slots=True)
 class SlotOutcome:
-    """How a job has ended. `code`: the worker's exit code. `why`: what else has ended it.
+    """How a job has ended. `code`: the worker's exit code. `why`: the reason, if the worker did not end by itself.
 
     `final`: another job would end the same way.
     """
@@ -43,7 +43,7 @@ class SlotOutcome:
 
 
 class SlotJobs:
-    """Starts and cancels them; the session is its lease's."""
+    """Starts and cancels slot jobs in the session of a lease."""
 
     def __init__(self, lease: SessionLease) -> None:
         self._lease = lease
@@ -53,26 +53,26 @@ class SlotJobs:
     def start(
         self, group: str, description: str, spec: Mapping[str, Any], on_end: Callable[[SlotOutcome], None]
     ) -> None:
-        """Start one. Does not block; `on_end` is called in the event loop."""
+        """Start a job. Does not block; `on_end` is called in the event loop."""
         loop = asyncio.get_running_loop()
 
         def run() -> None:
             outcome = self._run(group, description, spec)
-            with contextlib.suppress(RuntimeError):  # the loop has been closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(on_end, outcome)
 
         threading.Thread(target=run, name=group, daemon=True).start()
 
     def cancel(self, group: str) -> None:
-        """End the jobs of that group, and those that its thread may still start. Blocking."""
+        """Cancel the jobs of a group, and those that its thread may still start. Blocking."""
         self._cancelled.add(group)
         if self._session is not None:
             context = self._session.sparkContext._jsc.sc()
-            # Spark 3.5 has no such call: there a job that begins later is ended by its slot, which is not wanted.
+            # Spark 3.5 has no such call: there the slot of a later job ends itself, since the parent does not want it.
             (context.cancelJobGroupAndFutureJobs if version() >= (4, 0) else context.cancelJobGroup)(group)
 
     def _run(self, group: str, description: str, spec: Mapping[str, Any]) -> SlotOutcome:
-        """Blocking, as long as the worker lives."""
+        """Run a job. Blocks as long as the worker runs."""
         try:
             session = self._session = self._lease.get()
             if group in self._cancelled:
@@ -96,18 +96,18 @@ class SlotJobs:
 
 
 def _task(spec: dict[str, Any], module: str) -> Callable[[Iterator[Any]], Iterator[str]]:
-    """What runs in the task. It is sent by value, since it is defined within a function; it names nothing of ours."""
+    """The function of the task. It is pickled by value, since it is a local function, and imports aiostorm itself."""
 
     def slot(rows: Iterator[Any]) -> Iterator[str]:
         import importlib
         import json
 
-        for _ in rows:  # a Python worker that has not read its input is not used again, and the next one loads all anew
+        for _ in rows:  # Spark does not reuse a Python worker that has not read its input
             pass
         context = importlib.import_module("pyspark").TaskContext.get()
         if context is not None and context.attemptNumber() > 0:
             return iter([json.dumps({"code": 1, "why": "the task was lost: its executor or its Python has died"})])
-        # Not raised: Spark would try again, and its second attempt would hide the first one's error.
+        # Not raised: Spark would retry, and its second attempt would hide the first error.
         try:
             report = importlib.import_module(module).run_slot(spec)
         except ImportError as error:

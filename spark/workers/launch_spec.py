@@ -1,6 +1,6 @@
-"""Slot order: what a Spark task is to do, as it goes into the closure of its job.
+"""Launch spec: what a slot starts, as part of the closure of its job.
 
-1. It holds no secret: it holds the path of a file, which the slot reads where it runs.
+1. It contains no secret, only the path of a file that the slot reads on its machine.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 ANY_HOST: Final = "*"
-"""In an address: the name of the machine that the slot finds itself on."""
+"""In an address: the name of the slot's machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """What a slot is to do: be `slot`, dial `parent` (`parent_name`), start `aiostorm <words>` as `worker`.
+    """The launch of `slot`: connect to `parent` (`parent_name`), start `aiostorm <command>` as `worker`.
 
-    `credentials`: a file with the token (`is_file`) or a directory that `aiostorm certs` has made, there; empty: none.
-    `host`: how others reach the machine; empty: by its own name. `version`: the driver's aiostorm. `folder`: its
-    current directory, if the slot is on the same machine.
+    `credentials`: a file with the token (`is_file`) or a directory of `aiostorm certs` on its machine; empty: none.
+    `host`: how others reach the machine; empty: by its own name. `version`: the driver's aiostorm. `folder`: the
+    driver's current directory, if the slot is on the same machine.
     """
 
     slot: str
@@ -35,10 +35,10 @@ class LaunchSpec:
     folder: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values: the task that unpacks it may not have aiostorm."""
+        """The spec as plain values: the task that unpickles it may not have aiostorm."""
         return {**asdict(self), "command": list(self.command)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Back again."""
+        """The spec from plain values."""
         return cls(**{**values, "command": tuple(values["command"])})

@@ -1,7 +1,7 @@
-"""Messages between a slot (a Spark task that has one worker) and the parent.
+"""Messages between a slot (a Spark task that runs one worker) and the parent.
 
 parent                                       slot
-order ── in the closure of the job ────────► it dials, and shows itself
+launch spec ── in the closure of the job ──► connects to the parent
               ◄── SlotReady, SlotLines, SlotEnded ──  to the actor "slots"
               ── SlotKill ─────────────────►          to the actor "slot"
 """
@@ -14,7 +14,7 @@ from typing import Final
 from ...transport import register_record
 
 SLOTS: Final = "slots"
-"""The parent's actor, to which slots speak."""
+"""The parent's actor for messages of slots."""
 
 SLOT: Final = "slot"
 """A slot's actor."""
@@ -22,7 +22,7 @@ SLOT: Final = "slot"
 
 @dataclass(frozen=True, slots=True)
 class SlotReady:
-    """It is there, and starts its worker. The answer: is it still wanted?"""
+    """The slot starts its worker. The answer: whether it is still wanted."""
 
     slot: str
     pid: int
@@ -31,7 +31,7 @@ class SlotReady:
 
 @dataclass(frozen=True, slots=True)
 class SlotLines:
-    """What its worker has printed: (stream, line). Marked, as of any child."""
+    """Lines that its worker has printed: (stream, line), with the marks of a child's log."""
 
     slot: str
     lines: tuple[tuple[str, str], ...]
@@ -39,7 +39,7 @@ class SlotLines:
 
 @dataclass(frozen=True, slots=True)
 class SlotEnded:
-    """Its worker has ended, with this exit code. `why`: if something else has ended it."""
+    """Its worker has ended with this exit code. `why`: the reason, if it did not end by itself."""
 
     slot: str
     code: int
@@ -48,12 +48,12 @@ class SlotEnded:
 
 @dataclass(frozen=True, slots=True)
 class SlotKill:
-    """End the worker: at once, or ask it to (SIGTERM)."""
+    """End the worker: kill it at once, or terminate it (SIGTERM)."""
 
     at_once: bool
 
 
 def register() -> None:
-    """Let these messages travel, in this process."""
+    """Register these messages in this process."""
     for record in (SlotReady, SlotLines, SlotEnded, SlotKill):
         register_record(record, f"aiostorm.{record.__name__}")

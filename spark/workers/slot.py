@@ -1,19 +1,19 @@
-"""Slot: a Spark task that has one worker, for as long as that lives. What runs in the task is this program.
+"""Slot: the program of a Spark task that runs one worker until the worker ends.
 
     job of one task ─► Python worker of Spark: this ─► child: `aiostorm worker …`, as everywhere
          ▲ ends with it    │ ═ link ═ parent: lines, heartbeats, its end; terminate, kill
-         │                 ╰── looks every TICK_S: does Spark's daemon live? is the parent there?
+         │                 ╰── checks every TICK_S: does Spark's daemon run? is the parent connected?
 
-1. The worker is a child process, and not this one: it has signals, a process group and modules of its own, and none are
-   left for whoever Spark gives this process next. It dies with this one (parent watch), however that ends: Spark
-   cancels a task by SIGKILL.
-2. The slot has a link of its own to the parent: so what the worker prints, that it lives while user code holds its
-   loop, and its end are told as those of a child of the parent's are.
-3. It ends its worker when the parent cannot be reached for LEASE_S, and when Spark's daemon is gone (the executor has
-   died; on some systems nothing else tells). Nothing stays behind on an executor.
-4. What the worker prints goes to the executor's standard error, too, without marks.
-5. The worker is started before anything else: what the slot needs to speak to the parent takes a second to load.
-6. Another attempt of the same task (Spark's own retry) ends at once: the parent decides what is started again.
+1. The worker is a child process: it has its own signals, process group and modules, and nothing of it is left in this
+   Python process, which Spark reuses. It dies with this process (parent watch), however that ends: Spark cancels a task
+   by SIGKILL.
+2. The slot has its own link to the parent: it reports the worker's output, its heartbeats while user code blocks the
+   worker's loop, and its end, as the parent does for its own children.
+3. It ends its worker when the parent cannot be reached for LEASE_S, and when Spark's daemon has ended (the executor has
+   died; on some systems nothing else shows it). Nothing is left on an executor.
+4. The worker's output also goes to the executor's standard error, without marks.
+5. The worker is started first: the imports for the link to the parent take a second.
+6. Another attempt of the same task (Spark's own retry) ends at once: the parent decides about restarts.
 
 From: Storm's supervisor and its slots.
 """
@@ -37,21 +37,21 @@ from ...cluster import WORKER, plain_line
 from ...runtime import AiostormError, Child, ChildLine, PythonSpawner
 from .launch_spec import ANY_HOST, LaunchSpec
 
-if TYPE_CHECKING:  # they take a second to load: the worker is started first
+if TYPE_CHECKING:  # their import takes a second: the worker is started first
     from ...transport import Node, Security
 
 log = logging.getLogger("aiostorm.spark")
 
 TICK_S: Final = 0.2
 LEASE_S: Final = 3.0
-"""So long a slot goes on without its parent."""
+"""How long a slot runs without a connection to its parent."""
 
 JOIN_S: Final = 20.0
 REPORT_S: Final = 2.0
-"""For the last words."""
+"""The time for the last messages."""
 
 LINES: Final = 1000
-"""Lines kept for the parent while it does not take them; older ones are dropped, and counted."""
+"""Lines buffered for the parent; older ones are dropped, and counted."""
 
 AT_ONCE: Final = 100
 
@@ -59,7 +59,7 @@ NO_PARENT: Final = 69
 
 
 def run_slot(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The task: from its start to its worker's end. Blocking; the event loop in it is its own."""
+    """Run the task from its start to its worker's end. Blocking; it has its own event loop."""
     spec = LaunchSpec.from_dict(values)
     found = version()
     if found != spec.version:
@@ -75,7 +75,7 @@ def run_slot(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _in_folder(folder: str) -> Iterator[None]:
-    """The worker has the driver's current directory, if it is there; this process will have another task after it."""
+    """Use the driver's current directory, if it exists, and restore it for the next task of this process."""
     before = os.getcwd()
     if folder and os.path.isdir(folder):
         os.chdir(folder)
@@ -86,12 +86,12 @@ def _in_folder(folder: str) -> Iterator[None]:
 
 
 def version() -> str:
-    """Of aiostorm, here."""
+    """The version of aiostorm on this machine."""
     return str(importlib.import_module(__name__.partition(".")[0]).__version__)
 
 
 class _Slot(Actor):
-    """One life."""
+    """The slot of one incarnation of a worker."""
 
     def __init__(self, spec: LaunchSpec) -> None:
         self._spec = spec
@@ -104,7 +104,7 @@ class _Slot(Actor):
         self._parent: Ref
 
     def receive(self, message: Any) -> None:
-        """An order of the parent's."""
+        """Handle a message of the parent."""
         from .messages import SlotKill
 
         if not isinstance(message, SlotKill):
@@ -115,7 +115,7 @@ class _Slot(Actor):
             self._child.terminate()
 
     async def run_worker(self) -> tuple[int, str]:
-        """To the end: exit code, and why if it is not the worker's own."""
+        """Run the worker to its end. Returns its exit code, and the reason if it did not end by itself."""
         spec = self._spec
         child = self._child = await PythonSpawner("aiostorm", self._line).spawn(
             spec.worker, _command(spec), environment=_environment(), stdin=_secret(spec)
@@ -126,7 +126,7 @@ class _Slot(Actor):
             child.kill()
 
     async def _linked(self, child: Child) -> tuple[int, str]:
-        """With a link to the parent."""
+        """Connect to the parent, and supervise the worker."""
         from ...transport import Node, open_network
         from .messages import SLOT, SLOTS, SlotReady, register
 
@@ -147,7 +147,7 @@ class _Slot(Actor):
                 return NO_PARENT, f"no parent at {spec.parent}: {link.last_error or error}"
             if wanted:
                 await self._with_worker(child, node)
-            node.lose(spec.parent_name, "all is told")
+            node.lose(spec.parent_name, "the slot has ended")
             return (await child.wait() if wanted else 0), self._killed
 
     async def _with_worker(self, child: Child, node: Node) -> None:
@@ -161,7 +161,7 @@ class _Slot(Actor):
             await self._report_end(ended.result())
 
     async def _watch(self, ended: asyncio.Task[int], node: Node) -> None:
-        """Until the worker has ended."""
+        """Wait until the worker has ended; kill it without Spark's daemon or the parent."""
         alone_ticks = 0
         while not ended.done():
             await asyncio.wait((ended,), timeout=TICK_S)
@@ -189,7 +189,7 @@ class _Slot(Actor):
         self._has_lines.set()
 
     async def _send_lines(self) -> None:
-        """As many as wait, one message after the other."""
+        """Send waiting lines, one message after another."""
         while True:
             await self._has_lines.wait()
             await self._send_some_lines()
@@ -206,7 +206,7 @@ class _Slot(Actor):
         try:
             await self._parent.ask(SlotLines(self._spec.slot, tuple(lines)), timeout_s=LEASE_S)
         except AiostormError as error:
-            log.debug("%d lines were not told: %s", len(lines), error)
+            log.debug("%d lines were not sent: %s", len(lines), error)
 
     async def _report_end(self, code: int) -> None:
         from .messages import SlotEnded
@@ -217,11 +217,11 @@ class _Slot(Actor):
                     await self._send_some_lines()
                 await self._parent.ask(SlotEnded(self._spec.slot, code, self._killed), timeout_s=REPORT_S)
         except (AiostormError, TimeoutError) as error:
-            log.debug("%s: its end was not told: %s", self._spec.slot, error)
+            log.debug("%s: its end was not reported: %s", self._spec.slot, error)
 
 
 def _security(spec: LaunchSpec) -> Security:
-    """CredentialsError if the file or the directory cannot be used here."""
+    """The credentials of the spec. CredentialsError if the file or the directory cannot be used here."""
     from ...transport import Credentials, Security
 
     if spec.is_file:
@@ -233,12 +233,12 @@ def _security(spec: LaunchSpec) -> Security:
 
 
 def _secret(spec: LaunchSpec) -> bytes:
-    """What the worker reads from its standard input."""
+    """The token, which the worker reads from its standard input."""
     return Path(spec.credentials).read_bytes() if spec.is_file else b""
 
 
 def _command(spec: LaunchSpec) -> list[str]:
-    """The worker's command line, with what only this machine knows."""
+    """The worker's command line, completed for this machine."""
     host = spec.host or platform.node()
     command = [f"{host}{word[1:]}" if word.startswith(f"{ANY_HOST}:") else word for word in spec.command]
     if spec.is_file:
@@ -249,5 +249,5 @@ def _command(spec: LaunchSpec) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """The worker finds the modules that this process finds: Spark has put there what was added to the session."""
+    """The worker's environment, with this process' module path: Spark has added the files of the session to it."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

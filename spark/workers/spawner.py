@@ -1,11 +1,12 @@
-"""Slot spawner: starts workers in Spark tasks. A Spawner: to the parent they are children.
+"""Slot spawner: starts workers in Spark tasks. For the parent it is a Spawner, and the workers are children.
 
     spawn ─► link for the slot, job ─► (a core is free) ─► SlotReady ─► lines, heartbeats … ─► SlotEnded, or the job's
-                                         end │ not within WAIT_S: says what there is, and what to change
+                                         end │ not within WAIT_S: reports the capacity, and what to change
     kill  ─► SlotKill, and the job group is cancelled
 
-1. A life of a worker is a job. Its end is what comes first: the slot's word, or the job's end.
-2. What can never work (no such credentials, a session that has ended and is not ours) is raised by the next `spawn`.
+1. An incarnation of a worker is a job. It ends with the first of: the slot's message, the job's end.
+2. Errors that every job would have (unusable credentials, a given session that has ended) are raised by the next
+   `spawn`.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from .messages import SLOT, SLOTS, SlotEnded, SlotKill, SlotLines, SlotReady, re
 log = logging.getLogger("aiostorm.spark")
 
 WAIT_S: Final = 10.0
-"""A slot that has not begun after so long waits for a core: people are told."""
+"""A slot that has not started after this time waits for a core: that is logged."""
 
 CANCEL_S: Final = 5.0
 
 KILLED: Final = -9
 
 MakeSpec = Callable[[str, str, Sequence[str]], LaunchSpec]
-"""(slot, worker, words of its command line) → order."""
+"""(slot, worker, arguments of its command line) → launch spec."""
 
 
 class SlotSpawner:
-    """The parent's side of all slots. `room`: says what Spark has (blocking)."""
+    """The parent's side of all slots. `capacity`: describes Spark's executors and cores (blocking)."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class SlotSpawner:
         environment: Mapping[str, str] | None = None,
         stdin: bytes = b"",
     ) -> Child:
-        """Start one (see Spawner); it is there when there is a free core. It has the executor's environment."""
+        """Start a worker (see Spawner); it runs when a core is free, with the executor's environment."""
         if environment is not None or stdin:
             raise ValueError("a worker on an executor has the environment of its executor, and no standard input")
         if self._final is not None:
@@ -86,14 +87,14 @@ class SlotSpawner:
         return child
 
     async def end(self) -> None:
-        """All that is left ends."""
+        """Kill all workers that are left."""
         for child in list(self._children.values()):
             child.kill()
 
     # -- what slots and jobs say -------------------------------------------------------------------------------------
 
     def ready(self, report: SlotReady) -> bool:
-        """Its worker starts. Is it wanted?"""
+        """A slot starts its worker. Whether it is still wanted."""
         child = self._children.get(report.slot)
         if child is None or child.was_killed:
             return False
@@ -103,21 +104,21 @@ class SlotSpawner:
         return True
 
     def lines(self, report: SlotLines) -> None:
-        """Of its worker."""
+        """Pass on the lines of a slot's worker."""
         child = self._children.get(report.slot)
         if child is not None:
             for stream, text in report.lines:
                 self._on_line(ChildLine(child.name, child.pid, "stdout" if stream == "stdout" else "stderr", text))
 
     def ended(self, report: SlotEnded) -> None:
-        """Its worker has ended."""
+        """The worker of a slot has ended."""
         self._worker_ended(report.slot, report.code, report.why)
 
     def _job_ended(self, slot: str, outcome: SlotOutcome) -> None:
         if slot in self._children and outcome.final is not None:
             self._final = outcome.final
         self._worker_ended(slot, outcome.code, outcome.why)
-        self._node.lose(slot, f"{slot} has ended")  # not sooner: what it has told last is answered
+        self._node.lose(slot, f"{slot} has ended")  # not before: its last messages are answered
 
     def _worker_ended(self, slot: str, code: int, why: str) -> None:
         child = self._children.pop(slot, None)
@@ -131,11 +132,11 @@ class SlotSpawner:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def send_kill(self, slot: str, message: SlotKill) -> None:
-        """Send it an order, if it is there; one that is to end at once has its job cancelled, too."""
+        """Send a SlotKill, if the slot is connected; for `at_once` also cancel its job."""
         guard = self._node.system.guard
         link = self._node.state(slot)
         if link is not None and link.established:
-            guard(self._send(slot, message), name=f"{slot} is told")
+            guard(self._send(slot, message), name=f"{slot}: kill")
         if message.at_once:
             guard(self._cancel(slot), name=f"{slot}: cancel")
 
@@ -143,17 +144,17 @@ class SlotSpawner:
         try:
             await self._node.ref(slot, SLOT).ask(message, timeout_s=2.0)
         except AiostormError as error:
-            log.debug("%s was not told: %s", slot, error)
+            log.debug("%s did not get its kill message: %s", slot, error)
 
     async def _cancel(self, slot: str) -> None:
-        """The job tells its end. Spark may hang, or be gone: after CANCEL_S the slot is given up; it has a lease."""
+        """Cancel the job, which then ends. If Spark does not answer, the slot is given up after CANCEL_S."""
         child = self._children.get(slot)
         try:
             async with asyncio.timeout(CANCEL_S):
                 await self._calls.run(self._jobs.cancel, self._prefix + slot)
                 if child is not None:
                     await child.wait()
-        except Exception as error:  # py4j has many ways to say that there is no JVM
+        except Exception as error:  # py4j has many errors for a missing JVM
             log.debug("%s could not be cancelled: %r", slot, error)
             self._worker_ended(slot, KILLED, "")
 
@@ -165,16 +166,16 @@ class SlotSpawner:
             except TimeoutError:
                 try:
                     capacity = await self._calls.run(self._capacity)
-                except Exception as error:  # of the JVM
+                except Exception as error:  # of py4j
                     log.debug("no answer from Spark: %s", error)
                     continue
                 why = "it may wait for a free core, or its Python is slow to start"
-                text = f"no word of its slot for {WAIT_S:g} s, {why}: {capacity}"
+                text = f"no message of its slot for {WAIT_S:g} s, {why}: {capacity}"
                 self._on_line(ChildLine(child.name, 0, "stderr", text))
 
 
 class _SlotChild:
-    """A worker in a slot. A Child."""
+    """A Child: a worker in a slot."""
 
     def __init__(self, name: str, slot: str, spawner: SlotSpawner) -> None:
         self.name = name
@@ -198,13 +199,13 @@ class _SlotChild:
             self._spawner.send_kill(self._slot, SlotKill(at_once=True))
 
     def end(self, code: int) -> None:
-        """It has ended."""
+        """The worker has ended."""
         if not self._ended.done():
             self._ended.set_result(code)
 
 
 class _SlotListener(Actor):
-    """The actor that slots speak to."""
+    """The actor that receives the messages of slots."""
 
     def __init__(self, spawner: SlotSpawner) -> None:
         self._spawner = spawner
@@ -217,4 +218,4 @@ class _SlotListener(Actor):
                 return self._spawner.lines(message)
             case SlotEnded():
                 return self._spawner.ended(message)
-        raise TypeError(f"nobody here understands {message!r:.200}")
+        raise TypeError(f"no slot sends {message!r:.200}")
