@@ -37,7 +37,7 @@ class FileStore(Protocol):
         ...
 
     def sweep(self) -> int:
-        """Remove leftovers of crashes; returns their number. OSError if nothing can be written here."""
+        """Remove stale files of crashes; returns their number. OSError if nothing can be written here."""
         ...
 
     def replace(self, name: str, data: bytes) -> None:
