@@ -104,21 +104,21 @@ def _split_acks(
     for row in detached:
         parted.setdefault(row[0], []).append(row)
     xors = dict(items)
-    told: list[tuple[int, int]] = []
+    xor_pairs: list[tuple[int, int]] = []
     named: list[tuple[int, int, Any]] = []
     left: list[tuple[int, int, int, int]] = []
     for root in dict.fromkeys([*failed, *parted, *xors]):
         mine, away = failed.get(root, []), parted.get(root, [])
         many = named and len(named) + len(mine) > MAX_FAILURES
-        if many or ((told or left) and len(told) + 2 * (len(left) + len(away)) >= MAX_PAIRS):
-            yield Acks(told, named, None, left)
-            told, named, left = [], [], []
+        if many or ((xor_pairs or left) and len(xor_pairs) + 2 * (len(left) + len(away)) >= MAX_PAIRS):
+            yield Acks(xor_pairs, named, None, left)
+            xor_pairs, named, left = [], [], []
         if root in xors:
-            told.append((root, xors[root]))
+            xor_pairs.append((root, xors[root]))
         named += [(root, index, _cut(what, len(mine))) for _, index, what in mine]
         left += away
-    if told or named:
-        yield Acks(told, named, None, left)
+    if xor_pairs or named:
+        yield Acks(xor_pairs, named, None, left)
 
 
 def _split_verdicts(verdicts: Sequence[Verdict]) -> Iterator[Verdicts]:

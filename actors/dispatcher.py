@@ -9,7 +9,7 @@ goes through a whole chain of bolts in one round.
               for TURN_S, or MAX_STEPS
 
 1. A step runs as the actor's own asyncio task would: in its context, and as `asyncio.current_task()`. A step never runs
-   inside another step, and never while the actor's task is awake.
+   inside another step, and never while the actor's task is running.
 2. The event loop continues after `TURN_S` seconds or `MAX_STEPS` steps, whichever comes first.
 3. A step must not raise: work that it cannot finish is left to the actor's asyncio task.
 4. Work that can wait until the data has been sent (acks to the ackers) is done at the end of the round.

@@ -1,7 +1,7 @@
 """Inbox: a mailbox as its senders use it.
 
 In one process it is the mailbox itself; between processes it is the local end of a link; in a simulation it stands
-between two tasks. A sender cannot tell them apart.
+between two tasks. For a sender there is no difference.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = {
+_PACKAGES = {
     "actors": "Actor ActorEscalatedError ActorSystem AskFailedError AskTimeoutError Directive "
     "MailboxClosedError Ref RestartPolicy Terminated",
     "cluster": "LocalCluster RunningTopology State TopologyFailedError TopologyKilledError "
@@ -121,7 +121,7 @@ _ROOMS = {
     "LatePolicy Max Mean Min Mixed Reduce Session Sliding Sum Time TopK Tumbling Window WindowRows "
     "WindowedBolt",
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
+_PACKAGE_OF = {name: package for package, names in _PACKAGES.items() for name in names.split()}
 
 __all__ = [
     "DEAD_LETTER_STREAM",
@@ -213,10 +213,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    room = _ROOM_OF.get(name)
-    if room is None:
+    package = _PACKAGE_OF.get(name)
+    if package is None:
         raise AttributeError(f"module 'aiostorm' has no attribute {name!r}")
-    value = getattr(import_module(f".{room}", __name__), name)
+    value = getattr(import_module(f".{package}", __name__), name)
     globals()[name] = value
     return value
 

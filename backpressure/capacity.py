@@ -123,9 +123,9 @@ class Capacity:
             return (settings.low + settings.high) / 2, settings.period_s
         fill, component = max(found)
         known = self._bolts
-        room = sum(known[task].reading.capacity for task in self._tasks[component] if task in known)
+        capacity = sum(known[task].reading.capacity for task in self._tasks[component] if task in known)
         rate = self.rate(component)
-        return fill, room / rate if rate else settings.period_s
+        return fill, capacity / rate if rate else settings.period_s
 
     def _of_task(self, bolt: BoltState) -> float:
         reading = bolt.reading

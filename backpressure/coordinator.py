@@ -239,7 +239,7 @@ class Coordinator:
             del self._bolts[task]
             self._flows.remove_task(bolt.component, task)
             if bolt.blocked:
-                self._event(wall_s, "RELIEVED", bolt.component, f"task {task} is gone")
+                self._event(wall_s, "RELIEVED", bolt.component, f"task {task} is lost")
         for task in [task for task, spout in self._spouts.items() if spout.reported_s < since_s]:
             del self._spouts[task]
 
@@ -318,9 +318,9 @@ class Coordinator:
     def _is_released(self, component: str, now_s: float) -> bool:
         """Has each task reported, for the last order or a lease after it, that it does not wait (or is it lost)?"""
         pacing = self._pacings[component]
-        told, is_old = (self._epoch, pacing.step), now_s - pacing.at_s > self.settings.lease_s
+        order, is_old = (self._epoch, pacing.step), now_s - pacing.at_s > self.settings.lease_s
         readings = [self._spouts[task].reading for task in self._tasks[component] if task in self._spouts]
-        return all(not r.wait_us and (is_old or (r.epoch, r.step) == told) for r in readings)
+        return all(not r.wait_us and (is_old or (r.epoch, r.step) == order) for r in readings)
 
     def _paces(self, component: str) -> list[Order]:
         """The last order, for all tasks of a spout component, including tasks that have joined since."""

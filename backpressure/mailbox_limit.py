@@ -101,7 +101,7 @@ class MailboxLimit:
     def _least_for_batches(self) -> int:
         whole = int(self.batch * WHOLE_BATCH)
         parts = self._each.split()
-        if parts is None:  # larger batches will tell
+        if parts is None:  # unknown until there are larger batches
             return min(2 * self._each.rows, whole)
         fixed_s, each_s = parts
         return whole if fixed_s > each_s * self.batch else 0

@@ -8,7 +8,7 @@
 2. The directory has mode 0700, files 0600, whatever the umask; symbolic links are not followed.
 3. A directory is used by one store at a time: a second one, in this process or another, gets a StoreError (except on
    Windows, which has no flock).
-4. Leftovers of an interrupted write are removed when the directory is opened, at the first call.
+4. Temporary files of an interrupted write are removed when the directory is opened, at the first call.
 5. A failed call changes nothing: a full disk is a StoreError, and the store can still be used. A failed `sync` ends it.
 6. A blob is the file `<name>.blob`, so the names `.` and `..` are harmless. If the file system does not distinguish `A`
    and `a`, neither does the store: use lower case.
@@ -205,9 +205,9 @@ class _DirectoryFiles:
             if fcntl is not None:
                 fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with os.scandir(self._path) as entries:
-                leftovers = [entry.path for entry in entries if entry.name.endswith(_TEMPORARY)]
-            for leftover in leftovers:
-                os.unlink(leftover)
+                unfinished = [entry.path for entry in entries if entry.name.endswith(_TEMPORARY)]
+            for path in unfinished:
+                os.unlink(path)
         except BlockingIOError:
             os.close(lock_fd)
             raise StoreError(

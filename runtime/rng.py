@@ -1,7 +1,8 @@
 """Rng: the only place that draws random numbers.
 
 1. Ids come from the operating system's random source: they cannot be guessed, and in practice never repeat. With a
-   generator whose state can be recovered, anyone who sees ids could forge acks (reliability: STORM ids, storm#8989).
+   generator whose state can be recovered, an attacker with some ids could forge acks (reliability: STORM ids,
+   storm#8989).
 2. Order and jitter come from a `random.Random` that each user seeds from here, so that a test can control it.
 """
 

@@ -153,16 +153,16 @@ class ColumnChoices(Protocol):
         """The next rows for a target, in order; None if there are none for it."""
         ...
 
-    def lost(self, gone: set[int]) -> ColumnRows | None:
+    def lost(self, lost: set[int]) -> ColumnRows | None:
         """The rows all of whose targets are lost."""
         ...
 
 
 def deal_columns(
-    grouping: Spreading, rows: ColumnRows, room: Callable[[int], int]
+    grouping: Spreading, rows: ColumnRows, free: Callable[[int], int]
 ) -> tuple[list[tuple[int, ColumnRows]], ColumnChoices | None] | None:
     """Shares for the targets with free capacity, and the rest. None: the grouping does not split a batch of columns."""
-    found = grouping.deal_columns(rows, room) if len(rows) else ([], None)
+    found = grouping.deal_columns(rows, free) if len(rows) else ([], None)
     return None if found is None else (_shares(found[0], rows), found[1])
 
 

@@ -63,7 +63,7 @@ def resolve(layers: Sequence[Layer], fields: Mapping[str, str], optional: frozen
     resolved = Resolved()
     for layer in layers:
         resolved.problems += layer.problems
-        seen: dict[str, str] = {}
+        given: dict[str, str] = {}
         for key, value in layer.values.items():
             name = fields.get(key)
             if name is None:
@@ -74,11 +74,13 @@ def resolve(layers: Sequence[Layer], fields: Mapping[str, str], optional: frozen
                 resolved.extra[key] = value
             elif value is None and name not in optional:
                 continue
-            elif name in seen and layer.values[seen[name]] != value:
-                resolved.problems.append(f"{key} ({layer.location(key)}) and {seen[name]} are one setting, given twice")
+            elif name in given and layer.values[given[name]] != value:
+                resolved.problems.append(
+                    f"{key} ({layer.location(key)}) and {given[name]} are one setting, given twice"
+                )
                 continue
             else:
-                seen[name] = key
+                given[name] = key
                 resolved.values[name] = value
             resolved.sources[name or key] = layer.sources[key]
             resolved.written[name or key] = f"{key} = {value!r} ({layer.location(key)})"

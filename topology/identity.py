@@ -8,7 +8,7 @@
    the same parts if it is processed in the same way: by groupings that depend only on the rows (or do not split), by
    bolts that emit the same in the same order, with the same names and parallelism.
 3. A bolt's output has an identity derived from the batch that is being executed. Emits outside of that (a tick, rows of
-   several batches) have none: such outputs cannot be told apart.
+   several batches) have none: such outputs cannot be distinguished.
 4. For a batch without identity, only its schema is checked.
 
 Storm has no columns; the nearest is Trident's transaction id (depart).
@@ -82,8 +82,8 @@ def pieces_of(batch: Any, most_bytes: int) -> list[Any]:
 
 def _next(part: bytes, steps: tuple[object, ...]) -> bytes:
     # Not a secret, only short: the old part, and each step with its length, so that ("a", "b") differs from ("ab", "").
-    told = b"".join(b"%d:%s" % (len(step), step) for step in [str(step).encode() for step in steps])
-    return blake2b(part + b"|" + told, digest_size=8).hexdigest().encode()
+    encoded = b"".join(b"%d:%s" % (len(step), step) for step in [str(step).encode() for step in steps])
+    return blake2b(part + b"|" + encoded, digest_size=8).hexdigest().encode()
 
 
 def _others(metadata: Mapping[bytes, bytes]) -> Iterator[tuple[bytes, bytes]]:

@@ -111,12 +111,12 @@ def _kept_too_many(spec: ComponentSpec, topology: Topology, config: Config) -> I
 
 def _most_behind(spec: ComponentSpec, topology: Topology, config: Config) -> int | None:
     """The most open messages whose rows reach a bolt, directly or through other bolts; None: unknown."""
-    most, ahead, seen = 0, [spec], {spec.id}
+    most, ahead, visited = 0, [spec], {spec.id}
     while ahead:
         for source in _sources(ahead.pop(), topology):
-            if source.id in seen:
+            if source.id in visited:
                 continue
-            seen.add(source.id)
+            visited.add(source.id)
             if source.kind == "spout":
                 pending = None if source.time.emits_watermarks else _most_pending(source, config)
                 if pending is None:

@@ -279,7 +279,7 @@ def _check_inputs(
 ) -> list[str]:
     problems: list[str] = []
     known: dict[StreamId, Fields] = {}
-    seen: set[Any] = set()
+    visited: set[Any] = set()
     for subscription in spec.inputs:
         source = subscription.source
         names: tuple[Any, ...] = (source.component, source.stream)
@@ -289,9 +289,9 @@ def _check_inputs(
         text = f"{subscription.kind.replace('_', ' ')} grouping of {source.component!r}"
         if source.stream != DEFAULT_STREAM:
             text += f" stream {source.stream!r}"
-        if source in seen:
+        if source in visited:
             problems.append(f"{text}: it already reads this stream")
-        seen.add(source)
+        visited.add(source)
         if subscription.kind == "custom":
             problems += [f"{text}: {problem}" for problem in _check_custom(subscription.make)]
         emitter = specs.get(source.component)

@@ -70,7 +70,7 @@ def init(directory: Path, cluster: str, days: int, force: bool) -> None:
         )
         click.echo(
             f"{directory} has the CA of {cluster} (valid until {authority.expires:%Y-%m-%d}) and the cluster's token.\n"
-            f"Keep it on this machine: anyone who has {directory / _CA_KEY} can make nodes.\n"
+            f"Keep it on this machine: anyone with {directory / _CA_KEY} can make nodes.\n"
             "\nNow, for each node, with every host name and address at which other nodes reach it:\n"
             f"  aiostorm certs node {directory} NODE --host HOST"
         )

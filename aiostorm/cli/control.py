@@ -37,11 +37,11 @@ WATCH_S = 1.0
 
 def run_update(name: str, settings: tuple[str, ...], file: Path | None, *, as_json: bool) -> None:
     """Change settings, and print the changes. ControlError, ConfigError."""
-    told, updated = asyncio.run(_update(find(name), settings, file))
+    status, updated = asyncio.run(_update(find(name), settings, file))
     pairs = {_key(field): plain(pair) for field, pair in updated.changed.items()}
     if as_json:
         changed = {key: {"before": before, "after": after} for key, (before, after) in pairs.items()}
-        click.echo(json.dumps({"topology": told.topology, "pid": told.pid, "changed": changed}, indent=2))
+        click.echo(json.dumps({"topology": status.topology, "pid": status.pid, "changed": changed}, indent=2))
         return
     for key, (before, after) in pairs.items():
         click.echo(f"{key}: {json.dumps(before)} → {json.dumps(after)}")
@@ -55,21 +55,21 @@ def run_pressure(name: str, *, as_json: bool, watch: bool) -> None:
     if watch:
         asyncio.run(_watch(found, as_json=as_json))
         return
-    told = asyncio.run(_query(found, StatusRequest()))
-    click.echo(json.dumps(as_document(told), indent=2) if as_json else as_text(told))
+    status = asyncio.run(_query(found, StatusRequest()))
+    click.echo(json.dumps(as_document(status), indent=2) if as_json else as_text(status))
 
 
 async def _update(
     found: TopologySocket, settings: tuple[str, ...], file: Path | None
 ) -> tuple[StatusResponse, UpdateResponse]:
-    told = await _query(found, StatusRequest())
-    holds = Config(**told.config)
+    status = await _query(found, StatusRequest())
+    holds = Config(**status.config)
     wanted = Config.load(file, {}, settings, holds)
     if wanted.ignored:
         click.echo(f"Ignored, because they have no effect here: {', '.join(wanted.ignored)}", err=True)
     fields = {key: getattr(wanted, key) for key in Config.model_fields}
     changes = {key: value for key, value in fields.items() if value != getattr(holds, key)} | dict(wanted.user)
-    return told, (await _query(found, UpdateRequest(changes)) if changes else UpdateResponse())
+    return status, (await _query(found, UpdateRequest(changes)) if changes else UpdateResponse())
 
 
 async def _query(found: TopologySocket, question: StatusRequest | UpdateRequest) -> Any:
@@ -81,12 +81,12 @@ async def _query(found: TopologySocket, question: StatusRequest | UpdateRequest)
 async def _watch(found: TopologySocket, *, as_json: bool) -> None:
     with contextlib.ExitStack() as stack:
         show = click.echo if as_json else _screen(stack)
-        told = await _query(found, StatusRequest())
+        status = await _query(found, StatusRequest())
         while True:
-            show(json.dumps(as_document(told)) if as_json else as_text(told))
+            show(json.dumps(as_document(status)) if as_json else as_text(status))
             await asyncio.sleep(WATCH_S)
             try:
-                told = await _query(found, StatusRequest())
+                status = await _query(found, StatusRequest())
             except ControlError as error:
                 click.echo(f"{error}", err=True)
                 return

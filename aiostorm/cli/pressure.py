@@ -51,14 +51,14 @@ def _number(value: float, unit: str) -> str:
 # -- for people --------------------------------------------------------------------------------------------------------
 
 
-def as_text(told: StatusResponse) -> str:
+def as_text(status: StatusResponse) -> str:
     """The text of `aiostorm pressure`."""
-    return "\n\n".join(block for block in _blocks(told) if block)
+    return "\n\n".join(block for block in _blocks(status) if block)
 
 
-def _blocks(told: StatusResponse) -> Iterator[str]:
-    pressure, now_s = told.pressure, told.now_s
-    head = f"{printable(told.topology)} (pid {told.pid}) {told.state}"
+def _blocks(status: StatusResponse) -> Iterator[str]:
+    pressure, now_s = status.pressure, status.now_s
+    head = f"{printable(status.topology)} (pid {status.pid}) {status.state}"
     if not pressure.enabled:
         yield f"{head}, and is not paced: topology.backpressure.enable is false"
     else:
@@ -112,8 +112,8 @@ def _listed(names: Sequence[str]) -> str:
 # -- for programs ------------------------------------------------------------------------------------------------------
 
 
-def as_document(told: StatusResponse) -> dict[str, Any]:
+def as_document(status: StatusResponse) -> dict[str, Any]:
     """The JSON document of `aiostorm pressure`."""
-    names = {"topology": told.topology, "pid": told.pid, "topology_state": told.state, "now_s": told.now_s}
-    document: dict[str, Any] = {**names, **plain(told.pressure)}
+    names = {"topology": status.topology, "pid": status.pid, "topology_state": status.state, "now_s": status.now_s}
+    document: dict[str, Any] = {**names, **plain(status.pressure)}
     return document

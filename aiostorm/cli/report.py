@@ -90,9 +90,9 @@ class RunReport:
     def lost(self) -> list[str]:
         """Messages that were not processed, as text: empty if every message was acked in the end."""
         messages = self.messages
-        told = {"dead_lettered": "dead-lettered after too many failures", "given_up": "failed and not emitted again"}
-        told["pending"] = "neither acked nor failed"
-        return [f"{_count(messages[name], 'message')} {text}" for name, text in told.items() if messages[name]]
+        texts = {"dead_lettered": "dead-lettered after too many failures", "given_up": "failed and not emitted again"}
+        texts["pending"] = "neither acked nor failed"
+        return [f"{_count(messages[name], 'message')} {text}" for name, text in texts.items() if messages[name]]
 
 
 # -- for programs ------------------------------------------------------------------------------------------------------
@@ -268,16 +268,16 @@ def _totals(report: RunReport) -> str:
 
 def windows_text(c: ComponentMetrics) -> str:
     """How many windows have fired, were late, are open or were dropped; empty if there is nothing to report."""
-    told = [f"{c.fired:,} fired"] if c.fired or c.late or c.live_windows else []
+    counts = [f"{c.fired:,} fired"] if c.fired or c.late or c.live_windows else []
     if c.late:
-        told.append(f"{_count(c.late, 'tuple')} too late for them")
+        counts.append(f"{_count(c.late, 'tuple')} too late for them")
     if c.live_windows:
-        told.append(f"{c.live_windows:,} still open")
+        counts.append(f"{c.live_windows:,} still open")
     if c.dropped_windows:
-        told.append(f"{_count(c.dropped_windows, 'open window')} dropped, not fired")
+        counts.append(f"{_count(c.dropped_windows, 'open window')} dropped, not fired")
     if c.dropped_tuples:
-        told.append(f"{_count(c.dropped_tuples, 'tuple')} dropped in windows that have not fired")
-    return ", ".join(told)
+        counts.append(f"{_count(c.dropped_tuples, 'tuple')} dropped in windows that have not fired")
+    return ", ".join(counts)
 
 
 def pending_text(pending: Mapping[str, Sequence[Any]]) -> str:

@@ -68,7 +68,7 @@ class WorkerPlan:
     print_remote: Callable[[str, Sequence[str]], None]
     """Called with the address and the names of remote workers when these can be started."""
     abandon: Callable[[], None]
-    """Removes leftovers of the worker backend when the process ends at once."""
+    """Removes files of the worker backend when the process ends at once."""
 
 
 async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable[[RunReport], None]) -> RunReport:
@@ -110,14 +110,14 @@ async def _started(cluster: LocalCluster, stop: asyncio.Event, display: Display 
     failure: Exception | None = None
     try:
         async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
-            beside = [group.create_task(give_up(limit))]
+            tasks = [group.create_task(give_up(limit))]
             if display is not None:
-                beside.append(group.create_task(_show_starting(display)))
+                tasks.append(group.create_task(_show_starting(display)))
             try:
                 await cluster.start()
             except Exception as error:
                 failure = error  # raised as it is, not as an exception group
-            for task in beside:
+            for task in tasks:
                 task.cancel()
     except TimeoutError:
         return False
@@ -330,7 +330,7 @@ class _Session:
                 self._display.show(rates.snapshot(running.metrics(), self._loop.time(), paced, starting))
 
     def _abandon(self) -> None:
-        """The process ends now: remove leftovers."""
+        """The process ends now: remove its files."""
         if self._control is not None:
             self._control.abandon()
         if self._job.worker_plan is not None:

@@ -24,7 +24,7 @@ def spare() -> None:
     from . import worker as process
 
     ready = (process, WebSocketNetwork)
-    told = sys.stdin.buffer.readline(MAX_ARGUMENTS_BYTES)
-    if told and ready:
-        _, *arguments = json.loads(told)  # "worker" and its options
+    line = sys.stdin.buffer.readline(MAX_ARGUMENTS_BYTES)
+    if line and ready:
+        _, *arguments = json.loads(line)  # "worker" and its options
         worker.main(arguments, prog_name="aiostorm worker", obj=SPARE)
