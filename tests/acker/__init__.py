@@ -1,1 +1,1 @@
-"""Tests of the acker room."""
+"""Tests of the package acker."""

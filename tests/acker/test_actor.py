@@ -17,15 +17,15 @@ from .trees import ids, shapes, tree
 
 
 class Spouts:
-    """Hears the verdicts of every spout task, and when."""
+    """Records the verdicts for every spout task, with their times."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[int, str, int]] = []  # owner, kind, root
+        self.verdicts: list[tuple[int, str, int]] = []  # owner, kind, root
         self.at_s: dict[int, float] = {}
 
     def deliver(self, owner: int, verdicts: Verdicts) -> None:
         for verdict in verdicts.verdicts:
-            self.heard.append((owner, verdict.kind.name, verdict.root))
+            self.verdicts.append((owner, verdict.kind.name, verdict.root))
             self.at_s[verdict.root] = asyncio.get_running_loop().time()
 
 
@@ -51,7 +51,7 @@ async def test_verdicts_go_to_their_owners_in_order_one_message_each() -> None:
         actor.mailbox.post(Acks([(21, 7), (12, 6), (11, 5)], [(11, 3, "bad")], [21]))
         await asyncio.sleep(1)
     # The failure first: in the same step the tree is complete, and its failed message must not be acked with it.
-    assert spouts.heard == [(1, "FAIL", 11), (1, "ACK", 12), (1, "ACK", 11), (2, "ACK", 21)]
+    assert spouts.verdicts == [(1, "FAIL", 11), (1, "ACK", 12), (1, "ACK", 11), (2, "ACK", 21)]
     assert calls == [(1, 3), (2, 1)]
 
 
@@ -66,7 +66,7 @@ async def test_what_an_owner_has_given_up_is_forgotten_and_what_it_emits_then_is
         actor.mailbox.post(Init(1, [(13, 8)]))
         actor.mailbox.post(Acks([(11, 5), (12, 6), (13, 8), (21, 7)]))
         await asyncio.sleep(1)
-        assert spouts.heard == [(1, "ACK", 13), (2, "ACK", 21)]
+        assert spouts.verdicts == [(1, "ACK", 13), (2, "ACK", 21)]
         assert len(actor.ledger) == 2, "early rows, which end by themselves"
 
 
@@ -86,7 +86,7 @@ async def test_a_tree_expires_within_ten_percent_of_its_timeout(timeout_s: float
         late = [(spouts.at_s[root] - emitted_s[root]) / timeout_s for root in emitted_s]
         assert min(late) >= 1 - 1e-9
         assert max(late) <= 1.05 + 1e-9
-        assert {kind for _, kind, _ in spouts.heard} == {VerdictKind.EXPIRED.name}
+        assert {kind for _, kind, _ in spouts.verdicts} == {VerdictKind.EXPIRED.name}
         assert not len(acker.ledger)
 
 
@@ -114,7 +114,7 @@ def test_within_ten_percent_for_any_timeout_and_any_pattern(timeout_s: float, em
                     acker.mailbox.post(Acks([], resets=[root]))
                     clock_s[root] = loop.time()
             await asyncio.sleep(timeout_s * 1.2)
-            expired = {root: at for root, at in spouts.at_s.items() if (1, "EXPIRED", root) in spouts.heard}
+            expired = {root: at for root, at in spouts.at_s.items() if (1, "EXPIRED", root) in spouts.verdicts}
             assert expired.keys() == clock_s.keys()
             for root, since_s in clock_s.items():
                 assert 1 - 1e-6 <= (expired[root] - since_s) / timeout_s <= 1.1
@@ -125,7 +125,7 @@ def test_within_ten_percent_for_any_timeout_and_any_pattern(timeout_s: float, em
 
 
 async def test_no_timer_runs_while_nothing_can_expire() -> None:
-    """An idle acker wakes nobody up (and a virtual loop with nothing else to do says so)."""
+    """An idle acker sets no timer (a virtual loop with nothing else to do would report it)."""
     spouts = Spouts()
     async with ActorSystem() as system:
         for timeout_s in (10.0, None):
@@ -175,7 +175,7 @@ def test_a_restart_costs_no_rows_and_gives_no_false_ack(
             _, acker = acker_in(system, spouts, 30.0)
             await asyncio.sleep(0)
             for at, frame in enumerate(order):
-                assert not spouts.heard
+                assert not spouts.verdicts
                 if at in failing:
                     acker.mailbox.post("what is this?")
                 if frame:
@@ -183,7 +183,7 @@ def test_a_restart_costs_no_rows_and_gives_no_false_ack(
                 else:
                     acker.mailbox.post(Init(4, [(which.root, which.frames[0].xor)]))
                 await asyncio.sleep(1)
-            assert spouts.heard == [(4, "ACK", which.root)]
+            assert spouts.verdicts == [(4, "ACK", which.root)]
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(work())
@@ -198,7 +198,7 @@ async def test_what_was_decided_before_an_error_is_delivered() -> None:
         items: list[Any] = [(1, 0), "garbage"]
         acker.mailbox.post(Init(5, items))
         await asyncio.sleep(1)
-        assert spouts.heard == [(5, "ACK", 1)]
+        assert spouts.verdicts == [(5, "ACK", 1)]
 
 
 async def test_what_is_pending_expires_though_the_acker_was_restarted() -> None:
@@ -212,5 +212,5 @@ async def test_what_is_pending_expires_though_the_acker_was_restarted() -> None:
         acker.mailbox.post(Init(1, [(1, 1)]))
         acker.mailbox.post("what is this?")  # restarts it, which ends its timers
         await asyncio.sleep(20)
-        assert spouts.heard == [(1, "EXPIRED", 1)]
+        assert spouts.verdicts == [(1, "EXPIRED", 1)]
         assert spouts.at_s[1] - begun_s <= 11

@@ -15,10 +15,10 @@ from aiostorm.acker import Ledger, Verdict, VerdictKind
 
 from .trees import Frame, Tree, ids, new_id, shapes, tree
 
-Heard = tuple[int, VerdictKind, int, int, Any]  # owner, kind, root, index, failure
+Delivered = tuple[int, VerdictKind, int, int, Any]  # owner, kind, root, index, failure
 
 
-def as_heard(out: list[tuple[int, Verdict]]) -> list[Heard]:
+def as_delivered(out: list[tuple[int, Verdict]]) -> list[Delivered]:
     return [(owner, v.kind, v.root, v.index, v.failure) for owner, v in out]
 
 
@@ -40,34 +40,36 @@ class Model:
     def early_row(self, root: int, now_s: float) -> ModelRow:
         return self.rows.setdefault(root, ModelRow(None, now_s))
 
-    def init(self, owner: int, root: int, edges: set[int], now_s: float) -> list[Heard]:
+    def init(self, owner: int, root: int, edges: set[int], now_s: float) -> list[Delivered]:
         row = self.early_row(root, now_s)
         if row.owner is not None:
             return []
         row.owner, row.since_s = owner, now_s
         row.open ^= edges
         self.rows[root] = self.rows.pop(root)
-        heard: list[Heard] = [(owner, VerdictKind.FAIL, root, i, failure) for i, failure in row.failures.items()]
-        return heard + self.settle(root)
+        delivered: list[Delivered] = [
+            (owner, VerdictKind.FAIL, root, i, failure) for i, failure in row.failures.items()
+        ]
+        return delivered + self.complete(root)
 
-    def ack(self, root: int, edges: set[int], now_s: float) -> list[Heard]:
+    def ack(self, root: int, edges: set[int], now_s: float) -> list[Delivered]:
         self.early_row(root, now_s).open ^= edges
-        return self.settle(root)
+        return self.complete(root)
 
-    def settle(self, root: int) -> list[Heard]:
+    def complete(self, root: int) -> list[Delivered]:
         row = self.rows[root]
         if row.open or row.owner is None:
             return []
         del self.rows[root]
         return [(row.owner, VerdictKind.ACK, root, -1, row.failures or None)]
 
-    def fail(self, root: int, index: int, failure: Any, now_s: float) -> list[Heard]:
+    def fail(self, root: int, index: int, failure: Any, now_s: float) -> list[Delivered]:
         row = self.early_row(root, now_s)
         known = index in row.failures
         row.failures.setdefault(index, failure)
         return [(row.owner, VerdictKind.FAIL, root, index, failure)] if row.owner is not None and not known else []
 
-    def reset(self, root: int, now_s: float) -> list[Heard]:
+    def reset(self, root: int, now_s: float) -> list[Delivered]:
         row = self.rows.get(root)
         if row is None or row.owner is None:
             return []
@@ -78,15 +80,15 @@ class Model:
     def forget(self, owner: int) -> None:
         self.rows = {root: row for root, row in self.rows.items() if row.owner != owner}
 
-    def expire(self, now_s: float, early_timeout_s: float) -> list[Heard]:
-        heard: list[Heard] = []
+    def expire(self, now_s: float, early_timeout_s: float) -> list[Delivered]:
+        delivered: list[Delivered] = []
         for root, row in list(self.rows.items()):
             timeout_s = early_timeout_s if row.owner is None else self.timeout_s
             if timeout_s is not None and row.since_s + timeout_s <= now_s:
                 del self.rows[root]
                 if row.owner is not None:
-                    heard.append((row.owner, VerdictKind.EXPIRED, root, -1, None))
-        return heard
+                    delivered.append((row.owner, VerdictKind.EXPIRED, root, -1, None))
+        return delivered
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -108,8 +110,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.came[made.root] = set()
         return made
 
-    def check(self, out: list[tuple[int, Verdict]], expected: list[Heard]) -> None:
-        assert as_heard(out) == expected
+    def check(self, out: list[tuple[int, Verdict]], expected: list[Delivered]) -> None:
+        assert as_delivered(out) == expected
 
     @rule(which=trees, owner=st.integers(0, 3))
     def init(self, which: Tree, owner: int) -> None:
@@ -127,7 +129,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.came[which.root] |= set(chosen)
         self.ledger.ack([(which.root, which.frames[i].xor) for i in chosen], self.now_s, out)
         self.never_too_soon(which, out)
-        expected: list[Heard] = []
+        expected: list[Delivered] = []
         for i in chosen:
             expected += self.model.ack(which.root, which.frames[i].edges, self.now_s)
         self.check(out, expected)
@@ -137,7 +139,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """The last frame of each, in one message."""
         out: list[tuple[int, Verdict]] = []
         both = [which for which in (first, second) if len(which.frames) > 1]
-        expected: list[Heard] = []
+        expected: list[Delivered] = []
         for which in both:
             self.came[which.root].add(len(which.frames) - 1)
             expected += self.model.ack(which.root, which.frames[-1].edges, self.now_s)
@@ -314,7 +316,7 @@ def test_failures_before_init_are_remembered_one_per_message_and_come_before_the
     ledger.ack([(which.root, which.frames[1].xor)], 0.0, out)
     assert out == []
     ledger.init(7, which.root, which.frames[0].xor, 0.0, out)
-    assert as_heard(out) == [
+    assert as_delivered(out) == [
         (7, VerdictKind.FAIL, which.root, 3, "first"),
         (7, VerdictKind.FAIL, which.root, 1, "other"),
         (7, VerdictKind.ACK, which.root, -1, {3: "first", 1: "other"}),
@@ -342,7 +344,7 @@ def test_what_comes_after_the_end_expires_in_silence() -> None:
 
 
 def test_early_rows_end_also_where_trees_do_not() -> None:
-    """An acker that was restarted hears of trees whose INIT it will never see."""
+    """An acker that was restarted receives frames of trees whose INIT will never come."""
     which, lost = tree([[0]], ids(4)), tree([[0]], ids(5))
     ledger = Ledger(None)
     assert not ledger.may_expire

@@ -16,7 +16,7 @@ ROOTS = st.integers(1, 8)
 
 
 class PendingMachine(RuleBasedStateMachine):
-    """Any order of emits and verdicts, also of verdicts that nobody waits for."""
+    """Any order of emits and verdicts, also of verdicts about settled messages."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aiostorm.acker import FailureAction, Retries
 
 
-def test_without_a_limit_the_spout_hears_of_each_failure() -> None:
+def test_without_a_limit_the_spout_is_notified_of_each_failure() -> None:
     retries = Retries(None)
     assert [retries.failed("m", n) for n in (1, 2, 3)] == [FailureAction.NOTIFY_SPOUT] * 3
     assert retries.failures_of("m") == 3

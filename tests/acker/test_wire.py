@@ -32,8 +32,8 @@ def test_what_failed_goes_with_the_edges_of_its_root(roots: int, failures: int, 
     items = [(root, root * 7) for root in range(1, roots + 1)]
     failed = [(root, index, failure) for root in range(1, min(roots, 10_000) + 1) for index in range(failures)]
     parts = sent(Acks(items, failed, [1, 2]), most + 1)
-    told = [pair for part in parts for pair in part.items]
-    assert sorted(told) == items
+    pairs = [pair for part in parts for pair in part.items]
+    assert sorted(pairs) == items
     assert [(root, index) for part in parts for root, index, _ in part.failures] == [f[:2] for f in failed]
     for part in parts:
         assert {root for root, _, _ in part.failures} <= {root for root, _ in part.items}

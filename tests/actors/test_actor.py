@@ -1,4 +1,4 @@
-"""Actors: one message at a time, in order, control first; children, names, and who may be spawned when."""
+"""Actors: one message at a time, in order, control first; children, names, and when an actor may be spawned."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from aiostorm.actors import (
     maybe_await,
 )
 
-from .people import Diary, Echo, steps, waiting_for
+from .sample_actors import Diary, Echo, steps, waiting_for
 
 
 async def test_messages_come_one_at_a_time_and_in_order() -> None:
     class Slow(Actor):
         def __init__(self) -> None:
             self.inside = 0
-            self.seen: list[int] = []
+            self.received: list[int] = []
 
         async def receive(self, message: int) -> None:
             self.inside += 1
             assert self.inside == 1
             await asyncio.sleep(1)
-            self.seen.append(message)
+            self.received.append(message)
             self.inside -= 1
 
     slow = Slow()
@@ -38,25 +38,25 @@ async def test_messages_come_one_at_a_time_and_in_order() -> None:
         ref = system.spawn(slow)
         for number in range(5):
             await ref.tell(number)
-    assert slow.seen == [0, 1, 2, 3, 4]
+    assert slow.received == [0, 1, 2, 3, 4]
 
 
 async def test_many_senders_through_a_small_mailbox_lose_nothing_and_keep_their_order() -> None:
     diary = Diary()
 
-    async def send(ref: Ref, who: int) -> None:
+    async def send(ref: Ref, sender: int) -> None:
         for number in range(50):
-            await ref.tell((who, number))
+            await ref.tell((sender, number))
 
     async with ActorSystem() as system:
         ref = system.spawn(diary, mailbox=Mailbox(2))
         async with asyncio.TaskGroup() as group:
-            for who in range(8):
-                group.create_task(send(ref, who))
-    seen = [page for page in diary.pages if isinstance(page, tuple)]
-    assert len(seen) == 400
-    for who in range(8):
-        assert [number for sender, number in seen if sender == who] == list(range(50))
+            for sender in range(8):
+                group.create_task(send(ref, sender))
+    received = [page for page in diary.pages if isinstance(page, tuple)]
+    assert len(received) == 400
+    for sender in range(8):
+        assert [number for name, number in received if name == sender] == list(range(50))
 
 
 async def test_control_comes_before_data() -> None:
@@ -140,7 +140,7 @@ async def test_an_actor_has_no_surroundings_before_it_is_started() -> None:
 
 
 async def test_an_instance_can_be_spoken_to_as_soon_as_it_was_spawned() -> None:
-    """Before its own first step: whoever spawned it may give it children."""
+    """Before its own first step: its parent may already give it children."""
     parent = Diary()
     async with ActorSystem() as system:
         system.spawn(parent)

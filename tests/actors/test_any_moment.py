@@ -1,6 +1,6 @@
 """A small world of actors, and an end of some kind at every possible step of it.
 
-Whatever is interrupted wherever: everything ends, nothing is left over, whoever watches hears once, whoever asks hears
+Whatever is interrupted wherever: everything ends, nothing is left over, each watcher is notified once, each caller gets
 something, and each message that was accepted was received once or is one dead letter.
 """
 
@@ -28,7 +28,7 @@ from aiostorm.actors import (
 )
 from aiostorm.testing import VirtualTimeLoop
 
-from .people import Watcher, steps
+from .sample_actors import Watcher, steps
 
 EVERY_STEP = [*range(40), *range(40, 300, 7)]
 """The world lives for some 300. All 400 were run once, and pass."""
@@ -108,9 +108,9 @@ class Worker(Actor):
 
 
 async def live(world: World, system: ActorSystem, worker: Ref) -> None:
-    async def tell(who: int) -> None:
+    async def send_all(sender: int) -> None:
         for number in range(6):
-            if not await world.send(worker, f"{who}.{number}"):
+            if not await world.send(worker, f"{sender}.{number}"):
                 return
 
     async def ask() -> None:
@@ -121,8 +121,8 @@ async def live(world: World, system: ActorSystem, worker: Ref) -> None:
                 world.answers.append(type(error).__name__)
 
     async with asyncio.TaskGroup() as group:
-        for who in range(3):
-            group.create_task(tell(who))
+        for sender in range(3):
+            group.create_task(send_all(sender))
         group.create_task(ask())
 
 
@@ -156,7 +156,7 @@ def in_world(
         assert system.actors == 0
         assert system.failure is None
         if watched_to_the_end:
-            assert [heard.ref for heard in watcher.heard] == [worker]
+            assert [notice.ref for notice in watcher.notices] == [worker]
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left
         assert all(handle.cancelled() for handle in asyncio.get_running_loop()._scheduled)  # type: ignore[attr-defined]
@@ -239,7 +239,7 @@ def test_senders_and_askers_are_cancelled_at_every_step() -> None:
         async def interfere(system: ActorSystem, worker: Ref, step: int = step) -> None:
             await turns(step)
             for task in asyncio.all_tasks():
-                if getattr(task.get_coro(), "__name__", "") in ("tell", "ask"):
+                if getattr(task.get_coro(), "__name__", "") in ("send_all", "ask"):
                     task.cancel()
 
         in_world(interfere, answered=False)

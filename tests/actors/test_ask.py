@@ -18,11 +18,11 @@ from aiostorm.actors import (
     Ref,
 )
 
-from .people import Diary, Echo, steps, waiting_for
+from .sample_actors import Diary, Echo, steps, waiting_for
 
 
 async def full(system: ActorSystem, gate: asyncio.Event) -> Ref:
-    """An actor that waits in `receive`, with no room in its mailbox."""
+    """An actor that waits in `receive`, with a full mailbox."""
     ref = system.spawn(Diary, mailbox=Mailbox(1))
     await ref.tell(waiting_for(gate))
     await steps()
@@ -51,7 +51,7 @@ async def test_no_reply_in_time() -> None:
         assert loop.time() == begun_s + 10
 
 
-async def test_a_question_that_was_accepted_is_handled_though_nobody_waits_any_more() -> None:
+async def test_an_accepted_question_is_handled_though_no_caller_waits_any_more() -> None:
     diary = Diary()
     async with ActorSystem() as system:
         ref = system.spawn(diary)
@@ -86,7 +86,7 @@ async def test_questions_behind_a_resumed_failure_are_answered() -> None:
         assert await ref.ask("well?") == "well?"
 
 
-async def test_an_asker_is_told_when_the_actor_is_killed_in_the_middle_and_is_not_cancelled_itself() -> None:
+async def test_a_caller_gets_an_error_when_the_actor_is_killed_in_the_middle_and_is_not_cancelled_itself() -> None:
     gate = asyncio.Event()
     async with ActorSystem() as system:
         ref = system.spawn(Diary)
@@ -122,7 +122,7 @@ async def test_an_actor_that_asks_a_killed_actor_goes_on() -> None:
             try:
                 await self.other.ask(waiting_for(gate))
             except MailboxClosedError:
-                return "told"
+                return "answered"
             return "answered"
 
     async with ActorSystem() as system:
@@ -132,7 +132,7 @@ async def test_an_actor_that_asks_a_killed_actor_goes_on() -> None:
             reply = group.create_task(asker.ask("go"))
             await steps()
             other.kill()
-        assert reply.result() == "told"
+        assert reply.result() == "answered"
         assert asker.is_alive
 
 
@@ -194,7 +194,7 @@ async def test_a_parked_question_gets_its_turn() -> None:
 @pytest.mark.parametrize("step", range(12))
 @pytest.mark.parametrize("outcome", ["answers", "fails", "times out", "stops"])
 async def test_a_parked_asker_can_be_cancelled_at_any_step(outcome: str, step: int) -> None:
-    """Whatever becomes of the question, nobody complains of an error that nobody heard (see conftest)."""
+    """Whatever happens to the question, asyncio reports no unhandled error (see conftest)."""
     gate = asyncio.Event()
     async with ActorSystem() as system:
         ref = await full(system, gate)
@@ -217,8 +217,8 @@ async def test_a_parked_asker_can_be_cancelled_at_any_step(outcome: str, step: i
 async def test_time_out_and_cancel_in_the_same_step() -> None:
     gate = asyncio.Event()
     async with ActorSystem() as system:
-        for room in (True, False):
-            ref = system.spawn(Diary) if room else await full(system, gate)
+        for has_capacity in (True, False):
+            ref = system.spawn(Diary) if has_capacity else await full(system, gate)
             asker = asyncio.create_task(ref.ask(waiting_for(gate), timeout_s=5))
             await steps(2)
             asyncio.get_running_loop().call_later(5, asker.cancel)
@@ -245,7 +245,7 @@ async def test_timers_do_not_pile_up(options: dict[str, float]) -> None:
         assert len(scheduled) <= 250
     assert all(handle.cancelled() for handle in scheduled)
     with pytest.raises(MailboxClosedError):
-        await ref.ask("gone", **options)
+        await ref.ask("late", **options)
     assert all(handle.cancelled() for handle in scheduled)
 
 

@@ -1,4 +1,4 @@
-"""An actor that sleeps answers at once, in the step of whoever asks; nothing else about an ask is different."""
+"""An actor that sleeps answers at once, in the caller's step; nothing else about an ask is different."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from aiostorm.actors import Actor, ActorSystem, AskFailedError, MailboxClosedError
 from aiostorm.actors.ref import AT_ONCE
 
-from .people import steps
+from .sample_actors import steps
 
 
 class Plain(Actor):
@@ -38,13 +38,13 @@ async def test_no_round_of_the_loop() -> None:
         assert not rounds
 
 
-async def test_nobody_is_overtaken() -> None:
+async def test_no_message_is_overtaken() -> None:
     async with ActorSystem() as system:
         ref = system.spawn(Plain)
         await steps(3)
-        await ref.tell("told")
+        await ref.tell("sent")
         assert await ref.ask("asked") == 2
-        assert await ref.ask(lambda actor: list(actor.notes)) == ["told", "asked"]
+        assert await ref.ask(lambda actor: list(actor.notes)) == ["sent", "asked"]
 
 
 async def test_others_get_the_loop() -> None:

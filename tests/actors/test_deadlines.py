@@ -51,7 +51,7 @@ def test_each_wait_is_late_when_a_timer_of_its_own_would_say_so(
         runner.run(work())
 
 
-async def test_close_leaves_no_timer_and_nobody_hanging() -> None:
+async def test_close_leaves_no_timer_and_no_waiting_caller() -> None:
     loop = asyncio.get_running_loop()
     late: list[str] = []
     deadlines = Deadlines(loop, 5, lambda wait, about, limit_s: late.append(about))

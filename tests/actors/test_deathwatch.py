@@ -1,4 +1,4 @@
-"""Death watch: each end is heard of exactly once, by everybody who watches, whenever they began to."""
+"""Death watch: each watcher is notified of an end exactly once, whenever it started to watch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aiostorm.actors import ActorSystem, Ref, RestartPolicy
 from aiostorm.testing import VirtualTimeLoop
 
-from .people import Diary, Echo, Watcher, steps
+from .sample_actors import Diary, Echo, Watcher, steps
 
 
 @pytest.mark.parametrize("end", [Ref.stop, Ref.kill])
@@ -25,9 +25,9 @@ async def test_watching_before_and_after_the_end(end: object) -> None:
         await target.wait_terminated()
         system.spawn(late)
         await steps()
-        assert [heard.ref for heard in early.heard] == [target]
-        assert [heard.ref for heard in late.heard] == [target]
-        assert early.heard[0].error is None
+        assert [notice.ref for notice in early.notices] == [target]
+        assert [notice.ref for notice in late.notices] == [target]
+        assert early.notices[0].error is None
 
 
 async def test_a_restart_is_no_end_and_does_not_end_the_watching() -> None:
@@ -39,14 +39,14 @@ async def test_a_restart_is_no_end_and_does_not_end_the_watching() -> None:
         await watching.tell(_fail)
         await target.ask("after")
         await steps()
-        assert watcher.heard == []
+        assert watcher.notices == []
         target.kill()
         await target.wait_terminated()
         await steps()
-        assert len(watcher.heard) == 1
+        assert len(watcher.notices) == 1
 
 
-async def test_who_stops_watching_hears_nothing() -> None:
+async def test_after_unwatch_no_notice_comes() -> None:
     async with ActorSystem() as system:
         target = system.spawn(Echo)
         watcher = Watcher(target)
@@ -58,7 +58,7 @@ async def test_who_stops_watching_hears_nothing() -> None:
         target.kill()
         await target.wait_terminated()
         await steps()
-        assert watcher.heard == []
+        assert watcher.notices == []
 
 
 async def test_both_sides_forget() -> None:
@@ -72,7 +72,7 @@ async def test_both_sides_forget() -> None:
         await ref.wait_terminated()
         assert not watched._watchers
         assert not watching._watched
-        watching.watch(watched)  # somebody holds a dead actor
+        watching.watch(watched)  # a reference to an ended actor
         assert not watched._watchers
 
 
@@ -97,7 +97,7 @@ SCRIPT = st.lists(
 
 @given(script=SCRIPT)
 def test_exactly_once_for_each_time_of_watching(script: list[tuple[str, int, int]]) -> None:
-    """A watcher that watches to the end hears of it once; one that stopped watching before it does not."""
+    """A watcher is notified of an end once; one that stopped watching before is not."""
 
     async def work() -> None:
         async with ActorSystem() as system:
@@ -109,31 +109,31 @@ def test_exactly_once_for_each_time_of_watching(script: list[tuple[str, int, int
             expected = [[0] * 3 for _ in range(3)]
             watching: set[tuple[int, int]] = set()
             ended: set[int] = set()
-            for what, who, whom in script:
-                target = targets[whom]
+            for what, index, target_name in script:
+                target = targets[target_name]
                 if what == "watch":
-                    watchers[who].watch(target)
-                    if whom in ended:
-                        expected[who][whom] += 1  # at once, each time
+                    watchers[index].watch(target)
+                    if target_name in ended:
+                        expected[index][target_name] += 1  # at once, each time
                     else:
-                        watching.add((who, whom))
+                        watching.add((index, target_name))
                 elif what == "unwatch":
-                    watchers[who].unwatch(target)
-                    watching.discard((who, whom))
+                    watchers[index].unwatch(target)
+                    watching.discard((index, target_name))
                 elif what in ("stop", "kill"):
                     target.stop() if what == "stop" else target.kill()
                     await target.wait_terminated()
-                    if whom not in ended:
-                        ended.add(whom)
-                        for who_ in range(3):
-                            expected[who_][whom] += (who_, whom) in watching
-                        watching = {pair for pair in watching if pair[1] != whom}
+                    if target_name not in ended:
+                        ended.add(target_name)
+                        for watcher_index in range(3):
+                            expected[watcher_index][target_name] += (watcher_index, target_name) in watching
+                        watching = {pair for pair in watching if pair[1] != target_name}
                 else:
                     await steps()
             await steps()
-            for who, watcher in enumerate(watchers):
-                heard = [letter.ref for letter in watcher.heard]
-                assert [heard.count(target) for target in targets] == expected[who]
+            for index, watcher in enumerate(watchers):
+                notices = [letter.ref for letter in watcher.notices]
+                assert [notices.count(target) for target in targets] == expected[index]
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(work())

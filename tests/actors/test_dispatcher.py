@@ -10,7 +10,7 @@ from typing import Any
 from aiostorm.actors import EMPTY, Actor, ActorSystem, Mailbox, Stepper
 from aiostorm.actors.dispatcher import MAX_STEPS
 
-from .people import steps
+from .sample_actors import steps
 
 
 class Stage(Actor):
@@ -55,7 +55,7 @@ async def test_a_message_goes_through_a_chain_of_steps_in_one_round() -> None:
             box.post("end")
 
 
-async def test_control_and_a_nudge_wake_the_task_and_no_step_runs_while_it_is_awake() -> None:
+async def test_control_and_wake_wake_the_task_and_no_step_runs_while_it_runs() -> None:
     taken: list[Any] = []
     async with ActorSystem() as system:
         box = Mailbox(8)
@@ -91,23 +91,23 @@ async def test_others_get_the_loop_after_so_many_steps() -> None:
 
 
 async def test_a_step_runs_as_the_task_of_its_actor_and_in_its_context() -> None:
-    seen: list[Any] = []
+    found: list[Any] = []
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
 
     class Asks(Stage):
         def started(self) -> None:
             variable.set("its own")
-            seen.append(asyncio.current_task())
+            found.append(asyncio.current_task())
 
     async with ActorSystem() as system:
         box = Mailbox(8)
-        stage = Asks(lambda _: seen.extend((asyncio.current_task(), variable.get())))
+        stage = Asks(lambda _: found.extend((asyncio.current_task(), variable.get())))
         system.spawn(stage, mailbox=box)
         await steps(3)
         box.offer("data")
         await asyncio.sleep(0)
-        assert seen[0] is not None
-        assert seen == [seen[0], seen[0], "its own"]
+        assert found[0] is not None
+        assert found == [found[0], found[0], "its own"]
         assert variable.get() == "none"
         box.post("end")
 
@@ -126,16 +126,16 @@ async def test_a_step_that_is_ready_when_its_actor_is_killed_does_not_run() -> N
 
 
 async def test_what_waits_for_the_end_of_a_round_runs_in_this_one_or_in_the_next() -> None:
-    told: list[str] = []
+    done: list[str] = []
 
     def first() -> None:
-        told.append("first")
-        system.dispatcher.after_round(lambda: told.append("second"))
+        done.append("first")
+        system.dispatcher.after_round(lambda: done.append("second"))
 
     async with ActorSystem() as system:
         system.dispatcher.after_round(first)
-        assert not told
+        assert not done
         await asyncio.sleep(0)
-        assert told == ["first"]
+        assert done == ["first"]
         await asyncio.sleep(0)
-        assert told == ["first", "second"]
+        assert done == ["first", "second"]

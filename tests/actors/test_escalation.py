@@ -1,4 +1,4 @@
-"""Escalation: who hears of an actor that gives up, what that costs them, and where it ends."""
+"""Escalation: which actors are notified when an actor fails for good, and how they fail with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aiostorm.actors import (
     RestartPolicy,
 )
 
-from .people import Diary, Reports, Watcher, ends_with, steps
+from .sample_actors import Diary, Reports, Watcher, ends_with, steps
 
 
 async def test_escalation_goes_up_the_tree() -> None:
@@ -147,7 +147,7 @@ async def test_a_cancel_from_outside_is_reported_escalated_and_passed_on() -> No
         await ref.wait_terminated()
         await steps()
         assert task.cancelled()
-        assert isinstance(watcher.heard[0].error, ActorCancelledError)
+        assert isinstance(watcher.notices[0].error, ActorCancelledError)
         assert reports.all[0][2] is Directive.ESCALATE
         assert isinstance(reports.causes[0], asyncio.CancelledError)
 

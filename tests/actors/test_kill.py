@@ -17,7 +17,7 @@ from aiostorm.actors import (
     RestartPolicy,
 )
 
-from .people import Diary, Echo, Family, Stubborn, Watcher, ends, ends_with, steps, waiting_for
+from .sample_actors import Diary, Echo, Family, Stubborn, Watcher, ends, ends_with, steps, waiting_for
 
 
 async def test_kill_interrupts_and_what_was_accepted_becomes_dead_letters() -> None:
@@ -136,7 +136,7 @@ async def test_what_user_code_raises_when_it_is_killed_does_not_bring_it_back() 
         await ref.wait_terminated()
         await steps()
         assert diary.pages == ["started", "stopped"]
-        assert isinstance(watcher.heard[0].error, ValueError)
+        assert isinstance(watcher.notices[0].error, ValueError)
         assert reports == [("ValueError('in a bad moment')", Directive.STOP)]
 
 
@@ -212,7 +212,7 @@ async def test_an_actor_may_kill_itself() -> None:
             assert system.dead_letters.count == 1
 
 
-# -- cancelled by somebody else ----------------------------------------------------------------------------------------
+# -- cancelled by other code -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("when", ["it waits", "its children end", "it says its last words"])
@@ -242,7 +242,7 @@ async def test_a_cancel_from_outside_ends_the_branch_and_is_passed_on(when: str)
         await steps()
         assert loop.time() == begun_s
         assert task.cancelled()
-        assert [type(heard.error) for heard in watcher.heard] == [ActorCancelledError]
+        assert [type(notice.error) for notice in watcher.notices] == [ActorCancelledError]
         assert system.actors == 1  # the watcher
     assert ends(pages)[:3] in (["b", "c", "a"], ["c", "b", "a"])
 
@@ -274,7 +274,7 @@ async def test_an_actor_that_swallows_every_cancel_is_given_up_and_named(caplog:
     loop = asyncio.get_running_loop()
     async with ends_with(
         KillTimeoutError,
-        r"/parent-1/stubborn was killed but does not end: .*people\.py",
+        r"/parent-1/stubborn was killed but does not end: .*sample_actors\.py",
         stop_timeout_s=7,
         kill_timeout_s=3,
     ) as system:
@@ -290,13 +290,13 @@ async def test_an_actor_that_swallows_every_cancel_is_given_up_and_named(caplog:
         await parent_ref.wait_terminated()
         assert loop.time() - begun_s <= 3 * 3
         await steps()
-        assert [type(heard.error) for heard in watcher.heard] == [KillTimeoutError, type(None)]
+        assert [type(notice.error) for notice in watcher.notices] == [KillTimeoutError, type(None)]
         assert system.actors == 1  # the watcher
     assert stubborn.cancels == 2
     assert parent.pages == [("p", "stopped")]
     assert "cancelled but does not end" not in caplog.text
     stubborn.released.set()
-    await steps()  # it ends after all, and disturbs nobody
+    await steps()  # it ends after all, without an effect on others
     assert system.dead_letters.count == 1
 
 

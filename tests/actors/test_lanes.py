@@ -1,4 +1,4 @@
-"""Lanes against a simple model: what is in, in which order, when the gate is open, whom a sender waits for."""
+"""Lanes against a simple model: what is in, in which order, when the gate is open, which sender is next."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LanesMachine(RuleBasedStateMachine):
         machine = self
 
         class Watched(Lanes):
-            """Tells the model of every acceptance, as a mailbox wakes its reader."""
+            """Reports every acceptance to the model, as a mailbox wakes its reader."""
 
             arrivals = 0
 
@@ -87,13 +87,13 @@ class LanesMachine(RuleBasedStateMachine):
 
     # -- senders -----------------------------------------------------------------------------------------------------
 
-    @rule(who=st.integers(0, 3), weight=st.integers(1, 40))
-    def offer(self, who: int, weight: int) -> None:
+    @rule(index=st.integers(0, 3), weight=st.integers(1, 40))
+    def offer(self, index: int, weight: int) -> None:
         weight = min(weight, self.lanes.max_piece)
-        if self.senders[who].parked:
+        if self.senders[index].parked:
             return  # a sender that waits sends nothing else: that is what waiting means
         arrivals, was_open = self.kind.arrivals, self.lanes.gate_open
-        assert self.lanes.offer(self.new_piece(who), weight) is was_open
+        assert self.lanes.offer(self.new_piece(index), weight) is was_open
         assert self.kind.arrivals == arrivals + was_open
 
     @rule(weight=st.integers(1, 100))
@@ -104,33 +104,33 @@ class LanesMachine(RuleBasedStateMachine):
             self.lanes.offer("boulder", weight)
         assert self.lanes.fill == fill
 
-    @rule(who=st.integers(0, 3), weight=st.integers(1, 60))
-    def force(self, who: int, weight: int) -> None:
-        if self.senders[who].parked:
+    @rule(index=st.integers(0, 3), weight=st.integers(1, 60))
+    def force(self, index: int, weight: int) -> None:
+        if self.senders[index].parked:
             return
-        piece = self.new_piece(who)
+        piece = self.new_piece(index)
         closed = self.lanes.closed
         assert self.lanes.force(piece, weight) is not closed
         if not closed:
             self.note(piece, weight)
             self.forced_over |= self.lanes.fill > self.lanes.capacity
 
-    @rule(who=st.integers(0, 3), weights=st.lists(st.integers(1, 20), min_size=1, max_size=4))
-    def park(self, who: int, weights: list[int]) -> None:
-        sender = self.senders[who]
+    @rule(index=st.integers(0, 3), weights=st.lists(st.integers(1, 20), min_size=1, max_size=4))
+    def park(self, index: int, weights: list[int]) -> None:
+        sender = self.senders[index]
         if sender.parked:
             return
-        sender.hand = [(self.new_piece(who), min(w, self.lanes.max_piece)) for w in weights]
+        sender.hand = [(self.new_piece(index), min(w, self.lanes.max_piece)) for w in weights]
         sender.parked = True
         refusals = len(sender.refusals)
         self.lanes.park(sender)
         assert len(sender.refusals) == refusals + self.lanes.closed
 
-    @rule(who=st.integers(0, 3))
-    def unpark(self, who: int) -> None:
-        self.lanes.unpark(self.senders[who])
-        self.senders[who].parked = False
-        self.senders[who].hand = []
+    @rule(index=st.integers(0, 3))
+    def unpark(self, index: int) -> None:
+        self.lanes.unpark(self.senders[index])
+        self.senders[index].parked = False
+        self.senders[index].hand = []
 
     @rule(what=st.integers())
     def post(self, what: int) -> None:
@@ -187,7 +187,7 @@ class LanesMachine(RuleBasedStateMachine):
         self.control, self.data = [], []
         assert self.lanes.remove_all() == before
         self.taken += [piece for piece in before if piece[0] != "control"]
-        assert not waited or self.data  # whoever waited was let in
+        assert not waited or self.data  # every waiting sender was let in
 
     @rule()
     def close(self) -> None:
@@ -236,8 +236,8 @@ class LanesMachine(RuleBasedStateMachine):
     def nothing_lost_and_each_sender_in_order(self) -> None:
         inside = [piece for piece, _ in self.data]
         assert self.taken + inside == self.accepted
-        for who in range(4):
-            numbers = [number for sender, number in self.accepted if sender == who]
+        for index in range(4):
+            numbers = [number for sender, number in self.accepted if sender == index]
             assert numbers == sorted(set(numbers))
 
 
@@ -262,8 +262,8 @@ def test_parked_senders_are_served_in_turn(capacity: int, hands: list[int]) -> N
     while (item := lanes.take()) is not EMPTY:
         if item[0] != "filler":
             served.append(item)
-    # Round after round, each that still has something gets one piece in: nobody gets two while another waits.
-    expected = [(who, round_) for round_ in range(max(hands)) for who, count in enumerate(hands) if round_ < count]
+    # Round after round, each sender with pieces left delivers one: no sender delivers two while another waits.
+    expected = [(index, round_) for round_ in range(max(hands)) for index, count in enumerate(hands) if round_ < count]
     assert served == expected
     assert lanes.parked == 0
 
@@ -330,19 +330,19 @@ def test_none_is_a_message_and_empty_says_so() -> None:
 
 def test_what_is_posted_after_the_end_goes_to_late() -> None:
     lanes = Lanes(4)
-    heard: list[Any] = []
-    lanes.on_late = heard.append
+    late: list[Any] = []
+    lanes.on_late = late.append
     lanes.post("too late")
-    assert heard == ["too late"]
+    assert late == ["too late"]
     assert not lanes.has_control
 
 
 def test_a_sender_without_pieces_is_passed_over() -> None:
     lanes = Lanes(1)
     lanes.offer("first")
-    gone, waits = Sender(1), Sender(2)
+    unparked, waits = Sender(1), Sender(2)
     waits.hand = [((2, 1), 1)]
-    lanes.park(gone)
+    lanes.park(unparked)
     lanes.park(waits)
     assert lanes.take() == "first"
     assert lanes.take() == (2, 1)

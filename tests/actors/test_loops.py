@@ -19,7 +19,7 @@ from aiostorm.actors import (
 )
 from aiostorm.testing import VirtualTimeLoop
 
-from .people import Diary, Echo, Family, ends, steps
+from .sample_actors import Diary, Echo, Family, ends, steps
 
 
 @pytest.mark.sockets
@@ -28,8 +28,8 @@ async def test_tell_ask_restart_and_end() -> None:
     async with ActorSystem(policy=RestartPolicy(backoff_s=(0.0, 0.001))) as system:
         ref = system.spawn(Family("p", pages))
         async with asyncio.TaskGroup() as group:
-            for who in range(10):
-                group.create_task(_talk(ref, who))
+            for sender in range(10):
+                group.create_task(_talk(ref, sender))
         for number in range(3):
             await ref.tell(ValueError(str(number)))
         assert await ref.ask("still there") == "still there"
@@ -37,9 +37,9 @@ async def test_tell_ask_restart_and_end() -> None:
     assert system.dead_letters.count == 0
 
 
-async def _talk(ref: Ref, who: int) -> None:
+async def _talk(ref: Ref, sender: int) -> None:
     for number in range(50):
-        await ref.tell((who, number))
+        await ref.tell((sender, number))
         assert await ref.ask(number) == number
 
 
@@ -53,14 +53,14 @@ async def test_an_end_under_load_is_quick(drain: bool) -> None:
         async with ActorSystem(stop_timeout_s=30) as system:
             refs = [system.spawn(Echo, f"echo{i}", mailbox=Mailbox(4)) for i in range(4)]
             async with asyncio.TaskGroup() as group:
-                for who in range(12):
-                    group.create_task(_until_closed(refs[who % 4], who % 3 == 0))
+                for sender in range(12):
+                    group.create_task(_until_closed(refs[sender % 4], sender % 3 == 0))
                 await steps(round_ % 10)
                 begun_s = loop.time()
                 await system.stop(drain=drain)
                 longest_s = max(longest_s, loop.time() - begun_s)
         assert not any(ref._mailbox.parked or ref._mailbox.has_data for ref in refs)
-    assert longest_s < 10, "nobody waited until the time was over"
+    assert longest_s < 10, "no caller waited until its timeout"
 
 
 async def _until_closed(ref: Ref, asks: bool) -> None:

@@ -1,4 +1,4 @@
-"""Mailbox: lanes that can be waited for. No wake-up is lost, no accepted message either, whoever is cancelled when."""
+"""Mailbox: lanes with waiting. No wake-up and no accepted message is lost, whatever is cancelled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aiostorm.actors import EMPTY, Mailbox, MailboxClosedError
 from aiostorm.testing import VirtualTimeLoop
 
-from .people import steps
+from .sample_actors import steps
 
 
 async def test_the_reader_is_woken_by_data_by_control_and_by_a_nudge() -> None:
@@ -40,7 +40,7 @@ async def test_wait_returns_at_once_when_something_is_there_and_wait_nudge_does_
         box.post("c")
 
 
-async def test_put_waits_for_room() -> None:
+async def test_put_waits_for_free_capacity() -> None:
     box = Mailbox(2)
     await box.put(1)
     await box.put(2)
@@ -137,7 +137,7 @@ def test_every_put_ends_and_what_was_accepted_is_there(capacity: int, actions: l
         accepted = {i for i, put in enumerate(puts) if not put.cancelled() and put.exception() is None}
         assert taken == sorted(set(taken))
         assert accepted <= set(taken)
-        # Cancelled in the very step in which there was room: the message is in, and the sender does not know.
+        # Cancelled in the very step in which there was free capacity: the message is in, and the sender does not know.
         assert all(puts[i].cancelled() for i in set(taken) - accepted)
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:

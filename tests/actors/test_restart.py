@@ -19,7 +19,7 @@ from aiostorm.actors import (
     RestartPolicy,
 )
 
-from .people import Diary, Echo, Reports, Watcher, ends_with, steps
+from .sample_actors import Diary, Echo, Reports, Watcher, ends_with, steps
 
 AT_ONCE = RestartPolicy(backoff_s=(0.0,))
 
@@ -155,7 +155,7 @@ async def test_what_cannot_start_is_not_resumed_for_ever() -> None:
         system.spawn(watcher)
         await ref.wait_terminated()
         await steps()
-        assert isinstance(watcher.heard[0].error, ValueError)
+        assert isinstance(watcher.notices[0].error, ValueError)
     assert [directive for _, _, directive in reports.all] == [Directive.RESTART] * 5 + [Directive.ESCALATE]
 
 
@@ -207,7 +207,7 @@ async def test_stop_on_failure_ends_the_actor_only() -> None:
         await ref.tell(ValueError("x"))
         await ref.wait_terminated()
         await steps()
-        assert isinstance(watcher.heard[0].error, ValueError)
+        assert isinstance(watcher.notices[0].error, ValueError)
         assert system.failure is None
     assert reports.all == [("/diary-1", "x", Directive.STOP)]
 
@@ -231,7 +231,7 @@ async def test_children_end_before_their_parent_starts_again() -> None:
         assert order[0] < order[1] < starts[1]
 
 
-async def test_a_child_that_waits_for_room_in_a_restarting_parent_does_not_hang_it() -> None:
+async def test_a_child_that_waits_for_the_mailbox_of_a_restarting_parent_does_not_hang_it() -> None:
     """The child waits for its parent to read, the parent for its child to end."""
 
     class Slow(Diary):

@@ -1,4 +1,4 @@
-"""An ordered end: of one actor, of a branch; what was accepted is processed, and nobody waits for ever."""
+"""An ordered end: of one actor, of a branch; what was accepted is processed, and no caller waits for ever."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aiostorm.actors import (
     Stop,
 )
 
-from .people import Diary, Echo, Family, Watcher, ends, ends_with, steps
+from .sample_actors import Diary, Echo, Family, Watcher, ends, ends_with, steps
 
 
 async def test_what_was_accepted_is_processed_then_children_end_youngest_first_then_the_actor() -> None:
@@ -58,7 +58,7 @@ async def test_the_end_of_the_block_is_an_ordered_end() -> None:
 
 
 async def test_stop_is_a_message_that_others_may_post() -> None:
-    """Whoever holds only the mailbox (the cluster does)."""
+    """A sender with only the mailbox (as in the cluster)."""
     diary = Diary()
     async with ActorSystem() as system:
         ref = system.spawn(diary)
@@ -93,7 +93,7 @@ async def test_an_actor_that_ends_may_wait_for_its_own_child() -> None:
 
 
 async def test_a_child_cannot_hang_on_a_parent_that_ends() -> None:
-    """It waits for room in its parent's mailbox, or for an answer: it is refused."""
+    """It waits for its parent's full mailbox, or for an answer: it is refused."""
     outcomes: list[str] = []
 
     class Parent(Actor):
@@ -193,13 +193,13 @@ async def test_stopped_may_fail_and_everything_ends_all_the_same(caplog: pytest.
             ref.stop()
             await ref.wait_terminated()
         await steps()
-        assert [letter.ref for letter in watcher.heard] == refs
+        assert [letter.ref for letter in watcher.notices] == refs
     assert "cannot close" in caplog.text
     assert "/bad-1 failed (stop): CancelledError()" in caplog.text
 
 
-async def test_a_child_that_gives_up_while_its_parent_ends_is_heard() -> None:
-    """It posted to a mailbox that nobody read any more: the block ended as if nothing had happened."""
+async def test_a_child_that_gives_up_while_its_parent_ends_is_reported() -> None:
+    """It posted to a mailbox without a reader: the block ended as if nothing had happened."""
 
     class Parent(Diary):
         def child_escalated(self, ref: Ref, error: BaseException) -> None:
@@ -224,11 +224,11 @@ async def test_a_child_that_gives_up_while_its_parent_ends_is_heard() -> None:
         ref.stop()
         await ref.wait_terminated()
         await steps()
-        assert [type(heard.error) for heard in watcher.heard] == [ActorEscalatedError]
+        assert [type(notice.error) for notice in watcher.notices] == [ActorEscalatedError]
     assert failed == [("/p/c", Directive.ESCALATE), ("/p", Directive.ESCALATE)]
 
 
-async def test_a_child_that_gives_up_under_a_parent_that_never_started_is_heard_too() -> None:
+async def test_a_child_that_gives_up_under_a_parent_that_never_started_is_reported_too() -> None:
     class Unable(Diary):
         def started(self) -> None:
             raise ValueError("unable")
@@ -242,7 +242,9 @@ async def test_a_child_that_gives_up_under_a_parent_that_never_started_is_heard_
 
 
 @pytest.mark.parametrize("policy", [STOP_ON_FAILURE, ESCALATE_ON_FAILURE])
-async def test_a_child_that_waits_for_room_in_a_parent_that_failed_for_good_is_refused(policy: RestartPolicy) -> None:
+async def test_a_child_that_waits_for_the_mailbox_of_a_parent_that_failed_for_good_is_refused(
+    policy: RestartPolicy,
+) -> None:
     class Parent(Actor):
         def started(self) -> None:
             parent = self.ref
@@ -266,7 +268,7 @@ async def test_a_child_that_waits_for_room_in_a_parent_that_failed_for_good_is_r
         system.failure = None
 
 
-async def test_a_child_that_gives_up_at_the_end_of_the_block_is_heard() -> None:
+async def test_a_child_that_gives_up_at_the_end_of_the_block_is_reported() -> None:
 
     async with ends_with(ActorEscalatedError, "/c gave up: ValueError") as system:
         child = system.spawn(Diary, "c", policy=ESCALATE_ON_FAILURE)

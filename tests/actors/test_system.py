@@ -1,4 +1,4 @@
-"""The system: its end, cancelled or not; several of them; and failures that nobody else handles."""
+"""The system: its end, cancelled or not; several of them; and failures that no other code handles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aiostorm.actors import (
 )
 from aiostorm.testing import VirtualTimeLoop
 
-from .people import Diary, Echo, Family, Watcher, ends, ends_with, steps, waiting_for
+from .sample_actors import Diary, Echo, Family, Watcher, ends, ends_with, steps, waiting_for
 
 
 async def test_a_cancel_during_the_end_is_passed_on_when_everything_has_ended() -> None:
@@ -94,7 +94,7 @@ async def test_two_systems_in_one_loop() -> None:
         assert ("terminated", "/a") in diary.pages
         assert first.is_alive
         with pytest.raises(MailboxClosedError):
-            await second.ask("gone")
+            await second.ask("late")
 
 
 async def test_starting_and_stopping_twice() -> None:
@@ -114,7 +114,7 @@ async def test_starting_and_stopping_twice() -> None:
         system.spawn(Echo)
 
 
-async def test_while_it_drains_actors_may_spawn_children_but_nobody_may_spawn_at_the_top() -> None:
+async def test_while_it_drains_actors_may_spawn_children_but_not_top_level_actors() -> None:
     diary = Diary()
     problems: list[Exception] = []
 
@@ -142,9 +142,9 @@ async def test_an_actor_cannot_wait_for_the_end_of_its_own_system() -> None:
 
 async def test_a_guarded_task_that_raises_fails_the_system() -> None:
     async def work() -> None:
-        raise ValueError("nobody awaits me")
+        raise ValueError("not awaited")
 
-    async with ends_with(ValueError, "nobody awaits me") as system:
+    async with ends_with(ValueError, "not awaited") as system:
         system.guard(work(), name="worker")
         await steps()
 
@@ -207,7 +207,7 @@ async def test_a_base_exception_of_another_kind_ends_the_block() -> None:
         await ref.tell(OutOfTheOrdinary())
         await ref.wait_terminated()
         await steps()
-        assert [type(heard.error) for heard in watcher.heard] == [OutOfTheOrdinary]
+        assert [type(notice.error) for notice in watcher.notices] == [OutOfTheOrdinary]
 
 
 async def test_control_messages_to_the_dead_are_dead_letters_and_questions_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Timers: when, how often, and never after they were cancelled or their actor has gone."""
+"""Timers: when, how often, and never after they were cancelled or their actor has ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from aiostorm.actors import RESUME_ON_FAILURE, ActorSystem, RestartPolicy
 
-from .people import Diary
+from .sample_actors import Diary
 
 
 class Clocked(Diary):

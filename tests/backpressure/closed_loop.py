@@ -29,7 +29,7 @@ CAPACITY = 1024
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """What was seen in one interval: rates in tuples a second."""
+    """The measurements of one interval: rates in tuples a second."""
 
     at_s: float
     emitted: float
@@ -103,7 +103,7 @@ def run(
     lasting_s: float = 80.0,
     settings: Settings | None = None,
 ) -> list[Second]:
-    """What was seen in each interval. `each`: tuples at the bolt for one that is emitted."""
+    """The measurements of each interval. `each`: tuples at the bolt for one that is emitted."""
     settings = settings or Settings()
     feeding = [_Spout(task + 1, needs_s) for task in range(spouts)]
     fed = [_Bolt(spouts + task + 1, settings) for task in range(bolts)]
@@ -142,8 +142,10 @@ def run(
         if now_s >= due_s["gauge"]:
             due_s["gauge"] += settings.interval_s
             read = tuple(bolt.reading(now_s) for bolt in fed)
-            told = tuple(SpoutReading(s.task, s.emitted, s.pace.wait_us, s.pace.epoch, s.pace.step) for s in feeding)
-            obey(master.on_readings(Readings(1, now_s, read, told), now_s, now_s))
+            readings = tuple(
+                SpoutReading(s.task, s.emitted, s.pace.wait_us, s.pace.epoch, s.pace.step) for s in feeding
+            )
+            obey(master.on_readings(Readings(1, now_s, read, readings), now_s, now_s))
             counts = sum(s.emitted for s in feeding), sum(b.done for b in fed)
             rates = ((counts[0] - emitted) / settings.interval_s, (counts[1] - done) / settings.interval_s)
             emitted, done = counts

@@ -1,4 +1,4 @@
-"""Coordinators, and the readings that they are told."""
+"""Coordinators, and the readings that they are readings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SOURCES = {"left": frozenset("a"), "right": frozenset("b"), "last": frozenset("a
 """a ─► left ─► last ◄─ right ◄─ b"""
 
 
-class Told:
-    """A coordinator, its clock, and what the tasks say of themselves. Each second all of them say it."""
+class World:
+    """A coordinator, its clock, and the readings of its tasks. Each second all tasks report."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class Told:
                     self.spouts[task] = SpoutReading(task, 0)
 
     def restart(self) -> None:
-        """Another coordinator takes its place."""
+        """Another coordinator replaces it."""
         self.epoch += 1
         self.coordinator = Coordinator(*self._made, self.settings, self.epoch, self.now_s)
 
     def bolt(self, number: int, **changes: object) -> None:
-        """A bolt task says something else from now on."""
+        """A bolt task reports something else from now on."""
         known = self.bolts[number]
         self.bolts[number] = BoltReading(**{name: getattr(known, name) for name in known.__slots__} | changes)  # type: ignore[arg-type]
 
@@ -95,19 +95,19 @@ class Told:
             self.spout(task, emitted=self.spouts[task].emitted + rate)
 
     def second(self, seconds: int = 1) -> list[Order]:
-        """All that are not silent say how they are; an interval is over. What was ordered in the last second."""
+        """All tasks that are not silent report; an interval is over. Returns the orders of the last second."""
         orders: list[Order] = []
         for _ in range(seconds):
             self.now_s += 1.0
             bolts = tuple(reading for task, reading in self.bolts.items() if task not in self.silent)
             spouts = tuple(reading for task, reading in self.spouts.items() if task not in self.silent)
-            told = Readings(self.life, self.now_s, bolts, spouts)
-            orders = self.coordinator.on_readings(told, self.now_s, self.now_s)
+            readings = Readings(self.life, self.now_s, bolts, spouts)
+            orders = self.coordinator.on_readings(readings, self.now_s, self.now_s)
             orders += self.coordinator.tick(self.now_s, self.now_s)
         return orders
 
     def obey(self, orders: Iterable[Order], wait_us: int | None = None) -> None:
-        """The spouts take their orders, and wait so long from then on (None: as they did)."""
+        """The spouts apply their orders, and wait `wait_us` from then on (None: as before)."""
         for task, order in orders:
             if isinstance(order, Pace):
                 wait = self.spouts[task].wait_us if wait_us is None else wait_us
@@ -117,10 +117,10 @@ class Told:
 
 
 def changes(orders: Iterable[Order]) -> dict[int, PaceChange]:
-    """Task → what its pace is to do."""
+    """Task → the change of its pace."""
     return {task: order.change for task, order in orders if isinstance(order, Pace)}
 
 
 def cleared(orders: Iterable[Order]) -> set[int]:
-    """The tasks that are told that all is over."""
+    """The tasks that are readings that all is over."""
     return {task for task, order in orders if isinstance(order, Clear)}

@@ -30,7 +30,7 @@ def test_a_rate_is_of_the_last_period_and_of_each_task_by_its_own_clock() -> Non
     assert flows.rate("split") == pytest.approx(10)
 
 
-def test_what_is_not_told_of_does_not_count_for_long_once_spouts_are_paced() -> None:
+def test_unreported_tuples_do_not_count_for_long_once_spouts_are_paced() -> None:
     """A thousand were emitted into places between two processes; from then on as many come as are emitted."""
     flows = Flows(4, INPUTS)
     found = []

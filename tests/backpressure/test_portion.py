@@ -21,11 +21,11 @@ def test_it_is_between_one_row_and_the_most(most: int, target_s: float, sent: li
 
 def test_it_begins_small_and_grows_as_it_is_used() -> None:
     portion = Portion(256, TARGET_S)
-    seen = []
+    portions = []
     for rows in (1, 16, 30, 64, 100, 10, 256, 256):
         portion.sent(rows, 0.0)
-        seen.append(portion.rows)
-    assert seen == [16, 32, 64, 128, 256, 256, 256, 256]
+        portions.append(portion.rows)
+    assert portions == [16, 32, 64, 128, 256, 256, 256, 256]
 
 
 @given(st.floats(1e-6, 1), st.integers(1, 256))

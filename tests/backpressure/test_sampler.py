@@ -40,7 +40,7 @@ def test_above_high_at_or_below_low_or_between(fill: int, held: bool, level: Lev
     assert level_of(sample(fill, held=held), SETTINGS) is level
 
 
-def test_what_waits_for_room_behind_it_is_no_cause() -> None:
+def test_a_task_that_is_blocked_behind_is_no_cause() -> None:
     sampler = Sampler(SETTINGS)
     for second in range(20):
         sampler.sample(Sample(100, 100, True, 0, 0.0, stuck=True), float(second))
@@ -61,7 +61,7 @@ def test_more_than_the_rate_must_be_high_and_a_rate_of_1_means_all(
     assert sampler.flagged is blocked
 
 
-def test_it_judges_each_period_anew_and_stays_flagged_until_it_is_told() -> None:
+def test_each_period_has_a_verdict_of_its_own_and_the_flag_stays_until_clear() -> None:
     sampler = Sampler(SETTINGS)
     found = verdicts(sampler, [90] * 9 + [50] * 4 + [3] * 8)
     judged = [(second, verdict) for second, verdict in enumerate(found) if verdict is not PressureVerdict.NONE]
@@ -115,13 +115,13 @@ def test_switched_off_nothing_is_flagged_and_other_settings_begin_a_period() -> 
 
 def test_load_is_of_the_last_interval_and_starved_is_who_ran_dry_in_the_last_period() -> None:
     sampler = Sampler(SETTINGS)
-    seen = []
+    observed = []
     for second in range(8):
         sampler.sample(Sample(50, 100, False, 0, 0.5 * second, dry=second == 2), float(second))
-        seen.append((sampler.load, sampler.starved))
-    assert seen[:2] == [(0.0, False), (1.0, False)]  # idle or not, nothing was missing
-    assert seen[2:4] == [(pytest.approx(0.5), True), (1.0, True)]
-    assert seen[6:] == [(1.0, True), (1.0, False)]
+        observed.append((sampler.load, sampler.starved))
+    assert observed[:2] == [(0.0, False), (1.0, False)]  # idle or not, nothing was missing
+    assert observed[2:4] == [(pytest.approx(0.5), True), (1.0, True)]
+    assert observed[6:] == [(1.0, True), (1.0, False)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.booleans()), max_size=60), st.integers(1, 8), st.floats(0.05, 1))

@@ -25,22 +25,22 @@ steps = st.one_of(
 )
 
 
-@pytest.mark.parametrize("told", TRACES)
-def test_the_waits_are_those_of_jstorms_tests(told: str) -> None:
+@pytest.mark.parametrize("calls", TRACES)
+def test_the_waits_are_those_of_jstorms_tests(calls: str) -> None:
     throttle, waits = Throttle(), []
-    for word in told.split():
+    for word in calls.split():
         if word == "stop":
             throttle.relieve()
         else:
             throttle.slow(int(word))
         waits.append(throttle.wait)
-    assert " ".join(map(str, waits)) == TRACES[told]
+    assert " ".join(map(str, waits)) == TRACES[calls]
 
 
 @given(st.lists(steps))
-def test_slow_always_makes_it_longer_and_relieve_shorter(told: list[tuple[str, float | None]]) -> None:
+def test_slow_always_makes_it_longer_and_relieve_shorter(calls: list[tuple[str, float | None]]) -> None:
     throttle = Throttle()
-    for what, value in told:
+    for what, value in calls:
         before = throttle.wait
         if what == "slow":
             throttle.slow(int(value or 0))
@@ -64,7 +64,7 @@ def test_it_is_released_after_few_reliefs(wait: int, busy: list[float | None]) -
     throttle.slow(wait)
     for share in busy:
         throttle.relieve(share)
-    for _ in range(wait.bit_length() + 1):  # nobody knows how busy the bolt is: each halves
+    for _ in range(wait.bit_length() + 1):  # it is unknown how busy the bolt is: each halves
         throttle.relieve()
     assert throttle.wait == 0
 

@@ -1,4 +1,4 @@
-"""Wire: what gauges and the master say, as bytes; and what nobody may make a spout do."""
+"""Wire: the messages of monitors and the master, as bytes; and what no message may make a spout do."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ def test_what_is_not_right_is_refused(item: Any) -> None:
 
 
 def test_readings_of_many_tasks_go_in_parts() -> None:
-    told = Readings(1, 2.0, tuple(BoltReading(n, 0, 1, 0) for n in range(2_500)), (SpoutReading(9, 0),))
-    parts = PRESSURE_MESSAGES.split(told)
+    readings = Readings(1, 2.0, tuple(BoltReading(n, 0, 1, 0) for n in range(2_500)), (SpoutReading(9, 0),))
+    parts = PRESSURE_MESSAGES.split(readings)
     assert max(len(part.bolts) + len(part.spouts) for part in parts) <= MAX_TASKS
-    assert sum((part.bolts for part in parts), ()) == told.bolts
-    assert sum((part.spouts for part in parts), ()) == told.spouts
+    assert sum((part.bolts for part in parts), ()) == readings.bolts
+    assert sum((part.spouts for part in parts), ()) == readings.spouts
     assert {(part.life, part.at_s) for part in parts} == {(1, 2.0)}

@@ -226,7 +226,7 @@ def logs() -> Topology:
 
     @bolt
     def show(n: int) -> None:
-        logging.getLogger("tests.jobs").info("heard %d", n)
+        logging.getLogger("tests.jobs").info("received %d", n)
 
     return _sums(show, count=1)
 

@@ -111,5 +111,5 @@ def test_a_worker_that_would_dial_another_machine_unprotected_does_not_start(aio
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:6700", "10.0.0.1:6700"])
 def test_a_worker_that_would_be_reached_unprotected_does_not_start(aiostorm: Command, address: str) -> None:
     outcome = aiostorm("worker", "--name", "w", "--target", "jobs", "--connect", "127.0.0.1:1", "--listen", address)
-    assert outcome.code == 78, "at once: nobody is asked first"
+    assert outcome.code == 78, "at once, without a prompt"
     assert "TLS and a token" in outcome.err

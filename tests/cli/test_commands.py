@@ -31,8 +31,8 @@ def test_the_table_says_what_the_command_says(name: str):
     assert command.name == name
     assert command.hidden == (not COMMANDS[name])
     if COMMANDS[name]:
-        told = " ".join((command.help or "").split())
-        assert told.startswith(COMMANDS[name].removesuffix("."))
+        text = " ".join((command.help or "").split())
+        assert text.startswith(COMMANDS[name].removesuffix("."))
 
 
 def test_help_imports_no_command():

@@ -31,8 +31,8 @@ def test_a_run_of_another_process_is_asked_and_updated(
     text = aiostorm("pressure", "endless")
     assert text.code == 0
     assert text.out.startswith(f"endless (pid {find('endless').pid}) ACTIVE, its backpressure is NORMAL")
-    told = aiostorm("pressure", "endless", "--json").json
-    assert (told["topology"], told["enabled"], told["state"]) == ("endless", True, "NORMAL")
+    status = aiostorm("pressure", "endless", "--json").json
+    assert (status["topology"], status["enabled"], status["state"]) == ("endless", True, "NORMAL")
 
     settings = tmp_path / "storm.yaml"
     settings.write_text("topology:\n  max.spout.pending: 20\n  backpressure.check.interval: 250\n")
@@ -44,10 +44,10 @@ def test_a_run_of_another_process_is_asked_and_updated(
     ]
     assert aiostorm("update", "endless", *OFF).out == "no changes: all settings already have these values\n"
     assert "topology.backpressure.enable is false" in aiostorm("pressure", "endless").out
-    changed = aiostorm("update", f"endless@{told['pid']}", "-c", "backpressure_enable=true", "--json").json
+    changed = aiostorm("update", f"endless@{status['pid']}", "-c", "backpressure_enable=true", "--json").json
     assert changed == {
         "topology": "endless",
-        "pid": told["pid"],
+        "pid": status["pid"],
         "changed": {"topology.backpressure.enable": {"before": False, "after": True}},
     }
 
@@ -63,7 +63,7 @@ def test_a_run_of_another_process_is_asked_and_updated(
     outcome = aiostorm("update", "other", *OFF)
     assert outcome.code == 2
     assert (
-        f"no topology 'other' of yours runs here with `aiostorm run`; running: endless (pid {told['pid']})"
+        f"no topology 'other' of yours runs here with `aiostorm run`; running: endless (pid {status['pid']})"
         in outcome.err
     )
 
@@ -84,8 +84,11 @@ def test_pressure_is_watched_until_the_end(aiostorm: Command, start: Start, monk
     documents = [json.loads(line) for line in watched.out.splitlines()]
     assert {document["topology"] for document in documents} == {"endless"}
     assert watched.code == 0
-    who = f"endless (pid {documents[0]['pid']})"
-    assert watched.err in (f"{who} has ended\n", f"{who} ended before it answered\n")  # between two looks, or in one
+    topology = f"endless (pid {documents[0]['pid']})"
+    assert watched.err in (
+        f"{topology} has ended\n",
+        f"{topology} ended before it answered\n",
+    )  # between two looks, or in one
     assert process.end().code == 124
 
 

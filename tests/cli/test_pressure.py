@@ -89,7 +89,7 @@ def test_one_line_says_who_waits_and_why(spouts: tuple[SpoutPacing, ...], text: 
     assert paced_text(Backpressure(spouts=spouts)) == text
 
 
-def told(pressure: Backpressure) -> StatusResponse:
+def status(pressure: Backpressure) -> StatusResponse:
     return StatusResponse("word-count", 7, "ACTIVE", NOW_S, {}, pressure)
 
 
@@ -97,7 +97,7 @@ def test_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     try:
-        assert as_text(told(THROTTLED)).splitlines() == [
+        assert as_text(status(THROTTLED)).splitlines() == [
             "word-count (pid 7) ACTIVE, its backpressure is THROTTLED for 2.1 min",
             "",
             "component  fill  blocked tasks             a tuple takes",
@@ -117,22 +117,22 @@ def test_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_page_of_one_that_has_nothing_to_tell() -> None:
-    assert as_text(told(Backpressure())) == "word-count (pid 7) ACTIVE, its backpressure is NORMAL"
-    off = as_text(told(Backpressure(enabled=False)))
+    assert as_text(status(Backpressure())) == "word-count (pid 7) ACTIVE, its backpressure is NORMAL"
+    off = as_text(status(Backpressure(enabled=False)))
     assert off == "word-count (pid 7) ACTIVE, and is not paced: topology.backpressure.enable is false"
 
 
 def test_the_page_has_an_end() -> None:
     tasks = tuple(TaskPressure(i, 1.0, True, NOW_S - 1, 0.001) for i in range(50))
     events = tuple(PressureEvent(NOW_S, "BLOCKED", "count", f"number {i}") for i in range(50))
-    text = as_text(told(Backpressure(components={"count": ComponentPressure(1.0, tasks)}, events=events)))
+    text = as_text(status(Backpressure(components={"count": ComponentPressure(1.0, tasks)}, events=events)))
     assert "0 for 1 s, 1 for 1 s, 2 for 1 s, 3 for 1 s, and 46 more" in text
     assert f"number {50 - SHOWN_EVENTS}" in text
     assert f"number {49 - SHOWN_EVENTS}" not in text
 
 
 def test_the_document_has_all_of_it() -> None:
-    document = json.loads(json.dumps(as_document(told(THROTTLED))))
+    document = json.loads(json.dumps(as_document(status(THROTTLED))))
     assert document["topology"] == "word-count"
     assert (document["topology_state"], document["state"]) == ("ACTIVE", "THROTTLED")
     assert document["components"]["count"]["tasks"][0]["execute_s"] == 0.0012

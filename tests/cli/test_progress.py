@@ -114,15 +114,15 @@ def test_choice(monkeypatch: pytest.MonkeyPatch):
     assert type(choose_display("x", 0.8, quiet=False)) is PlainLines, "rich is not installed"
 
 
-def test_nobody_reads_the_standard_error(monkeypatch: pytest.MonkeyPatch):
+def test_a_closed_standard_error_is_no_error(monkeypatch: pytest.MonkeyPatch):
     reading, writing = os.pipe()
     os.close(reading)
-    with monkeypatch.context() as patched, open(writing, "w", buffering=1) as gone:
-        patched.setattr(sys, "stderr", gone)
+    with monkeypatch.context() as patched, open(writing, "w", buffering=1) as closed:
+        patched.setattr(sys, "stderr", closed)
         PlainLines().say("into the void")
         with contextlib.suppress(BrokenPipeError):  # of what is left in its buffer
-            gone.close()
-    assert gone.closed
+            closed.close()
+    assert closed.closed
 
 
 def drawn() -> tuple[LiveTable, io.StringIO]:
@@ -192,13 +192,13 @@ class Terminal:
             env={**inherited, "TERM": "xterm-256color", "COLUMNS": "110", **env},
         )
         os.close(theirs)
-        self.seen = ""
+        self.output = ""
 
     def until(self, text: str) -> None:
-        """Read until a text was seen."""
-        while text not in self.seen and self._read():
+        """Read until a text was printed."""
+        while text not in self.output and self._read():
             pass
-        assert text in self.seen
+        assert text in self.output
 
     def end(self) -> tuple[int, str, str]:
         """Exit code, standard output, and all that the terminal has got."""
@@ -206,14 +206,14 @@ class Terminal:
             pass
         os.close(self._mine)
         out, _ = self.process.communicate(timeout=60)
-        return self.process.returncode, out.decode(), self.seen
+        return self.process.returncode, out.decode(), self.output
 
     def _read(self) -> bool:
         try:
             data = os.read(self._mine, 65536)
         except OSError:  # Linux: the other end is closed
             return False
-        self.seen += data.decode()
+        self.output += data.decode()
         return bool(data)
 
 
@@ -234,17 +234,17 @@ class TestOnATerminal:
         terminal.until("not 20")
         terminal.until("sum  ")  # the table
         terminal.process.send_signal(signal.SIGINT)
-        code, out, seen = terminal.end()
+        code, out, output = terminal.end()
         assert code == 130
         assert "endless interrupted after" in out
         assert "\x1b" not in out
-        assert "\x1b[?25l" in seen
-        assert seen.count("\x1b[?25l") == seen.count("\x1b[?25h"), "the cursor is there again"
-        lines = [line.strip() for line in ESCAPES.sub("", seen).replace("\r", "\n").splitlines()]
+        assert "\x1b[?25l" in output
+        assert output.count("\x1b[?25l") == output.count("\x1b[?25h"), "the cursor is there again"
+        lines = [line.strip() for line in ESCAPES.sub("", output).replace("\r", "\n").splitlines()]
         assert any(re.match(r"endless  \d+\.\d", line) for line in lines)
         assert any(re.match(r"sum +1 +0 +[\d,]+ ", line) for line in lines)
         assert any(line.endswith("ValueError: not 20") and "sum[2] failed in execute" in line for line in lines)
-        assert bool(COLOURS.search(seen)) is colour
+        assert bool(COLOURS.search(output)) is colour
 
     def test_two_interrupts(self, colour: bool):
         pytest.importorskip("rich")
@@ -253,7 +253,7 @@ class TestOnATerminal:
         terminal.process.send_signal(signal.SIGINT)
         terminal.until("Press Ctrl-C again to stop now.")
         terminal.process.send_signal(signal.SIGINT)
-        code, _, seen = terminal.end()
+        code, _, output = terminal.end()
         assert code == 130
-        assert "Stopped now. Pending: 20 messages of numbers (message ids 0, 1, 2, 3, 4, …)." in seen
-        assert seen.index("\x1b[?25h") < seen.index("Stopped now.")
+        assert "Stopped now. Pending: 20 messages of numbers (message ids 0, 1, 2, 3, 4, …)." in output
+        assert output.index("\x1b[?25h") < output.index("Stopped now.")

@@ -186,10 +186,10 @@ def test_a_run_that_an_earlier_one_had_completed_says_so():
 
 def test_json_has_every_declared_metric():
     component = ComponentMetrics("c", "bolt", (TaskMetrics(1, **dict.fromkeys(METRICS, 1)),))
-    told = json.loads(as_json(report(metrics=TopologyMetrics([component]))))["components"]["c"]
+    found = json.loads(as_json(report(metrics=TopologyMetrics([component]))))["components"]["c"]
     for name, metric in METRICS.items():
-        if metric.unit != "seconds":  # sums of seconds are told as means
-            assert (told[metric.group] if metric.group else told)[name] == 1
+        if metric.unit != "seconds":  # sums of seconds are shown as means
+            assert (found[metric.group] if metric.group else found)[name] == 1
 
 
 def test_results_are_cut_for_people_only():

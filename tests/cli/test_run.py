@@ -364,7 +364,7 @@ def test_version_and_help(aiostorm: Command):
 
 def test_log_level(aiostorm: Command):
     outcome = aiostorm("run", f"{JOBS}:logs", "-q")
-    assert [line.split(maxsplit=1)[1] for line in outcome.err.splitlines()] == ["INFO    tests.jobs: heard 0"]
+    assert [line.split(maxsplit=1)[1] for line in outcome.err.splitlines()] == ["INFO    tests.jobs: received 0"]
     assert aiostorm("run", f"{JOBS}:logs", "-q", "--log-level", "warning").err == ""
     assert len(logging.root.handlers) > 0
 

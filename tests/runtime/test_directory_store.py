@@ -248,7 +248,7 @@ def system_calls(hook: Callable[[int, str, tuple[Any, ...]], Any]) -> Iterator[N
 
 
 async def test_a_write_is_whole_or_not_at_all_wherever_it_ends(tmp_path: Path) -> None:
-    seen: set[bytes | None] = set()
+    contents: set[bytes | None] = set()
     for last in range(1, 30):
         path = tmp_path / str(last)
         async with opened(path) as store:
@@ -270,13 +270,13 @@ async def test_a_write_is_whole_or_not_at_all_wherever_it_ends(tmp_path: Path) -
             found = await after.read("a")
             assert found in (b"old", b"new")
             assert not ended or found == b"new"
-            seen.add(found)
+            contents.add(found)
             assert sorted(os.listdir(path)) == ["a.blob", "lock"], "what was cut short is cleared away"
         if ended:
             break
     else:
         pytest.fail("it makes more calls than expected")
-    assert seen == {b"old", b"new"}
+    assert contents == {b"old", b"new"}
 
 
 async def test_nothing_is_renamed_before_it_is_on_the_disk(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def failing(what: str, code: int, *, partly: bool = False) -> Callable[[int, str
     return hook
 
 
-async def test_a_full_disk_is_told_and_changes_nothing(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported_and_changes_nothing(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await store.write("a", b"old")
         for partly in (False, True):
@@ -370,7 +370,7 @@ async def test_half_an_append_that_stays_ends_the_store(tmp_path: Path) -> None:
             await store.read("a")
 
 
-async def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
+async def test_a_file_in_the_way_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     async with opened(tmp_path / "file") as store:
         with pytest.raises(StoreError, match=r"cannot read a: .*"):

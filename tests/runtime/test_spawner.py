@@ -59,13 +59,13 @@ async def caller() -> AsyncIterator[Caller]:
 
 
 class Caller:
-    """Descendants call it and hold the line: it sees who they are, and when they are gone."""
+    """Descendants connect to it: it learns their pids, and when they have ended."""
 
     def __init__(self) -> None:
         self.server: asyncio.Server
         self.calls: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         self._came = asyncio.Event()
-        self._heard = 0
+        self._accepted = 0
 
     def took(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.calls.append((reader, writer))
@@ -78,14 +78,14 @@ class Caller:
     async def next(self) -> tuple[asyncio.StreamReader, int]:
         """(its line, its pid) of the next that calls."""
         async with asyncio.timeout(PATIENCE_S):
-            while len(self.calls) <= self._heard:
+            while len(self.calls) <= self._accepted:
                 self._came.clear()
                 await self._came.wait()
-            reader, _ = self.calls[self._heard]
-            self._heard += 1
+            reader, _ = self.calls[self._accepted]
+            self._accepted += 1
             return reader, int(await reader.readline())
 
-    async def gone(self, reader: asyncio.StreamReader) -> None:
+    async def wait_closed(self, reader: asyncio.StreamReader) -> None:
         async with asyncio.timeout(PATIENCE_S):
             with contextlib.suppress(ConnectionResetError):
                 assert await reader.read() == b""
@@ -119,7 +119,7 @@ async def test_a_child_is_given_its_arguments_as_they_are(nursery: Nursery) -> N
 
 
 @pytest.mark.sockets
-async def test_all_lines_are_told_before_the_end(nursery: Nursery) -> None:
+async def test_all_lines_are_reported_before_the_end(nursery: Nursery) -> None:
     spawner = nursery.spawner("""
         import sys
         for number in range(3000):
@@ -217,13 +217,13 @@ else:
     line, pid = await caller.next()
     assert pid != child.pid
     child.kill()
-    await caller.gone(line)
+    await caller.wait_closed(line)
     assert await child.wait() == -signal.SIGKILL
 
 
 @POSIX
 @pytest.mark.sockets
-async def test_the_end_is_told_though_a_grandchild_holds_the_output(nursery: Nursery, caller: Caller) -> None:
+async def test_the_end_is_reported_though_a_grandchild_keeps_the_output_open(nursery: Nursery, caller: Caller) -> None:
     spawner = nursery.spawner(
         CALL
         + """
@@ -274,19 +274,19 @@ async def test_a_child_that_cannot_be_started(nursery: Nursery, monkeypatch: pyt
 
 @pytest.mark.sockets
 async def test_a_line_that_cannot_be_taken_stops_no_other(nursery: Nursery) -> None:
-    told: list[str] = []
+    lines_read: list[str] = []
     complaints: list[object] = []
 
     def picky(line: ChildLine) -> None:
         if line.text == "1":
             raise KeyError("one")
-        told.append(line.text)
+        lines_read.append(line.text)
 
     nursery.spawner("print(0); print(1); print(2)")
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context["exception"]))
     child = await PythonSpawner("a_child", picky).spawn("w", [], environment=nursery.environment)
     assert await child.wait() == 0
-    assert told == ["0", "2"]
+    assert lines_read == ["0", "2"]
     assert [type(complaint) for complaint in complaints] == [KeyError]
 
 
@@ -310,8 +310,8 @@ async def parent(port, how):
     child = await PythonSpawner("a_child", print).spawn("c", [port, how, "child"])
     await child.wait()
 
-_, port, how, who = sys.argv
-if who == "child":
+_, port, how, role = sys.argv
+if role == "child":
     child(port, how)
 elif how == "from-a-thread":
     thread = threading.Thread(target=lambda: asyncio.run(parent(port, how)))
@@ -340,7 +340,7 @@ async def test_a_child_dies_with_its_parent(nursery: Nursery, caller: Caller, ho
     line, pid = await caller.next()
     assert pid != parent.pid
     os.kill(parent.pid, signal.SIGKILL)  # the parent only: no group, no goodbye
-    await caller.gone(line)
+    await caller.wait_closed(line)
     await parent.wait()
 
 
@@ -352,8 +352,8 @@ async def test_a_child_lives_on_when_the_thread_that_started_it_ends(nursery: Nu
         + """
 import asyncio, sys, threading
 from aiostorm.runtime import PythonSpawner, die_with_parent
-_, port, who = sys.argv
-if who == "child":
+_, port, role = sys.argv
+if role == "child":
     die_with_parent()
     call(port).recv(1)
     print("hung up")
@@ -380,7 +380,7 @@ else:
     assert [line.text for line in nursery.lines if "hung up" in line.text]
 
 
-def test_a_process_that_nobody_spawned_has_no_parent_watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_without_a_spawner_has_no_parent_watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not die_with_parent()
     with (tmp_path / "file").open("w") as file:
         monkeypatch.setenv(PARENT_WATCH, f"{file.fileno()} 1 1")
@@ -399,20 +399,20 @@ def test_a_process_that_nobody_spawned_has_no_parent_watch(monkeypatch: pytest.M
 def test_lines_are_put_together(lines: list[str], sizes: list[int], max_bytes: int) -> None:
     split = Lines(max_bytes)
     data = "".join(f"{line}\n" for line in lines).encode()
-    told: list[str] = []
+    lines_read: list[str] = []
     while data:
-        size = sizes[len(told) % len(sizes)]
-        told += split.feed(data[:size])
+        size = sizes[len(lines_read) % len(sizes)]
+        lines_read += split.feed(data[:size])
         data = data[size:]
         assert len(split._rest) <= max_bytes
     assert split.end() == []
-    assert all(len(piece.encode()) <= max_bytes for piece in told), "no character is cut either"
-    assert "".join(told) == "".join(lines)
+    assert all(len(piece.encode()) <= max_bytes for piece in lines_read), "no character is cut either"
+    assert "".join(lines_read) == "".join(lines)
     if all(len(line.encode()) <= max_bytes for line in lines):
-        assert told == lines
+        assert lines_read == lines
 
 
-def test_what_is_no_text_is_told_all_the_same() -> None:
+def test_bytes_that_are_no_text_are_reported_too() -> None:
     split = Lines(4)
     assert split.feed(b"\xff\xfe\r\n") == ["\\xff\\xfe"]
     assert split.feed(b"\x80" * 5) == ["\\x80"]

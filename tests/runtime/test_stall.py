@@ -16,22 +16,22 @@ from aiostorm.actors import ActorSystem
 from aiostorm.runtime import Stall, StallWatch, watch_stalls
 from aiostorm.runtime import stall as stall_module
 
-from ..actors.people import Diary, Echo
+from ..actors.sample_actors import Diary, Echo
 
 LIMIT_S = 0.1
-heard: list[Stall] = []
+reports: list[Stall] = []
 
 
 @pytest.fixture(autouse=True)
-def nothing_heard() -> None:
-    heard.clear()
+def no_reports() -> None:
+    reports.clear()
 
 
 def block(actor: object = None) -> None:
     """Block until it is reported (on a busy machine that comes late), then long enough to be reported twice."""
-    before = len(heard)
+    before = len(reports)
     until_s = time.monotonic() + 20
-    while len(heard) == before and time.monotonic() < until_s:
+    while len(reports) == before and time.monotonic() < until_s:
         time.sleep(LIMIT_S)  # the line that is looked for
     time.sleep(LIMIT_S)
 
@@ -43,23 +43,26 @@ def watch_threads() -> list[threading.Thread]:
 @pytest.mark.sockets
 @pytest.mark.blocks_loop
 async def test_it_names_the_line_and_the_asyncio_task_once_per_stall() -> None:
-    watch = StallWatch(LIMIT_S, heard.append)
+    watch = StallWatch(LIMIT_S, reports.append)
     watch.start()
     async with ActorSystem() as system:
         ref = system.spawn(Diary, "blocker")
         await asyncio.sleep(LIMIT_S)
         await ref.ask(block)
         await asyncio.sleep(LIMIT_S * 2)
-        assert len(heard) == 1
+        assert len(reports) == 1
         await ref.ask(block)
         await asyncio.sleep(LIMIT_S * 2)
     watch.stop()
-    assert len(heard) == 2
-    stall = heard[0]
+    assert len(reports) == 2
+    stall = reports[0]
     assert stall.task == "/blocker"
     assert stall.blocked_s > LIMIT_S
     # The framework's call into user code is `receive`; what that calls is in the stack.
-    assert (stall.filename, stall.function) == (str(Path(__file__).parents[1] / "actors" / "people.py"), "receive")
+    assert (stall.filename, stall.function) == (
+        str(Path(__file__).parents[1] / "actors" / "sample_actors.py"),
+        "receive",
+    )
     assert "the line that is looked for" in stall.stack
     assert str(stall).startswith("/blocker has blocked the event loop for ")
     assert f"line {stall.lineno}, in receive: {stall.line}" in str(stall)
@@ -69,7 +72,7 @@ async def test_it_names_the_line_and_the_asyncio_task_once_per_stall() -> None:
 @pytest.mark.sockets
 @pytest.mark.blocks_loop
 async def test_a_callback_blocks_as_well_as_a_task() -> None:
-    watch = StallWatch(LIMIT_S, heard.append)
+    watch = StallWatch(LIMIT_S, reports.append)
     watch.start()
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
@@ -77,7 +80,7 @@ async def test_a_callback_blocks_as_well_as_a_task() -> None:
     loop.call_later(0.06, over.set)
     await over.wait()
     watch.stop()
-    (stall,) = heard
+    (stall,) = reports
     assert stall.task == "a callback"
     assert stall.filename == __file__
     assert stall.function == "block"
@@ -85,7 +88,7 @@ async def test_a_callback_blocks_as_well_as_a_task() -> None:
 
 @pytest.mark.sockets
 async def test_a_loop_that_waits_is_not_blocked() -> None:
-    watch = StallWatch(0.2, heard.append)
+    watch = StallWatch(0.2, reports.append)
     watch.start()
     await asyncio.sleep(0.1)
     # The machine held everything up: the beat is late, the loop is in its selector.
@@ -94,14 +97,14 @@ async def test_a_loop_that_waits_is_not_blocked() -> None:
     handle.cancel()
     await asyncio.sleep(0.5)
     watch.stop()
-    assert heard == []
+    assert reports == []
 
 
 @pytest.mark.sockets
 @pytest.mark.blocks_loop
 async def test_a_report_that_raises_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
     def report(stall: Stall) -> None:
-        heard.append(stall)
+        reports.append(stall)
         raise ValueError("cannot report")
 
     watch = StallWatch(LIMIT_S, report)
@@ -110,32 +113,32 @@ async def test_a_report_that_raises_does_not_end_the_watch(caplog: pytest.LogCap
         await asyncio.sleep(LIMIT_S)
         block()
         await asyncio.sleep(LIMIT_S)
-        assert len(heard) == count
+        assert len(reports) == count
     watch.stop()
     assert "the report of a stall failed" in caplog.text
 
 
 @pytest.mark.sockets
 @pytest.mark.blocks_loop
-async def test_all_with_one_limit_share_a_thread_and_each_hears() -> None:
+async def test_all_with_one_limit_share_a_thread_and_each_gets_the_report() -> None:
     before = len(watch_threads())
     first: list[Stall] = []
-    leave = [watch_stalls(LIMIT_S, heard.append), watch_stalls(LIMIT_S, first.append)]
+    leave = [watch_stalls(LIMIT_S, reports.append), watch_stalls(LIMIT_S, first.append)]
     leave += [watch_stalls(LIMIT_S, lambda stall: None) for _ in range(100)]
     other = watch_stalls(LIMIT_S * 50, first.append)
     assert len(watch_threads()) == before + 2
     await asyncio.sleep(LIMIT_S)
     block()
     await asyncio.sleep(LIMIT_S)
-    assert len(heard) == len(first) == 1
+    assert len(reports) == len(first) == 1
     leave.pop(1)()
     block()
     await asyncio.sleep(LIMIT_S)
-    assert (len(heard), len(first)) == (2, 1)
+    assert (len(reports), len(first)) == (2, 1)
     for left in (*leave, other):
         left()
     assert len(watch_threads()) == before
-    again = watch_stalls(LIMIT_S, heard.append)
+    again = watch_stalls(LIMIT_S, reports.append)
     assert len(watch_threads()) == before + 1
     again()
 
@@ -143,14 +146,14 @@ async def test_all_with_one_limit_share_a_thread_and_each_hears() -> None:
 @pytest.mark.sockets
 @pytest.mark.blocks_loop
 async def test_what_keeps_the_interpreter_s_lock_is_reported_though_the_watch_comes_late() -> None:
-    watch = StallWatch(LIMIT_S, heard.append)
+    watch = StallWatch(LIMIT_S, reports.append)
     watch.start()
     await asyncio.sleep(LIMIT_S)
     cpu_s = time.process_time()
-    while not heard and time.process_time() - cpu_s < 20:
+    while not reports and time.process_time() - cpu_s < 20:
         sum(range(10_000_000))  # one call, in C
     watch.stop()
-    assert heard[0].function == "test_what_keeps_the_interpreter_s_lock_is_reported_though_the_watch_comes_late"
+    assert reports[0].function == "test_what_keeps_the_interpreter_s_lock_is_reported_though_the_watch_comes_late"
 
 
 STOPPED = """

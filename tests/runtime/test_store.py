@@ -45,7 +45,7 @@ async def what_was_written_is_read_at_once(store: Store) -> None:
     assert await store.read("b") == b"three"
 
 
-async def what_was_removed_is_gone(store: Store) -> None:
+async def a_removed_blob_does_not_exist(store: Store) -> None:
     await store.append("a", b"old")
     await store.remove("a")
     await store.remove("a")
@@ -99,7 +99,7 @@ async def calls_at_once_take_effect_in_their_order(store: Store) -> None:
 
 CONTRACT = [
     what_was_written_is_read_at_once,
-    what_was_removed_is_gone,
+    a_removed_blob_does_not_exist,
     names_are_sorted_and_chosen_by_their_beginnings,
     names_are_names,
     a_blob_has_a_largest_size,

@@ -30,7 +30,7 @@ SPARE = """
 
 async def _spare_there(warm_pool: WarmPool) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not warm_pool.has_spare:  # noqa: ASYNC110 - a process starts, and nobody is told
+        while not warm_pool.has_spare:  # noqa: ASYNC110 - a process starts without a notification
             await asyncio.sleep(0.02)
 
 
@@ -43,7 +43,7 @@ async def test_a_spare_takes_the_place_of_the_next(tmp_path: Path, monkeypatch: 
     processes = nursery.spawner(SPARE)
     assert isinstance(processes, PythonSpawner)
     async with WarmPool(processes, ("spare",)) as warm_pool:
-        assert not warm_pool.has_spare, "nobody has been started: there may never be a need"
+        assert not warm_pool.has_spare, "no process has been started: there may never be a need"
         first = await warm_pool.spawn("first", ["a", "b"], stdin=b"secret")
         await _spare_there(warm_pool)
         second = await warm_pool.spawn("second", ["c", "d"], stdin=b"other")

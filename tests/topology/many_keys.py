@@ -30,7 +30,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Account:
+class Customer:
     bank: str
     number: int
 
@@ -62,7 +62,7 @@ def many_keys(count: int = 3000) -> list[tuple[Any, ...]]:
         lambda: rng.choice(list(Colour)),
         lambda: rng.choice(list(Level)),
         lambda: Point(rng.randrange(9), rng.randrange(9)),
-        lambda: Account(text(), rng.randrange(99)),
+        lambda: Customer(text(), rng.randrange(99)),
         lambda: (text(), (rng.randrange(9), None)),
         # The order in which a set is walked depends on the hash seed.
         lambda: frozenset(text() for _ in range(8)),

@@ -1,4 +1,4 @@
-"""What the tests of this room draw from: values, batches, targets, and a prepared grouping."""
+"""What the tests of this package draw from: values, batches, targets, and a prepared grouping."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def prepare(
 
 
 def numbered(count: int, start: int = 0) -> list[Row]:
-    """Rows that can be told apart."""
+    """Rows that are all different."""
     return [(f"w{i}", i) for i in range(start, start + count)]
 
 

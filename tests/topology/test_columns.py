@@ -134,8 +134,10 @@ def test_partial_key_levels_a_hot_key() -> None:
 
 
 @given(words, targets.filter(lambda drawn: len(drawn) > 1), st.data())
-def test_partial_key_deals_to_those_that_have_room(drawn: list[Any], targets: list[int], data: st.DataObject) -> None:
-    """Each row goes to a candidate that has room, and waits for both of its own if neither has."""
+def test_partial_key_deals_to_targets_with_free_capacity(
+    drawn: list[Any], targets: list[int], data: st.DataObject
+) -> None:
+    """Each row goes to a candidate with free capacity, and waits for both candidates if neither has any."""
     grouping = prepare(PartialKeyGrouping(["word"]), targets)
     full = data.draw(st.sets(st.sampled_from(targets)))
     found = deal_columns(grouping, ColumnRows(batch(drawn), False), lambda target: target not in full)
@@ -149,18 +151,18 @@ def test_partial_key_deals_to_those_that_have_room(drawn: list[Any], targets: li
     if rest is None:
         return
     assert rest.targets() == {target for n in waits for target in grouping._memory.find_one(drawn[n])}
-    gone = data.draw(st.sets(st.sampled_from(targets)))
-    lost = rest.lost(gone)
-    seen = [] if lost is None else [n for _, n in lost.items]
-    assert seen == [n for n in waits if gone.issuperset(grouping._memory.find_one(drawn[n]))]
+    closed = data.draw(st.sets(st.sampled_from(targets)))
+    lost = rest.lost(closed)
+    rows_lost = [] if lost is None else [n for _, n in lost.items]
+    assert rows_lost == [n for n in waits if closed.issuperset(grouping._memory.find_one(drawn[n]))]
     while len(rest):
-        target = data.draw(st.sampled_from(sorted(rest.targets() - gone)))
+        target = data.draw(st.sampled_from(sorted(rest.targets() - closed)))
         piece = rest.take(target)
         assert piece is not None
         assert 1 <= len(piece) <= -(-len(waits) // len(targets))
         assert all(target in grouping._memory.find_one(word) for word, _ in piece.items)
-        seen += [n for _, n in piece.items]
-    assert sorted(seen) == waits
+        rows_lost += [n for _, n in piece.items]
+    assert sorted(rows_lost) == waits
     assert all(rest.take(target) is None for target in targets)
 
 

@@ -1,4 +1,4 @@
-"""Layers of configuration: file, environment, overrides; who wins, and every mistake at once."""
+"""Layers of configuration: file, environment, overrides; which one wins, and every mistake at once."""
 
 from __future__ import annotations
 

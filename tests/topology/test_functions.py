@@ -47,10 +47,10 @@ def replay(path: str) -> Any:
 
 class CallsGenerator:
     def __init__(self) -> None:
-        self.seen: list[int] = []
+        self.received: list[int] = []
 
     def __call__(self, a: int) -> Any:
-        self.seen.append(a)
+        self.received.append(a)
         yield a
 
     async def method(self, a: int, b: int) -> int:
@@ -187,4 +187,4 @@ def test_copies_for_tasks_share_the_function_but_not_the_state() -> None:
     stateful = bolt("a")(CallsGenerator())
     first, second = copy.deepcopy(stateful), copy.deepcopy(stateful)
     assert list(first(1)) == [1]
-    assert (first.fn.seen, second.fn.seen, stateful.fn.seen) == ([1], [], [])
+    assert (first.fn.received, second.fn.received, stateful.fn.received) == ([1], [], [])

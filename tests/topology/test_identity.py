@@ -1,4 +1,4 @@
-"""Identity: what a batch is of, told apart wherever it is divided or copied, and the same again on each replay."""
+"""Identity: chunk and part of a batch: different for each part or copy, and the same again on each replay."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_tuple_shows_the_metadata_of_its_batch_and_an_ordinary_tuple_has_none(
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40), st.integers(1, 5))
-def test_shares_of_one_chunk_are_told_apart_and_come_out_the_same_again(words: list[str], count: int) -> None:
+def test_shares_of_one_chunk_differ_and_come_out_the_same_again(words: list[str], count: int) -> None:
     grouping = prepare(FieldsGrouping(Fields("word")), list(range(count)))
     rows = ColumnRows(batch(words), False)
     first = [(to, share.metadata) for to, share in split_columns(grouping, rows)]
@@ -62,7 +62,7 @@ def test_shares_of_one_chunk_are_told_apart_and_come_out_the_same_again(words: l
     assert all(found["chunk"] == "flights/7/3" for _, found in first)
 
 
-def test_a_batch_that_is_not_split_is_the_batch_and_copies_of_it_are_told_apart() -> None:
+def test_a_batch_that_is_not_split_is_the_batch_and_copies_of_it_differ() -> None:
     rows = ColumnRows(batch(["a", "b"]), False)
     for whole in (ShuffleGrouping(), GlobalGrouping()):
         [(_, share)] = split_columns(prepare(whole, [1, 2, 3]), rows)

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from aiostorm.topology import UnhashableKeyError, stable_hash
 
-from .many_keys import Account, Colour, Level, Point, many_keys
+from .many_keys import Colour, Customer, Level, Point, many_keys
 from .strategies import keys, plain_keys
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
@@ -67,7 +67,7 @@ EQUAL = [
     [Point(1, 2), OtherPoint(1, 2), (1, 2), (True, 2.0)],
     [frozenset([1, "a"]), frozenset(["a", 1.0])],
     [WithNote("a"), WithNote("a", "noted")],
-    [Account("b", 1), Account("b", True)],
+    [Customer("b", 1), Customer("b", True)],
     [dt.datetime(2026, 1, 1, 12, tzinfo=UTC), dt.datetime(2026, 1, 1, 13, tzinfo=BERLIN)],
     # Within one zone Python compares without fold: the two 02:30 of this night are equal.
     [dt.datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN, fold=0), dt.datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN, fold=1)],
@@ -94,7 +94,7 @@ DIFFERENT: list[Any] = [
     (), (1,), ((1,),), (1, 2), (2, 1), ("a", "bc"), ("ab", "c"), ("a", "b", "c"), frozenset(), frozenset([1]),
     frozenset([(1,)]), dt.date(2026, 1, 1), dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, tzinfo=UTC), dt.time(0),
     dt.time(0, tzinfo=UTC),
-    dt.timedelta(0), uuid.UUID(int=1), Colour.RED, Colour.BLUE, "red", Account("b", 1), ("b", 1),
+    dt.timedelta(0), uuid.UUID(int=1), Colour.RED, Colour.BLUE, "red", Customer("b", 1), ("b", 1),
     Bits.A, Bits.B, Bits.A | Bits.B, float("inf"), float("-inf"), float("nan"), "nan", "\udc80",
 ]  # fmt: skip
 
@@ -244,7 +244,7 @@ class Mutable:
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_has_no_stable_hash_is_refused_wherever_it_is(value: Any) -> None:
-    for key in ((value,), ("a", (1, value)), (Account("b", value),)):
+    for key in ((value,), ("a", (1, value)), (Customer("b", value),)):
         with pytest.raises(UnhashableKeyError) as caught:
             stable_hash(key)
         assert caught.value.culprit is value

@@ -59,7 +59,7 @@ def test_task_ids_count_from_one_in_the_order_of_declaration_ackers_last() -> No
 
 
 @pytest.mark.parametrize(("config", "ackers"), [(Config(), 1), (Config(workers=3), 3), (Config(acker_executors=0), 0)])
-def test_ackers_are_one_per_worker_unless_told(config: Config, ackers: int) -> None:
+def test_ackers_are_one_per_worker_unless_set(config: Config, ackers: int) -> None:
     assert len(make_plan(build([("s0", "a")]), config).tasks_of[ACKER_COMPONENT]) == ackers
 
 

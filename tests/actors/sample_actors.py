@@ -79,11 +79,11 @@ class Stubborn(Actor):
 
 
 class Watcher(Actor):
-    """Watches what it is given, and counts the ends it hears of."""
+    """Watches what it is given, and records the notices that it receives."""
 
     def __init__(self, *refs: Ref) -> None:
         self.refs = refs
-        self.heard: list[Terminated] = []
+        self.notices: list[Terminated] = []
 
     def started(self) -> None:
         for ref in self.refs:
@@ -91,7 +91,7 @@ class Watcher(Actor):
 
     def receive(self, message: Any) -> None:
         if isinstance(message, Terminated):
-            self.heard.append(message)
+            self.notices.append(message)
         else:
             message(self)
 
