@@ -113,7 +113,6 @@ ONLY_IN: Final[Mapping[str, str]] = {
 ALLOWED: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     # word or name → (the beginning of a path, why it is right there)
     "*": (("tests/house/old_words.py", "the table itself"), ("tests/house/test_old_words.py", "its tests")),
-    "alarm": (("docs/how-to/watch.md", "an alarm of the user's monitoring"),),
     "settle": (
         ("testing/", "SimClock.settle(): public, and about timers"),
         ("tests/", "the same"),
