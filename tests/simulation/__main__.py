@@ -28,14 +28,17 @@ import click
 from aiostorm.testing.simulation.shrink import shrink as smallest
 
 from . import fresh as fresh_seeds
-from . import planted_pressure, planted_windows, planted_workers, storm
-from .planted import BUGS
-from .planted_links import PLANTED, found_by
-from .planting import SEEDS
-from .seen import WORLDS, Seen, Tally
+from . import storm
+from .observed import WORLDS, SeedResult, Tally
+from .planted import pressure as planted_pressure
+from .planted import windows as planted_windows
+from .planted import workers as planted_workers
+from .planted.links import PLANTED, found_by
+from .planted.planting import SEEDS
+from .planted.storm import BUGS
 
 SHARE = 10
-"""Seeds that a process runs before it is replaced: progress is seen, and none is left with all the slow ones."""
+"""Seeds that a process runs before it is replaced: progress is result, and none is left with all the slow ones."""
 
 
 def _numbers(context: click.Context, option: click.Parameter, text: str | None) -> list[int] | None:
@@ -164,29 +167,29 @@ def _one(
     world: str, seed: int, only: list[int] | None, faults_s: float, trace: int, shrink: bool, plant: str | None
 ) -> int:
     run = WORLDS[world]
-    seen = run(seed, only, faults_s, trace)
-    if only is not None and len(seen.script) < len(only):
+    result = run(seed, only, faults_s, trace)
+    if only is not None and len(result.script) < len(only):
         raise click.UsageError(f"--only {','.join(map(str, only))}: the script of seed {seed} has fewer faults")
-    if shrink and seen.problems:
-        kept = only if only is not None else list(range(len(seen.script)))
+    if shrink and result.problems:
+        kept = only if only is not None else list(range(len(result.script)))
         click.echo(f"shrinking {len(kept)} faults …", err=True)
         shrunk = smallest(kept, lambda part: bool(run(seed, part, faults_s, 0).problems))
         click.echo(f"{len(shrunk.indices)} are left after {shrunk.tries} runs", err=True)
         only = list(shrunk.indices)
-        seen = run(seed, only, faults_s, trace)
-    _tell(seen, only, _command(world, seed, faults_s, plant))
-    return 1 if seen.problems else 0
+        result = run(seed, only, faults_s, trace)
+    _tell(result, only, _command(world, seed, faults_s, plant))
+    return 1 if result.problems else 0
 
 
-def _tell(seen: Seen, only: list[int] | None, command: str) -> None:
-    if seen.trace:
-        click.echo(seen.trace)
-    click.echo(f"{seen.world} {seen.seed}, {len(seen.script)} faults:")
-    for number, fault in zip(only if only is not None else range(len(seen.script)), seen.script, strict=True):
+def _tell(result: SeedResult, only: list[int] | None, command: str) -> None:
+    if result.trace:
+        click.echo(result.trace)
+    click.echo(f"{result.world} {result.seed}, {len(result.script)} faults:")
+    for number, fault in zip(only if only is not None else range(len(result.script)), result.script, strict=True):
         click.echo(f"  {number:3} {fault}")
-    if not seen.problems:
+    if not result.problems:
         click.echo("every promise was kept")
-    for problem in seen.problems[:10]:
+    for problem in result.problems[:10]:
         click.echo(f"BROKEN: {problem}")
     kept = "" if only is None else f" --only {','.join(map(str, only)) or ','}"
     click.echo(f"again: {command}{kept}")
@@ -194,9 +197,9 @@ def _tell(seen: Seen, only: list[int] | None, command: str) -> None:
 
 def _table() -> int:
     missed = 0
-    click.echo("| planted bug | world | seeds to find it | what was seen |\n|---|---|---|---|")
+    click.echo("| planted bug | world | seeds to find it | what was result |\n|---|---|---|---|")
     for name, plant in BUGS.items():
-        found: Seen | None = None
+        found: SeedResult | None = None
         with plant():
             for seed in range(SEEDS):
                 found = WORLDS["storm"](seed, None, storm.SHORT_S, 0)
@@ -219,8 +222,8 @@ def _table() -> int:
 
 
 def _row(name: str, world: str, seed: int, problems: Sequence[str]) -> bool:
-    seen = problems[0].splitlines()[0].replace("|", "/")[:110] if problems else f"nothing in {SEEDS} seeds"
-    click.echo(f"| {name} | {world} | {seed + 1 if problems else '-'} | {seen} |")
+    result = problems[0].splitlines()[0].replace("|", "/")[:110] if problems else f"nothing in {SEEDS} seeds"
+    click.echo(f"| {name} | {world} | {seed + 1 if problems else '-'} | {result} |")
     return not problems
 
 

@@ -35,8 +35,8 @@ from aiostorm.transport import (
 
 from .journal import Journal
 from .links_model import Life, Model
-from .living import WorldResult, live
 from .narrow import is_narrow, large_size, lines_of
+from .runner import WorldResult, run_world
 
 LOAD_AFTER_S = 2.0
 """So long everybody goes on sending when all is healed."""
@@ -69,7 +69,7 @@ def run(
     world = loop.world
     work = LinksWorkload(world, faults, only)
     with lines_of(world):
-        seen = live(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
+        seen = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     return LinksResult(
         **seen,
         processes=len(work.fleet.processes),
@@ -110,7 +110,7 @@ class LinksWorkload:
         self._lives: Counter[str] = Counter()
 
     @property
-    def living(self) -> list[Program]:
+    def running(self) -> list[Program]:
         return [program for program in self.programs if program.process.alive]
 
     def next_life(self, name: str) -> Life:
@@ -131,13 +131,13 @@ class LinksWorkload:
         )
 
     def stop(self) -> None:
-        for program in self.living:
+        for program in self.running:
             program.process.loop.call_soon(program.stop)
 
     def watch(self) -> None:
         """Every now and then: are buffers bounded?"""
         limits = self.limits
-        for program in self.living:
+        for program in self.running:
             for link in program.links.values():
                 sequence = link._sequence
                 if link.unacked_frames > limits.max_frames:
@@ -153,15 +153,15 @@ class LinksWorkload:
         if self.world.now_s < self.load_until_s:
             yield "the load goes on"
             return
-        names = sorted(program.name for program in self.living)
+        names = sorted(program.name for program in self.running)
         if names != sorted(self.names):
             yield f"what lives is {', '.join(names)}"
-        for program in self.living:
+        for program in self.running:
             for link in program.links.values():
                 if link.unacked_frames or not link.established:
                     how = "established" if link.established else "not established"
                     yield f"{program.name} has {link.unacked_frames} unacked frames for {link.peer}, {how}"
-        yield from self.model.missing([program.life for program in self.living])
+        yield from self.model.missing([program.life for program in self.running])
 
 
 class Program:
@@ -187,13 +187,13 @@ class Program:
         self.life = self.work.next_life(self.name)
         self.chance = self.work.world.chance.stream(f"load {self.life}")
         try:
-            await self.live(process)
+            await self.run_incarnation(process)
         except* (StoreError, LinkSupersededError, LinkClosedError) as errors:
             # The disk, or another of our name: this life ends. (Who sends while the links end is told that they have.)
             if errors.subgroup((StoreError, LinkSupersededError)) is None:
                 raise
 
-    async def live(self, process: Process) -> None:
+    async def run_incarnation(self, process: Process) -> None:
         model = self.work.model
         journal = Journal(process.store, "sent") if self.keeps else None
         if journal is not None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from aiostorm.testing.simulation import World
 from aiostorm.transport.link import line_rate
 
-from .planting import replaced
+from .planted.planting import replaced
 
 SHARE = 0.3
 

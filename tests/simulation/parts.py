@@ -1,4 +1,4 @@
-"""Sources and bolts of every kind, which tell the ghost what they do. What they do is drawn from the seed."""
+"""Sources and bolts of every kind, which tell the model what they do. What they do is drawn from the seed."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any
 from aiostorm import BasicBolt, Bolt, Fields, bolt
 from aiostorm.testing.simulation import Source
 
-from .ghost import FIELDS, Ghost, Ids
+from .model import FIELDS, Ids, Model
 
 
 class BoltFailedError(Exception):
     """Raised by a bolt on purpose."""
 
 
-class GhostSource(Source):
+class ModelSource(Source):
     """Offers numbers; each attempt is an emission of its own."""
 
-    ghost: Ghost
+    model: Model
     style = "plain"
     side = 0.0
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> GhostSource:
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModelSource:
         view = super().__deepcopy__(memo)
-        view.ghost, view.style, view.side = self.ghost, self.style, self.side
+        view.model, view.style, view.side = self.model, self.style, self.side
         return view
 
     def offer_between(self, begin_s: float, end_s: float) -> None:
@@ -66,7 +66,7 @@ class GhostSource(Source):
                 return
             emission = (self.component, message, state.emitted[message])
             stream = "side" if self.rng.random() < self.side else "default"
-            node = self.ghost.emit(self.component, (emission,), stream)
+            node = self.model.emit(self.component, (emission,), stream)
             self._collector.emit(((emission,), state.rows[message][0], 0, node), message_id=message, stream=stream)
 
     @property
@@ -75,11 +75,11 @@ class GhostSource(Source):
         return self._state
 
     def fail(self, message_id: Any, failure: Any) -> None:
-        self.ghost.fail((self.component, message_id, self._state.emitted[message_id]), failure)
+        self.model.fail((self.component, message_id, self._state.emitted[message_id]), failure)
         super().fail(message_id, failure)
 
     def ack(self, message_id: Any) -> None:
-        self.ghost.ack((self.component, message_id, self._state.emitted[message_id]))
+        self.model.ack((self.component, message_id, self._state.emitted[message_id]))
         super().ack(message_id)
 
 
@@ -87,7 +87,7 @@ class GhostSource(Source):
 class Habits:
     """What a bolt does with a tuple. Bad luck gets rarer with each attempt, so that everything comes to an end."""
 
-    ghost: Ghost
+    model: Model
     name: str
     fail: float
     forget: float
@@ -114,11 +114,11 @@ class Habits:
         return [(self.rng.randrange(20), hops + 1) for _ in range(self.rng.randint(0, self.fan_out))]
 
     def rows(self, ids: Ids, hops: int) -> list[tuple[Any, ...]]:
-        return [(ids, n, h, self.ghost.emit(self.name, ids)) for n, h in self.children(hops)]
+        return [(ids, n, h, self.model.emit(self.name, ids)) for n, h in self.children(hops)]
 
     async def hangs(self, index: int) -> None:
         """Until it goes on; in pieces, since the process's clock is not true time."""
-        world, hang = self.ghost.world, self.ghost.hang
+        world, hang = self.model.world, self.model.hang
         wait_s = hang.wait_s(self.name, index, world.now_s) if hang is not None else 0.0
         until_s = world.now_s + wait_s
         while world.now_s < until_s:  # noqa: ASYNC110
@@ -126,7 +126,7 @@ class Habits:
 
     def fails(self, ids: Ids) -> None:
         if self.unlucky(ids, self.fail):
-            self.ghost.failed(ids)
+            self.model.failed(ids)
             raise BoltFailedError(self.name)
 
 
@@ -141,11 +141,11 @@ class Basic(BasicBolt):
 
     def execute(self, tup: Any, collector: Any) -> None:
         ids, _, hops, node = tup.values
-        self.habits.ghost.arrived(self.habits.name, self.index, tup)
+        self.habits.model.arrived(self.habits.name, self.index, tup)
         for row in self.habits.rows(ids, hops):
             collector.emit(row)
         self.habits.fails(ids)
-        self.habits.ghost.done(self.habits.name, self.index, ids, node)
+        self.habits.model.done(self.habits.name, self.index, ids, node)
 
 
 class Blocking(Basic):
@@ -157,7 +157,7 @@ class AsyncBasic(Basic):
         rng = self.habits.rng
         if rng.random() < 0.3 or self.habits.pace_s:
             await asyncio.sleep(self.habits.pace_s or rng.choice([0, 0.01, 0.03]))
-        if self.habits.ghost.hang is not None:
+        if self.habits.model.hang is not None:
             await self.habits.hangs(self.index)
         super().execute(tup, collector)
         if rng.random() < 0.1:
@@ -193,18 +193,18 @@ class Rich(Bolt):
 
     def execute(self, tup: Any) -> Any:
         ids = tup["ids"]
-        habits, ghost = self.habits, self.habits.ghost
-        ghost.arrived(habits.name, self.index, tup)
+        habits, model = self.habits, self.habits.model
+        model.arrived(habits.name, self.index, tup)
         if habits.unlucky(ids, habits.crash):
             for lost in (tup, *self.held):
-                ghost.failed(lost["ids"])
+                model.failed(lost["ids"])
             raise BoltFailedError(f"{habits.name} crashes")
         if habits.unlucky(ids, habits.fail):
-            ghost.failed(ids)
+            model.failed(ids)
             self.collector.fail(tup, "unlucky")
             return None
         if habits.unlucky(ids, habits.forget):
-            ghost.failed(ids)
+            model.failed(ids)
             return None
         self.held.append(tup)
         if len(self.held) <= habits.hold:
@@ -227,7 +227,7 @@ class Rich(Bolt):
         held, self.held = self.held, []
         if not held:
             return
-        habits, ghost, rng = self.habits, self.habits.ghost, self.habits.rng
+        habits, model, rng = self.habits, self.habits.model, self.habits.rng
         if habits.joins:
             self._join(held)
         else:
@@ -236,7 +236,7 @@ class Rich(Bolt):
                     self.collector.emit(row, anchors=tup)
         rng.shuffle(held)
         for tup in held:
-            ghost.done(habits.name, self.index, tup["ids"], tup["node"])
+            model.done(habits.name, self.index, tup["ids"], tup["node"])
             self.collector.ack(tup)
             self.collector.ack(tup)  # twice is harmless
 
@@ -262,7 +262,7 @@ class Batch(BasicBolt):
         habits = self.habits
         everyone = tuple(dict.fromkeys(i for tup in tuples for i in tup["ids"]))
         for tup in tuples:
-            habits.ghost.arrived(habits.name, self.index, tup)
+            habits.model.arrived(habits.name, self.index, tup)
             if habits.rng.random() < 0.1:
                 for row in habits.rows(everyone, tup["hops"]):
                     collector.emit(row)  # anchored to the whole batch
@@ -270,10 +270,10 @@ class Batch(BasicBolt):
                 for row in habits.rows(tup["ids"], tup["hops"]):
                     collector.emit(row, anchors=tup)
         if any(habits.unlucky(tup["ids"], habits.fail) for tup in tuples):
-            habits.ghost.failed(everyone)
+            habits.model.failed(everyone)
             raise BoltFailedError(habits.name)
         for tup in tuples:
-            habits.ghost.done(habits.name, self.index, tup["ids"], tup["node"])
+            habits.model.done(habits.name, self.index, tup["ids"], tup["node"])
 
 
 def generator_bolt(habits: Habits) -> Any:
@@ -283,7 +283,7 @@ def generator_bolt(habits: Habits) -> Any:
     def execute(ids: Ids, n: int, hops: int, node: int) -> Any:
         yield from habits.rows(ids, hops)
         habits.fails(ids)
-        habits.ghost.done(habits.name, 0, ids, node)
+        habits.model.done(habits.name, 0, ids, node)
 
     return execute
 
@@ -295,7 +295,7 @@ def function_bolt(habits: Habits) -> Any:
     def execute(ids: Ids, n: int, hops: int, node: int) -> Any:
         habits.fails(ids)
         row = next(iter(habits.rows(ids, hops)), None) if habits.fan_out == 1 else None
-        habits.ghost.done(habits.name, 0, ids, node)
+        habits.model.done(habits.name, 0, ids, node)
         return row
 
     return execute
@@ -309,7 +309,7 @@ def async_function_bolt(habits: Habits) -> Any:
         if habits.rng.random() < 0.3 or habits.pace_s:
             await asyncio.sleep(habits.pace_s or habits.rng.choice([0, 0.05]))
         habits.fails(ids)
-        habits.ghost.done(habits.name, 0, ids, node)
+        habits.model.done(habits.name, 0, ids, node)
 
     return execute
 
@@ -324,7 +324,7 @@ def async_generator_bolt(habits: Habits) -> Any:
             if habits.rng.random() < 0.3:
                 await asyncio.sleep(habits.rng.choice([0, 0.05]))
         habits.fails(ids)
-        habits.ghost.done(habits.name, 0, ids, node)
+        habits.model.done(habits.name, 0, ids, node)
 
     return execute
 
@@ -344,4 +344,4 @@ KINDS: dict[str, Callable[[Habits], Any]] = {
 SINGLE = ("generator", "function", "async function", "async generator")
 """Kinds that cannot tell their tasks apart: no all-grouping to several."""
 
-__all__ = ["KINDS", "SINGLE", "Coroutine", "Fields", "GhostSource", "Habits"]
+__all__ = ["KINDS", "SINGLE", "Coroutine", "Fields", "Habits", "ModelSource"]

@@ -1,6 +1,6 @@
-"""Progress: while one task can work, something is done within STILL_S; told in the ghost's words.
+"""Progress: while one task can work, something is done within STILL_S; told in the model's words.
 
-    ghost: rows on their way, messages that are complete ─┐
+    model: rows on their way, messages that are complete ─┐
     sources: rows that are due, messages that are open ───┴─► is there work? ─► has anything been done?
 
 1. *Done* is: a row is executed, a message is emitted, acked or failed.
@@ -22,7 +22,7 @@ from typing import Any
 
 from aiostorm import Config, Failure
 
-from .ghost import Emission, Ghost
+from .model import Emission, Model
 
 STILL_S = 5.0
 LOOK_S = 1.0
@@ -52,7 +52,7 @@ class Progress:
 
     def __init__(
         self,
-        ghost: Ghost,
+        model: Model,
         sources: Mapping[str, Any],
         config: Config,
         bolts: int,
@@ -62,8 +62,8 @@ class Progress:
         spread: bool = False,
     ) -> None:
         self.spread = spread
-        self.ghost = ghost
-        self.world = ghost.world
+        self.model = model
+        self.world = model.world
         self.sources = sources
         self.excused = excused
         self.calm = calm
@@ -73,12 +73,12 @@ class Progress:
         self._limit = config.max_spout_pending
         self._slack_s = STILL_S + ROW_S * config.mailbox_capacity_tuples * bolts
         self._unharmed_from_s = self.world.now_s
-        ghost.on_failure = self.failed
+        model.on_failure = self.failed
 
     @property
     def hangs(self) -> bool:
         """Does a task hang, or has it just gone on?"""
-        hang = self.ghost.hang
+        hang = self.model.hang
         return hang is not None and hang.from_s <= self.world.now_s <= hang.to_s + STILL_S
 
     def watch(self) -> None:
@@ -93,10 +93,10 @@ class Progress:
 
     def _look(self) -> None:
         self.looks += 1
-        now_s, ghost = self.world.now_s, self.ghost
-        still_from_s = max(self._unharmed_from_s, max(ghost.touched_s.values(), default=0.0))
+        now_s, model = self.world.now_s, self.model
+        still_from_s = max(self._unharmed_from_s, max(model.touched_s.values(), default=0.0))
         for source in self.sources:
-            since_s = max(self._unharmed_from_s, ghost.touched_s.get(source, 0.0))
+            since_s = max(self._unharmed_from_s, model.touched_s.get(source, 0.0))
             still = now_s - still_from_s > STILL_S
             if not still and now_s - since_s <= self._slack_s:
                 continue
@@ -108,14 +108,14 @@ class Progress:
 
     def _work(self, source: str, before_s: float) -> str:
         """What there was to do all the time."""
-        ghost, book = self.ghost, self.sources[source].state
-        for (name, message, attempt), at_s in ghost.complete.items() if not (self.spread and self.hangs) else ():
+        model, book = self.model, self.sources[source].state
+        for (name, message, attempt), at_s in model.complete.items() if not (self.spread and self.hangs) else ():
             if name == source and at_s < before_s and _is_open(book, message, attempt):
                 emission = (name, message, attempt)
                 return f"{emission} is complete since {at_s:.3f} s, and is not acked"
-        hung = ghost.hang.component if ghost.hang is not None and self.hangs else None
-        for (node, consumer, _), (emission, at_s) in ghost.waiting.items():
-            if emission[0] != source or at_s >= before_s or consumer == hung or ghost.trees[emission].failed:
+        hung = model.hang.component if model.hang is not None and self.hangs else None
+        for (node, consumer, _), (emission, at_s) in model.waiting.items():
+            if emission[0] != source or at_s >= before_s or consumer == hung or model.trees[emission].failed:
                 continue
             if _is_open(book, *emission[1:]):
                 return f"row {node} is on its way to {consumer} since {at_s:.3f} s"
@@ -125,7 +125,7 @@ class Progress:
 
     def failed(self, emission: Emission, failure: Failure, rows: int, *, harmed: bool) -> None:
         """A message has failed, of which some rows had not come to a task. `harmed`: a row failed, or was forgotten."""
-        if not harmed and self.calm() and self.ghost.hang is None:
+        if not harmed and self.calm() and self.model.hang is None:
             self.world.problem(
                 f"{emission} has failed ({failure.reason}), and nothing of it has; {rows} rows were open"
             )

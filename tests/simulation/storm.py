@@ -1,4 +1,4 @@
-"""Storms: a random topology of every kind of component, in a world with every kind of fault, watched by the ghost."""
+"""Storms: a random topology of every kind of component, in a world with every kind of fault, watched by the model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from aiostorm import Config, Fields, Topology, TopologyBuilder
 from aiostorm.testing.simulation import InvariantError, Outcome, Simulation, Source, World, world_loop
 
 from ..flow.random_topologies import subscribe
-from .ghost import FIELDS, Ghost
-from .parts import KINDS, SINGLE, GhostSource, Habits
-from .plight import Plight
+from .bolt_behaviour import BoltBehaviour
+from .model import FIELDS, Model
+from .parts import KINDS, SINGLE, Habits, ModelSource
 from .progress import Progress
 
 FAULTS_S = 600.0
@@ -58,9 +58,9 @@ class Host(Protocol):
 
 def draw(
     simulation: Host,
-    ghost: Ghost,
+    model: Model,
     *,
-    source: type[GhostSource] = GhostSource,
+    source: type[ModelSource] = ModelSource,
     counts: Sequence[int] = (100, 400, 1000),
     fails: bool = True,
     forgets: bool = True,
@@ -74,27 +74,27 @@ def draw(
     `hangs_s`: when a task hangs, at the latest, and for how long at the most. `local`: may its rows stay local?
     """
     rng = simulation.world.chance.stream("topology")
-    plight = Plight.drawn(simulation.world)
+    behaviour = BoltBehaviour.drawn(simulation.world)
     builder = TopologyBuilder()
     sources = [f"s{i}" for i in range(rng.randint(1, 2))]
     for name in sources:
-        builder.set_spout(name, _source(simulation, ghost, rng, source, counts), rng.choice([1, 1, 2, 3]))
+        builder.set_spout(name, _source(simulation, model, rng, source, counts), rng.choice([1, 1, 2, 3]))
     cyclic = rng.random() < 0.15
     forget = rng.choice([0, 0, 0, 0.02])
     names = [f"b{i}" for i in range(rng.randint(1, 5))]
     for i, name in enumerate(names):
-        kind = plight.kind(rng.choice([*KINDS, "rich"]), name)
-        habits = _habits(simulation.world, ghost, rng, name, fails, forget * forgets)
+        kind = behaviour.kind(rng.choice([*KINDS, "rich"]), name)
+        habits = _habits(simulation.world, model, rng, name, fails, forget * forgets)
         habits.pace_s = simulation.world.chance.stream(f"pace {name}").choice(paces)
-        habits.joins = not plight.holds
+        habits.joins = not behaviour.holds
         parallelism = rng.choice([1, 1, 2, 3])
-        if name == plight.hung:
+        if name == behaviour.hung:
             parallelism = max(2, parallelism)
-            ghost.hang = plight.hang(simulation.world, parallelism, hangs_s)
+            model.hang = behaviour.hang(simulation.world, parallelism, hangs_s)
         declarer = builder.set_bolt(name, KINDS[kind](habits), parallelism)
         if kind == "rich":
-            declarer.set_config(tick_tuple_freq_s=plight.tick_s)
-            plight.holding += habits.hold * parallelism
+            declarer.set_config(tick_tuple_freq_s=behaviour.tick_s)
+            behaviour.holding += habits.hold * parallelism
         inputs = rng.sample(sources, min(len(sources), rng.choice([1, 1, 2, 3])))
         if i == 0:
             inputs = list(dict.fromkeys(["s0", *inputs]))
@@ -103,17 +103,17 @@ def draw(
         for source in dict.fromkeys(inputs):
             for stream in ["default", "side"] if source.startswith("s") else ["default"]:
                 may_be_all = parallelism == 1 or kind not in SINGLE
-                subscribe(declarer, plight.grouping(name, _grouping(rng, may_be_all), local), source, stream)
+                subscribe(declarer, behaviour.grouping(name, _grouping(rng, may_be_all), local), source, stream)
         sources.append(name)
-    config = plight.settled(_config(rng, cyclic), forgets=bool(forget * forgets), local=local)
+    config = behaviour.settled(_config(rng, cyclic), forgets=bool(forget * forgets), local=local)
     topology = builder.create_topology()
-    ghost.watch(topology)
+    model.watch(topology)
     return topology, config
 
 
-def _habits(world: World, ghost: Ghost, rng: random.Random, name: str, fails: bool, forget: float) -> Habits:
+def _habits(world: World, model: Model, rng: random.Random, name: str, fails: bool, forget: float) -> Habits:
     return Habits(
-        ghost,
+        model,
         name,
         fail=rng.choice([0, 0, 0.02, 0.2]) * fails,
         forget=forget,
@@ -143,8 +143,8 @@ def _config(rng: random.Random, cyclic: bool) -> Config:
 
 
 def _source(
-    simulation: Host, ghost: Ghost, rng: random.Random, kind: type[GhostSource], counts: Sequence[int]
-) -> GhostSource:
+    simulation: Host, model: Model, rng: random.Random, kind: type[ModelSource], counts: Sequence[int]
+) -> ModelSource:
     count = rng.choice(counts)
     made = kind(
         simulation.world,
@@ -154,7 +154,7 @@ def _source(
         None,
     )
     made.outputs = {"default": Fields(*FIELDS), "side": Fields(*FIELDS)}  # type: ignore[misc]
-    made.ghost = ghost
+    made.model = model
     made.style = rng.choice(["plain", "plain", "async", "mixed"])
     made.side = rng.choice([0, 0, 0.3])
     simulation.sources.append(made)
@@ -169,18 +169,18 @@ def run(
     if faults is None and loop.world.chance.stream("calm").random() < CALM:
         faults = "none"
     simulation = Simulation(loop.world, faults, only)
-    ghost = Ghost(loop.world)
+    model = Model(loop.world)
     storm = Storm(seed, loop.world, simulation, None, [])
 
     async def main() -> None:
-        topology, config = draw(simulation, ghost)
+        topology, config = draw(simulation, model)
         if not simulation.kinds:
             config = config.merge({"message_timeout_s": max(config.message_timeout_s, CALM_TIMEOUT_S)})
         sources = {f"s{i}": source for i, source in enumerate(simulation.sources)}
         bolts = len(topology.components) - len(sources)
         timeout_s = float(config.message_timeout_s)
         progress = Progress(
-            ghost,
+            model,
             sources,
             config,
             bolts,
@@ -202,5 +202,5 @@ def run(
         storm.problems = [f"{type(error).__name__}: {error}", *traceback.format_exception(error)[-3:]]
     finally:
         logging.disable(disabled)
-    storm.executed = ghost.executed
+    storm.executed = model.executed
     return storm

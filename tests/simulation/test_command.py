@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from .__main__ import main
-from .planted import FIRST_LOOK
+from .planted.storm import FIRST_LOOK
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from aiostorm.testing.simulation.faults import FLEET_KINDS
 
 from .links import run
-from .planted_links import PLANTED, SEEDS, found_by
+from .planted.links import PLANTED, SEEDS, found_by
 
 QUICK = range(4)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from . import storm
-from .planted import BUGS, FIRST_LOOK
-from .planting import SEEDS
+from .planted.planting import SEEDS
+from .planted.storm import BUGS, FIRST_LOOK
 
 
 def test_there_are_enough() -> None:

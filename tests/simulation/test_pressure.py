@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from .planted_pressure import FIRST_LOOK, PLANTED, SEEDS, found_by
-from .pressure import KINDS, run
-from .pressure_measured import day, release
+from .planted.pressure import FIRST_LOOK, PLANTED, SEEDS, found_by
+from .pressure.measured import day, release
+from .pressure.world import KINDS, run
 
 
 @pytest.mark.parametrize("seed", [3, 4, 8, 19])
@@ -63,7 +63,7 @@ def test_a_day_with_a_tuple_a_minute_changes_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.sockets  # a process of its own, for its hash seed
 def test_a_seed_is_one_run_under_any_hash_seed() -> None:
-    program = "from tests.simulation.pressure import run; print([run(s, faults_s=150).digest for s in range(3)])"
+    program = "from tests.simulation.pressure.world import run; print([run(s, faults_s=150).digest for s in range(3)])"
     ran = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": "4242"},

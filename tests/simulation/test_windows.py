@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from .planted_windows import FIRST_LOOK, PLANTED, SEEDS, found_by
-from .windows import KINDS, run
-from .windows_measured import INTERVAL_MS, day, idle
+from .planted.windows import FIRST_LOOK, PLANTED, SEEDS, found_by
+from .windows.measured import INTERVAL_MS, day, idle
+from .windows.world import KINDS, run
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -43,7 +43,7 @@ def test_an_idle_day_has_no_alarm(tells: bool) -> None:
 @pytest.mark.sockets  # a process of its own, for its hash seed
 def test_a_seed_is_one_run_under_any_hash_seed() -> None:
     seeds = [1, 2, 3]
-    program = f"from tests.simulation.windows import run; print([run(s).digest for s in {seeds}])"
+    program = f"from tests.simulation.windows.world import run; print([run(s).digest for s in {seeds}])"
     ran = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": "4242"},

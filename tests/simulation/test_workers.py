@@ -1,4 +1,4 @@
-"""Topologies on several workers under every fault of the network and the processes, against the ghost."""
+"""Topologies on several workers under every fault of the network and the processes, against the model."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from .planted_workers import FIRST_LOOK, PLANTED, SEEDS, found_by
-from .workers import KINDS, run
+from .planted.workers import FIRST_LOOK, PLANTED, SEEDS, found_by
+from .workers.world import KINDS, run
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -31,9 +31,8 @@ def test_each_fault_alone(kind: str) -> None:
 @pytest.mark.sockets  # a process of its own, for its hash seed
 def test_a_seed_is_one_run_under_any_hash_seed() -> None:
     seeds = [(1, False), (2, True)]
-    program = (
-        f"from tests.simulation.workers import run; print([run(s, faults_s=5.0, hired=h).digest for s, h in {seeds}])"
-    )
+    runs = f"[run(s, faults_s=5.0, spawned=h).digest for s, h in {seeds}]"
+    program = f"from tests.simulation.workers.world import run; print({runs})"
     ran = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": "4242"},
@@ -41,7 +40,7 @@ def test_a_seed_is_one_run_under_any_hash_seed() -> None:
         capture_output=True,
         text=True,
     )
-    assert ran.stdout == f"{[run(seed, faults_s=5.0, hired=hired).digest for seed, hired in seeds]}\n"
+    assert ran.stdout == f"{[run(seed, faults_s=5.0, spawned=spawned).digest for seed, spawned in seeds]}\n"
 
 
 @pytest.mark.slow

@@ -1,0 +1,45 @@
+"""How a bug is planted: one attribute is something else for a while. Only tests call this."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+SEEDS = 50
+"""So many seeds must be enough to find one."""
+
+Plant = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+class PlantedResult(Protocol):
+    """What a run of a seed comes to."""
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """The promises that were broken."""
+        ...
+
+
+ResultT = TypeVar("ResultT", bound=PlantedResult)
+
+
+def first_that_finds(run: Callable[[int], ResultT], planted: Plant, first: int, seeds: int) -> ResultT | None:
+    """The first seed that finds it. `first` is looked at before all others: the one that found it the last time."""
+    for seed in dict.fromkeys((first, *range(seeds))):
+        with planted():
+            result = run(seed)
+        if result.problems:
+            return result
+    return None
+
+
+@contextlib.contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """For the length of the block, `owner.name` is something else."""
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)

@@ -1,0 +1,181 @@
+"""Bugs planted into backpressure, one at a time: the world of pressure finds each within a few seeds."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from aiostorm.actors import Lanes
+from aiostorm.backpressure import Clear, Coordinator, PressureVerdict, Sampler, SpoutPace, Throttle
+from aiostorm.backpressure import coordinator as coordinator_module
+from aiostorm.backpressure.mailbox_limit import MailboxLimit
+from aiostorm.backpressure.throttle import trim
+
+from ..pressure.world import PressureResult, run
+from .planting import SEEDS, Plant, first_that_finds, replaced
+
+
+@contextlib.contextmanager
+def a_clear_is_said_once() -> Iterator[None]:
+    """jstorm#404: the message that ends it is lost, and nobody says it again."""
+    real = Coordinator._decide
+
+    def decide(self: Coordinator, now_s: float, wall_s: float) -> list[Any]:
+        before = self.state
+        orders = real(self, now_s, wall_s)
+        if before != self.state:
+            return orders
+        return [(task, order) for task, order in orders if not isinstance(order, Clear)]
+
+    with replaced(Coordinator, "_decide", decide):
+        yield
+
+
+@contextlib.contextmanager
+def a_lease_has_no_end() -> Iterator[None]:
+    """A spout waits until it is told otherwise."""
+    with replaced(SpoutPace, "expire", lambda self, now_s: False):
+        yield
+
+
+@contextlib.contextmanager
+def who_stays_blocked_is_one_of_many() -> Iterator[None]:
+    """A component triggers when more than a share of its tasks is blocked, and by nothing else: of 1, never."""
+
+    def is_triggered(self: Coordinator, component: str) -> bool:
+        tasks = self._tasks[component]
+        return sum(self._bolts[t].blocked for t in tasks if t in self._bolts) / len(tasks) > self.settings.ratio
+
+    with replaced(Coordinator, "_is_triggered", is_triggered):
+        yield
+
+
+@contextlib.contextmanager
+def a_new_master_adopts_nobody() -> Iterator[None]:
+    """Who waits because of the one before is not its business; and there are no leases."""
+    real = Coordinator._on_spout_reading
+
+    def heard_spout(self: Coordinator, reading: Any, *args: Any) -> None:
+        component = self._component_of.get(reading.task, "")
+        if component not in self._pacings:
+            reading = replace(reading, wait_us=0)
+        real(self, reading, *args)
+
+    with replaced(Coordinator, "_on_spout_reading", heard_spout), a_lease_has_no_end():
+        yield
+
+
+@contextlib.contextmanager
+def a_throttle_never_goes_to_zero() -> Iterator[None]:
+    """A microsecond is left."""
+    real = Throttle.relieve
+
+    def relieve(self: Throttle, busy: float | None = None, *, bound: bool = True) -> None:
+        real(self, busy, bound=bound)
+        self.wait = max(self.wait, 1)
+
+    with replaced(Throttle, "relieve", relieve):
+        yield
+
+
+@contextlib.contextmanager
+def a_wait_is_bent_the_wrong_way() -> Iterator[None]:
+    """Who feeds a full bolt is hurried."""
+    with replaced(coordinator_module, "trim", lambda *args: -trim(*args)):
+        yield
+
+
+@contextlib.contextmanager
+def a_flag_outlives_the_bolt() -> Iterator[None]:
+    """JStorm's history: a bolt that has triggered dies, and the next instance is flagged as it was."""
+    real = Sampler.sample
+
+    def sample(self: Sampler, seen: Any, now_s: float) -> PressureVerdict:
+        before = self.flagged, self.verdict
+        found = real(self, replace(seen, life=0), now_s)
+        if before[0] and not self.flagged:
+            self.flagged, self.verdict = before
+        return found
+
+    with replaced(Sampler, "sample", sample), replaced(Sampler, "clear", lambda self: None):
+        yield
+
+
+@contextlib.contextmanager
+def an_order_under_way_holds_when_all_is_off() -> Iterator[None]:
+    """Ours: the simulation found it."""
+
+    def switch(self: SpoutPace, on: bool, now_s: float) -> None:
+        if not on:
+            self.release(now_s)
+
+    with replaced(SpoutPace, "switch", switch):
+        yield
+
+
+@contextlib.contextmanager
+def a_spout_does_not_look_at_its_pace() -> Iterator[None]:
+    """It takes orders, and emits as before."""
+    with replaced(SpoutPace, "wait_us", property(lambda self: 0)):
+        yield
+
+
+@contextlib.contextmanager
+def a_mailbox_is_held_to_no_time() -> Iterator[None]:
+    """What a row takes is not measured: the mailbox of a slow bolt holds as many as before."""
+    with replaced(MailboxLimit, "measured", lambda self, *args: self.limit):
+        yield
+
+
+@contextlib.contextmanager
+def only_one_parked_sender_is_woken() -> Iterator[None]:
+    """A lost wake-up."""
+    real = Lanes._pull
+
+    def pull(self: Lanes) -> None:
+        while len(self._parked) > 1:
+            self._parked.pop()
+        real(self)
+
+    with replaced(Lanes, "_pull", pull):
+        yield
+
+
+PLANTED: dict[str, Plant] = {
+    planted.__name__: planted
+    for planted in (
+        a_clear_is_said_once,
+        a_lease_has_no_end,
+        who_stays_blocked_is_one_of_many,
+        a_new_master_adopts_nobody,
+        a_throttle_never_goes_to_zero,
+        a_wait_is_bent_the_wrong_way,
+        a_flag_outlives_the_bolt,
+        an_order_under_way_holds_when_all_is_off,
+        a_spout_does_not_look_at_its_pace,
+        a_mailbox_is_held_to_no_time,
+        only_one_parked_sender_is_woken,
+    )
+}
+
+FIRST_LOOK = {
+    # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
+    "a_clear_is_said_once": 14,
+    "a_lease_has_no_end": 1,
+    "who_stays_blocked_is_one_of_many": 24,
+    "a_new_master_adopts_nobody": 1,
+    "a_throttle_never_goes_to_zero": 1,
+    "a_wait_is_bent_the_wrong_way": 8,
+    "a_flag_outlives_the_bolt": 1,
+    "an_order_under_way_holds_when_all_is_off": 15,
+    "a_spout_does_not_look_at_its_pace": 4,
+    "a_mailbox_is_held_to_no_time": 15,
+    "only_one_parked_sender_is_woken": 3,
+}
+
+
+def found_by(planted: Plant, first: int = 0, seeds: int = SEEDS) -> PressureResult | None:
+    """See first_that_finds."""
+    return first_that_finds(run, planted, first, seeds)

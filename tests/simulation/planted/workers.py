@@ -1,0 +1,200 @@
+"""Bugs planted into what is between workers, one at a time: the world of workers finds each within a few seeds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from aiostorm.cluster.task_set import TaskSet
+from aiostorm.testing.simulation.network import SimConnection
+from aiostorm.transport import Exchange, ReceiverCredit, SenderCredit, SendQueue
+from aiostorm.transport.exchange.peer_channel import PeerChannel
+from aiostorm.transport.exchange.receive_buffer import ReceiveBuffer
+from aiostorm.transport.exchange.remote_mailbox import RemoteMailbox
+from aiostorm.transport.link.link import Link
+from aiostorm.transport.link.parts import Lane, PartAssembler, PayloadPart
+from aiostorm.transport.link.send_queue import Gatherer
+
+from ..workers.world import WorkersResult, run
+from .links import an_old_incarnation_is_accepted, no_deduplication
+from .planting import SEEDS, Plant, first_that_finds, replaced
+
+
+@contextlib.contextmanager
+def credit_is_never_returned() -> Iterator[None]:
+    """A receiver tells its limits once."""
+    real = ReceiverCredit.accepted
+
+    def accepted(self: ReceiverCredit, weight: int) -> bool:
+        real(self, weight)
+        return False
+
+    with replaced(ReceiverCredit, "accepted", accepted):
+        yield
+
+
+@contextlib.contextmanager
+def credit_of_a_former_life_counts() -> Iterator[None]:
+    """What was granted to, and sent to, the incarnation before is not forgotten."""
+    with replaced(SenderCredit, "restart", lambda self: None):
+        yield
+
+
+@contextlib.contextmanager
+def a_remote_mailbox_sends_without_credit() -> Iterator[None]:
+    """It does not look."""
+    with replaced(SenderCredit, "has_room", True):
+        yield
+
+
+@contextlib.contextmanager
+def a_reader_stops_under_pressure() -> Iterator[None]:
+    """A full mailbox stops whoever reads the link to its worker (finding 1 of our survey)."""
+    real_take, real_receive = ReceiveBuffer.take, SimConnection.receive
+    full: dict[Any, list[ReceiveBuffer]] = {}
+
+    def take(self: ReceiveBuffer, segments: Any) -> None:
+        real_take(self, segments)
+        if self.waiting:
+            full.setdefault(asyncio.get_running_loop(), []).append(self)
+
+    async def receive(self: SimConnection) -> bytes:
+        while any(receive_buffers.waiting for receive_buffers in full.get(asyncio.get_running_loop(), ())):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return await real_receive(self)
+
+    with replaced(ReceiveBuffer, "take", take), replaced(SimConnection, "receive", receive):
+        yield
+
+
+@contextlib.contextmanager
+def control_waits_behind_data() -> Iterator[None]:
+    """One queue for both (storm#8892)."""
+
+    def schedule(self: SendQueue, gatherer: Gatherer) -> None:
+        self.ready(gatherer)
+
+    with replaced(SendQueue, "schedule", schedule):
+        yield
+
+
+@contextlib.contextmanager
+def messages_are_dropped_when_a_peer_restarts() -> Iterator[None]:
+    """An INIT waits for an acker whose worker has died, and is not there any more when that comes back."""
+    real = PeerChannel.restarted
+
+    def restarted(self: PeerChannel, incarnation: int, send_queue: SendQueue) -> None:
+        self._messages.clear()
+        real(self, incarnation, send_queue)
+
+    with replaced(PeerChannel, "restarted", restarted):
+        yield
+
+
+@contextlib.contextmanager
+def open_trees_do_not_fail_on_a_death() -> Iterator[None]:
+    """They wait for their timeout."""
+    with replaced(TaskSet, "_worker_died", lambda self, worker: None):
+        yield
+
+
+@contextlib.contextmanager
+def late_news_of_a_death_count_for_the_next_life() -> Iterator[None]:
+    """Whoever says that a worker has died need not say which life of it."""
+
+    def peer_died(self: Exchange, peer: str, incarnation: int) -> None:
+        peer_channel = self._peer_channels.get(peer)
+        if peer_channel is not None:
+            peer_channel.died()
+
+    with replaced(Exchange, "peer_died", peer_died):
+        yield
+
+
+@contextlib.contextmanager
+def what_the_link_had_asked_for_goes_to_the_next_life() -> Iterator[None]:
+    """Ours: the simulation found it. A payload for which the window had no room outlives whom it was meant for."""
+    real = Link._tell
+
+    def tell(self: Link, told: Any) -> None:
+        kept, self._asked_for = self._asked_for, None
+        try:
+            real(self, told)
+        finally:
+            self._asked_for = kept
+
+    with replaced(Link, "_tell", tell):
+        yield
+
+
+@contextlib.contextmanager
+def what_is_left_of_a_former_life_counts_for_the_next() -> Iterator[None]:
+    """Ours: the simulation found it. Two workers never agree again on what they have sent each other."""
+    with replaced(ReceiveBuffer, "waiting", 0):
+        yield
+
+
+@contextlib.contextmanager
+def parked_senders_are_forgotten() -> Iterator[None]:
+    """A remote mailbox that has room again does not say so."""
+    with replaced(RemoteMailbox, "_pull", lambda self: None):
+        yield
+
+
+@contextlib.contextmanager
+def lanes_are_mixed_up() -> Iterator[None]:
+    """Parts of what is urgent are put behind those of what is not."""
+    real = PartAssembler.take
+
+    def take(self: PartAssembler, part: PayloadPart) -> bytes | None:
+        return real(self, replace(part, lane=Lane.ORDINARY))
+
+    with replaced(PartAssembler, "take", take):
+        yield
+
+
+PLANTED: dict[str, Plant] = {
+    planted.__name__: planted
+    for planted in (
+        no_deduplication,
+        an_old_incarnation_is_accepted,
+        credit_is_never_returned,
+        credit_of_a_former_life_counts,
+        a_remote_mailbox_sends_without_credit,
+        a_reader_stops_under_pressure,
+        control_waits_behind_data,
+        messages_are_dropped_when_a_peer_restarts,
+        open_trees_do_not_fail_on_a_death,
+        late_news_of_a_death_count_for_the_next_life,
+        what_the_link_had_asked_for_goes_to_the_next_life,
+        what_is_left_of_a_former_life_counts_for_the_next,
+        parked_senders_are_forgotten,
+        lanes_are_mixed_up,
+    )
+}
+
+FIRST_LOOK = {
+    # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
+    "an_old_incarnation_is_accepted": 29,
+    "credit_of_a_former_life_counts": 4,
+    "messages_are_dropped_when_a_peer_restarts": 3,
+    "open_trees_do_not_fail_on_a_death": 14,
+    "late_news_of_a_death_count_for_the_next_life": 37,
+    "what_the_link_had_asked_for_goes_to_the_next_life": 31,
+    "what_is_left_of_a_former_life_counts_for_the_next": 14,
+    "no_deduplication": 8,
+    "credit_is_never_returned": 4,
+    "a_remote_mailbox_sends_without_credit": 4,
+    "a_reader_stops_under_pressure": 34,
+    "control_waits_behind_data": 4,
+    "parked_senders_are_forgotten": 34,
+    "lanes_are_mixed_up": 83,
+}
+
+
+def found_by(planted: Plant, first: int = 0, seeds: int = SEEDS) -> WorkersResult | None:
+    """See first_that_finds."""
+    return first_that_finds(run, planted, first, seeds)

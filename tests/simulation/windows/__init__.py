@@ -1,0 +1,1 @@
+"""The world of windows: bolts with windows on several processes, under faults."""

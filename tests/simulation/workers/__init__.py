@@ -1,0 +1,1 @@
+"""The world of workers: a random topology on several processes, under faults."""

@@ -1,0 +1,122 @@
+"""The model of a topology on several workers: besides the trees, who emitted each row, and in which life.
+
+1. A row is executed at most once by each task that it is for: whatever the links had to repeat, and whoever died.
+2. What a task gets of another comes in the order in which that life of it sent it, and nothing of a life comes once
+   something of its successor has come.
+3. Without ackers (at most once) a row that was not executed was lost with a death: the sender's, or that of a worker
+   which hosts a task of the consumer, after it was emitted. Links that break lose nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiostorm.testing.simulation import World
+from aiostorm.testing.simulation.process import Process
+
+from ..model import Emission, Ids, Model
+
+Life = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Row:
+    """Who emitted a row, when; which of its consumers get a copy each task; who has executed it."""
+
+    sender: Life
+    at_s: float
+    copied: frozenset[str]
+    done: set[tuple[str, int]] = field(default_factory=set)
+
+
+class WorkersModel(Model):
+    """See the module. `tracked`: are there ackers?"""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.tracked = True
+        self.hosts: dict[str, frozenset[str]] = {}
+        """Component → the workers that have tasks of it."""
+        self.rows: dict[int, Row] = {}
+        self.deaths: list[tuple[float, Life]] = []
+        self._lives: Counter[str] = Counter()
+        self._life_of: dict[tuple[str, int], Life] = {}
+        self._heard: dict[tuple[Any, ...], list[int]] = {}
+
+    # -- lives -------------------------------------------------------------------------------------------------------
+
+    def begins(self, worker: str, process: Process) -> Life:
+        """A process begins a life as that worker. (The lives of a worker's two processes are counted together.)"""
+        self._lives[worker] += 1
+        life = self._life_of[process.name, process.incarnation] = (worker, self._lives[worker])
+        return life
+
+    def ends(self, life: Life) -> None:
+        """It has died, or is taken for dead, or has ended."""
+        self.deaths.append((self.world.now_s, life))
+
+    @property
+    def life(self) -> Life:
+        """Of the process that runs now."""
+        process = self.world.current
+        return self._life_of[process.name, process.incarnation]
+
+    # -- what components tell ----------------------------------------------------------------------------------------
+
+    def emit(self, component: str, ids: Ids, stream: str = "default") -> int:
+        node = super().emit(component, ids, stream)
+        consumers = self._consumers.get((component, stream), ())
+        copied = frozenset(consumer for consumer, copies in consumers if copies)
+        self.rows[node] = Row(self.life, self.world.now_s, copied)
+        return node
+
+    def arrived(self, component: str, index: int, tup: Any) -> None:
+        node = tup["node"]
+        sender = self.rows[node].sender
+        if not self.world.current.alive:
+            return
+        here = (self.life, component, index)
+        way = (*here, sender, tup.source_task, tup.stream)
+        if node <= self._last.get(way, 0):
+            self.world.problem(f"{component}: row {node} of task {tup.source_task} comes after row {self._last[way]}")
+        self._last[way] = node
+        self._has_come(component, index, node)
+        heard = self._heard.setdefault((*here, sender[0]), [])
+        if sender[1] not in heard:
+            heard.append(sender[1])
+        elif heard[-1] != sender[1]:
+            self.world.problem(f"{component} on {self.life} gets row {node} of {sender}, after one of life {heard[-1]}")
+
+    def done(self, component: str, index: int, ids: Iterable[Emission], node: int) -> None:
+        if self.world.current.alive:
+            row = self.rows[node]
+            copy = (component, index if component in row.copied else 0)
+            if copy in row.done:
+                self.world.problem(f"{component} executes row {node} of {row.sender} again")
+            row.done.add(copy)
+        super().done(component, index, ids, node)
+
+    def ack(self, emission: Emission) -> None:
+        if self.tracked:
+            super().ack(emission)
+        elif self.world.current.alive:
+            self.acked += 1  # as soon as it is emitted: that is the promise without ackers
+
+    # -- at the end --------------------------------------------------------------------------------------------------
+
+    def at_the_end(self) -> Iterator[str]:
+        """Rows that nobody has executed, though nobody died."""
+        if self.tracked:
+            return
+        for emission, tree in self.trees.items():
+            if tree.failed:
+                continue
+            for node, consumer, _ in sorted(tree.open):
+                row = self.rows[node]
+                hosts = self.hosts[consumer]
+                if not any(life == row.sender or (life[0] in hosts and at_s >= row.at_s) for at_s, life in self.deaths):
+                    yield f"{emission}: row {node} of {row.sender} was not executed by {consumer}, and nobody died"
+                    return

@@ -1,0 +1,177 @@
+"""Workers with the real parent: a LocalCluster in a process of its own starts them, and starts them again.
+
+    parent: LocalCluster(workers=N, backend=…) ── SimSpawner ──► worker-1 … worker-N: cluster.work
+
+Task sets are seen as they are made: each is given a router that looks (workers/program.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from aiostorm import LocalCluster, RunningTopology, Topology, TopologyFailedError
+from aiostorm.cluster import WorkerError, WorkerOptions, work
+from aiostorm.cluster.hosting import Hosting
+from aiostorm.cluster.task_set import TaskSet
+from aiostorm.runtime import ChildLine, Spawner
+from aiostorm.testing.simulation.process import Process
+from aiostorm.testing.simulation.spawner import SimSpawner
+from aiostorm.transport import Network, Node
+
+from ..planted.planting import replaced
+from .program import Watched
+
+if TYPE_CHECKING:
+    from .world import WorkersWorkload
+
+PARENT = "parent"
+TARGET = f"{__name__}:current"
+ENDS = (0, 69, 143)
+"""Exit codes of a worker that are no error."""
+
+_topologies: list[Topology] = []
+
+
+def current() -> Topology:
+    """The topology of the world that runs: what workers import."""
+    return _topologies[-1]
+
+
+class SpawnedWorker(Watched):
+    """A worker that its parent has started."""
+
+    def __init__(self, work: WorkersWorkload, name: str) -> None:
+        super().__init__(work, name)
+        self._result = 0
+
+    @property
+    def emits(self) -> bool:
+        return self.process.alive and self._result == self.process.incarnation and self.exchange.begun
+
+    def sees(self, task_set: TaskSet, system: Any, node: Node) -> Any:
+        """Its task set is being made."""
+        self.task_set = task_set
+        self.life = self.work.model.begins(self.name, self.process)
+        self._result = self.process.incarnation
+        return self.watch(system, node)
+
+
+@contextlib.contextmanager
+def observed_task_sets(work: WorkersWorkload) -> Iterator[None]:
+    """In the block, every task set of the world is seen by its worker."""
+    real = TaskSet.__init__
+    of = {program.process.name: program for program in work.programs if isinstance(program, SpawnedWorker)}
+
+    def init(self: TaskSet, system: Any, *args: Any, hosting: Hosting | None = None, **options: Any) -> None:
+        if hosting is not None and work.spawned:
+            router: Any = hosting.router
+            hosting = replace(hosting, router=of[work.world.current.name].sees(self, system, router))
+        real(self, system, *args, hosting=hosting, **options)
+
+    _topologies.append(work.topology)
+    try:
+        # Where this machine has its modules goes to the workers, and frames would be as long as that.
+        with replaced(TaskSet, "__init__", init):
+            yield
+    finally:
+        _topologies.pop()
+
+
+class SpawnedBackend:
+    """Where the parent's workers run: a WorkerBackend."""
+
+    workers = 0
+    timings = None
+    is_apart = False
+    paths: Sequence[str] = ()
+    arguments: Sequence[str] = ()
+    secret = b""
+
+    def __init__(self, work: WorkersWorkload, parent: Process) -> None:
+        self._work = work
+        self._parent = parent
+
+    @property
+    def network(self) -> Network:
+        return self._parent.network
+
+    @property
+    def address(self) -> str:
+        return f"{PARENT}:1"
+
+    def listen(self, worker: str, before: str = "") -> str:
+        return before or f"{worker}:1"
+
+    def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
+        return SimSpawner(self._parent, {"worker": self.worker}, on_line)
+
+    async def worker(self, process: Process, arguments: Sequence[str]) -> None:
+        """The program of `aiostorm worker`, without its command line."""
+        given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        leave = asyncio.Event()
+        process.on_terminate = leave.set
+        words = (given["--name"], given["--connect"], given["--listen"], process.incarnation)
+        options = WorkerOptions(*words, targets=(given["--target"],))
+        try:
+            code = await work(options, process.network, leave, rng=process.rng)
+        except Exception as error:
+            if process.alive:
+                self._work.world.problem(f"{process.name} ended with {error!r}")
+            raise
+        if code:
+            raise SystemExit(code)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return None
+
+
+class Parent:
+    """The parent's program."""
+
+    def __init__(self, work: WorkersWorkload) -> None:
+        self.work = work
+        self.process: Process
+        self.running: RunningTopology | None = None
+        self.failures: list[str] = []
+        self._ending: asyncio.Future[None] | None = None
+
+    def stop(self) -> None:
+        """End it all."""
+        if self._ending is not None and not self._ending.done():
+            self._ending.set_result(None)
+
+    async def main(self, process: Process) -> None:
+        work = self.work
+        ending = self._ending = asyncio.get_running_loop().create_future()
+        try:
+            async with LocalCluster(
+                workers=len(work.names), backend=SpawnedBackend(work, process), rng=process.rng
+            ) as cluster:
+                running = self.running = await cluster.submit("spread", TARGET, work.config)
+                failed = asyncio.ensure_future(running.wait_ended())
+                await asyncio.wait((ending, failed), return_when=asyncio.FIRST_COMPLETED)
+                if failed.done():
+                    await failed
+                failed.cancel()
+                try:
+                    await running.wait_idle(30.0)
+                except TimeoutError:
+                    work.world.problem("everything is at rest, and the parent does not find that it is idle")
+        except (WorkerError, TopologyFailedError) as error:
+            # Workers that do not stay alive while there are faults: it is submitted again by who submitted it.
+            self.failures.append(str(error))
+            if not work.fleet.operator.faulty and process.alive:
+                work.world.problem(f"the topology failed: {error!r}")
+        finally:
+            if process.alive:
+                self.running = None
