@@ -1,12 +1,12 @@
-"""The testing room, for users' tests as much as for our own: virtual time, scripted spouts, whole topologies, pytest.
+"""Testing tools for users' tests and for those of aiostorm: virtual time, scripted spouts, whole topologies, pytest.
 
     spouts.py    rows that a test scripts ─► spout         virtual_loop.py  a loop whose time jumps
-    bolts.py     bolt ─► what a test can look at           clock.py         the hand on it
+    bolts.py     bolt ─► what a test can read              clock.py         moves that time
     complete.py  a whole topology, run to its end          plugin.py        pytest fixtures and marker
     harness.py   one bolt, run by the real task code       tracked.py       a running topology: is all acked?
 
-The names here are loaded when they are first used: pytest imports this package in every project that has aiostorm
-installed, and must not pay for a cluster there.
+The names here are loaded on first use: pytest imports this package in every project that has aiostorm installed, and
+must not import a cluster there.
 """
 
 from __future__ import annotations

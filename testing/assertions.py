@@ -1,4 +1,4 @@
-"""Assertions about results whose order is nobody's business."""
+"""Assertions about results in any order."""
 
 from __future__ import annotations
 

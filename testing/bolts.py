@@ -1,6 +1,6 @@
-"""Recorder: a bolt at the end of a stream, and a handle on what came there.
+"""Recorder: a bolt at the end of a stream that records what it receives.
 
-1. Like a scripted spout, the recorder that the test holds and the copies that the tasks run share what is recorded.
+1. As with a scripted spout, the recorder that the test has and the copies that the tasks run share one record.
 2. It takes any fields, acks every tuple itself, and fails those that `fail_on` picks (they are not in `values`).
 
 Storm: org.apache.storm.testing.TupleCaptureBolt, AckTracker.
@@ -17,7 +17,7 @@ from .spouts import WAIT_S
 
 
 class _Record:
-    """What came, shared by the handle and all tasks."""
+    """What was received, shared by the test and all tasks."""
 
     __slots__ = ("changes", "failed", "tuples")
 
@@ -28,7 +28,7 @@ class _Record:
 
 
 class Recorder(Bolt):
-    """A bolt that keeps every tuple it gets, in the order of their arrival. `fail_on(tup)`: fail it instead."""
+    """A bolt that keeps every tuple it receives, in order of arrival. `fail_on(tup)`: fail it instead."""
 
     def __init__(self, fail_on: Callable[[Tuple], object] | None = None) -> None:
         self._record = _Record()
@@ -36,7 +36,7 @@ class Recorder(Bolt):
         self._collector: BoltCollector
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """For one task; it records into the same place."""
+        """A copy for one task; it records into the same place."""
         view = type(self).__new__(type(self))
         view._record = self._record
         view._fail_on = self._fail_on
@@ -91,17 +91,15 @@ class Recorder(Bolt):
     # -- what the framework calls ------------------------------------------------------------------------------------
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
-        """See Bolt."""
         self._collector = collector
 
     def execute(self, tup: Tuple) -> None:
-        """See Bolt."""
         if tup.is_tick:
             self._collector.ack(tup)
             return
         if self._fail_on is not None and self._fail_on(tup):
             self._record.failed.append(tup)
-            self._collector.fail(tup, "the recorder was told to fail it")
+            self._collector.fail(tup, "fail_on picked it")
         else:
             self._record.tuples.append(tup)
             self._collector.ack(tup)

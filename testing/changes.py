@@ -1,4 +1,4 @@
-"""Changes: wait until something is true that other code makes true, without polling."""
+"""Changes: wait until a condition holds that other code makes true, without polling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .errors import WaitTimeoutError
 
 
 class Changes:
-    """`until(ready)` looks at once, and again after each `notify()`."""
+    """`until(ready)` checks at once, and again after each `notify()`."""
 
     __slots__ = ("_waiting",)
 

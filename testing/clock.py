@@ -1,6 +1,6 @@
-"""SimClock: the hand on a virtual loop's clock.
+"""SimClock: moves the clock of a virtual loop.
 
-A virtual loop jumps by itself whenever a test awaits something that comes later; so `advance(60)` is a sleep, with one
+A virtual loop jumps by itself whenever a test awaits something that comes later. So `advance(60)` is a sleep, with one
 difference: it returns when everything that happens at that instant has happened too, whatever the order of the timers.
 
 Storm: Testing.advanceClusterTime, Time.advanceTime.
@@ -31,7 +31,7 @@ class SimClock:
         return self._loop().time()
 
     def now(self) -> float:
-        """Wall-clock time, seconds since 1970: a fixed date at first, and it moves with the loop's time."""
+        """Wall-clock time, seconds since 1970: starts at a fixed date and moves with the loop's time."""
         loop = self._loop()
         return loop.wall_offset_s + loop.time()
 
@@ -53,14 +53,15 @@ class SimClock:
         await loop.quiet()
 
     async def advance_to(self, now_s: float) -> None:
-        """Let time pass until `now()` is `now_s` (to the microsecond, which is what a float of that size can tell)."""
+        """Let time pass until `now()` is `now_s` (to the microsecond, the precision of a float of that size)."""
         delay_s = round(now_s - self.now(), 6)
         if delay_s < 0:
             raise ValueError(f"time does not go back: it is {self.now():.6f}, later than {now_s:.6f}")
         await self.advance(delay_s)
 
     async def run_until(self, ready: Callable[[], object], timeout_s: float = 3600.0) -> None:
-        """Let time pass, timer by timer, until `ready()` is true; it is asked at each instant, once all is quiet.
+        """Let time pass, timer by timer, until `ready()` is true; it is called at each instant, when nothing else is
+        ready.
 
         Raises WaitTimeoutError after `timeout_s` virtual seconds.
         """

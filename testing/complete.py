@@ -1,15 +1,15 @@
-"""Complete a topology: run it to its end on rows that a test gives it, and see every tuple that was emitted.
+"""Complete a topology: run it to its end on rows that a test provides, and capture every tuple that is emitted.
 
     mock_sources ─► [spout replaced] ─► split ─► count
                           └───────────────┴────────┴──► capture (one more bolt, reads every stream)
 
-1. The components run as they do in production: the topology is the same but for the replaced spouts and one more bolt,
-   which reads every stream (global grouping) and has the last task id.
-2. On a direct stream the emitter names the receiving task, so no bolt can listen in: there a task hook listens.
-3. It ends when every spout is exhausted or quiet and every message is acked or failed: not after a while.
+1. The components run as they do in production: the topology is the same, except for the replaced spouts and one more
+   bolt, which reads every stream (global grouping) and has the last task id.
+2. On a direct stream the emitter names the receiving task, so no bolt can receive it, too: a task hook captures it.
+3. It ends when every spout is exhausted or idle and every message is acked or failed, not after a fixed time.
 4. A tuple that is emitted twice (because its message was replayed) is captured twice.
 
-Storm: Testing.completeTopology, MockedSources, Testing.readTuples. There every stream gets a capture bolt too.
+Storm: Testing.completeTopology, MockedSources, Testing.readTuples. There every stream gets a capture bolt.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ async def _wait(running: RunningTopology, sources: Mapping[str, FixedSpout], tim
         await (running.wait_finished(timeout_s) if all_finish else running.wait_idle(timeout_s))
     except TimeoutError:
         real = [spec.id for spec in running.topology.spouts if spec.id not in sources]
-        hint = f"; spouts that were not replaced and may never be quiet: {', '.join(real)}" if real else ""
+        hint = f"; spouts that were not replaced and may never be idle: {', '.join(real)}" if real else ""
         raise WaitTimeoutError(
             f"the topology was not done after {timeout_s:g} s{hint}; {open_messages(running)}"
         ) from None

@@ -1,4 +1,4 @@
-"""Errors of the testing room: what ends a test that would otherwise hang."""
+"""Errors of the testing tools: they end a test that would otherwise hang."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class DeadlockError(AiostormError):
-    """Nothing in the loop can ever run again; the message lists every asyncio task with the line it waits at."""
+    """Nothing in the loop can ever run again; the message lists every asyncio task with the line where it waits."""
 
 
 class TimeLimitError(AiostormError):
-    """A bound of the virtual loop is used up: something polls forever, never lets time pass, or never comes back."""
+    """A bound of the virtual loop is used up: something polls forever, never lets time pass, or never returns."""
 
 
 class WaitTimeoutError(AiostormError, TimeoutError):
-    """What a test waited for did not happen in time; the message says what did."""
+    """What a test waited for did not happen in time; the message says what did happen."""
 
 
 class NotAckedError(AiostormError, AssertionError):
@@ -32,4 +32,4 @@ class NotAckedError(AiostormError, AssertionError):
 
 
 class ScriptError(AiostormError, ValueError):
-    """What a test told a spout to emit, or a topology to be fed with, makes no sense."""
+    """The rows or arguments that a test gave to a spout or topology are not valid."""

@@ -1,4 +1,4 @@
-"""Fakes: a topology whose resources are objects of the test's. They are neither opened nor closed."""
+"""Fakes: a topology whose resources are objects of the test. They are neither opened nor closed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import ScriptError
 
 
 def with_fakes(topology: Topology, fakes: Mapping[str, Any] | None) -> Topology:
-    """`fakes`: name → what `context.resource(name)` gives; other ones are opened. ScriptError: no such resource."""
+    """`fakes`: name → what `context.resource(name)` returns; other resources are opened. ScriptError: unknown name."""
     for name in fakes or ():
         if name not in topology.resources:
             like = nearest(name, topology.resources)

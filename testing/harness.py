@@ -1,11 +1,11 @@
-"""Bolt harness: one bolt, run by the real task code, with the test in the place of spout, acker and consumers.
+"""Bolt harness: one bolt, run by the real task code; the test takes the place of spout, acker and consumers.
 
     test ─ execute ─► mailbox ─► [bolt task] ─► outputs: rows by stream
                                       └───────► ackers' mailbox: what was acked, what failed
 
 1. The bolt runs as it does in a topology: batches, anchors, restarts after an exception, ticks, threads if it blocks.
 2. `execute` returns when the task has nothing more to do, not when the tuple is acked: a bolt may hold it.
-3. What happens later (a tick, an ack from an asyncio task of the bolt's own) shows up in the same lists.
+3. What happens later (a tick, an ack from an asyncio task of the bolt) appears in the same lists.
 
 Flink: OneInputStreamOperatorTestHarness (not public there).
 """
@@ -74,7 +74,7 @@ class BoltHarness:
 
     @property
     def component(self) -> Component:
-        """The bolt's running instance: a copy of what was given, and a new one after a restart."""
+        """The bolt's running instance: a copy of the given one, and a new one after a restart."""
         component = self._task.component
         assert component is not None
         return component
@@ -97,7 +97,7 @@ class BoltHarness:
 
     @property
     def failures(self) -> list[tuple[Row, Failure]]:
-        """The input rows that failed, with the reason that the spout would hear."""
+        """The input rows that failed, with the failure that the spout would receive."""
         self._collect()
         return list(self._failed)
 
@@ -109,7 +109,7 @@ class BoltHarness:
 
     @property
     def unanchored(self) -> list[Row]:
-        """What was emitted without an anchor: if it gets lost, nobody notices."""
+        """What was emitted without an anchor: if it is lost, no message fails."""
         self._collect()
         return list(self._unanchored)
 
@@ -124,7 +124,7 @@ class BoltHarness:
         return list(self._emitted.get(name, ()))
 
     async def execute(self, *values: Any, stream: str = DEFAULT_STREAM, timeout_s: float = WAIT_S) -> list[Row]:
-        """Have one tuple executed; what was emitted on the default stream meanwhile.
+        """Execute one tuple; returns what was emitted on the default stream meanwhile.
 
         ScriptError if the values do not fit, WaitTimeoutError after `timeout_s`, ActorEscalatedError if the bolt has
         failed more often than its restart policy allows.
@@ -135,14 +135,14 @@ class BoltHarness:
         if len(values) != len(fields):
             raise ScriptError(f"{values!r:.200} has {len(values)} values; the fields are: {', '.join(fields)}")
         before = len(self.emitted)
-        root = single_root(self._ids.take())  # of one message: what the bolt holds stays in its tree
+        root = single_root(self._ids.take())  # a tree of one message: held rows stay in it
         origin = Origin(INPUT, 1, stream, fields)
         segment = Segment(origin, [values[0] if origin.bare else values], root, self._ids.take(), [0])
         segment.ingested_ms = int(self._env.clock.now() * 1000)
         self._open[root] = (values, segment)
         self._guardian.check()
         await self._task.mailbox.put(segment)
-        if self._clock is not None:  # the test stands for the spout, which follows the time of what it emits
+        if self._clock is not None:  # in place of the spout, which follows the time of its rows
             self._readers[stream].observe_unordered(segment.items)
             watermark_ms = self._clock.due_watermark(int(self._env.clock.monotonic() * 1000))
             if watermark_ms is not None:
@@ -170,7 +170,7 @@ class BoltHarness:
         )
 
     def _collect(self) -> None:
-        """Take what has come out."""
+        """Read the output of the task."""
         for task_id in self._env.plan.tasks_of.get(OUTPUT, ()):
             for segment in self._env.mailboxes[task_id].take_batch(_CAPACITY_TUPLES):
                 self._emitted.setdefault(segment.origin.stream, []).extend(segment.rows)
@@ -236,7 +236,7 @@ async def bolt_harness(
 
 
 class _HarnessGuardian(Actor):
-    """Parent of the bolt's task: it is started again as in production, but a bolt that cannot be prepared is not."""
+    """Parent of the bolt's task: restarts it as in production, except a bolt that cannot be prepared."""
 
     def __init__(self, task: BoltTask, changed: Callable[[], None]) -> None:
         self._bolt = task
@@ -268,7 +268,7 @@ class _HarnessGuardian(Actor):
 
 
 def _reported(path: str, error: BaseException, decision: Decision) -> None:
-    """A failure of the bolt: it is in the harness' errors, and in the log, already."""
+    """A failure of the bolt: it is in the harness's errors and in the log already."""
 
 
 def _by_stream(fields: Any) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
-"""Hooked: the same component, with a hook of the test's in each of its tasks.
+"""Hooked: the same component, with a hook of the test in each of its tasks.
 
-The hook is attached before user code runs, also to a generator spout (which has no `open` of its own), and beside the
-hooks that the component and its configuration have.
+The hook is attached before user code runs, also to a generator spout (which has no `open` of its own), and in addition
+to the hooks that the component and its configuration have.
 """
 
 from __future__ import annotations

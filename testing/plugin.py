@@ -1,17 +1,17 @@
-"""The pytest plugin: virtual time for the tests that ask for it, a cluster to test in.
+"""The pytest plugin: virtual time for the tests that ask for it, and a cluster for tests.
 
 It is loaded in every project that has aiostorm installed. So:
 
 1. It imports pytest and pytest-asyncio only; the rest of aiostorm is imported by the fixtures that need it.
 2. A test that asks for nothing (no fixture, no marker, no ini option) runs as it would without the plugin.
-3. It works with pytest-asyncio's strict and auto mode, and does no harm where pytest-asyncio is not installed.
+3. It works with pytest-asyncio's strict and auto mode, and has no effect where pytest-asyncio is not installed.
 
 A test asks for virtual time by *using* `sim_clock` or `virtual_cluster` (directly or through other fixtures), by
 `@pytest.mark.virtual_time`, or for the whole project by the ini option `aiostorm_virtual_time = true`; then tests
 marked `sockets` are left out and run in real time, once on asyncio and once on uvloop where that is installed.
 
-A test asks for a seeded world by `@pytest.mark.simulate` only (simulation/session.py): `simulation` is a name that a
-project may have given to a fixture of its own.
+A test asks for a seeded world by `@pytest.mark.simulate` only (simulation/session.py), because a project may have its
+own fixture with the name `simulation`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, None, None]:
-    """Before pytest-asyncio looks: does this test ask for virtual time, or for a seeded world?"""
+    """Before pytest-asyncio: does this test ask for virtual time, or for a seeded world?"""
     item = metafunc.definition
     if _wants_virtual_time(item):
         _choose_loops(metafunc.config)
@@ -117,10 +117,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, None, No
 
 
 class LoopChooser:
-    """Gives pytest-asyncio the loop of each test. Registered only once a test has asked.
+    """Gives pytest-asyncio the loop of each test. Registered only once a test has asked for one.
 
     With any implementation of its hook, pytest-asyncio parametrizes every async test, which may reorder those with a
-    wider loop scope than their function: a project that does not ask is spared that.
+    wider loop scope than their function: projects that do not use virtual time must not be affected.
     """
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)

@@ -1,17 +1,17 @@
-"""Scripted spouts: a test decides what is emitted, and sees what became of it.
+"""Scripted spouts: a test decides what is emitted, and reads what became of it.
 
     test ── feed ──► script ── next_tuple ──► topology
       ▲                 │ ◄── ack, fail ─────────┘
       └ acked, failed ──┘
 
 1. The framework copies a component for each of its tasks. The copy of a scripted spout is a view on the *same* script:
-   the handle that the test holds, and every task, share it. So parallelism and restarts work, and each row is emitted
-   once, by whichever task asks first.
-2. A row has a message id and is tracked, unless it is fed as untracked. A message that fails is not emitted again by
-   the spout: that is the test's decision (or `topology.max.retries`, which replays before the spout hears of it).
-3. `next_tuple` emits one row, so `topology.max.spout.pending` holds exactly. With nothing to emit it returns, and
-   `feed` wakes it: an idle feeder costs a virtual loop next to nothing.
-4. A script is for one run: rows that were emitted are gone.
+   the test's own spout object and every task share it. So parallelism and restarts work, and each row is emitted once,
+   by the first task that calls.
+2. A row has a message id and is tracked, unless it is fed as untracked. The spout does not emit a failed message again:
+   the test decides about that (or `topology.max.retries`, which replays before the spout is notified).
+3. `next_tuple` emits one row, so `topology.max.spout.pending` is exact. With nothing to emit it returns, and `feed`
+   wakes it: an idle feeder costs a virtual loop next to nothing.
+4. A script is for one run: rows that were emitted are removed.
 
 Storm: org.apache.storm.testing.FeederSpout, FixedTupleSpout, FixedTuple, AckFailMapTracker.
 """
@@ -28,7 +28,7 @@ from .changes import Changes
 from .errors import ScriptError
 
 WAIT_S = 60.0
-"""How long the waits of this room last unless they are told otherwise: seconds of the loop's time."""
+"""The default timeout of the waits in this package: seconds of the loop's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class FixedTuple:
 
 
 class Script:
-    """What the tasks of a scripted spout emit, and what became of it. Shared by the handle and all tasks."""
+    """What the tasks of a scripted spout emit, and what became of it. Shared by the test and all tasks."""
 
     __slots__ = ("_next_id", "acked", "changes", "collectors", "ended", "failed", "open_ids", "rows", "streams")
 
@@ -107,7 +107,7 @@ class Script:
 class ScriptedSpout(Spout):
     """What FeederSpout and FixedSpout share."""
 
-    # `feed`, a verdict and an activation wake the spout, so that it need not be asked in between.
+    # `feed`, a verdict and an activation wake the spout, so it need not be called in between.
     config: ClassVar[Mapping[str, Any]] = {"spout_wait_max_ms": 3_600_000}
 
     def __init__(self, outputs: Outputs) -> None:
@@ -148,7 +148,6 @@ class ScriptedSpout(Spout):
     # -- what the framework calls ------------------------------------------------------------------------------------
 
     def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
-        """See Spout."""
         self._collector = collector
         self._task_id = context.task_id
         self._script.collectors[context.task_id] = collector
@@ -164,15 +163,12 @@ class ScriptedSpout(Spout):
             self._collector.finish()
 
     def ack(self, message_id: Any) -> None:
-        """See Spout."""
         self._script.settle(message_id, None)
 
     def fail(self, message_id: Any, failure: Failure) -> None:
-        """See Spout."""
         self._script.settle(message_id, failure)
 
     def close(self) -> None:
-        """See Spout."""
         self._script.collectors.pop(self._task_id, None)
 
     def _describe(self) -> str:
@@ -196,7 +192,6 @@ class FeederSpout(ScriptedSpout):
         self._capacity_tuples = capacity_tuples
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """See ScriptedSpout."""
         view = super().__deepcopy__(memo)
         view._capacity_tuples = self._capacity_tuples
         return view
@@ -204,10 +199,10 @@ class FeederSpout(ScriptedSpout):
     async def feed(
         self, values: Any, message_id: Any = None, stream: str = DEFAULT_STREAM, *, tracked: bool = True
     ) -> Any:
-        """Have one row emitted; returns its message id (0, 1, 2, … unless given).
+        """Emit one row; returns its message id (0, 1, 2, … unless given).
 
         `values` is a tuple or list; a stream of one field also takes the value itself. `tracked=False`: emitted without
-        a message id, so that nobody hears what becomes of it. ScriptError if it does not fit.
+        a message id, so no ack or fail follows. ScriptError if it does not fit.
         """
         script = self._script
         if len(script.rows) >= self._capacity_tuples:
@@ -217,7 +212,7 @@ class FeederSpout(ScriptedSpout):
         return fed
 
     async def feed_all(self, rows: Iterable[Any], stream: str = DEFAULT_STREAM) -> list[Any]:
-        """Have rows emitted in order; returns their message ids."""
+        """Emit rows in order; returns their message ids."""
         return [await self.feed(values, None, stream) for values in rows]
 
     def finish(self) -> None:

@@ -1,12 +1,11 @@
-"""Tracked topology: a running topology, and what a test waits for in it.
+"""Tracked topology: a running topology, and waits for a test.
 
-    feed ─► spouts ─► … ─► wait_all_acked     every message is acked, or the test hears which is not, and why
+    feed ─► spouts ─► … ─► wait_all_acked     every message is acked, or the error says which is not, and why
                       └──► wait_emitted(n)    n more tuples were emitted and nothing moves; bolts may hold some
 
-1. The components run as they do in production. Only the spouts' tasks have a hook, which counts and notes failures.
-2. What counts is what became of a message in the end: one that failed, was emitted again under its id and then acked,
-   is acked.
-3. A failure is told once: by the `wait_all_acked` that raises it.
+1. The components run as they do in production. Only the spouts' tasks have a hook, which counts and records failures.
+2. The final result of a message counts: one that failed, was emitted again under its id and then acked, is acked.
+3. A failure is reported once: by the `wait_all_acked` that raises it.
 4. Nothing polls. The waits are those of RunningTopology, which are exact.
 
 Storm: TrackedTopology, Testing.trackedWait, and the counts "spout-emitted", "transferred" and "processed". There what
@@ -31,7 +30,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class FailedMessage:
-    """A message that failed and was not acked later: who emitted it, its id, and why."""
+    """A message that failed and was not acked later: its spout, its id, and why."""
 
     spout: str
     message_id: Any
@@ -45,7 +44,7 @@ class FailedMessage:
 
 
 class TrackedTopology:
-    """A running topology whose messages are watched. Made by `track_topology`.
+    """A running topology whose messages are counted. Made by `track_topology`.
 
     `running` is the topology itself. The counts are of this moment.
     """
@@ -82,14 +81,14 @@ class TrackedTopology:
 
     @property
     def failures(self) -> list[FailedMessage]:
-        """The messages that failed, were not acked later, and that no `wait_all_acked` has told of."""
+        """The messages that failed, were not acked later, and were not reported by a `wait_all_acked`."""
         return list(self._watch.failures.values())
 
     async def wait_all_acked(self, timeout_s: float | None = WAIT_S) -> None:
-        """Wait until everything that was emitted, and all that comes of it, is done and every message is acked.
+        """Wait until everything that was emitted, and all that results from it, is done and every message is acked.
 
         NotAckedError if messages failed (once all others are settled, too). WaitTimeoutError after `timeout_s` seconds
-        of the loop's time, with what is open; a spout that always has more to emit is never done, so deactivate it
+        of the loop's time, with the open messages; a spout that always has more to emit is never done, so deactivate it
         first. TopologyFailedError if a component was given up.
         """
         try:
@@ -105,8 +104,8 @@ class TrackedTopology:
     async def wait_emitted(self, count: int = 1, timeout_s: float | None = WAIT_S) -> None:
         """Wait until `count` more tuples were emitted since the last wait, and nothing moves any more.
 
-        Every tuple that was sent is executed and every ack heard. Messages may be pending: bolts may hold tuples. More
-        than `count` is no error; what is too much counts for the next wait. WaitTimeoutError after `timeout_s`.
+        Every tuple that was sent is executed and every ack handled. Messages may be pending: bolts may hold tuples.
+        More than `count` is no error; the surplus counts for the next wait. WaitTimeoutError after `timeout_s`.
         """
         target = self._waited_for + count
         try:
@@ -148,14 +147,14 @@ async def track_topology(
 
 
 def open_messages(running: RunningTopology) -> str:
-    """What a wait that gives up says: which messages are open, and the last errors in user code."""
+    """For the error of a wait: which messages are open, and the last errors in user code."""
     ids = {spout: found[:_SHOWN] for spout, found in running.pending().items() if found}
     errors = "".join(f"\n  {report}" for report in running.errors()[-5:])
     return f"open messages: {ids or 'none'}{errors}"
 
 
 class _MessageCounts:
-    """What the spouts' hooks have seen."""
+    """What the spouts' hooks have counted."""
 
     def __init__(self) -> None:
         self.emitted = 0
@@ -165,28 +164,24 @@ class _MessageCounts:
 
 
 class _SpoutHook(TaskHook):
-    """The eyes in one spout task."""
+    """The hook of one spout task."""
 
     def __init__(self, watch: _MessageCounts) -> None:
         self._watch = watch
         self._spout = ""
 
     def prepare(self, context: TopologyContext) -> None:
-        """See TaskHook."""
         self._spout = context.component
 
     def emit(self, values: Row, stream: str, task_id: int) -> None:
-        """See TaskHook."""
         self._watch.emitted += not stream.startswith("__")  # a dead letter is no new tuple
 
     def spout_ack(self, message_id: Any, task_id: int, complete_latency_s: float) -> None:
-        """See TaskHook."""
         self._watch.acked += 1
         if self._watch.failures:
             self._watch.failures.pop(self._key(message_id), None)
 
     def spout_fail(self, message_id: Any, task_id: int, failure: Failure) -> None:
-        """See TaskHook."""
         self._watch.failed += 1
         self._watch.failures[self._key(message_id)] = FailedMessage(self._spout, message_id, failure)
 

@@ -1,6 +1,6 @@
-"""Tuples made by hand: for functions of a user's own that take a tuple. A bolt is better tested with `bolt_harness`.
+"""Tuples made by hand, for functions of the user that take a tuple. For a bolt, `bolt_harness` is the better test.
 
-They came in no segment of a running topology and belong to no message.
+They belong to no segment of a running topology and to no message.
 
 Storm: Testing.testTuple, MkTupleParam.
 """
@@ -22,7 +22,7 @@ def make_tuple(
     component: str = "component",
     task: int = 1,
 ) -> Tuple:
-    """A tuple as a bolt sees it: `make_tuple(("the", 1), ("word", "count"))`.
+    """A tuple as a bolt receives it: `make_tuple(("the", 1), ("word", "count"))`.
 
     Without `fields` they are "field1", "field2", … ScriptError if there are not as many as values.
     """

@@ -1,18 +1,18 @@
 """A loop whose time jumps: an hour's sleep is instant, and a test that would hang is an error at once.
 
-    something is ready            → run it; time stands still
-    nothing ready, a thread works → wait for it really; time stands still
-    nothing ready, an fd is open  → wait for it really; time goes at the pace of real time
+    something is ready            → run it; time does not move
+    nothing ready, a thread works → wait for it in real time; virtual time does not move
+    nothing ready, an fd is open  → wait for it in real time; virtual time moves at the same rate
     nothing ready, a timer        → time jumps to the timer
-    nothing ready, nothing at all → DeadlockError, which lists every asyncio task with the line it waits at
+    nothing ready, nothing at all → DeadlockError, which lists every asyncio task with the line where it waits
 
-1. Time moves only when nothing is ready: how fast the machine is changes nothing that a test can see.
+1. Time moves only when nothing is ready: the speed of the machine has no effect that a test can observe.
 2. `time()` starts at a fixed value, so two runs of one test read the same times.
 3. Every wait has a bound (jumps, steps without time moving, real seconds outside, and virtual time if asked): what
    polls forever ends with a message. A bound that was hit starts anew, so that the test's clean-up can still run.
 4. "Outside" means work given to `run_in_executor` (and `asyncio.to_thread`) or announced with `outside_work()`, and
-   file descriptors registered with the loop beyond its own self-pipe. A thread that nobody announced is not seen: use
-   `outside_work()`, or run the test in real time.
+   file descriptors registered with the loop beyond its own self-pipe. A thread that was not announced is unknown to the
+   loop: use `outside_work()`, or run the test in real time.
 
 From: Storm's simulated time (org.apache.storm.utils.Time, which needs every thread's help), trio's autojump clock.
 """
@@ -38,7 +38,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An asyncio event loop in virtual time; use it as `asyncio.Runner(loop_factory=VirtualTimeLoop)`.
 
     `limit_s`: virtual seconds that may pass (None: no limit). `max_jumps`: how often time may move. `max_steps`: how
-    often the loop may turn without time moving. `outside_wait_s`: real seconds to wait for a thread or a descriptor.
+    many iterations the loop may make without time moving. `outside_wait_s`: real seconds to wait for a thread or a
+    descriptor.
     """
 
     virtual = True
@@ -77,7 +78,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     @contextlib.contextmanager
     def outside_work(self) -> Iterator[None]:
-        """While the block runs, a thread of yours works for this loop: wait for it really, time stands still."""
+        """While the block runs, one of your threads works for this loop: the loop waits for it in real time."""
         self._outside += 1
         try:
             yield
@@ -114,7 +115,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             await super().shutdown_default_executor(*args, **kwargs)
 
     def _work_ended(self, _work: Future[Any]) -> None:
-        # Called in the thread. A loop that is closed meanwhile waits for nothing any more.
+        # Called in the thread. A loop that was closed meanwhile waits for nothing.
         with contextlib.suppress(RuntimeError):
             self.call_soon_threadsafe(self._outside_ended)
 
@@ -124,7 +125,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     # -- the turn ----------------------------------------------------------------------------------------------------
 
     def _turn(self, timeout_s: float | None) -> Events:
-        """Called by the loop once a turn, in place of `select`; see the table above."""
+        """Called by the loop once an iteration, in place of `select`; see the table above."""
         events = self._waiter.poll(0)
         if events or timeout_s == 0:
             self._check(self._time.step())
@@ -182,7 +183,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 class _Waiter(selectors.DefaultSelector):
-    """The loop's selector; the loop itself decides what waiting means."""
+    """The loop's selector; the loop itself decides how to wait."""
 
     def __init__(self, turn: Callable[[float | None], Events]) -> None:
         super().__init__()

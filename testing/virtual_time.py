@@ -1,7 +1,7 @@
-"""The time of a virtual loop, and the bounds that keep a test from polling for ever. Seconds.
+"""The time of a virtual loop, and the bounds that keep a test from polling forever. Seconds.
 
 1. Time only grows.
-2. A bound that is used up is told once and then starts anew: the test's clean-up may use it again.
+2. A bound that is used up is reported once and then starts anew: the test's clean-up may use it again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ START_S: Final = 1_000.0
 """The time at which every virtual loop starts."""
 
 WALL_START_S: Final = 1_700_000_000.0
-"""What the wall clock says then: seconds since 1970."""
+"""The wall clock at that time: seconds since 1970."""
 
-_RESOLUTION_S: Final = 1e-9  # asyncio's: what is due within it is due now
+_RESOLUTION_S: Final = 1e-9  # as asyncio's: a timer within it is due now
 
 
 class VirtualTime:

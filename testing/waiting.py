@@ -1,8 +1,8 @@
-"""Where does each asyncio task wait? For messages about loops that have come to a stand.
+"""Where does each asyncio task wait? For messages about loops that do not move any more.
 
 A suspended coroutine knows what it awaits (`cr_await`, `gi_yieldfrom`, `ag_await`): following that chain inwards from
 the task's own coroutine gives the stack that `Task.get_stack()` does not (it shows the outermost frame only). Some
-awaitables of CPython's (of `async for`, `anext`, `__await__`) do not say what they wrap; the garbage collector knows.
+awaitables of CPython (for `async for`, `anext`, `__await__`) do not expose what they wrap; the garbage collector does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHOWN_FRAMES = 8
 
 
 def pending_tasks(loop: asyncio.AbstractEventLoop) -> str:
-    """One paragraph per asyncio task that is not done: its name and the lines it waits at, innermost last."""
+    """One paragraph per asyncio task that is not done: its name and the lines where it waits, innermost last."""
     tasks = sorted((t for t in asyncio.all_tasks(loop) if not t.done()), key=_by_name)
     if not tasks:
         return "  (no asyncio task is pending)"
@@ -31,7 +31,7 @@ def pending_tasks(loop: asyncio.AbstractEventLoop) -> str:
 
 
 def describe(task: asyncio.Task[Any]) -> str:
-    """One asyncio task and the lines it waits at."""
+    """One asyncio task and the lines where it waits."""
     frames = await_chain(task.get_coro())
     if not frames:
         return f"  {task.get_name()} has not started"
@@ -45,7 +45,7 @@ def describe(task: asyncio.Task[Any]) -> str:
 
 
 def await_chain(awaited: Any) -> list[FrameType]:
-    """The frames of a suspended coroutine, from its own to the innermost that it waits for; empty if not started."""
+    """The frames of a suspended coroutine, from its own to the innermost that it awaits; empty if not started."""
     frames: list[FrameType] = []
     while awaited is not None:
         frame, inner = _look_into(_unwrap(awaited))

@@ -142,30 +142,24 @@ class SimStore:
         return made
 
     async def read(self, name: str) -> bytes | None:
-        """See Store."""
         check_blob_name(name)
         return await self._do(lambda: self.disk.read(name))
 
     async def write(self, name: str, data: bytes) -> None:
-        """See Store."""
         await self._change(DiskChange("write", check_blob_name(name), bytes(data)))
 
     async def append(self, name: str, data: bytes) -> None:
-        """See Store."""
         await self._change(DiskChange("append", check_blob_name(name), bytes(data)))
 
     async def remove(self, name: str) -> None:
-        """See Store."""
         await self._change(DiskChange("remove", check_blob_name(name)))
 
     async def names(self, prefix: str = "") -> list[str]:
-        """See Store."""
         if prefix:
             check_blob_name(prefix)
         return await self._do(lambda: self.disk.names(prefix))
 
     async def sync(self) -> None:
-        """See Store."""
         await self._do(self._sync, times=10.0)
 
     def process_died(self, crashed: bool) -> None:

@@ -179,12 +179,10 @@ class Source(Spout):
         state.offers_s = sorted(chance.uniform(begin_s, end_s) for _ in state.rows)
 
     def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
-        """See Spout."""
         self._collector = collector
         self._state.begin(self._state.world.current.incarnation)
 
     def next_tuple(self) -> None:
-        """See Spout."""
         state = self._state
         if not state.world.current.effect():
             return
@@ -193,11 +191,9 @@ class Source(Spout):
             self._collector.emit(state.rows[message], message_id=message)
 
     def ack(self, message_id: Any) -> None:
-        """See Spout."""
         self._state.settle(message_id, None)
 
     def fail(self, message_id: Any, failure: Failure) -> None:
-        """See Spout."""
         self._state.settle(message_id, failure)
 
 
@@ -226,11 +222,9 @@ class Sink(Bolt):
         return [tup.values for tup in self._tuples]
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
-        """See Bolt."""
         self._collector = collector
 
     def execute(self, tup: Tuple) -> None:
-        """See Bolt."""
         process = self._world.current
         if not tup.is_tick and process.effect():
             self._tuples.append(tup)

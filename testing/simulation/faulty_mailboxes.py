@@ -44,7 +44,6 @@ class FaultyMailboxes:
         self.forced: set[int] = set()
 
     def __call__(self, source: int, target: int, mailbox: Mailbox) -> Inbox:
-        """See `aiostorm.tasks.Wire`."""
         return _FaultyInbox(self, source, target, mailbox)
 
     def name(self, task_id: int) -> str:
@@ -87,7 +86,6 @@ class _FaultyInbox:
 
     @property
     def in_long_call(self) -> bool:
-        """See Inbox."""
         return self._box.in_long_call
 
     @property

@@ -50,7 +50,6 @@ class SimNetwork:
         self._chance = switch.world.chance.stream(f"connects {process.name}.{self.incarnation}")
 
     async def connect(self, address: str) -> Connection:
-        """See Network."""
         target = address.partition(":")[0]
         there = self.switch.path(self.process.name, target)
         back = self.switch.path(target, self.process.name)
@@ -70,7 +69,6 @@ class SimNetwork:
         return mine
 
     async def listen(self, address: str, accept: Callable[[Connection], None]) -> SimListener:
-        """See Network."""
         name, _, port = address.partition(":")
         if name != self.process.name:
             raise NetworkError(f"{address}: an address of {self.process.name} begins with its name")
@@ -141,7 +139,6 @@ class SimListener:
             )
 
     def close(self) -> None:
-        """See Listener."""
         if self._network.switch.listeners.get(self.address) is self:
             del self._network.switch.listeners[self.address]
 
@@ -175,17 +172,14 @@ class SimConnection:
 
     @property
     def writable(self) -> bool:
-        """See Connection."""
         return self.over or self._buffered < MAX_BUFFERED_BYTES
 
     @property
     def buffered_bytes(self) -> int:
-        """See Connection."""
         return self._buffered
 
     @property
     def received_bytes(self) -> int:
-        """See Connection. Of a frame that takes its time: as much as has come by now."""
         now_s = self._world.now_s
         if self.other._path.cut:
             return self._received_bytes
@@ -198,7 +192,6 @@ class SimConnection:
         return self._received_bytes + int(part)
 
     def send(self, frame: bytes) -> None:
-        """See Connection."""
         if len(frame) > MAX_FRAME_BYTES:
             raise FrameTooLargeError(f"a frame of {len(frame):,} bytes: {MAX_FRAME_BYTES:,} is the most, cut it up")
         if self.over:
@@ -232,7 +225,6 @@ class SimConnection:
             world.call_at(arrives_s + path.chance.random() * SHUFFLE_S, self._arrive, frame, False)
 
     async def drained(self) -> None:
-        """See Connection."""
         while not self.writable:
             waiter = self.process.loop.create_future()
             self._writers.append(waiter)
@@ -244,7 +236,6 @@ class SimConnection:
             raise ConnectionLostError(f"the connection to {self.peer} is over")
 
     async def receive(self) -> bytes:
-        """See Connection."""
         if self._reader is not None:
             raise RuntimeError(f"two receive from the connection to {self.peer}: one at a time")
         while not self._inbox:
@@ -262,7 +253,6 @@ class SimConnection:
         return frame
 
     def close(self) -> None:
-        """See Connection."""
         if not self.over:
             world = self._world
             world.call_at(max(self._last_s, world.now_s + self._path.draw_delay_s()), self._arrive, None, True)

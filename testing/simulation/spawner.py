@@ -54,7 +54,6 @@ class SimSpawner:
         environment: Mapping[str, str] | None = None,
         stdin: bytes = b"",
     ) -> Child:
-        """See Spawner."""
         program = self._programs.get(arguments[0]) if arguments else None
         if program is None:
             raise SpawnError(f"{name}: no program {arguments[:1]}; there are: {', '.join(self._programs)}")
@@ -95,11 +94,9 @@ class SimChild:
 
     @property
     def name(self) -> str:
-        """See Child."""
         return self._process.name
 
     async def wait(self) -> int:
-        """See Child."""
         if not self._ended:
             waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -107,7 +104,6 @@ class SimChild:
         return self._code
 
     def terminate(self) -> None:
-        """See Child."""
         process = self._process
         if self._is_alive() and process.on_terminate is not None:
             process.loop.call_soon(process.on_terminate)
@@ -115,7 +111,6 @@ class SimChild:
             process.world.call_at(process.paused_until_s, self._die, TERMINATED)
 
     def kill(self) -> None:
-        """See Child."""
         self._die(KILLED)
 
     # -- what the spawner does ---------------------------------------------------------------------------------------

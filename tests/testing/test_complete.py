@@ -211,7 +211,7 @@ async def test_a_topology_that_never_ends_is_an_error_that_says_why() -> None:
     builder.set_spout("lines", Endless)
     builder.set_bolt("split", Split).shuffle_grouping("ticker").shuffle_grouping("lines")
     with pytest.raises(
-        WaitTimeoutError, match=r"not done after 30 s; .*may never be quiet: ticker; open messages: none$"
+        WaitTimeoutError, match=r"not done after 30 s; .*may never be idle: ticker; open messages: none$"
     ):
         await complete_topology(builder.create_topology(), {"lines": ["a"]}, timeout_s=30)
 
