@@ -104,7 +104,7 @@ class TaskSet:
                 hosting.router,
                 mailboxes=self.mailboxes,
                 capacities=capacities,
-                far=far_tasks(self.plan, hosting, config_of),
+                remote=far_tasks(self.plan, hosting, config_of),
                 origin_of=origins(topology, self.plan),
                 codec=TASK_MESSAGES,
                 on_lost=self._worker_died,

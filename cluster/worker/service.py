@@ -260,7 +260,7 @@ class WorkerService:
         """What is on its way to it is lost. Another of that name will come."""
         exchange = self.part.task_set.exchange if self.part is not None else None
         if exchange is not None and isinstance(order, PeerEnded):
-            exchange.peer_gone(order.peer, order.life)
+            exchange.peer_ended(order.peer, order.life)
         elif exchange is not None:
             exchange.peer_died(order.peer, order.life)
 

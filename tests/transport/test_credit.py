@@ -24,10 +24,10 @@ class Sender:
         self.begin()
 
     def begin(self) -> None:
-        self.limits.append(self.quota.tell())
+        self.limits.append(self.quota.next_limit())
 
     def steps(self) -> list[str]:
-        possible = ["send"] if self.sender_credit.has_room else []
+        possible = ["send"] if self.sender_credit.has_credit else []
         return possible + ["arrive"] * bool(self.frames) + ["grant"] * bool(self.limits) + ["take"] * bool(self.waiting)
 
     def step(self, what: str) -> None:
@@ -42,7 +42,7 @@ class Sender:
         elif what == "grant":
             self.sender_credit.grant(self.limits.pop(0))
         elif self.quota.accepted(self.waiting.pop(0)):
-            self.limits.append(self.quota.tell())
+            self.limits.append(self.quota.next_limit())
 
     def restart(self) -> None:
         """Either process is a new one: what was under way is lost, what had come is still held."""
@@ -77,11 +77,11 @@ def test_what_is_held_is_bounded_and_all_is_sent(
         held = [sum(one.waiting) for one in them]
         assert all(weight <= quota - 1 + largest for weight in held)
         assert own + sum(held) <= capacity + senders * largest
-        assert [one.quota.held for one in them] == held
+        assert [one.quota.buffered for one in them] == held
     for sender in them:  # whatever happened: once all is taken, it may send again
         while sender.frames or sender.waiting or sender.limits:
             sender.step(next(what for what in ("arrive", "take", "grant") if what in sender.steps()))
-        assert sender.sender_credit.has_room
+        assert sender.sender_credit.has_credit
 
 
 @given(capacity=st.integers(1, 5000), senders=st.integers(0, 60))

@@ -40,5 +40,5 @@ async def test_a_credit_that_says_something_else_is_refused(told: tuple[int, ...
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
     with pytest.raises(ProtocolError):
-        a.exchange._peer_channels["b"].told(told)
+        a.exchange._peer_channels["b"].on_credit(told)
     assert not a.exchange.inboxes[3].in_long_call

@@ -43,7 +43,7 @@ class Worker:
             router,
             mailboxes=self.mailboxes,
             capacities=dict.fromkeys(mine, capacity),
-            far={
+            remote={
                 t: RemoteTask(name, capacity) for name, theirs in tasks.items() if name != router.name for t in theirs
             },
             origin_of=origin_of,
@@ -154,7 +154,7 @@ async def test_a_full_task_holds_up_no_other_of_the_same_worker() -> None:
     for _ in range(500):
         slow.send(1)
     run_all(a, b)
-    held = b.mailboxes[3].fill + sum(t.quota.held for t in _receive_buffers(b, 3))
+    held = b.mailboxes[3].fill + sum(t.quota.buffered for t in _receive_buffers(b, 3))
     assert held <= CAPACITY + CAPACITY, "its capacity, and one frame of the sender"
     assert slow.parked
     assert slow.inbox.is_high
@@ -207,7 +207,7 @@ async def test_what_a_task_wants_in_its_mailbox_bounds_what_is_on_its_way_to_it(
         while not sender.parked:
             sender.send(1)
         assert (sender.inbox.limit, sender.inbox.piece) == (limit, limit * sender.inbox.max_piece // 1024)
-        held = box.fill + sum(t.quota.held for t in _receive_buffers(b, 3))
+        held = box.fill + sum(t.quota.buffered for t in _receive_buffers(b, 3))
         assert held <= 2.2 * limit
         assert sender.inbox._queued_tuples <= limit
 
@@ -248,7 +248,7 @@ def test_all_comes_once_in_order_whatever_the_pace(
             for _ in range(chance.randrange(4)):
                 chance.choice(steps)()
             for task, worker in of.items():
-                held = worker.mailboxes[task].fill + sum(t.quota.held for t in _receive_buffers(worker, task))
+                held = worker.mailboxes[task].fill + sum(t.quota.buffered for t in _receive_buffers(worker, task))
                 assert held <= capacity + max(capacity, senders[route].inbox.max_piece)
         for _ in range(20_000):
             if not any(step() for step in steps) and a.exchange.is_idle and b.exchange.is_idle:
@@ -339,7 +339,7 @@ async def test_one_that_is_gone_gets_nothing_and_the_spouts_hear_it_when_all_kno
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
-    a.exchange.peer_gone("b", 1)
+    a.exchange.peer_ended("b", 1)
     Sender(a, 1, 3).send(1)
     a.exchange.inboxes[4].post(Init(1, [(5, 6)]))
     assert not a.router.send("b"), "the link may not know yet that the peer is dead"
@@ -363,7 +363,7 @@ async def test_what_was_held_of_a_former_life_counts_against_the_next() -> None:
     for _ in range(300):
         sender.send(1)
     run_all(a, b)
-    [before] = [receive_buffers.quota.held for receive_buffers in _receive_buffers(b, 3)]
+    [before] = [receive_buffers.quota.buffered for receive_buffers in _receive_buffers(b, 3)]
     assert before > 0
     again = Worker(a.router.reborn(), {"a": [1, 2], "b": [3, 4]})
     again.exchange.begin()
@@ -372,7 +372,7 @@ async def test_what_was_held_of_a_former_life_counts_against_the_next() -> None:
     for _ in range(300):
         sender.send(1)
     run_all(again, b)
-    assert b.mailboxes[3].fill + _receive_buffers(b, 3)[0].quota.held <= 2 * CAPACITY
+    assert b.mailboxes[3].fill + _receive_buffers(b, 3)[0].quota.buffered <= 2 * CAPACITY
 
 
 async def test_what_was_held_of_a_former_life_is_not_counted_as_the_next_ones() -> None:

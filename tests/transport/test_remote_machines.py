@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import ProtocolError
-from aiostorm.transport.remote.flow_control import MESSAGES, SIZE_BYTES, ReceiverFlow, SenderFlow
+from aiostorm.transport.remote.flow_control import MAX_BYTES, MAX_MESSAGES, ReceiverFlow, SenderFlow
 from aiostorm.transport.remote.notes import (
     MAX_REASON_BYTES,
     Reason,
@@ -47,8 +47,8 @@ def test_a_window_bounds_what_waits_and_never_locks_up(steps: list[tuple[str, in
             taken.waits(waiting[-1])
         elif step == "take" and waiting:
             told(taken.waited(waiting.pop(0)))
-        assert len(under_way) + len(waiting) <= sent.messages <= MESSAGES
-        assert sum(under_way) + sum(waiting) <= sent.size_bytes < SIZE_BYTES + LARGEST
+        assert len(under_way) + len(waiting) <= sent.messages <= MAX_MESSAGES
+        assert sum(under_way) + sum(waiting) <= sent.size_bytes < MAX_BYTES + LARGEST
     for size in under_way:
         told(taken.took(size))
     while waiting:
@@ -58,15 +58,15 @@ def test_a_window_bounds_what_waits_and_never_locks_up(steps: list[tuple[str, in
 
 def test_a_window_of_small_messages_is_told_of_in_quarters() -> None:
     taken = ReceiverFlow()
-    told = [taken.took(10) for _ in range(MESSAGES)]
-    assert [amounts for amounts in told if amounts] == [(MESSAGES // 4, 10 * MESSAGES // 4)] * 4
+    told = [taken.took(10) for _ in range(MAX_MESSAGES)]
+    assert [amounts for amounts in told if amounts] == [(MAX_MESSAGES // 4, 10 * MAX_MESSAGES // 4)] * 4
 
 
 def test_who_sends_beyond_the_window_breaks_the_protocol() -> None:
     taken = ReceiverFlow()
-    for _ in range(MESSAGES):
+    for _ in range(MAX_MESSAGES):
         taken.waits(1)
-    with pytest.raises(ProtocolError, match="no more may come"):
+    with pytest.raises(ProtocolError, match="the limit is reached"):
         taken.waits(1)
 
 

@@ -1,9 +1,9 @@
 """Tuples between workers.
 
-exchange.py is what one worker has with all others, peer_channel.py what it has with one of them. A task elsewhere is a
-remote_mailbox.py here: it sends while it has credit (credit.py, pure), as segments.py, whose rows carry marks.py. What
-goes to one peer waits in a send queue until the link takes it; what has come waits in receive_buffer.py until the
-mailbox takes it.
+exchange.py is a worker's traffic with all others, peer_channel.py the traffic with one of them. A remote task has a
+remote_mailbox.py here, which sends while it has credit (credit.py, pure). Rows are encoded by segments.py, with
+marks.py for their messages. What goes to one peer waits in a send queue until the link takes it; what has arrived waits
+in receive_buffer.py until the mailbox takes it.
 """
 
 from .credit import ReceiverCredit, SenderCredit, split_capacity

@@ -1,18 +1,18 @@
 """Marks: which messages the rows of a segment belong to, as a value of msgpack.
 
-| rows are | on the wire |
+| rows are | encoded as |
 |---|---|
 | untracked | nil |
-| of one root, each of a message | bytes: the index of each row's message (numbers.pack_small) |
+| of one root, each with its message | bytes: the index of each row's message (numbers.pack_small) |
 | of one root, all of one message (RepeatedMark) | its index |
 | of several roots (Lineage) | array: edges, sets of pairs, rows |
 
-Of a lineage: `edges` are pairs (root, edge), 16 bytes each; each set of pairs is bytes: the place of the root among the
-edges and the message's index, in turn, 4 bytes each; `rows` says which of the sets each row has (as above, or one for
-all). Rows that share their pairs here share them there.
+In a lineage, `edges` are pairs (root, edge), 16 bytes each. Each set of pairs is bytes: the position of a root in the
+edges and the index of a message, in turn, 4 bytes each. `rows` is the number of each row's set (encoded as above, or
+one number for all). Rows that share their pairs here share them at the receiver.
 
-1. What comes is checked before a segment is made of it: ids from 1 to 2**64 - 1, one mark for each row, places that
-   there are.
+1. Received marks are checked before a segment is made: ids from 1 to 2**64 - 1, one mark for each row, positions that
+   exist.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_INDEX = 2**32 - 1
 
 
 def pack_marks(segment: Segment) -> Any:
-    """The marks of a segment, ready for msgpack."""
+    """The marks of a segment, for msgpack."""
     if segment.lineage is not None:
         return _pack_lineage(segment.lineage)
     indices = segment.indices
@@ -57,7 +57,7 @@ def _pack_lineage(lineage: Lineage) -> Any:
 
 
 def _pack_set(pairs: Pairs, places: dict[int, int]) -> bytes:
-    # 8 bytes a pair: the place above, the index below. A batch's rows share their pairs, and go to several tasks.
+    # The last set is cached: the rows of a batch share their pairs, and go to several tasks.
     roots = tuple(places)
     if _packed.pairs is not pairs or _packed.roots != roots:
         _packed.pairs, _packed.roots = pairs, roots
@@ -68,7 +68,7 @@ def _pack_set(pairs: Pairs, places: dict[int, int]) -> bytes:
 
 
 def marks_size(marks: Sequence[Any] | None) -> int:
-    """About how many bytes the marks of rows will be, at most. (Marks are indices, or pairs of rows with several.)"""
+    """An upper estimate of the bytes of some marks: indices, or sets of pairs."""
     if marks is None or not marks:
         return 0
     if type(marks) is RepeatedMark:
@@ -87,10 +87,10 @@ def unpack_marks(marks: Any, root: int, edge: int, count: int) -> tuple[Sequence
     kind = type(marks)
     if marks is None or kind is tuple:
         if root or edge:
-            raise UnreadableError("a segment with a root whose rows have no index in it")
+            raise UnreadableError("a segment with a root, and rows without an index")
         return None, None if marks is None else _lineage(marks, count)
     if not (type(root) is int and 0 < root <= MAX_ID and type(edge) is int and 0 < edge <= MAX_ID):
-        raise UnreadableError("a segment with marks and no root or no edge")
+        raise UnreadableError("a segment with marks and without a root or an edge")
     return _which(marks, count), None
 
 
@@ -98,30 +98,30 @@ def _which(marks: Any, count: int) -> Sequence[int]:
     if type(marks) is int and 0 <= marks <= MAX_INDEX:
         return RepeatedMark(marks, count)
     if type(marks) is not bytes:
-        raise UnreadableError("marks that are no numbers")
+        raise UnreadableError("marks that are not numbers")
     return unpack_small(marks, count)
 
 
 def _lineage(marks: tuple[Any, ...], count: int) -> Lineage:
     if len(marks) != 3 or type(marks[0]) is not bytes or type(marks[1]) is not tuple:
-        raise UnreadableError("a lineage has edges, sets of pairs, and rows")
+        raise UnreadableError("a lineage consists of edges, sets of pairs, and rows")
     packed, sets, rows = marks
     edges = unpack_pairs(packed)
     by_root = dict(edges)
     if len(by_root) != len(edges) or 0 in by_root or 0 in by_root.values():
-        raise UnreadableError("a lineage with a root twice, or an id that is zero")
+        raise UnreadableError("a lineage with a repeated root, or an id that is zero")
     roots = list(by_root)
     found = [_set(pairs, roots) for pairs in sets]
     which = _which(rows, count)
     if max(which) >= len(found):
-        raise UnreadableError("a lineage with a row whose pairs are not there")
+        raise UnreadableError("a lineage with a row whose set of pairs is missing")
     if type(which) is RepeatedMark:
         return Lineage(by_root, RepeatedMark(found[which.mark], count))
     return Lineage(by_root, [found[place] for place in which])
 
 
 class _Set:
-    """The last set of pairs that was packed, or unpacked: the next segment nearly always has the same."""
+    """The last set of pairs that was packed or unpacked; the next segment usually has the same."""
 
     __slots__ = ("data", "pairs", "roots")
 
@@ -137,7 +137,7 @@ _unpacked = _Set()
 
 def _set(packed: Any, roots: list[int]) -> Pairs:
     if type(packed) is not bytes:
-        raise UnreadableError("a set of pairs that is no bytes")
+        raise UnreadableError("a set of pairs that is not bytes")
     if packed != _unpacked.data or _unpacked.roots != tuple(roots):
         _unpacked.pairs = _make_set(packed, roots)
         _unpacked.data, _unpacked.roots = packed, tuple(roots)

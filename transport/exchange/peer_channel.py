@@ -1,11 +1,10 @@
-"""PeerChannel: what goes between this worker and one other: counts, credit, and what becomes of both when the other
-dies.
+"""PeerChannel: the traffic between this worker and one other: counters, credit, and the loss of the other worker.
 
-    here: prepared ─► CREDIT (asks for the other's) ═════► there: open, and answers
-    open: messages and segments go; `sent` and `received` count
-    gone ─► nothing goes any more ─► died: who has something open is told ─► restarted: all begins anew
+    here: prepared ─► CREDIT (requests the other's) ═════► there: open, and answers
+    open: messages and segments are sent; `sent` and `received` count
+    stop_sending ─► died: the spouts are notified ─► restarted: everything starts again
 
-See exchange.py for what two workers promise each other.
+exchange.py says what two workers guarantee each other.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from .remote_mailbox import RemoteMailbox
 from .segments import segments_body
 
 TASK_BYTES: Final = 48 * 1024
-"""A payload of messages is closed when it has so much: it is larger by less than one message."""
+"""A payload of messages is complete at this size; the last message may exceed it."""
 
 MOST_ROW_NS: Final = 10**15
-"""No row is said to take longer: eleven days."""
+"""The longest time that a row is reported to take: eleven days."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteTask:
-    """What one must know of a task elsewhere: its worker, and the capacity and marks of its mailbox."""
+    """A task of another worker: its worker, and the capacity and marks of its mailbox."""
 
     worker: str
     capacity: int
@@ -44,10 +43,10 @@ class RemoteTask:
 
 @dataclass(frozen=True, slots=True)
 class MessageCodec:
-    """Messages for control lanes to and from bytes. `unpack` gives (task id, message), or raises ProtocolError.
+    """Encodes messages for control lanes. `unpack` returns (task id, message), or raises ProtocolError.
 
-    `split` gives a message in parts, each of which a link carries. `types` are the classes, `kinds` the numbers that
-    stand second in what is packed: by them several codecs can be one (see `joined`).
+    `split` returns a message in parts that a link can carry. `types` are the classes, `kinds` the numbers that are
+    second in an encoded message; `joined` needs both to combine codecs.
     """
 
     pack: Callable[[int, Any], bytes]
@@ -58,14 +57,14 @@ class MessageCodec:
 
 
 def joined(*codecs: MessageCodec) -> MessageCodec:
-    """One codec for the messages of all of them."""
+    """One codec for the messages of all these codecs."""
     by_type = {kind: codec for codec in codecs for kind in codec.types}
     by_kind = {kind: codec for codec in codecs for kind in codec.kinds}
 
     def pack(task_id: int, message: Any) -> bytes:
         codec = by_type.get(type(message))
         if codec is None:
-            raise TypeError(f"{message!r} does not travel to another worker")
+            raise TypeError(f"{message!r} cannot be sent to another worker")
         return codec.pack(task_id, message)
 
     def unpack(item: Any) -> tuple[int, Any]:
@@ -73,7 +72,7 @@ def joined(*codecs: MessageCodec) -> MessageCodec:
         if isinstance(item, tuple) and len(item) > 1 and type(item[1]) is int:
             codec = by_kind.get(item[1])
         if codec is None:
-            raise ProtocolError(f"no message for a task: {item!r:.100}")
+            raise ProtocolError(f"not a message for a task: {item!r:.100}")
         return codec.unpack(item)
 
     def split(message: Any) -> Sequence[Any]:
@@ -84,7 +83,7 @@ def joined(*codecs: MessageCodec) -> MessageCodec:
 
 
 class PeerChannel:
-    """With one peer. It is itself the gatherer of the control messages; `_Credits` gathers limits.
+    """The traffic with one peer. It is the gatherer of the control messages; `_Credits` gathers limits.
 
     `on_lost` is called once for each incarnation of the peer that ended, `on_idle` when no message waits any more.
     """
@@ -100,7 +99,7 @@ class PeerChannel:
         on_idle: Callable[[], None],
     ) -> None:
         self.peer = peer
-        self.incarnation = incarnation  # 0: none was there yet
+        self.incarnation = incarnation  # 0: none has connected yet
         self.sent = 0
         self.received = 0
         self.receive_buffers: dict[int, ReceiveBuffer] = {}
@@ -112,17 +111,17 @@ class PeerChannel:
         self._closed = False
         self._inboxes: dict[int, RemoteMailbox] = {}
         self._messages: deque[tuple[int, Any]] = deque()
-        self._open = False  # it has told its credit: it is prepared
-        self._down = False  # it is known to have died, and no other has come yet
-        self._untold = False  # and the spouts here do not know
+        self._open = False  # its credit has arrived: it is prepared
+        self._down = False  # it has died, and no other incarnation has connected yet
+        self._loss_pending = False  # and the spouts here are not notified yet
         self._credits = _Credits(self)
 
     # -- out ---------------------------------------------------------------------------------------------------------
 
     def inbox(self, task_id: int, task: RemoteTask, senders: int) -> RemoteMailbox:
-        """What senders here see of a task there."""
+        """The remote mailbox of a task there."""
         own, _ = split_capacity(task.capacity, senders)
-        theirs = Lanes(own, task.high_mark, task.low_mark)  # what its mailbox is like
+        theirs = Lanes(own, task.high_mark, task.low_mark)  # sizes as in its real mailbox
         found = self._inboxes[task_id] = RemoteMailbox(
             task_id,
             self._send_queue,
@@ -135,12 +134,12 @@ class PeerChannel:
 
     @property
     def is_open(self) -> bool:
-        """Is the peer there, and prepared?"""
+        """Is the peer connected and prepared?"""
         return self._open
 
     @property
     def is_idle(self) -> bool:
-        """Does nothing wait here?"""
+        """Is nothing waiting here?"""
         return (
             not self._messages
             and all(inbox.is_empty for inbox in self._inboxes.values())
@@ -148,7 +147,7 @@ class PeerChannel:
         )
 
     def next_payload(self) -> bytes | None:
-        """Messages for control lanes, as many as go together. (See send_queue.Gatherer.)"""
+        """Messages for control lanes, up to TASK_BYTES."""
         messages = self._messages
         if not messages or not self._open:
             return None
@@ -186,98 +185,100 @@ class PeerChannel:
     def begin(self) -> None:
         """All tasks here are prepared."""
         self._begun = True
-        self.tell_all()
+        self.announce_all()
 
-    def tell_all(self) -> None:
-        """Tell every limit; ask for the peer's as long as they are not known. Not before all is prepared here."""
+    def announce_all(self) -> None:
+        """Send every limit, and request the peer's if they are not known. Only once all tasks here are prepared."""
         if not self._begun:
             return
         self._credits.due.update(dict.fromkeys(self.receive_buffers))
         self._credits.must = True
         self._send_queue.schedule(self._credits)
 
-    def tell(self, task_id: int) -> None:
-        """A task here has come to stand, or stands no more: that does not wait until its limit is worth a message."""
+    def announce(self, task_id: int) -> None:
+        """A task here has entered or left a long call: send its entry at once."""
         if self._begun and not self._closed:
             self._credits.due[task_id] = None
             self._send_queue.schedule(self._credits)
 
-    def told(self, limits: Any) -> None:
-        """The peer tells limits: (does it ask for ours?, then each task, limit, nanoseconds a row, room, stands)."""
-        if not isinstance(limits, tuple) or len(limits) % 5 != 1 or any(type(number) is not int for number in limits):
-            raise ProtocolError("a CREDIT is an array of whole numbers: 0 or 1, then five for each task")
+    def on_credit(self, numbers: Any) -> None:
+        """A CREDIT: 1 if it requests ours, then task, limit, nanoseconds a row, wanted, in a long call of each."""
+        if (
+            not isinstance(numbers, tuple)
+            or len(numbers) % 5 != 1
+            or any(type(number) is not int for number in numbers)
+        ):
+            raise ProtocolError("a CREDIT is an array of integers: 0 or 1, then five for each task")
         if self._down:
-            return  # a late word of one that has died
-        asks, *rest = limits
-        for task_id, limit, row_ns, room, in_long_call in zip(*(rest[at::5] for at in range(5)), strict=True):
+            return  # a late message of a process that has died
+        requests, *rest = numbers
+        for task_id, limit, row_ns, wanted, in_long_call in zip(*(rest[at::5] for at in range(5)), strict=True):
             inbox = self._inboxes.get(task_id)
             if inbox is None:
-                raise ProtocolError(f"{self.peer} tells what task {task_id} takes, which is not one of its own")
-            if not 0 <= row_ns <= MOST_ROW_NS or room < 1:
+                raise ProtocolError(f"{self.peer} sends credit for task {task_id}, which is not one of its own")
+            if not 0 <= row_ns <= MOST_ROW_NS or wanted < 1:
                 raise ProtocolError(
-                    f"{self.peer} says that a row takes task {task_id} {row_ns} ns, and that it wants {room}"
+                    f"{self.peer} sends for task {task_id} {row_ns} ns a row and {wanted} wanted tuples"
                 )
             if in_long_call not in (0, 1):
-                raise ProtocolError(
-                    f"{self.peer} says {in_long_call} where 1 means that task {task_id} is in one call, else 0"
-                )
-            inbox.grant(limit, row_ns / 1e9, room, in_long_call=bool(in_long_call))
+                raise ProtocolError(f"{self.peer} sends {in_long_call} for task {task_id}: 1 means a long call, 0 none")
+            inbox.grant(limit, row_ns / 1e9, wanted, in_long_call=bool(in_long_call))
         if not self._open:
             self._open = True
             if self._messages:
                 self._send_queue.schedule(self)
-        if asks:
-            self.tell_all()
+        if requests:
+            self.announce_all()
 
-    def limits(self) -> bytes | None:
-        """A CREDIT, if there is one to tell."""
+    def next_credit(self) -> bytes | None:
+        """A CREDIT, if there is one to send."""
         gathered = self._credits
         if not gathered.due and not gathered.must:
             return None
-        told: list[int] = [0 if self._open else 1]
+        numbers: list[int] = [0 if self._open else 1]
         for task_id in gathered.due:
             receive_buffers = self.receive_buffers[task_id]
-            told += (
+            numbers += (
                 task_id,
-                receive_buffers.tell(),
+                receive_buffers.next_limit(),
                 _row_ns(receive_buffers.row_s),
-                receive_buffers.room,
+                receive_buffers.wanted,
                 int(receive_buffers.in_long_call),
             )
         gathered.due.clear()
         gathered.must = False
-        return pack_payload(PayloadKind.CREDIT, 0, pack_value(tuple(told)))
+        return pack_payload(PayloadKind.CREDIT, 0, pack_value(tuple(numbers)))
 
-    def accepted(self, receive_buffers: ReceiveBuffer, worth_telling: bool) -> None:
-        """A mailbox here has taken a segment."""
+    def accepted(self, receive_buffers: ReceiveBuffer, worth_sending: bool) -> None:
+        """A mailbox here has taken a segment of the peer."""
         self.received += 1
-        if worth_telling:
+        if worth_sending:
             self._credits.due[receive_buffers.task_id] = None
             self._send_queue.schedule(self._credits)
 
     # -- incarnations ------------------------------------------------------------------------------------------------
 
-    def gone(self) -> None:
-        """Its process has ended: send it nothing."""
+    def stop_sending(self) -> None:
+        """The peer's process has ended: send nothing to it."""
         if self.incarnation and not self._down:
-            self._down = self._untold = True
+            self._down = self._loss_pending = True
             self._open = False
             for inbox in self._inboxes.values():
-                inbox.sender_credit.restart()  # the link may not know yet: what it took now would be lost unseen
+                inbox.sender_credit.restart()  # the link may not know yet: a frame that it took now would be lost
 
     def died(self) -> None:
-        """Its process has ended, and all that send to it know."""
-        self.gone()
-        if self._untold:
-            self._untold = False
+        """The peer's process has ended, and all workers that send to it know."""
+        self.stop_sending()
+        if self._loss_pending:
+            self._loss_pending = False
             self._on_lost()
 
     def restarted(self, incarnation: int, send_queue: SendQueue) -> None:
-        """A new incarnation of it has come."""
+        """A new incarnation of the peer has connected."""
         self.died()
         self._send_queue = send_queue
         self.incarnation, self._down, self._open = incarnation, False, False
-        # those are of the one before
+        # what still waits came from the previous incarnation
         self.received = -sum(receive_buffers.waiting for receive_buffers in self.receive_buffers.values())
         self.sent = len(self._messages)
         for inbox in self._inboxes.values():
@@ -285,16 +286,16 @@ class PeerChannel:
             self.sent += inbox.queued
         for receive_buffers in self.receive_buffers.values():
             receive_buffers.quota.restart()
-        self.tell_all()
+        self.announce_all()
 
 
 def _row_ns(row_s: float) -> int:
-    """Whole nanoseconds; 0 only for what has not been measured."""
+    """Whole nanoseconds; 0 only if not measured."""
     return min(max(1, round(row_s * 1e9)), MOST_ROW_NS) if row_s > 0 else 0
 
 
 class _Credits:
-    """Gathers the limits that are to be told."""
+    """Gathers the tasks whose limits are to be sent."""
 
     def __init__(self, peer_channel: PeerChannel) -> None:
         self.due: dict[int, None] = {}
@@ -302,4 +303,4 @@ class _Credits:
         self._peer_channel = peer_channel
 
     def next_payload(self) -> bytes | None:
-        return self._peer_channel.limits()
+        return self._peer_channel.next_credit()

@@ -1,10 +1,10 @@
-"""ReceiveBuffer: segments that have come for a task here, from one other worker, until its mailbox takes them.
+"""ReceiveBuffer: segments from one other worker for one task here, until the task's mailbox takes them.
 
-1. They go into the mailbox as it has room, in their order: where its gate is closed they are parked there, as a sender
-   of this process is, and take turns with the others. They are heavier than a sender's of this process, which knows
-   how much fits: one that does not fit now closes the gate until it does.
-2. How many there are is bounded by the sender's credit, which comes back as the mailbox takes them (credit.py).
-3. A frame for a task whose mailbox is full holds up no other task's: they are here, not in the link.
+1. They go into the mailbox in their order as it has capacity. While its gate is closed, the buffer is parked there like
+   a sender of this process, and takes turns with the others. Its segments may be heavier than those of local senders,
+   who know how much fits: one that does not fit yet closes the gate until it does.
+2. The sender's credit bounds them, and is renewed as the mailbox takes them (credit.py).
+3. Segments for a full mailbox do not delay other tasks: they wait here, not in the link.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .credit import ReceiverCredit
 
 
 class ReceiveBuffer:
-    """From one worker to one task. `accepted(worth_telling)` is called as the mailbox takes a segment."""
+    """Segments from one worker to one task. `accepted(self, worth_sending)` is called when the mailbox takes one."""
 
-    __slots__ = ("_accepted", "_largest", "_mailbox", "_most", "_parked", "_waiting", "quota", "task_id")
+    __slots__ = ("_accepted", "_largest", "_mailbox", "_max_quota", "_parked", "_waiting", "quota", "task_id")
 
     def __init__(
         self, task_id: int, mailbox: Mailbox, quota: int, accepted: Callable[[ReceiveBuffer, bool], None]
     ) -> None:
         self.task_id = task_id
         self.quota = ReceiverCredit(quota)
-        self._most = self.quota.quota
+        self._max_quota = self.quota.quota
         self._mailbox = mailbox
         self._largest = largest_piece(mailbox)
         self._accepted = accepted
@@ -38,42 +38,42 @@ class ReceiveBuffer:
 
     @property
     def row_s(self) -> float:
-        """What a row takes the task: see Inbox."""
+        """How long the task needs for a row, as in Inbox."""
         return self._mailbox.row_s
 
     @property
     def in_long_call(self) -> bool:
-        """Is the task in one call for long? See Inbox."""
+        """Is the task in one long call?"""
         return self._mailbox.in_long_call
 
     @property
-    def room(self) -> int:
-        """What the task wants in its mailbox: see Inbox.limit."""
+    def wanted(self) -> int:
+        """How many tuples the task wants in its mailbox (Inbox.limit)."""
         return self._mailbox.limit
 
-    def tell(self) -> int:
-        """See ReceiverCredit: a part of what the task wants in its mailbox now."""
+    def next_limit(self) -> int:
+        """The limit to send, by the share that the sender has in what the task wants now."""
         box = self._mailbox
-        self.quota.quota = max(1, self._most * box.limit // box.capacity)
-        return self.quota.tell()
+        self.quota.quota = max(1, self._max_quota * box.limit // box.capacity)
+        return self.quota.next_limit()
 
     @property
     def is_empty(self) -> bool:
-        """Has the mailbox taken all that has come?"""
+        """Has the mailbox taken all segments?"""
         return not self._waiting
 
     @property
     def waiting(self) -> int:
-        """Segments that have come, and that the mailbox has not taken yet."""
+        """How many segments the mailbox has not taken yet."""
         return len(self._waiting)
 
-    def take(self, segments: Sequence[Segment]) -> None:
-        """A frame has come. ProtocolError if a segment is heavier than a sender may make it; then none is taken."""
+    def add(self, segments: Sequence[Segment]) -> None:
+        """Add the segments of a frame. ProtocolError if one is heavier than allowed; then none is added."""
         largest = self._largest
         weighed = [(segment, _weight(segment, largest)) for segment in segments]
         for segment, weight in weighed:
             if weight > largest:
-                raise ProtocolError(f"a segment of {len(segment.items)} tuples, where at most {largest} go together")
+                raise ProtocolError(f"a segment of {len(segment.items)} tuples: at most {largest} are allowed")
         for segment, weight in weighed:
             self.quota.arrived(weight)
             if not self._waiting and self._fits(weight) and self._mailbox.offer(segment, weight):
@@ -86,7 +86,7 @@ class ReceiveBuffer:
     # -- parked (see actors.ParkedSender) ------------------------------------------------------------------------------
 
     def next_piece(self) -> tuple[Any, int] | None:
-        """The mailbox has room: it takes this one."""
+        """The mailbox has capacity: the segment that it takes."""
         if not self._waiting:
             return None
         if not self._fits(self._waiting[0][1]):
@@ -97,12 +97,12 @@ class ReceiveBuffer:
         return segment, weight
 
     def has_more(self) -> bool:
-        """Is there another?"""
+        """Are there more segments?"""
         self._parked = bool(self._waiting)
         return self._parked
 
     def refused(self, error: MailboxClosedError) -> None:
-        """The task has ended: what has come for it is lost. Its credit goes back, for a next one."""
+        """The task has ended: drop its segments, and return their credit for its next incarnation."""
         self._parked = False
         while self._waiting:
             _, weight = self._waiting.popleft()
@@ -119,7 +119,7 @@ class ReceiveBuffer:
 
 
 def largest_piece(mailbox: Lanes) -> int:
-    """The heaviest segment that a task of another worker may send: it fits once the mailbox has drained to its mark."""
+    """The heaviest segment that another worker may send: it fits once the mailbox has drained to its low mark."""
     return mailbox.largest_piece
 
 

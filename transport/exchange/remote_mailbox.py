@@ -2,16 +2,16 @@
 
     offer ─► packed, in the queue ─► next_payload: one frame, if there is credit ─► send queue ─► link
                   │ full (a frame's worth): the gate closes, senders park
-                  └ a frame is taken: the gate opens, parked senders are pulled from in turn
+                  └ a frame is taken: the gate opens, parked senders are served in turn
 
-1. It holds no more than a frame's worth of segments, packed, and no more rows than the task wants in its mailbox
-   (`limit`, told with the credit: few before the first). So what is under way to a task is bounded: a frame here,
-   and there what credit.py says. Edges inside a cycle never wait: only they may add to a full queue.
-2. It is asked for a frame when the link has room: what was gathered until then goes together. At low load that is one
-   segment at once; no timer waits to fill a frame.
-3. Segments of one sender stay in their order. Parked senders are pulled from while there is credit for what waits
-   already: what several targets may take (see tasks.waiting) does not go to one that takes nothing.
-4. Control messages go another way (exchange.py): they need no credit.
+1. It buffers at most one frame's worth of packed segments, and no more rows than the task wants in its mailbox
+   (`limit`, sent with the credit; few before the first). So what is under way to a task is bounded: one frame here, and
+   what credit.py allows there. Edges inside a cycle never wait: only they may add to a full queue.
+2. The link asks for a frame when it has capacity, so what was gathered until then goes together. At low rates that is
+   one segment at once; no timer waits to fill a frame.
+3. Segments of one sender keep their order. Parked senders are served only while there is credit for what waits already,
+   so segments that several targets could take (see tasks.waiting) do not go to a target that takes nothing.
+4. Control messages are sent separately (exchange.py): they need no credit.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from .credit import SenderCredit
 from .segments import PackedItems, pack_segment, segments_body, split_items
 
 FRAME_BYTES: Final = 48 * 1024
-"""A frame of segments is closed when it has so much."""
+"""A frame of segments is complete at this size."""
 
 FIRST_LIMIT: Final = 64
-"""Rows that go into a queue before the task has said how many it wants."""
+"""How many rows a queue takes before the first CREDIT."""
 
 MOST_BYTES: Final = 80_000
-"""No frame of several segments is larger: so much is surely within what a receiver makes of a body (codec/scan.py)."""
+"""The largest frame of several segments: surely within the limits of a receiver for one body (codec/scan.py)."""
 
 
 class RemoteMailbox:
-    """To one task. `max_piece`: the heaviest segment that it takes; `capacity`: the task's; no frame has much more.
+    """An Inbox for one remote task. `max_piece`: its heaviest segment; `capacity`: of the task's mailbox.
 
-    `posted` is called with each control message, `counted` with each segment that was taken. (See actors.Inbox.)
+    `posted` is called with each control message, `counted` for each segment that is taken.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class RemoteMailbox:
         self.max_piece = max_piece
         self._posted = posted
         self.sender_credit = SenderCredit()
-        self.row_s = 0.0  # see Inbox; it, `in_long_call` and `limit` are told with the credit
+        self.row_s = 0.0  # this, `in_long_call` and `limit` arrive with the credit
         self.in_long_call = False
         self._task_capacity = capacity
         self.limit = self.piece = 0
@@ -91,43 +91,43 @@ class RemoteMailbox:
         self._queued_tuples = 0
         self._parked: deque[ParkedSender] = deque()
 
-    # -- what senders see --------------------------------------------------------------------------------------------
+    # -- for senders -------------------------------------------------------------------------------------------------
 
     @property
     def capacity(self) -> int:
-        """What may be sent at once: no piece is heavier, so that any fits in the mailbox."""
+        """The heaviest piece: each fits into the task's mailbox."""
         return self.max_piece
 
     @property
     def fill(self) -> int:
-        """See Inbox; the gate alone says whether there is room."""
+        """Always 0: only the gate says whether there is capacity."""
         return 0
 
     @property
     def is_high(self) -> bool:
-        """Is it waiting for credit, with something to send?"""
-        return not self.gate_open or (bool(self._queue) and not self.sender_credit.has_room)
+        """Does it wait for credit with segments to send?"""
+        return not self.gate_open or (bool(self._queue) and not self.sender_credit.has_credit)
 
     def pack(self, origin: Origin, items: Any, marks: Any) -> list[tuple[PackedItems, Any]]:
-        """Items and their marks as they travel, in pieces. UnsendableError, with the `offset` of who cannot."""
+        """Encode items and their marks, in pieces. UnsendableError with the `offset` of the first bad row."""
         return split_items(origin, items, marks)
 
     def offer(self, item: Any, weight: int = 1) -> bool:
         """Take a segment (of packed items) if the gate is open."""
         if not self.gate_open:
             return False
-        self._take(item, weight)
+        self._add(item, weight)
         return True
 
     def force(self, item: Any, weight: int = 1) -> bool:
-        """Take a segment whatever waits; False when closed."""
+        """Take a segment even if it is full; False when closed."""
         if self.closed:
             return False
-        self._take(item, weight)
+        self._add(item, weight)
         return True
 
     def park(self, sender: ParkedSender) -> None:
-        """Pull from this sender when there is room."""
+        """Take segments of this sender when there is capacity."""
         if self.closed:
             sender.refused(MailboxClosedError("the link to its worker is closed"))
             return
@@ -138,7 +138,7 @@ class RemoteMailbox:
         """A message for the control lane."""
         self._posted(item)
 
-    # -- what the exchange does --------------------------------------------------------------------------------------
+    # -- for the exchange --------------------------------------------------------------------------------------------
 
     @property
     def is_empty(self) -> bool:
@@ -147,32 +147,32 @@ class RemoteMailbox:
 
     @property
     def queued(self) -> int:
-        """Segments that wait to be sent."""
+        """How many segments wait to be sent."""
         return len(self._queue)
 
-    def grant(self, limit: int, row_s: float, room: int, *, in_long_call: bool = False) -> None:
-        """The receiver has told how much it takes, what a row takes it, and how much it wants in its mailbox.
+    def grant(self, limit: int, row_s: float, wanted: int, *, in_long_call: bool = False) -> None:
+        """A CREDIT of the receiver: its limit, the time for a row, and how many tuples it wants in its mailbox.
 
-        `in_long_call`: it is in one call for long.
+        `in_long_call`: is the task in one long call?
         """
         self.row_s = row_s
         self.in_long_call = in_long_call
-        self._set_limit(room)
+        self._set_limit(wanted)
         if not self.gate_open and not self.closed and not self._is_full():
             self.gate_open = True
             self._pull()
         self.sender_credit.grant(limit)
-        if self._queue and self.sender_credit.has_room:
+        if self._queue and self.sender_credit.has_credit:
             self._send_queue.ready(self)
 
     def restarted(self, send_queue: SendQueue) -> None:
-        """The worker is a new incarnation. What waits here is for it; it will say how much it takes."""
+        """The worker is a new incarnation: keep the segments for it, and wait for its first CREDIT."""
         self._send_queue = send_queue
         self.sender_credit.restart()
         self.in_long_call = False
 
     def close(self) -> None:
-        """Nothing is sent there any more: what waits is lost."""
+        """Send nothing any more: drop what waits."""
         self.closed = True
         self.gate_open = False
         self._queue.clear()
@@ -181,16 +181,16 @@ class RemoteMailbox:
             self._parked.popleft().refused(MailboxClosedError("the link to its worker is closed"))
 
     def next_payload(self) -> bytes | None:
-        """A frame, if there is something to send and credit for it. (See send_queue.Gatherer.)"""
+        """A frame, if there are segments to send and credit for them."""
         queue = self._queue
-        if not queue or not self.sender_credit.has_room:
+        if not queue or not self.sender_credit.has_credit:
             return None
         parts: list[bytes] = []
         tuples = size = 0
         while queue and size < FRAME_BYTES and tuples < self.limit:
             weight, packed = queue[0]
             if parts and size + len(packed) > MOST_BYTES:
-                break  # a large one goes alone
+                break  # a large segment goes alone
             queue.popleft()
             parts.append(packed)
             tuples += weight
@@ -205,7 +205,7 @@ class RemoteMailbox:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _take(self, segment: Any, weight: int) -> None:
+    def _add(self, segment: Any, weight: int) -> None:
         packed = pack_segment(segment)
         self._queue.append((weight, packed))
         self._queued_bytes += len(packed)
@@ -213,14 +213,14 @@ class RemoteMailbox:
         self._counted()
         if self._is_full():
             self.gate_open = False
-        if self.sender_credit.has_room:
+        if self.sender_credit.has_credit:
             self._send_queue.ready(self)
 
     def _is_full(self) -> bool:
         return self._queued_bytes >= FRAME_BYTES or self._queued_tuples >= self.limit
 
-    def _set_limit(self, room: int) -> None:
-        self.limit = min(room, self._task_capacity)
+    def _set_limit(self, wanted: int) -> None:
+        self.limit = min(wanted, self._task_capacity)
         self.piece = max(1, min(self.max_piece, self.limit * self.max_piece // self._task_capacity))
 
     def _pull(self) -> None:

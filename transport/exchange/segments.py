@@ -1,22 +1,21 @@
-"""Segments: tuples as bytes: columns, not rows.
+"""Segments: tuples as bytes, in columns.
 
     body      msgpack array of segments
-    segment   array: source task, stream, root, edge, marks (marks.py), rows, columns; before the columns, where rows
-              carry the time at which they came in (ms since 1970): that; and, where a function of the consumer's says
-              when rows happened: bytes, an array of a time for each row, or the error that it raised, as text
-    columns   array of one column per field; or an extension: a RecordBatch (codec/batches.py), whose columns are the
-    fields
+    segment   array: source task, stream, root, edge, marks (marks.py), rows, columns. Before the columns there may be
+              the time at which the rows entered the topology (ms since 1970), and, if a function of the consumer
+              gives event times: bytes, an array of a time for each row, or the error that it raised, as text
+    columns   array of one column per field; or an extension: a RecordBatch (codec/batches.py), a column per field
     column    bytes: msgpack array of plain values; or array of one bytes: msgpack array of any values
 
     items ─▶ split_items ─▶ PackedItems, PackedItems … ─▶ Segment, with an edge ─▶ pack_segment ─┐
                                                           Segment, with an edge ─▶ pack_segment ─┴─▶ segments_body
 
-1. What cannot be sent is found when items are packed, before there is an edge: an UnsendableError that names component,
-   stream, field and type, and the first such row.
-2. A piece aims at PIECE_BYTES. A single row may be larger, up to what a link carries.
-3. A column of plain values is one call of msgpack, each way, and one look at its types: that is the common case.
-4. What comes is checked whole before a segment is made of it: UnreadableError. Then its items are what a task of the
-   same process would have been given: a list of rows, which are tuples, or of bare values; or ColumnRows.
+1. Values that cannot be sent are found when items are packed, before there is an edge: UnsendableError names component,
+   stream, field, type and the first such row.
+2. A piece has about PIECE_BYTES. A single row may be larger, up to what a link carries.
+3. A column of plain values takes one call of msgpack in each direction, and one check of its types: the usual case.
+4. A received body is checked completely before a segment is made of it: UnreadableError. The items are then those that
+   a task of the same process would get: a list of rows (Python tuples), a list of bare values, or ColumnRows.
 """
 
 from __future__ import annotations
@@ -46,22 +45,22 @@ from ..link.sequence import MAX_PAYLOAD_BYTES
 from .marks import marks_size, pack_marks, unpack_marks
 
 PIECE_BYTES: Final = 48 * 1024
-"""What a piece aims at: at most a third more, if it has more than one row."""
+"""The target size of a piece; with more than one row it has at most a third more."""
 
 MAX_PIECE_ROWS: Final = 8192
 
 MAX_STREAM_BYTES: Final = 1024
 
 MAX_ROW_BYTES: Final = MAX_PAYLOAD_BYTES - PAYLOAD_HEADER_BYTES - MAX_STREAM_BYTES - 64
-"""The largest row, with its marks: alone in its segment, alone in its payload."""
+"""The largest row with its marks, alone in its segment and payload."""
 
 WHOLE_BYTES: Final = MAX_ROW_BYTES * 7 // 8
-"""So much of a chunk (topology/identity.py), as Arrow holds it, travels in one piece: with its schema it fits."""
+"""How much of a chunk (topology/identity.py), in Arrow's memory, is sent in one piece; with its schema it fits."""
 
 MAX_TASK: Final = 2**31 - 1
 
 TIME_ERROR_CHARS: Final = 200
-"""So much of an error of a function of rows travels."""
+"""How much of the text of such an error is sent."""
 
 _TIMES: Final = frozenset({int, str})
 
@@ -69,7 +68,7 @@ _SEGMENT_DEPTH: Final = 5
 
 
 class PackedItems(Sequence[Any]):
-    """Items of one origin as bytes. Rows are made anew whenever they are asked for: nobody should but reports."""
+    """Items of one origin as bytes. Each access decodes all rows again, so only reports should use it."""
 
     __slots__ = ("_count", "columns", "origin", "times")
 
@@ -80,7 +79,7 @@ class PackedItems(Sequence[Any]):
         self._count = count
 
     def unpacked(self) -> Sequence[Any]:
-        """The items."""
+        """Decode the items."""
         columns, budget = _outer(self.columns)
         return _unpack_items(columns, self.origin, self._count, budget)
 
@@ -102,7 +101,7 @@ class PackedItems(Sequence[Any]):
 
 
 def pack_items(origin: Origin, items: Sequence[Any]) -> PackedItems:
-    """Items as they travel on the stream (bare values, rows, ColumnRows) in one piece, whatever its size.
+    """Encode items of a stream (bare values, rows, ColumnRows) in one piece of any size.
 
     UnsendableError with the `offset` of the first row that cannot be sent.
     """
@@ -129,7 +128,7 @@ def split_items(
 ) -> list[tuple[PackedItems, Any]]:
     """Items and their marks (indices, RepeatedMark, pairs of a lineage, or None) in pieces of about `max_bytes`.
 
-    Usually one. UnsendableError as pack_items, and for a row that is larger than a link carries.
+    Usually there is one. UnsendableError as in pack_items, and for a row that is larger than a link carries.
     """
     if type(items) is ColumnRows:
         return _split_batch(origin, items, marks, max_bytes)
@@ -137,7 +136,7 @@ def split_items(
 
 
 def pack_segment(segment: Segment) -> bytes:
-    """A segment. Its items are PackedItems; others are packed here: UnsendableError."""
+    """Encode a segment. Items that are not PackedItems yet are packed here: UnsendableError."""
     items, origin = segment.items, segment.origin
     if type(items) is not PackedItems:
         items = pack_items(origin, items)
@@ -150,7 +149,7 @@ def pack_segment(segment: Segment) -> bytes:
 
 
 def segments_body(segments: Sequence[bytes]) -> bytes:
-    """The body of a payload: what pack_segment gave, one after another."""
+    """The body of a payload, from results of pack_segment."""
     count = len(segments)
     if count < 16:
         return bytes((0x90 | count,)) + b"".join(segments)
@@ -159,7 +158,7 @@ def segments_body(segments: Sequence[bytes]) -> bytes:
 
 
 def _split(origin: Origin, items: Any, marks: Any, max_bytes: int, first: int) -> list[tuple[PackedItems, Any]]:
-    """`first`: how many rows came before these."""
+    """`first`: how many rows precede these."""
     count = len(items)
     if count > MAX_PIECE_ROWS:
         return _split_into(-(-count // MAX_PIECE_ROWS), origin, items, marks, max_bytes, first)
@@ -186,13 +185,13 @@ def _split_into(
 
 
 def _split_batch(origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int) -> list[tuple[PackedItems, Any]]:
-    """The same for columns: what each piece repeats, schema and dictionaries, sets how small pieces may usefully be."""
+    """As `_split`, for columns. Each piece repeats schema and dictionaries, which limits how small pieces can be."""
     if (least := batch_bytes(rows.batch)) > MAX_ROW_BYTES:
         return _split_large(origin, rows, marks, max_bytes, least)
     packed = pack_items(origin, rows)
     size, weight = len(packed.columns), marks_size(marks)
     if has_identity(rows.batch):
-        max_bytes = MAX_ROW_BYTES * 3 // 4  # what is cut here is not cut where both workers are one
+        max_bytes = MAX_ROW_BYTES * 3 // 4  # a chunk is not split in one process, so here as little as possible
     if size + weight <= max_bytes + max_bytes // 3:
         return [(packed, marks)]
     repeated = len(_pack_batch(origin, rows.batch.slice(0, 1)))  # Arrow writes more for no row than for one
@@ -213,8 +212,8 @@ def _split_batch(origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int) -
 def _split_large(
     origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int, size: int
 ) -> list[tuple[PackedItems, Any]]:
-    """What is cut before it is packed: it may be a gigabyte. `size`: of that, at least."""
-    repeated = batch_bytes(rows.batch.slice(0, 1))  # a row of it, and dictionaries
+    """Split before packing, since the batch may have a gigabyte. `size`: a lower bound of its size."""
+    repeated = batch_bytes(rows.batch.slice(0, 1))  # one row, and the dictionaries
     if repeated > MAX_ROW_BYTES:
         raise _uncut(origin, rows, size, repeated)
     found: list[tuple[PackedItems, Any]] = []
@@ -224,12 +223,12 @@ def _split_large(
 
 
 def _uncut(origin: Origin, rows: ColumnRows, size: int, repeated: int) -> UnsendableError:
-    """Why columns cannot be sent. The first row is measured: what is large in each piece, or in this one."""
+    """The error for columns that cannot be split. The first row shows which field is large."""
     field, _ = largest_column(rows.batch.slice(0, 1))
     return UnsendableError(
-        f"a RecordBatch of {len(rows):,} rows and {size:,} bytes cannot be cut to what a link carries "
+        f"a RecordBatch of {len(rows):,} rows and {size:,} bytes cannot be split to what a link carries "
         f"({MAX_ROW_BYTES:,}); one row of it, with its schema and dictionaries, is {repeated:,}: cast dictionaries to "
-        "their values, or send what is large where it can be read",
+        "their values, or store large values and send a reference to them",
         where=_where(origin, field or None),
         offset=0,
     )
@@ -256,8 +255,8 @@ def _check_row(origin: Origin, items: Sequence[Any], marks: Any, size: int, firs
         if marks_size(marks) > largest:
             where, largest = f"{_where(origin, None)}, its anchors", marks_size(marks)
         raise UnsendableError(
-            f"a row is too large to be sent to another process: {largest:,} bytes are here, and a row has at most "
-            f"{MAX_ROW_BYTES:,}; send it in parts, or where it can be read",
+            f"a row is too large to be sent to another process: {largest:,} bytes in this place, and a row has at most "
+            f"{MAX_ROW_BYTES:,}; send it in parts, or store it and send a reference",
             where=where,
             offset=first,
         )
@@ -288,7 +287,7 @@ def _in_short(error: Any) -> str:
 
 
 def _where(origin: Origin, field: str | None) -> str:
-    """Who sent it."""
+    """The component, stream and field, for an error."""
     place = f"{origin.component!r} emits on stream {origin.stream!r}"
     return place if field is None else f"{place}, field {field!r}"
 
@@ -297,18 +296,18 @@ def _where(origin: Origin, field: str | None) -> str:
 
 
 def unpack_segments(body: bytes | memoryview, origin_of: Callable[[int, str], Origin]) -> list[Segment]:
-    """The segments of a body. `origin_of(task, stream)` raises LookupError for what is not known here.
+    """The segments of a body. `origin_of(task, stream)` raises LookupError for an unknown origin.
 
-    UnreadableError if anything in it is wrong: then none of it is given.
+    UnreadableError if any part of the body is wrong.
     """
     found, budget = _outer(body)
     if type(found) is not tuple:
-        raise UnreadableError("segments that are no array")
+        raise UnreadableError("segments that are not an array")
     return [_segment(parts, origin_of, budget) for parts in found]
 
 
 class _Budget:
-    """How many values a body may still consist of, plain columns apart: many columns cost no more than one."""
+    """How many values the rest of a body may have, without plain columns; shared by all its columns."""
 
     __slots__ = ("items",)
 
@@ -324,7 +323,7 @@ def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budge
     times = more.pop() if more and type(more[-1]) is bytes else None
     ingested_ms = more.pop() if more else None
     if more or (ingested_ms is not None and type(ingested_ms) is not int):
-        raise UnreadableError("a segment whose rows came in at a time that is no number")
+        raise UnreadableError("a segment whose entry time is not a number")
     if type(task) is not int or not 0 <= task <= MAX_TASK or type(stream) is not str:
         raise UnreadableError("a segment begins with a task and a stream")
     if type(root) is not int or type(edge) is not int or type(count) is not int or count < 1:
@@ -332,7 +331,7 @@ def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budge
     try:
         origin = origin_of(task, stream)
     except LookupError as error:
-        raise UnreadableError(f"a segment of task {task} on {stream!r:.80}, which are not known here") from error
+        raise UnreadableError(f"a segment of task {task} on {stream!r:.80}, an unknown origin") from error
     items = _unpack_items(columns, origin, count, budget)
     if times is not None:
         items = TimedItems(items, _unpack_times(times, count))
@@ -347,20 +346,20 @@ def _unpack_times(packed: bytes, count: int) -> list[Any]:
         raise UnreadableError(f"times of {count} rows")
     found = unpack_plain_column(packed, count)
     if not _TIMES.issuperset(map(type, found)):
-        raise UnreadableError("times of rows that are neither numbers nor errors")
+        raise UnreadableError("event times that are neither numbers nor errors")
     return [at if type(at) is int else _error(at) for at in found]
 
 
 def _error(text: str) -> RemoteFailureError:
-    kind, _, said = text.partition(": ")
-    return RemoteFailureError(kind, said)
+    kind, _, message = text.partition(": ")
+    return RemoteFailureError(kind, message)
 
 
 def _unpack_items(columns: Any, origin: Origin, count: int, budget: _Budget) -> Sequence[Any]:
     if type(columns) is msgpack.ExtType:
         return _unpack_batch(columns, origin, count)
     if type(columns) is not tuple or len(columns) != len(origin.fields):
-        raise UnreadableError(f"a segment on {origin.stream!r} that has not its {len(origin.fields)} columns")
+        raise UnreadableError(f"a segment on {origin.stream!r} without its {len(origin.fields)} columns")
     if not columns:
         if count > MAX_PIECE_ROWS:
             raise UnreadableError(f"a segment of {count} rows")
@@ -390,7 +389,7 @@ def _unpack_batch(packed: msgpack.ExtType, origin: Origin, count: int) -> Column
     except WRONG as error:
         raise UnreadableError(f"a RecordBatch of {len(packed.data)} bytes: {error!r:.200}") from error
     if batch.num_rows != count or batch.schema.names != list(origin.fields):
-        raise UnreadableError(f"a RecordBatch on {origin.stream!r} with other rows or columns than it should have")
+        raise UnreadableError(f"a RecordBatch on {origin.stream!r} with unexpected rows or columns")
     return ColumnRows(batch, origin.bare)
 
 

@@ -1,9 +1,8 @@
 """Actors of other processes.
 
-node.py is this process as others reach it. ref.py is the address of an actor elsewhere: messages go through a
-channel.py, which has a flow_control.py, to the peer.py of that process, and there through an inlet.py into the mailbox.
-exports.py lists which actors others may reach, notes.py is what goes over the wire, values.py makes refs in messages
-work where they come.
+node.py is this process as other processes reach it. ref.py is the address of a remote actor: messages go through a
+channel.py, limited by flow_control.py, to the peer.py of its process, and there through an inlet.py into the mailbox.
+exports.py lists the actors that others may reach, notes.py is the encoding, and values.py encodes refs in messages.
 """
 
 from .node import Node

@@ -1,10 +1,11 @@
 """Exports: the actors of this process that others may reach.
 
-1. An actor is for others if it was offered under a name, or if a ref to it was sent in a message. Nothing else is: no
-   path, no guess leads to it. A name may be for some peers only: then no other finds it, nor a ref that names it.
-2. What was sent has a random number, which nobody who was not given it knows. It is valid until the actor's end.
-3. A name is free again once its actor has ended, or it was withdrawn. Who has the name in a ref reaches whoever has it
-   now.
+1. Others may reach an actor that was offered under a name, or whose ref was sent in a message, and no other: there is
+   no way by path or by guessing. A name may be for some peers only; then no other peer finds it, nor a ref that names
+   it.
+2. A ref that was sent has a random number, known only to those who received it. It is valid until the actor's end.
+3. A name is free again once its actor has ended, or it was withdrawn. A ref by name leads to the actor that has the
+   name now.
 
 From: Erlang's registered names and pids; capabilities.
 """
@@ -20,27 +21,27 @@ from .notes import MAX_NAME_BYTES
 
 
 class Exports:
-    """Names and numbers of actors."""
+    """The actors that others may reach, by name and by number."""
 
     def __init__(self, rng: Rng) -> None:
         self._rng = rng
         self._named: dict[str, Ref] = {}
-        self._only: dict[str, frozenset[str]] = {}  # names that are for these peers
+        self._only: dict[str, frozenset[str]] = {}  # names for some peers only
         self._numbered: dict[int, Ref] = {}
         self._numbers: dict[Ref, int] = {}
 
     def offer(self, name: str, ref: Ref, to: Iterable[str] | None = None) -> None:
-        """Let others (`to`: these peers) reach it by that name.
+        """Offer an actor under a name, to all peers or to those in `to`.
 
         ValueError if another living actor has the name; NotHereError if it is not an actor of this process.
         """
         if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
             raise ValueError(f"the name of an actor has 1 to {MAX_NAME_BYTES} bytes, not {len(name.encode())}")
         if type(ref) is not Ref:
-            raise NotHereError(f"{ref!r} is an actor of another process: that is where it is offered")
+            raise NotHereError(f"{ref!r} is an actor of another process: offer it there")
         known = self._named.get(name)
         if known is not None and known is not ref and known.is_alive:
-            raise ValueError(f"{known.path} is offered as {name!r} already: withdraw it before")
+            raise ValueError(f"{known.path} is offered as {name!r} already: withdraw that first")
         self._named[name] = ref
         if to is None:
             self._only.pop(name, None)
@@ -48,12 +49,12 @@ class Exports:
             self._only[name] = frozenset(to)
 
     def withdraw(self, name: str) -> None:
-        """From now on nobody finds it by that name. Who has a channel to the actor keeps it."""
+        """Remove a name. Channels that are open continue."""
         self._named.pop(name, None)
         self._only.pop(name, None)
 
     def number_of(self, ref: Ref) -> int:
-        """By which whoever gets this ref reaches it."""
+        """The number of the actor in refs that are sent."""
         number = self._numbers.get(ref)
         if number is None:
             number = int.from_bytes(self._rng.token_bytes(8), "big")
@@ -64,18 +65,18 @@ class Exports:
         return number
 
     def find_for(self, key: str | int, peer: str = "") -> Ref | None:
-        """As `find`, for that peer; empty: for whoever may be behind it."""
+        """As `find`, for that peer; empty: any peer."""
         if isinstance(key, str) and peer not in self._only.get(key, (peer,)):
             return None
         return self.find(key)
 
     def find(self, key: str | int) -> Ref | None:
-        """The living actor of that name or number, for this process."""
+        """The living actor with that name or number."""
         ref = self._named.get(key) if isinstance(key, str) else self._numbered.get(key)
         return ref if ref is not None and ref.is_alive else None
 
     def post(self, item: Terminated) -> None:
-        """An Watcher: an actor has ended."""
+        """An actor has ended. (Is a Watcher.)"""
         number = self._numbers.pop(item.ref, None)
         if number is not None:
             del self._numbered[number]

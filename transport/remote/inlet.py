@@ -1,13 +1,13 @@
-"""Inlet: the far end of a channel: what a peer sends to one of our actors, on its way into the mailbox.
+"""Inlet: the receiving end of a channel: messages of a peer for one actor here, on their way into the mailbox.
 
-    TELL, ASK ─► room in the mailbox? ─ yes ─► in ─► counted, told now and then (TAKEN)
-                     └ no ─► parked ─► pulled in when the mailbox has room
+    TELL, ASK ─► capacity in the mailbox? ─ yes ─► in ─► counted, reported now and then (TAKEN)
+                     └ no ─► parked ─► taken when the mailbox has capacity
 
-1. What waits here is bounded by the channel's window: whoever sends more breaks the protocol. Other channels of the
-   link do not wait for it.
+1. The channel's flow control bounds what waits here: a peer that sends more breaks the protocol. Other channels of the
+   link do not wait.
 2. A question is answered in the step in which the actor answers it.
-3. When the actor ends the peer is told once (ENDED), behind all answers. What waited becomes dead letters; questions
-   are told.
+3. When the actor ends, the peer is notified once (ENDED), after all answers. Waiting messages become dead letters;
+   waiting questions get an error.
 """
 
 from __future__ import annotations
@@ -23,52 +23,52 @@ from .flow_control import ReceiverFlow
 class Inlet:
     """To one of our actors. Is a ParkedSender of its mailbox, and an Watcher for its end."""
 
-    __slots__ = ("_herald", "_lose", "_parked", "_tell_ended", "_tell_taken", "_waiting", "_window", "over", "ref")
+    __slots__ = ("_death_watch", "_drop", "_flow", "_parked", "_send_ended", "_send_taken", "_waiting", "over", "ref")
 
     def __init__(
         self,
         ref: Ref,
         *,
-        tell_taken: Callable[[int, int], None],
-        tell_ended: Callable[[Terminated], None],
-        lose: Callable[[str, Any, str], None],
+        send_taken: Callable[[int, int], None],
+        send_ended: Callable[[Terminated], None],
+        drop: Callable[[str, Any, str], None],
     ) -> None:
         self.ref = ref
         self.over = False
-        self._tell_taken = tell_taken
-        self._tell_ended = tell_ended
-        self._lose = lose
-        self._window = ReceiverFlow()
+        self._send_taken = send_taken
+        self._send_ended = send_ended
+        self._drop = drop
+        self._flow = ReceiverFlow()
         self._waiting: deque[tuple[Any, int]] = deque()
         self._parked = False
-        self._herald = DeathWatch(ref, self)
+        self._death_watch = DeathWatch(ref, self)
 
     def open(self) -> None:
         """Begin to watch the actor."""
-        self._herald.watch(self.ref.deathwatch)
+        self._death_watch.watch(self.ref.deathwatch)
 
     def tell(self, message: Any, size_bytes: int) -> None:
-        """A message has come. ProtocolError if it should not have."""
+        """A message has arrived. ProtocolError if it exceeds the limit."""
         if self._waiting or not self.ref.inbox.offer(message):
             self._wait(message, size_bytes)
         else:
-            self._count(self._window.took(size_bytes))
+            self._count(self._flow.took(size_bytes))
 
     def ask(self, question: Question, size_bytes: int) -> None:
-        """A question has come. ProtocolError if it should not have."""
+        """A question has arrived. ProtocolError if it exceeds the limit."""
         if self._waiting or not self.ref.ask_nowait(question.message, question.reply):
             self._wait(question, size_bytes)
         else:
-            self._count(self._window.took(size_bytes))
+            self._count(self._flow.took(size_bytes))
 
     def skip(self, size_bytes: int) -> None:
-        """A message has come that says nothing: it is not on its way any more."""
-        self._count(self._window.took(size_bytes))
+        """A message has arrived that cannot be read: count it as taken."""
+        self._count(self._flow.took(size_bytes))
 
     def close(self, reason: str) -> None:
-        """The peer is lost: what it had sent and was not accepted is, too."""
+        """The peer is lost: drop what the mailbox has not taken."""
         self.over = True
-        self._herald.unwatch(self.ref.deathwatch)
+        self._death_watch.unwatch(self.ref.deathwatch)
         while self._waiting:
             self._refuse(self._waiting.popleft()[0], MailboxClosedError(reason))
 
@@ -78,7 +78,7 @@ class Inlet:
         """The actor has ended."""
         if not self.over:
             self.over = True
-            self._tell_ended(item)
+            self._send_ended(item)
 
     # -- Parked ------------------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class Inlet:
             return None
         item, size_bytes = self._waiting.popleft()
         self._parked = bool(self._waiting)
-        self._count(self._window.waited(size_bytes))
+        self._count(self._flow.waited(size_bytes))
         return item, 1
 
     def has_more(self) -> bool:
@@ -98,25 +98,25 @@ class Inlet:
         self._parked = False
         while self._waiting:
             item, size_bytes = self._waiting.popleft()
-            self._count(self._window.waited(size_bytes))
+            self._count(self._flow.waited(size_bytes))
             self._refuse(item, error)
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 
     def _wait(self, item: Any, size_bytes: int) -> None:
-        self._window.waits(size_bytes)
+        self._flow.waits(size_bytes)
         self._waiting.append((item, size_bytes))
         if not self._parked:
             self._parked = True
-            self.ref.inbox.park(self)  # refuses at once if it is closed
+            self.ref.inbox.park(self)  # calls `refused` at once if it is closed
 
     def _refuse(self, item: Any, error: MailboxClosedError) -> None:
         if isinstance(item, Question):
             if not item.reply.done():
                 item.reply.set_exception(error)
             item = item.message
-        self._lose(self.ref.path, item, str(error))
+        self._drop(self.ref.path, item, str(error))
 
-    def _count(self, told: tuple[int, int] | None) -> None:
-        if told is not None and not self.over:
-            self._tell_taken(*told)
+    def _count(self, amounts: tuple[int, int] | None) -> None:
+        if amounts is not None and not self.over:
+            self._send_taken(*amounts)

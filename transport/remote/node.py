@@ -1,28 +1,26 @@
-"""Node: this process, as others reach it: its name, its links, what comes over them, and refs to actors elsewhere.
+"""Node: this process as other processes reach it: its name, its links, its payloads, and refs to remote actors.
 
     async with ActorSystem() as system, Node("worker-1", network, system) as node:
         await node.listen("host:6700")
-        node.link("worker-2", "host:6701")                 they dial us: node.link("worker-3")
-        node.offer("counter", system.spawn(Counter))       others: node.ref("worker-1", "counter")
+        node.link("worker-2", "host:6701")                 the peer dials: node.link("worker-3")
+        node.offer("counter", system.spawn(Counter))       elsewhere: node.ref("worker-1", "counter")
         await node.ref("worker-2", "counter").ask("how many?")
 
     handle(kind, handler)  ◄── payloads by kind ── links ── on_peer(peer, started), on_lost(peer, error)
     send_queue(peer).post(payload) ──────────────────►
 
-1. Handlers and listeners are called in the event loop, in the order of what comes, and do not wait.
-2. What one peer sends does no harm to what goes on with the others. If a handler raises (ProtocolError: no peer of this
-   version sends that), the link to that peer is closed, with a warning; nothing that was behind it is read. The peer is
-   lost then: whoever asked it is told, its refs lead nowhere, `on_lost` is called. It may be linked again: to the peer
-   that is a new life of ours, so it knows, too, that what was between us is lost.
-3. A new life of a peer (`on_peer`) loses what was between us and the one before, in the same way; `on_lost` is not
-   called for that. What actors say to one another is in peer.py, how a ref is used in ref.py.
-   So is a link that fails for another reason: no error of one ends the others, or the block.
-4. A peer that is cut off, or slow, is none that is lost. Whoever knows better (it has seen the process die) says so:
-   `lose`.
-5. Leaving the block closes the links, each of which drains within its bound; then what was asked of others ends with
-   PeerLostError. Actors live on: their system ends after its node.
+1. Handlers and listeners are called in the event loop, in the order of arrival, and do not wait.
+2. One peer cannot harm the traffic of others. If a handler raises (ProtocolError: no peer of this version sends that),
+   the link to that peer is closed, with a warning, and the rest of its data is not read. The peer is lost: open
+   questions end with an error, its refs lead nowhere, `on_lost` is called. The same holds if a link fails for another
+   reason. The peer may be linked again, with a new incarnation of ours, so that it also learns of the loss.
+3. A new incarnation of a peer (`on_peer`) ends the traffic with the previous one in the same way; `on_lost` is not
+   called. The traffic between actors is in peer.py, the use of a ref in ref.py.
+4. A peer that is cut off or slow is not lost. A caller that knows that the process has died calls `lose`.
+5. Leaving the block closes the links, each of which drains within its limit; open questions then end with
+   PeerLostError. Actors continue: their system ends after its node.
 
-From: Erlang's node; Akka's remoting, but nothing can be reached that was not offered or sent.
+From: Erlang's node; Akka's remoting, but only actors that were offered or sent can be reached.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ Handler = Callable[[str, int, memoryview], None]
 
 
 class Node:
-    """A process that others reach. `network` makes its connections; time and chance are the system's."""
+    """A process with a name that others can reach. `network` makes its connections; the clock is the system's."""
 
     def __init__(
         self,
@@ -67,17 +65,17 @@ class Node:
         self._links = Links(
             name,
             network,
-            on_payload=self._came,
-            on_peer=self._started,
-            on_pulse=self._pulsed,
-            on_failed=self._failed,
+            on_payload=self._handle_payload,
+            on_peer=self._handle_peer,
+            on_pulse=self._handle_pulse,
+            on_failed=self._handle_failure,
             clock=system.clock,
             rng=rng or system.rng,
             timings=timings,
             limits=limits,
         )
-        self.home = NodeContext(name, system, rng or system.rng)
-        self.home.codec = RefCodec(self)
+        self.context = NodeContext(name, system, rng or system.rng)
+        self.context.codec = RefCodec(self)
         self._send_queues: dict[str, SendQueue] = {}
         self._open: dict[str, Link] = {}
         self._remote: dict[str, RemotePeer] = {}
@@ -88,39 +86,39 @@ class Node:
 
     @property
     def name(self) -> str:
-        """Its name, which no other process of the cluster has."""
-        return self.home.name
+        """The name of this process, unique in the cluster."""
+        return self.context.name
 
     @property
     def peers(self) -> tuple[str, ...]:
-        """Those that there are links to, in the order in which they were opened."""
+        """The linked peers, in the order of their links."""
         return tuple(self._open)
 
     # -- links -------------------------------------------------------------------------------------------------------
 
     async def listen(self, address: str) -> str:
-        """Let peers dial this address. Returns where it is. NetworkError if it is taken."""
+        """Listen at an address, which is returned with its real port. NetworkError if it is taken."""
         return await self._links.listen(address)
 
     def link(self, peer: str, address: str | None = None, *, role: str = "") -> Link:
-        """Open the link to a peer: dial that address, or wait for it to dial us (None). ValueError if there is one.
+        """Open the link to a peer: dial its address, or wait until it dials (None). ValueError if there is a link.
 
-        `role`: what it must have proved to be, where connections are authenticated; empty: anything.
+        `role`: the role that the peer must be authenticated for; empty: any.
         """
         send_queue = SendQueue()
         link = self._links.open(peer, address, source=send_queue, role=role)
         send_queue.wake = link.wake
         self._open[peer] = link
         self._send_queues[peer] = send_queue
-        self._remote[peer] = RemotePeer(peer, self.home, send_queue)
+        self._remote[peer] = RemotePeer(peer, self.context, send_queue)
         return link
 
     def redial(self, peer: str, address: str) -> None:
-        """A linked peer that is dialled is known to listen (again), there: dial it now."""
+        """A linked peer listens again, at this address: dial it now."""
         self._links.redial(peer, address)
 
     async def unlink(self, peer: str) -> None:
-        """Close the link in order: what was sent is acked first, within the link's bound. Then the peer is lost."""
+        """Close the link in order, after all payloads are acked or its time is over. Then the peer is lost."""
         link = self._open.get(peer)
         if link is None:
             return
@@ -131,62 +129,62 @@ class Node:
                 self.lose(peer, f"the link from {self.name} to {peer} was closed")
 
     def lose(self, peer: str, reason: str) -> None:
-        """Close the link at once: the peer is known to have ended. What was asked of it ends with PeerLostError."""
+        """Close the link at once, for the peer has ended. Its open questions end with PeerLostError."""
         self._lose(peer, PeerLostError(reason))
 
     def send_queue(self, peer: str) -> SendQueue:
-        """What takes payloads for a peer, for as long as this link to it is open. PeerLostError if there is none."""
+        """The send queue of the link to a peer, while it is open. PeerLostError if there is none."""
         send_queue = self._send_queues.get(peer)
         if send_queue is None:
             raise self._not_linked(peer)
         return send_queue
 
     def incarnation(self, peer: str) -> int:
-        """Which life of a peer is linked, as far as it is known; else 0."""
+        """The incarnation of a linked peer; 0 if it is not known."""
         link = self._open.get(peer)
         return 0 if link is None else link.incarnation
 
     def state(self, peer: str) -> Link | None:
-        """The link to a peer, if there is one: is it established, how much is on its way?"""
+        """The link to a peer, if there is one."""
         return self._open.get(peer)
 
-    # -- what comes --------------------------------------------------------------------------------------------------
+    # -- incoming ----------------------------------------------------------------------------------------------------
 
     def handle(self, kind: PayloadKind, handler: Handler) -> None:
-        """Call `handler(peer, target, body)` for each payload of that kind. ValueError if somebody does already."""
+        """Call `handler(peer, target, body)` for each payload of that kind. ValueError if the kind has a handler."""
         if kind in self._handlers:
             raise ValueError(f"payloads of kind {kind.name} have a handler already")
         self._handlers[kind] = handler
 
     def on_peer(self, listener: Callable[[str, PeerStarted], None]) -> None:
-        """Call `listener(peer, started)` when a peer begins a life, before anything of that comes; the first, too."""
+        """Call `listener(peer, started)` for each incarnation of a peer, before its first payload."""
         self._on_peer.append(listener)
 
     def on_lost(self, listener: Callable[[str, Exception], None]) -> None:
-        """Call `listener(peer, error)` when a link was closed before the node was. It may open it again."""
+        """Call `listener(peer, error)` when a link ends before the node does. The listener may open it again."""
         self._on_lost.append(listener)
 
     def on_pulse(self, listener: Callable[[str, int], None]) -> None:
-        """Call `listener(peer, process)` when a process says that it lives, though its loop is held (see door)."""
+        """Call `listener(peer, process)` for each PULSE of a process whose event loop is blocked."""
         self._on_pulse.append(listener)
 
     # -- actors ------------------------------------------------------------------------------------------------------
 
     def offer(self, name: str, ref: Ref, *, to: Iterable[str] | None = None) -> None:
-        """Let actors of linked processes (`to`: of these peers only) reach this one by that name.
+        """Let linked processes (`to`: only these peers) reach an actor under a name.
 
         ValueError if another living actor has the name, NotHereError if it is not an actor of this process.
         """
-        self.home.exports.offer(name, ref, to)
+        self.context.exports.offer(name, ref, to)
 
     def withdraw(self, name: str) -> None:
-        """From now on nobody finds it by that name. Who has sent to it already goes on."""
-        self.home.exports.withdraw(name)
+        """Remove a name. Refs that have sent to the actor already continue."""
+        self.context.exports.withdraw(name)
 
     def ref(self, node: str, name: str) -> Ref:
-        """The actor that `node` offers under that name; it need not be linked yet, nor have offered it.
+        """The actor that `node` offers under that name; it need not be linked or offered yet.
 
-        Of this node: the actor itself. NoSuchActorError if there is none.
+        For this node it is the actor itself, or NoSuchActorError.
         """
         return self.ref_to(node, name)
 
@@ -194,13 +192,13 @@ class Node:
         """As `ref`, or by number."""
         if node != self.name:
             return RemoteRef(self, node, key)
-        found = self.home.exports.find(key)
+        found = self.context.exports.find(key)
         if found is None:
             raise NoSuchActorError(f"{self.name} offers no living actor as {key!r}")
         return found
 
     def peer(self, name: str) -> RemotePeer:
-        """What a RemoteRef works with. PeerLostError if there is no link."""
+        """The linked peer of that name. PeerLostError if there is no link."""
         peer = self._remote.get(name)
         if peer is None:
             raise self._not_linked(name)
@@ -220,7 +218,7 @@ class Node:
         except BaseExceptionGroup as group:
             if error is None or group.exceptions != (error,):
                 raise
-            # The block's own error, and no link's: it is raised as it was.
+            # Only the block's own error: it is raised as it was.
         finally:
             self._on_lost.clear()
             for peer in list(self._open):
@@ -228,44 +226,43 @@ class Node:
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 
-    def _came(self, peer: str, payload: bytes) -> None:
+    def _handle_payload(self, peer: str, payload: bytes) -> None:
         try:
             for kind, target, body in unpack_all(payload):
                 handler = self._handlers.get(kind)
                 if handler is None:
-                    raise ProtocolError(f"nobody here takes payloads of kind {kind.name}")
+                    raise ProtocolError(f"payloads of kind {kind.name} have no handler here")
                 handler(peer, target, body)
         except ProtocolError as error:
             _log.warning("%s: the link to %s is closed: %s", self.name, peer, error)
             self._lose(peer, error)
-        except Exception as error:  # a defect of ours, which is no reason to lose the other peers
-            _log.exception("%s: what %s has sent could not be taken: the link is closed", self.name, peer)
+        except Exception as error:  # a defect here must not end the links to other peers
+            _log.exception("%s: a payload of %s could not be handled: the link is closed", self.name, peer)
             self._lose(peer, error)
 
-    def _started(self, peer: str, started: PeerStarted) -> None:
+    def _handle_peer(self, peer: str, started: PeerStarted) -> None:
         try:
             self._send_queues[peer].restarted()
             self._remote[peer].started()
             for listener in self._on_peer:
                 listener(peer, started)
         except Exception as error:
-            _log.exception("%s: the new life of %s could not be taken: the link is closed", self.name, peer)
+            _log.exception("%s: the restart of %s could not be handled: the link is closed", self.name, peer)
             self._lose(peer, error)
 
-    def _failed(self, peer: str, error: Exception) -> None:
-        """A link has ended with an error: that peer is lost, and no other."""
+    def _handle_failure(self, peer: str, error: Exception) -> None:
         if isinstance(error, AiostormError):
             _log.warning("%s: the link to %s is closed: %s", self.name, peer, error)
         else:
-            _log.error("%s: the link to %s has failed, and is closed", self.name, peer, exc_info=error)
+            _log.error("%s: the link to %s has failed and is closed", self.name, peer, exc_info=error)
         self._lose(peer, error)
 
-    def _pulsed(self, peer: str, process: int) -> None:
+    def _handle_pulse(self, peer: str, process: int) -> None:
         for listener in self._on_pulse:
             listener(peer, process)
 
     def _for_actors(self, peer: str, target: int, body: memoryview) -> None:
-        self._remote[peer].came(body)
+        self._remote[peer].on_payload(body)
 
     def _lose(self, peer: str, error: Exception) -> None:
         link = self._open.pop(peer, None)
@@ -277,7 +274,7 @@ class Node:
         for listener in list(self._on_lost):
             try:
                 listener(peer, error)
-            except Exception:  # it is told in the middle of something else, which must go on
+            except Exception:  # the caller is in the middle of other work, which must continue
                 _log.exception("%s: a listener to the loss of %s failed", self.name, peer)
 
     def _not_linked(self, peer: str) -> PeerLostError:

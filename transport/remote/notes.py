@@ -1,23 +1,23 @@
-"""Notes: what actors of two processes say to one another: one after another in the body of a payload of kind ACTOR.
+"""Notes: messages between actors of two processes, one after another in the body of a payload of kind ACTOR.
 
     note     op 1, number 8, size 4 (big-endian), then `size` bytes
 
 | op | | number | bytes | from |
 |---|---|---|---|---|
-| 1 | OPEN | channel | `n` and a name, or `a` and the 8 bytes of an actor's number | who sends |
-| 2 | TELL | channel | the message, a value | who sends |
-| 3 | ASK | channel | number of the question 8, the message | who sends |
-| 4 | REPLY | question | the answer, a value | who receives |
-| 5 | FAILED | question | why there is no answer (see below) | who receives |
-| 6 | TAKEN | channel | messages 4, bytes 4: so many are in the mailbox now, and no more on their way | who receives |
-| 7 | ENDED | channel | why it leads nowhere (any more) | who receives |
+| 1 | OPEN | channel | `n` and a name, or `a` and the 8 bytes of an actor's number | sender |
+| 2 | TELL | channel | the message, a value | sender |
+| 3 | ASK | channel | number of the question 8, the message | sender |
+| 4 | REPLY | question | the answer, a value | receiver |
+| 5 | FAILED | question | the reason why there is no answer (see below) | receiver |
+| 6 | TAKEN | channel | messages 4, bytes 4: so much is in the mailbox now, and not on its way any more | receiver |
+| 7 | ENDED | channel | the reason why the channel has ended | receiver |
 
 A reason is: code 1, name of the error's type (UTF-8), a zero byte, its text (UTF-8).
 
-1. A channel leads from one process to one actor of another, a question is asked over one. Their numbers are the
-   sender's, and never come again, in no life of it: a late answer is for nobody.
-2. Bytes that are no notes are a ProtocolError. A value that cannot be read is the affair of who gets it: it does not
-   spoil the notes behind it.
+1. A channel leads from one process to one actor of another; a question is asked over a channel. The sender numbers
+   both, and never uses a number again, so a late answer cannot be mistaken.
+2. Malformed notes are a ProtocolError. A value that cannot be read is an error of its receiver only: the following
+   notes are handled.
 """
 
 from __future__ import annotations
@@ -48,34 +48,34 @@ OPEN, TELL, ASK, REPLY, FAILED, TAKEN, ENDED = range(1, 8)
 
 
 class ReasonCode(enum.IntEnum):
-    """ReasonCode there is no answer, or why a channel leads nowhere."""
+    """Why there is no answer, or why a channel has ended."""
 
     IN_ORDER = 0
-    """The actor has ended, as it was asked to."""
+    """The actor has ended in order."""
     RAISED = 1
-    """It raised: on this question, or for good."""
+    """The actor raised: on this question, or at its end."""
     CLOSED = 2
-    """It ended before it got to the question."""
+    """The actor ended before it handled the question."""
     UNKNOWN = 3
-    """There is no such actor, or it is not for others."""
+    """There is no such actor, or it is not offered to this peer."""
     UNREADABLE = 4
-    """The message says nothing here: a class that is not registered, bytes that are no value."""
+    """The message cannot be read: an unregistered class, or bytes that are no value."""
     UNSENDABLE = 5
-    """There is an answer, but it cannot be sent."""
+    """The answer cannot be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """ReasonCode, with the error's type and text, as far as there is one."""
+    """A code, with the type and text of the error, if there is one."""
 
-    why: ReasonCode
+    code: ReasonCode
     kind: str = ""
     text: str = ""
 
     @classmethod
-    def of(cls, why: ReasonCode, error: BaseException | None) -> Reason:
-        """The reason that an error gives."""
-        return cls(why) if error is None else cls(why, type(error).__qualname__, str(error))
+    def of(cls, code: ReasonCode, error: BaseException | None) -> Reason:
+        """The reason for an error."""
+        return cls(code) if error is None else cls(code, type(error).__qualname__, str(error))
 
 
 def note(op: int, number: int, body: bytes = b"") -> bytes:
@@ -94,7 +94,7 @@ def taken_note(channel: int, messages: int, size_bytes: int) -> bytes:
 
 
 def notes_in(body: memoryview) -> Iterator[tuple[int, int, memoryview]]:
-    """Op, number and bytes of each note. ProtocolError where they end in the middle of one, or are none."""
+    """Op, number and bytes of each note. ProtocolError if one is malformed or incomplete."""
     at, end, header, unpack = 0, len(body), _HEADER.size, _HEADER.unpack_from
     while at < end:
         if end - at < header:
@@ -108,27 +108,27 @@ def notes_in(body: memoryview) -> Iterator[tuple[int, int, memoryview]]:
 
 
 def question_of(body: memoryview) -> tuple[int, memoryview]:
-    """Of an ASK: the question's number, and the message."""
+    """The question's number and the message of an ASK."""
     if len(body) < 8:
         raise ProtocolError(f"a question of {len(body)} bytes has no number")
     return _NUMBER.unpack_from(body)[0], body[8:]
 
 
 def amounts_of(body: memoryview) -> tuple[int, int]:
-    """Of a TAKEN: messages and bytes."""
+    """Messages and bytes of a TAKEN."""
     if len(body) != _AMOUNTS.size:
-        raise ProtocolError(f"what was taken is said in {_AMOUNTS.size} bytes, not in {len(body)}")
+        raise ProtocolError(f"a TAKEN of {len(body)} bytes: it has {_AMOUNTS.size}")
     messages, size_bytes = _AMOUNTS.unpack(body)
     return messages, size_bytes
 
 
 def pack_key(key: str | int) -> bytes:
-    """Of an OPEN: a name, or an actor's number."""
+    """Encode a name or an actor's number, for an OPEN."""
     return b"n" + key.encode() if isinstance(key, str) else b"a" + _NUMBER.pack(key)
 
 
 def key_of(body: memoryview) -> str | int:
-    """What `pack_key` was given. ProtocolError."""
+    """Decode what `pack_key` encoded. ProtocolError."""
     kind, rest = bytes(body[:1]), bytes(body[1 : MAX_NAME_BYTES + 2])
     try:
         if kind == b"n" and 0 < len(rest) <= MAX_NAME_BYTES:
@@ -136,24 +136,24 @@ def key_of(body: memoryview) -> str | int:
         if kind == b"a":
             return int(_NUMBER.unpack(rest)[0])
     except (UnicodeDecodeError, struct.error) as error:
-        raise ProtocolError(f"no name of an actor, and no number: {error}") from error
-    raise ProtocolError(f"no name of an actor, and no number: {len(body)} bytes")
+        raise ProtocolError(f"neither the name nor the number of an actor: {error}") from error
+    raise ProtocolError(f"neither the name nor the number of an actor: {len(body)} bytes")
 
 
 def pack_reason(reason: Reason) -> bytes:
-    """For FAILED and ENDED. What is too long is cut."""
+    """Encode a reason, for FAILED and ENDED. Long texts are cut."""
     kind = reason.kind.replace("\0", "?").encode("utf-8", "replace")[: MAX_REASON_BYTES // 4]
     text = reason.text.encode("utf-8", "replace")[: MAX_REASON_BYTES // 2]
-    return b"%c%b\0%b" % (reason.why, kind, text)
+    return b"%c%b\0%b" % (reason.code, kind, text)
 
 
 def reason_of(body: memoryview) -> Reason:
-    """What `pack_reason` was given. ProtocolError."""
+    """Decode what `pack_reason` encoded. ProtocolError."""
     if not 0 < len(body) <= MAX_REASON_BYTES:
         raise ProtocolError(f"a reason of {len(body)} bytes: it has 1 to {MAX_REASON_BYTES}")
     kind, _, text = bytes(body[1:]).partition(b"\0")
     try:
-        why = ReasonCode(body[0])
+        code = ReasonCode(body[0])
     except ValueError as error:
         raise ProtocolError(f"a reason of kind {body[0]}: this version knows 0 to {max(ReasonCode)}") from error
-    return Reason(why, kind.decode("utf-8", "replace"), text.decode("utf-8", "replace"))
+    return Reason(code, kind.decode("utf-8", "replace"), text.decode("utf-8", "replace"))

@@ -1,14 +1,14 @@
-"""RemoteRef: the address of an actor of another process. Used as any Ref is.
+"""RemoteRef: the address of an actor of another process, with the methods of any Ref.
 
-    await ref.tell(m)      waits while the window to that actor is full; nobody else on the link waits for it
-    await ref.ask(m)       many at the same time; the answer, or why there is none
-    self.watch(ref)        Terminated, once: it ended, its process began a new life, the link was closed
+    await ref.tell(m)      waits while the channel to that actor is full; other senders on the link do not wait
+    await ref.ask(m)       many at the same time; returns the answer or raises
+    self.watch(ref)        Terminated, once: the actor ended, its process was restarted, or the link was closed
 
-1. A ref by name leads to whoever is offered under that name, in whichever life of the process. One that came in a
-   message leads to one actor, for as long as that lives.
-2. A message comes at most once, in the order in which its sender sent them to this actor. That `tell` returns says that
-   the message is on its way, not that it has come: it is lost with its process, or if there is no such actor.
-3. A peer that does not answer is waited for: an ask has its time, a tell waits once the window is full.
+1. A ref by name leads to the actor that is offered under the name, in any incarnation of the process. A ref that came
+   in a message leads to one actor while it lives.
+2. A message arrives at most once, in the order in which its sender sent them to this actor. When `tell` returns, the
+   message is on its way; it may not arrive: it is lost with its process, or if there is no such actor.
+3. Senders wait for a peer that does not answer: an `ask` until its timeout, a `tell` once the channel is full.
 4. Only the actor's own process can stop it.
 
 From: Erlang (`{Name, Node}` and pids), Pekko's ActorSelection and ActorRef.
@@ -28,11 +28,11 @@ _FROM_SYSTEM: Any = object()
 
 
 class PeerTable(Protocol):
-    """Who finds the peer of a name."""
+    """Finds peers by name; a Node implements it."""
 
     @property
-    def home(self) -> NodeContext:
-        """What all of them share."""
+    def context(self) -> NodeContext:
+        """What all peers of the node share."""
         ...
 
     def peer(self, name: str) -> RemotePeer:
@@ -41,16 +41,16 @@ class PeerTable(Protocol):
 
 
 class _TerminationWaiter:
-    def __init__(self, rung: asyncio.Future[None]) -> None:
-        self._rung = rung
+    def __init__(self, terminated: asyncio.Future[None]) -> None:
+        self._terminated = terminated
 
     def post(self, item: Any) -> None:
-        if not self._rung.done():
-            self._rung.set_result(None)
+        if not self._terminated.done():
+            self._terminated.set_result(None)
 
 
 class RemoteRef(Ref):
-    """To an actor of the process `node`; `key` is its name there, or its number. Made by a Node."""
+    """The address of an actor of the process `node`; `key`: its name there, or its number. Made by a Node."""
 
     __slots__ = ("_channel", "_peers", "key", "node")
 
@@ -62,22 +62,22 @@ class RemoteRef(Ref):
 
     @property
     def path(self) -> str:
-        """Where it stands: "//node/name"; for one without a name its number."""
+        """ "//node/name", or "//node/number" for an actor without a name."""
         return f"//{self.node}/{self.key if isinstance(self.key, str) else f'{self.key:016x}'}"
 
     @property
     def is_alive(self) -> bool:
-        """False once it is known here that it has ended. True does not say much."""
+        """False once its end is known here. True guarantees nothing."""
         return self._channel is None or not self._channel.over
 
     @property
     def inbox(self) -> Inbox:
-        """NotHereError: it is in another process."""
+        """NotHereError: the actor is in another process."""
         raise self._not_here()
 
     @property
     def deathwatch(self) -> DeathWatch:
-        """See Ref. One that has ended already if there is no link."""
+        """The actor's DeathWatch; one that has already ended if there is no link."""
         try:
             return self._to().deathwatch
         except PeerLostError as error:
@@ -86,41 +86,40 @@ class RemoteRef(Ref):
             return ended
 
     async def tell(self, message: Any) -> None:
-        """Send a message; waits while the window is full.
+        """Send a message; waits while the channel is full.
 
         UnsendableError if it cannot be sent, MailboxClosedError (NoSuchActorError) if the actor is known to have
-        ended, PeerLostError if there is no link. Cancelled while it waits, the message was not sent, unless that had
-        just happened.
+        ended, PeerLostError if there is no link. A cancelled call has not sent the message, unless it had just done so.
         """
         channel = self._channel
         if channel is None or channel.over:
             channel = self._to()
-        packed = self._peers.home.pack(message, self)
+        packed = self._peers.context.pack(message, self)
         if not channel.offer(packed):
             await channel.tell(packed)
 
     def tell_nowait(self, message: Any) -> bool:
-        """Send a message if there is room now; False if not. Raises as `tell`."""
+        """Send a message if there is capacity now; False if not. Raises as `tell`."""
         channel = self._to()
         channel.check()
-        return channel.offer(self._peers.home.pack(message, self))
+        return channel.offer(self._peers.context.pack(message, self))
 
     async def ask(self, message: Any, *, timeout_s: float | None = _FROM_SYSTEM) -> Any:
-        """Send a message and wait for what `receive` returns for it there. The time counts from here.
+        """Send a message and wait for what the actor's `receive` returns. The timeout counts from this call.
 
-        Raises as `tell`, and: AskTimeoutError when the time runs out, AskFailedError when `receive` raised (its cause
-        is a RemoteFailureError), MailboxClosedError when the actor ended before it answered, PeerLostError when its
-        process did: then it may or may not have been done.
+        Raises as `tell`, and: AskTimeoutError after the timeout, AskFailedError if `receive` raised (its cause is a
+        RemoteFailureError), MailboxClosedError if the actor ended before it answered, PeerLostError if its process
+        did: then the message may or may not have been handled.
         """
         channel = self._channel
         if channel is None or channel.over:
             channel = self._to()
-        home = self._peers.home
-        system = home.system
-        packed = home.pack(message, self)
+        context = self._peers.context
+        system = context.system
+        packed = context.pack(message, self)
         loop = system.loop
         reply: asyncio.Future[Any] = loop.create_future()
-        number = next(home.numbers)
+        number = next(context.numbers)
         channel.ask(number, packed, reply)
         deadlines = system.ask_deadlines if timeout_s is _FROM_SYSTEM else None
         timer: asyncio.TimerHandle | None = None
@@ -138,19 +137,19 @@ class RemoteRef(Ref):
                 timer.cancel()
 
     def ask_nowait(self, message: Any, reply: Any) -> bool:
-        """NotHereError: messages of other processes are for actors of this one."""
+        """NotHereError: only an actor of this process can be asked this way."""
         raise self._not_here()
 
     def stop(self) -> None:
-        """NotHereError: send it a message that asks it to."""
+        """NotHereError: send the actor a message that asks it to."""
         raise self._not_here()
 
     def kill(self) -> None:
-        """NotHereError: send it a message that asks it to."""
+        """NotHereError: send the actor a message that asks it to."""
         raise self._not_here()
 
     async def wait_terminated(self) -> None:
-        """Wait until it has ended, or its process is lost."""
+        """Wait until the actor has ended, or its process is lost."""
         ended = asyncio.get_running_loop().create_future()
         watching, watched = DeathWatch(self, _TerminationWaiter(ended)), self.deathwatch
         watching.watch(watched)
@@ -170,16 +169,16 @@ class RemoteRef(Ref):
 
     def _to(self) -> Channel:
         channel = self._channel
-        if channel is None or (channel.over and isinstance(self.key, str)):  # else its end is final
+        if channel is None or (channel.over and isinstance(self.key, str)):  # a ref by number stays ended
             channel = self._channel = self._peers.peer(self.node).channel(self.key, self)
         return channel
 
     def _not_here(self) -> NotHereError:
-        return NotHereError(f"{self.path} is in another process: send it a message that asks it to")
+        return NotHereError(f"{self.path} is in another process: send it a message that asks for this")
 
 
 class DeadRef(RemoteRef):
-    """To an actor of this process that has ended, or is none (any more): it was on its way in a message."""
+    """A ref that came in a message, to an actor of this process that has ended or does not exist."""
 
     __slots__ = ()
 

@@ -1,13 +1,12 @@
-"""Refs in messages: what makes a ref that is sent one that works where it comes.
+"""Refs in messages: a ref that is sent works in the process that receives it.
 
-    a Ref of ours    ─► (our name, number of the actor)          the actor is for others from now on (exports.py)
-    a RemoteRef      ─► (its process, its name or number)
+    a Ref of this process ─► (our name, number of the actor)          others may reach the actor then (exports.py)
+    a RemoteRef           ─► (its process, its name or number)
 
-    comes home       ─► the actor itself; if it has ended, a ref that leads nowhere
-    comes elsewhere  ─► a RemoteRef: it works if that process is linked there
+    received by its own process ─► the actor itself; if it has ended, a ref that leads nowhere
+    received by another process ─► a RemoteRef, which works if that process is linked
 
-1. On the wire a ref is the length of its process's name (1 byte), the name, and its key, as in an OPEN
-   (notes.py).
+1. An encoded ref is the length of its process's name (1 byte), the name, and its key, as in an OPEN (notes.py).
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from .ref import DeadRef, PeerTable, RemoteRef
 
 
 class Refs(PeerTable, Protocol):
-    """Who makes refs: a node."""
+    """Makes refs; a Node implements it."""
 
     @property
     def name(self) -> str:
-        """Of this process."""
+        """The name of this process."""
         ...
 
 
 class RefCodec:
-    """Messages of one node as bytes, the refs in them included. Is a Codec, and a RefTable of codec/values.py."""
+    """Encodes the messages of one node with their refs. A Codec, and a RefTable of codec/values.py."""
 
     def __init__(self, refs: Refs) -> None:
         self._refs = refs
@@ -46,7 +45,7 @@ class RefCodec:
         if isinstance(ref, RemoteRef):
             node, key = ref.node, ref.key
         else:
-            node, key = self._refs.name, self._refs.home.exports.number_of(ref)
+            node, key = self._refs.name, self._refs.context.exports.number_of(ref)
         name = node.encode()
         return b"%c%b%b" % (len(name), name, pack_key(key))
 
@@ -58,4 +57,4 @@ class RefCodec:
         key = key_of(memoryview(data)[1 + size :])
         if node != self._refs.name:
             return RemoteRef(self._refs, node, key)
-        return self._refs.home.exports.find_for(key) or DeadRef(self._refs, node, key)
+        return self._refs.context.exports.find_for(key) or DeadRef(self._refs, node, key)
