@@ -28,13 +28,10 @@ if TYPE_CHECKING:
     from .targets import TargetError, load_topology
     from .worker.heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
     from .worker.log import MarkedFormatter, MarkedStream, plain_line
-    from .worker.worker import CHILD_LEASE_S, LEASE_S, LEAVE_S, TERMINATED, WorkerOptions, work
+    from .worker.worker import TERMINATED, WorkerOptions, work
 
 __all__ = [
-    "CHILD_LEASE_S",
     "DRIVER",
-    "LEASE_S",
-    "LEAVE_S",
     "PARENT",
     "TERMINATED",
     "WORKER",
@@ -89,7 +86,7 @@ _LATER = {
     "running_topology": "RunningTopology State",
     "parent.process_backend": "ProcessBackend",
     "targets": "TargetError load_topology",
-    "worker.worker": "CHILD_LEASE_S LEASE_S LEAVE_S TERMINATED WorkerOptions work",
+    "worker.worker": "TERMINATED WorkerOptions work",
     "parent.worker_life": "LifeTimings",
     "worker.log": "MarkedFormatter MarkedStream plain_line",
 }

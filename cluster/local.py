@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -62,7 +63,7 @@ class LocalCluster:
         self.workers = own or workers
         self.remote_names = [f"remote-{i + 1}" for i in range(remote_workers)]
         self._backend = backend
-        self._timings = timings or (None if backend is None else backend.timings)
+        self._timings = timings
         self._registry: WorkerRegistry | None = None
         self._config = config
         self._wire = wire
@@ -211,8 +212,13 @@ class LocalCluster:
             return LocalRuntime(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire)
         from .parent.assignment import Assignment
         from .parent.distributed_runtime import DistributedRuntime
+        from .parent.worker_life import LifeTimings
 
-        assignment = Assignment(target, arguments, self.workers, len(self.remote_names), self._timings)
+        timings = self._timings or LifeTimings.of(settings.liveness)
+        start_limit_s = None if self._backend is None else self._backend.start_limit_s
+        if self._timings is None and start_limit_s is not None:
+            timings = replace(timings, start_limit_s=start_limit_s)
+        assignment = Assignment(target, arguments, self.workers, len(self.remote_names), timings)
         return DistributedRuntime(self._registry, name, topology, settings, assignment, gave_up)
 
     def _forget(self, name: str) -> None:

@@ -7,12 +7,14 @@ rng.py              random numbers               directory_store.py  a store in 
 loops.py            uvloop or asyncio            spawner.py          the interface to child processes
 stall.py            detects a blocked loop       warm_pool.py        processes that were started beforehand
 forking.py          ends forked children         parent_watch.py     a child ends with its parent
+liveness.py         heartbeats, timeouts, grace periods: their defaults and order
 """
 
 from .clock import Clock, LoopClock, is_virtual
 from .directory_store import DirectoryStore
 from .errors import AiostormError, SpawnError, StoreError
 from .forking import add_system, remove_system
+from .liveness import LIVENESS, LivenessSettings, liveness_problems
 from .loops import loop_factory
 from .parent_watch import die_with_parent
 from .rng import Rng, SystemRng
@@ -22,6 +24,7 @@ from .store import MAX_BLOB_BYTES, Store, check_blob_name
 from .warm_pool import WarmPool
 
 __all__ = [
+    "LIVENESS",
     "MAX_BLOB_BYTES",
     "MAX_STDIN_BYTES",
     "AiostormError",
@@ -29,6 +32,7 @@ __all__ = [
     "ChildLine",
     "Clock",
     "DirectoryStore",
+    "LivenessSettings",
     "LoopClock",
     "PythonSpawner",
     "Rng",
@@ -46,6 +50,7 @@ __all__ = [
     "die_with_parent",
     "is_ours",
     "is_virtual",
+    "liveness_problems",
     "loop_factory",
     "remove_system",
     "watch_stalls",

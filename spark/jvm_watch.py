@@ -13,7 +13,7 @@ import asyncio
 import logging
 from typing import Any, Final, TypeVar
 
-from ..runtime import LoopClock
+from ..runtime import LIVENESS, LoopClock
 from .calls import SparkCalls, log_error
 from .errors import SparkLostError
 from .needs import require
@@ -23,8 +23,8 @@ log = logging.getLogger("aiostorm.spark")
 
 T = TypeVar("T")
 
-PING_S: Final = 10.0
-ANSWER_S: Final = 40.0
+PING_S: Final = LIVENESS.jvm_heartbeat_s
+ANSWER_S: Final = LIVENESS.jvm_timeout_s
 END_S: Final = 5.0
 """How long those who wait for a JVM that was killed may take to hear of it."""
 

@@ -20,41 +20,32 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
+from ..runtime import LIVENESS
 from .config_keys import PER_COMPONENT, UPDATABLE, is_ignored
 from .config_layers import Layer, Resolved, env_layer, file_layer, override_layer, resolve
 from .errors import ConfigError
+from .liveness_config import LivenessConfig, no_flag
+from .liveness_config import setting as _setting
 
 _RESOLVED = "__resolved__"
-
-
-def _setting(default: Any, description: str, *keys: str, **limits: Any) -> Any:
-    """A field with Storm's and JStorm's keys as its aliases."""
-    return Field(default, description=description, json_schema_extra={"keys": list(keys)}, **limits)
-
-
-def _no_flag(value: Any) -> Any:
-    """Python accepts True as 1; a setting does not."""
-    if isinstance(value, bool):
-        raise ValueError("Input should be a number, not true or false")
-    return value
 
 
 def _listed(value: Any) -> Any:
     """A list may be given as one item, or as text with commas, which fits on a command line."""
     if isinstance(value, str):
         return [item for part in value.split(",") if (item := part.strip())]
-    return [_no_flag(value)] if isinstance(value, int | float) else value
+    return [no_flag(value)] if isinstance(value, int | float) else value
 
 
-Count = Annotated[int, BeforeValidator(_no_flag)]
-Number = Annotated[float, BeforeValidator(_no_flag)]
-Delay = Annotated[float, Field(ge=0), BeforeValidator(_no_flag)]
+Count = Annotated[int, BeforeValidator(no_flag)]
+Number = Annotated[float, BeforeValidator(no_flag)]
+Delay = Annotated[float, Field(ge=0), BeforeValidator(no_flag)]
 
 
-class Config(BaseModel):
+class Config(LivenessConfig):
     """Settings of a topology: `Config(max_spout_pending=5000)`, `Config(**{"topology.max.spout.pending": 5000})`.
 
     Raises ConfigError for values that are not allowed and for unknown `topology.*` keys.
@@ -145,7 +136,7 @@ class Config(BaseModel):
     )
     debug: bool = _setting(False, "Whether every emit, ack and fail is logged.", "topology.debug")
     stall_report_s: Number = _setting(
-        1.0,
+        LIVENESS.stall_report_s,
         "Seconds that user code may block the event loop before it is reported with its line; 0: never.",
         "topology.stall.report.secs",
         ge=0,
@@ -166,7 +157,10 @@ class Config(BaseModel):
         min_length=1,
     )
     graceful_stop_s: Number = _setting(
-        10.0, "Seconds that a stopping topology has to finish what is under way.", "topology.graceful.stop.secs", ge=0
+        LIVENESS.graceful_stop_s,
+        "Seconds that a stopping topology has to finish what is under way.",
+        "topology.graceful.stop.secs",
+        ge=0,
     )
     max_task_parallelism: Count | None = _setting(
         None, "Tasks that a component has at most; None: as declared.", "topology.max.task.parallelism", ge=1
@@ -260,7 +254,7 @@ class Config(BaseModel):
             except ValidationError as error:
                 problems = problems + [_problem(details, resolved) for details in error.errors(include_url=False)]
             else:
-                problems = [*problems, *_marks_problems(self, resolved)]
+                problems = [*problems, *_marks_problems(self, resolved), *self.liveness_problems(resolved.written)]
             if problems:
                 raise ConfigError(*problems)
             self._sources = resolved.sources

@@ -21,9 +21,6 @@ from typing import Any, TextIO, cast
 import click
 
 from ..cluster import (
-    CHILD_LEASE_S,
-    LEASE_S,
-    LEAVE_S,
     PARENT,
     TERMINATED,
     WORKER,
@@ -37,7 +34,7 @@ from ..cluster import (
     WorkerOptions,
     work,
 )
-from ..runtime import loop_factory
+from ..runtime import LIVENESS, loop_factory
 from ..transport import Credentials, Security, TlsFiles, open_network
 from .run import WorkerPlan
 from .signals import Interrupts
@@ -96,7 +93,9 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
         async with open_network(options.name, security, role=WORKER, roles=(PARENT, WORKER)) as network:
             code = await work(options, network, leave)
             interrupts.end_within(
-                LEAVE_S, code or TERMINATED, f"{options.name}: user code is still running: it is abandoned"
+                LIVENESS.worker_leave_timeout_s,
+                code or TERMINATED,
+                f"{options.name}: user code is still running: it is abandoned",
             )
             return code
     finally:
@@ -107,8 +106,7 @@ def options_of(
     name: str, parent: str, listen: str, targets: Sequence[str], *, child: bool, any_code: bool = False
 ) -> WorkerOptions:
     """The options of a worker in this process. `child`: it dies with its parent."""
-    lease_s = CHILD_LEASE_S if child else LEASE_S
-    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), lease_s, tuple(targets), any_code)
+    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), child, tuple(targets), any_code)
 
 
 def add_module_paths(paths: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...topology import Config
@@ -17,7 +17,7 @@ class Assignment:
     arguments: tuple[str, ...] = ()
     workers: int = 1
     remote_workers: int = 0
-    timings: LifeTimings | None = None
+    timings: LifeTimings = field(default_factory=LifeTimings)
 
 
 def settings_of(config: Config) -> dict[str, Any]:

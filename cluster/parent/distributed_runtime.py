@@ -39,8 +39,7 @@ from ..runtimes import WorkerStatus
 from ..scheduler import place, tasks_on_driver
 from ..worker.service import shape_of
 from .assignment import Assignment, settings_of
-from .worker_handle import FINISH_S, WorkerHandle
-from .worker_life import LifeTimings
+from .worker_handle import WorkerHandle
 from .worker_queries import quiet_report, results_of, tell_all
 from .worker_registry import WorkerRegistry
 
@@ -50,9 +49,6 @@ KEPT: Final = 200
 FIRST_S: Final = 0.002
 AGAIN_S: Final = 0.1
 """Between two questions whether all is quiet: at first, and at the most."""
-
-REPLACE_S: Final = 60.0
-"""So long the spouts rest for a worker that is replaced, at most."""
 
 
 class DistributedRuntime:
@@ -83,8 +79,8 @@ class DistributedRuntime:
         names = [info.name for info in infos]
         self._placement = place(topology, self._plan, infos)
         tasks = {n: tuple(t for t, worker in self._placement.items() if worker == n) for n in names}
-        timings = assignment.timings or LifeTimings()
-        self.worker_handles = {n: WorkerHandle(n, tasks[n], registry, self, timings) for n in names}
+        self._timings = assignment.timings
+        self.worker_handles = {n: WorkerHandle(n, tasks[n], registry, self, self._timings) for n in names}
         self._steps: dict[str, set[str]] = {step: set() for step in ("loaded", "connected", "prepared", "ready")}
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._telling: Counter[str] = Counter()
@@ -227,10 +223,10 @@ class DistributedRuntime:
                 waiting.set_result(None)
 
     async def stop(self) -> None:
-        await self._finish(self._config.graceful_stop_s + FINISH_S, at_once=False)
+        await self._finish(self._config.graceful_stop_s + self._timings.shutdown_s, at_once=False)
 
     async def kill(self) -> None:
-        await self._finish(FINISH_S, at_once=True)
+        await self._finish(self._timings.shutdown_s, at_once=True)
 
     def doom(self) -> None:
         self._ending = True
@@ -406,13 +402,13 @@ class DistributedRuntime:
                 log.info("%s: all is processed, %s ends", self._name, worker_handle.name)
         try:
             await worker_handle.replace(within_s * 0.2)
-            async with asyncio.timeout(REPLACE_S):
+            async with asyncio.timeout(self._timings.replace_s):
                 while worker_handle.works:
                     await self._change()
                 while not worker_handle.works:
                     await self._change()
         except TimeoutError:
-            log.warning("%s has not come back within %g s", worker_handle.name, REPLACE_S)
+            log.warning("%s has not come back within %g s", worker_handle.name, self._timings.replace_s)
 
     def _why_not(self) -> str:
         last = [f"{n} said last: {' | '.join(lines)}" for n in self.worker_handles if (lines := self._last(n))]

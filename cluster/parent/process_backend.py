@@ -24,7 +24,6 @@ from ...runtime import ChildLine, PythonSpawner, Spawner, WarmPool
 from ...transport import Credentials, Network, Node, Security, TlsFiles, open_network
 from ..messages import PARENT, WORKER
 from ..stale_files import own_name, remove, sweep
-from .worker_life import LifeTimings
 
 LOOPBACK: Final = "127.0.0.1:0"
 _PREFIX: Final = "aiostorm-backend-"
@@ -73,8 +72,7 @@ class ProcessBackend:
         return 0
 
     @property
-    def timings(self) -> LifeTimings | None:
-        """See WorkerBackend. As usual."""
+    def start_limit_s(self) -> float | None:
         return None
 
     @property

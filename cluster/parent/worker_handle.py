@@ -1,7 +1,7 @@
 """WorkerHandle: one worker's place: the process that is there now, what it was told, and what it said of itself.
 
     life (machine) ─ Spawn ─► child ─► WorkerJoined ─► LoadTopology ─ all ─► Connect ─► Prepare ─ all prepared ─► Open
-         ▲                                         looked at every LOOK_S from then on: a sign of life, and metrics
+         ▲                                         looked at every monitor_s from then on: a sign of life, and metrics
          ╰── exited ◄── child.wait()                                                              … Finish ─► ended
 
 1. The child's end is known at once, and told at once: nobody waits for a worker that is gone.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any, Final
+from typing import Any
 
 from ...actors import AskFailedError, AskTimeoutError
 from ...metrics import TaskMetrics
@@ -47,15 +47,6 @@ from .worker_life import Decision, Degraded, Kill, LifeTimings, Phase, Recovered
 from .worker_registry import WorkerRegistry
 
 log = logging.getLogger("aiostorm.cluster")
-
-LOOK_S: Final = 0.25
-"""Between two looks at a worker."""
-
-HELD_UP_S: Final = 1.0
-"""Who is later than this was held up."""
-
-FINISH_S: Final = 2.0
-"""So long a worker has for an end at once, and more than its topology's graceful stop for one in order."""
 
 
 class WorkerHandle:
@@ -127,7 +118,7 @@ class WorkerHandle:
 
     async def finish(self, limit_s: float, *, at_once: bool) -> None:
         """End it; returns when it has ended."""
-        self.life.stop(self._clock.monotonic(), max(limit_s + FINISH_S, self._timings.stop_limit_s))
+        self.life.stop(self._clock.monotonic(), max(limit_s + self._timings.shutdown_s, self._timings.stop_limit_s))
         self._poke()
         if self._child is not None and self._joined.done():
             try:
@@ -140,10 +131,10 @@ class WorkerHandle:
         else:
             self.kill()
         try:
-            async with asyncio.timeout(FINISH_S):
+            async with asyncio.timeout(self._timings.shutdown_s):
                 await self._until_over()
         except TimeoutError:
-            log.warning("%s did not end within %g s: it is killed", self.name, FINISH_S)
+            log.warning("%s did not end within %g s: it is killed", self.name, self._timings.shutdown_s)
             self.kill()
             await self._until_over()
 
@@ -220,7 +211,7 @@ class WorkerHandle:
             while not ended.done():
                 due_s = await self._wait(ended)
                 now_s = self._clock.monotonic()
-                if due_s is not None and now_s - due_s > HELD_UP_S:  # 3
+                if due_s is not None and now_s - due_s > self._timings.stall_s:  # 3
                     self.life.heard(now_s)
                 decisions = [] if ended.done() else self.life.tick(now_s)
                 for kill in [d for d in decisions if isinstance(d, Kill)]:
@@ -324,7 +315,7 @@ class WorkerHandle:
                 return
             looks += 1
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
+                async with asyncio.timeout(self._timings.monitor_s):
                     await self._hurry.wait()
 
     async def look(self) -> None:

@@ -23,17 +23,39 @@ import enum
 from collections import deque
 from dataclasses import dataclass
 
+from ...runtime import LIVENESS, LivenessSettings
+
 
 @dataclass(frozen=True, slots=True)
 class LifeTimings:
-    """Seconds. `degraded_after` ends within `window_s` make a worker degraded."""
+    """Seconds. `degraded_after` ends within `window_s` make a worker degraded.
+
+    `monitor_s`, `stall_s`, `shutdown_s` and `replace_s` are for the shell around the machine (worker_handle.py).
+    """
 
     backoff_s: tuple[float, ...] = (0.0, 0.2, 1.0, 5.0)
     window_s: float = 30.0
     degraded_after: int = 5
-    lease_s: float = 5.0
-    start_limit_s: float = 60.0
-    stop_limit_s: float = 10.0
+    lease_s: float = LIVENESS.worker_timeout_s
+    start_limit_s: float = LIVENESS.worker_start_timeout_s
+    stop_limit_s: float = LIVENESS.worker_stop_timeout_s
+    monitor_s: float = LIVENESS.worker_monitor_s
+    stall_s: float = LIVENESS.parent_stall_s
+    shutdown_s: float = LIVENESS.worker_shutdown_s
+    replace_s: float = LIVENESS.worker_replace_timeout_s
+
+    @classmethod
+    def of(cls, settings: LivenessSettings) -> LifeTimings:
+        """The timings of a topology with these settings."""
+        return cls(
+            lease_s=settings.worker_timeout_s,
+            start_limit_s=settings.worker_start_timeout_s,
+            stop_limit_s=settings.worker_stop_timeout_s,
+            monitor_s=settings.worker_monitor_s,
+            stall_s=settings.parent_stall_s,
+            shutdown_s=settings.worker_shutdown_s,
+            replace_s=settings.worker_replace_timeout_s,
+        )
 
 
 class Phase(enum.StrEnum):

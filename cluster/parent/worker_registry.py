@@ -30,7 +30,6 @@ from ...transport import Network, Node, PeerLostError, PeerStarted
 from ..messages import DRIVER, PARENT, TaskGaveUp, WorkerJoined, WorkerLeaving, register
 from ..scheduler import WorkerInfo
 from ..worker.log import WorkerLog
-from .worker_life import LifeTimings
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -54,8 +53,8 @@ class WorkerBackend(Protocol):
         ...
 
     @property
-    def timings(self) -> LifeTimings | None:
-        """How long its workers may take, if that is not as usual."""
+    def start_limit_s(self) -> float | None:
+        """How long its workers may take to start; None: as the settings of the topology say."""
         ...
 
     @property

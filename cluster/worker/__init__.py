@@ -13,12 +13,9 @@ if TYPE_CHECKING:
     from .heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
     from .log import MarkedFormatter, MarkedStream, WorkerLog, plain_line
     from .service import shape_of
-    from .worker import CHILD_LEASE_S, LEASE_S, LEAVE_S, TERMINATED, WorkerOptions, work
+    from .worker import TERMINATED, WorkerOptions, work
 
 __all__ = [
-    "CHILD_LEASE_S",
-    "LEASE_S",
-    "LEAVE_S",
     "TERMINATED",
     "Heartbeat",
     "MarkedFormatter",
@@ -36,7 +33,7 @@ _LATER = {
     "service": "shape_of",
     "log": "MarkedFormatter MarkedStream WorkerLog plain_line",
     "heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",
-    "worker": "CHILD_LEASE_S LEASE_S LEAVE_S TERMINATED WorkerOptions work",
+    "worker": "TERMINATED WorkerOptions work",
 }
 
 

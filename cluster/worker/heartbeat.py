@@ -24,15 +24,15 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ...runtime import AiostormError
+from ...runtime import LIVENESS, AiostormError
 from ...transport import BlockingConnection, Identity, Security, dial_blocking, encode_pulse
 from ..messages import PARENT, WORKER
 from .log import PULSE
 
 log = logging.getLogger("aiostorm.worker")
 
-BEAT_S: Final = 1.0
-LIMIT_S: Final = 30.0
+BEAT_S: Final = LIVENESS.worker_heartbeat_s
+LIMIT_S: Final = LIVENESS.worker_stall_timeout_s
 
 DIAL_S: Final = 2.0
 """So long the parent may take to answer the thread."""

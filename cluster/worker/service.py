@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from ...actors import Actor, ActorEscalatedError, ActorSystem
 from ...backpressure import Backpressure
+from ...runtime import LIVENESS
 from ...tasks import describe
 from ...topology import Config, ConfigError, Topology, TopologyError
 from ...transport import UnsendableError, pack_value
@@ -104,6 +105,7 @@ class WorkerService:
         self.worker = node.name
         self.life = int.from_bytes(system.rng.token_bytes(8), "big") >> 1
         self.part: LocalRuntime | None = None
+        self.liveness = LIVENESS  # of the part, once there is one
         self.over: asyncio.Future[None] = system.loop.create_future()
         self.loading = False
         self._failed: asyncio.Future[None] = system.loop.create_future()
@@ -163,9 +165,9 @@ class WorkerService:
             self._node.link(peer, None if there is None else self._listening.get(peer, there))
         hosting = Hosting(self.worker, load.placement, self._node, order.nodes)
         try:
-            self.part = LocalRuntime(
-                self._system, load.name, topology, Config(**load.config), gave_up=self._gave_up, hosting=hosting
-            )
+            config = Config(**load.config)
+            self.liveness = config.liveness
+            self.part = LocalRuntime(self._system, load.name, topology, config, gave_up=self._gave_up, hosting=hosting)
         except (TopologyError, ConfigError) as error:
             return CommandFailed(
                 type(error).__name__, tuple(text[:SAID_CHARACTERS] for text in error.problems[:PROBLEMS])

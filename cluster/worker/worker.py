@@ -30,24 +30,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...actors import ActorSystem
-from ...runtime import AiostormError, Clock, Rng
+from ...runtime import LIVENESS, AiostormError, Clock, Rng
 from ...transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
 from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving, register
 from .service import ControlActor, Loader, SetupActor, WorkerService, load
 
 log = logging.getLogger("aiostorm.worker")
-
-LEASE_S: Final = 5.0
-"""So long a worker goes on without a word of its parent's."""
-
-CHILD_LEASE_S: Final = 60.0
-"""The same of one that dies with its parent anyway: a parent may be held up by what it does itself."""
-
-JOIN_S: Final = 30.0
-"""So long it tries to reach its parent at the start."""
-
-LEAVE_S: Final = 10.0
-"""So long it stays after SIGTERM, at most."""
 
 TICK_S: Final = 0.25
 
@@ -62,7 +50,7 @@ __all__ = ["NO_PARENT", "TERMINATED", "WorkerOptions", "work"]
 class WorkerOptions:
     """`parent`: the address that it dials; `listen`: where its peers dial it; `node`: the machine; `pid` its own.
 
-    `lease_s`: how long it goes on without a word of its parent's. `targets`: what it may be told to load.
+    `is_child`: the system ends it with its parent. `targets`: what it may be told to load.
     `any_code`: other code of it than the parent's will do.
     """
 
@@ -71,7 +59,7 @@ class WorkerOptions:
     listen: str
     pid: int
     node: str = ""
-    lease_s: float = LEASE_S
+    is_child: bool = False
     targets: tuple[str, ...] = ()
     any_code: bool = False
 
@@ -135,7 +123,7 @@ class _Worker:
         for name, actor in ((SETUP, SetupActor(service)), (CONTROL, ControlActor(service))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
         try:
-            await parent.ask(WorkerJoined(options.pid, options.node), timeout_s=JOIN_S)
+            await parent.ask(WorkerJoined(options.pid, options.node), timeout_s=LIVENESS.worker_join_timeout_s)
         except AiostormError as error:
             if self._broken is not None and isinstance(self._broken[1], ExposedError):
                 raise self._broken[1] from error
@@ -175,7 +163,9 @@ class _Worker:
             waits = service.part is None and link.established  # 6
             silence_s = 0.0 if waits or service.heard != heard else silence_s + passed_s
             heard = service.heard
-            if silence_s >= self._options.lease_s:
+            liveness = service.liveness
+            lease_s = liveness.child_parent_timeout_s if self._options.is_child else liveness.parent_timeout_s
+            if silence_s >= lease_s:
                 log.error("no word of the parent's for %g s: it is gone, or this machine is cut off", silence_s)
                 return NO_PARENT
             if self._parents > 1:  # 8
@@ -194,7 +184,7 @@ class _Worker:
                     return TERMINATED
                 leaving_s = now_s
                 log.info("SIGTERM: asks its parent to go on without it")
-                tell_parent(WorkerLeaving(LEAVE_S))
-            if leaving_s is not None and now_s - leaving_s >= LEAVE_S:
-                log.warning("not taken out within %g s: what it has is replayed", LEAVE_S)
+                tell_parent(WorkerLeaving(liveness.worker_leave_timeout_s))
+            if leaving_s is not None and now_s - leaving_s >= liveness.worker_leave_timeout_s:
+                log.warning("not taken out within %g s: what it has is replayed", now_s - leaving_s)
                 return TERMINATED

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, get_type_hints
 
+from ...runtime import LIVENESS
 from ...transport import ProtocolError, UnreadableError, pack_value, unpack_value
 
 WIRE_VERSION: Final = 1
@@ -32,8 +33,8 @@ PART_BYTES: Final = 512 * 1024
 MAX_MESSAGE_BYTES: Final = 512 * 1024
 MAX_TEXT_CHARS: Final = 4096
 
-ALIVE_S: Final = 3.0
-SILENCE_S: Final = 15.0
+ALIVE_S: Final = LIVENESS.datasource_heartbeat_s
+SILENCE_S: Final = LIVENESS.datasource_timeout_s
 
 ROLE_SPARK: Final = "spark"
 """The role of executors and drivers."""

@@ -31,8 +31,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from ...cluster import DRIVER, PARENT, LifeTimings, ProcessBackend
-from ...runtime import Child, ChildLine, Spawner
+from ...cluster import DRIVER, PARENT, ProcessBackend
+from ...runtime import LIVENESS, Child, ChildLine, Spawner
 from ...transport import Credentials, ExposedError, Network, Node, Security
 from ..calls import SparkCalls
 from ..errors import SparkUnavailableError, SparkWorkersError
@@ -47,10 +47,10 @@ from .spawner import SlotSpawner
 
 log = logging.getLogger("aiostorm.spark")
 
-START_LIMIT_S: Final = 120.0
+START_LIMIT_S: Final = LIVENESS.slot_start_timeout_s
 """The time from the request of a worker to its first message: a core must be free, Python must start."""
 
-END_S: Final = 15.0
+END_S: Final = LIVENESS.slots_stop_timeout_s
 """The time the session has to end."""
 
 GIVEN_UP_S: Final = 0.5
@@ -113,9 +113,8 @@ class SparkWorkers:
         return self._slots
 
     @property
-    def timings(self) -> LifeTimings:
-        """The time limits of workers: an executor may have to be started first."""
-        return LifeTimings(start_limit_s=self._start_limit_s)
+    def start_limit_s(self) -> float | None:
+        return self._start_limit_s  # an executor may have to be started first
 
     @property
     def is_apart(self) -> bool:

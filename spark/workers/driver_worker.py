@@ -17,7 +17,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ...cluster import CHILD_LEASE_S, PARENT, WORKER, WorkerOptions, work
+from ...cluster import PARENT, WORKER, WorkerOptions, work
 from ...runtime import Child
 from ...transport import Node, Security, open_network
 
@@ -52,7 +52,7 @@ class DriverWorkerSpawner:
             after["--listen"],
             os.getpid(),
             platform.node(),
-            CHILD_LEASE_S,
+            is_child=True,
             targets=(after["--target"],),
         )
         child = _DriverWorkerChild(name, options, self._security)

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...actors import Actor, ActorSystem, Ref
 from ...cluster import WORKER, plain_line
-from ...runtime import AiostormError, Child, ChildLine, PythonSpawner
+from ...runtime import LIVENESS, AiostormError, Child, ChildLine, PythonSpawner
 from .launch_spec import ANY_HOST, LaunchSpec
 
 if TYPE_CHECKING:  # their import takes a second: the worker is started first
@@ -43,10 +43,10 @@ if TYPE_CHECKING:  # their import takes a second: the worker is started first
 log = logging.getLogger("aiostorm.spark")
 
 TICK_S: Final = 0.2
-LEASE_S: Final = 3.0
+LEASE_S: Final = LIVENESS.slot_timeout_s
 """How long a slot runs without a connection to its parent."""
 
-JOIN_S: Final = 20.0
+JOIN_S: Final = LIVENESS.slot_join_timeout_s
 REPORT_S: Final = 2.0
 """The time for the last messages."""
 

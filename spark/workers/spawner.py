@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ...actors import Actor
-from ...runtime import AiostormError, Child, ChildLine
+from ...runtime import LIVENESS, AiostormError, Child, ChildLine
 from ...transport import Node
 from ..calls import SparkCalls
 from .jobs import SlotJobs, SlotOutcome
@@ -29,7 +29,7 @@ log = logging.getLogger("aiostorm.spark")
 WAIT_S: Final = 10.0
 """A slot that has not started after this time waits for a core: that is logged."""
 
-CANCEL_S: Final = 5.0
+CANCEL_S: Final = LIVENESS.slot_cancel_timeout_s
 
 KILLED: Final = -9
 

@@ -23,7 +23,7 @@ class SimBackend:
     """A WorkerBackend whose workers are simulated processes. `loader`: how they find a topology."""
 
     workers = 0
-    timings = None
+    start_limit_s = None
     is_apart = False
     paths: Sequence[str] = ()
     arguments: Sequence[str] = ()

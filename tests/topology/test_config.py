@@ -54,12 +54,22 @@ STORM_KEYS = {
     "backpressure_check_interval_ms": ["topology.backpressure.check.interval"],
     "backpressure_sample_number": ["topology.backpressure.trigger.sample.number"],
     "backpressure_sample_rate": ["topology.backpressure.trigger.sample.rate"],
+    "worker_timeout_s": ["supervisor.worker.timeout.secs", "topology.worker.timeout.secs"],
+    "worker_start_timeout_s": ["supervisor.worker.start.timeout.secs"],
+    "worker_monitor_s": ["supervisor.monitor.frequency.secs"],
+    "worker_stop_timeout_s": ["topology.worker.stop.timeout.secs"],
+    "worker_shutdown_s": ["supervisor.worker.shutdown.sleep.secs"],
+    "worker_leave_timeout_s": ["topology.worker.leave.timeout.secs"],
+    "worker_replace_timeout_s": ["topology.worker.replace.timeout.secs"],
+    "worker_parent_timeout_s": ["topology.worker.parent.timeout.secs"],
+    "worker_child_parent_timeout_s": ["topology.worker.child.parent.timeout.secs"],
 }
 OTHER: dict[str, Any] = {"enable_message_timeouts": False, "debug": True, "auto_task_hooks": ("a.b:C",)}
 OTHER["testing_always_try_serialize"] = True
 OTHER |= {"restart_backoff_s": (0.0, 3.0), "mailbox_high_mark": 0.7, "mailbox_low_mark": 0.1}
 OTHER |= {"backpressure_enable": False, "backpressure_high_mark": 0.7, "backpressure_low_mark": 0.1}
 OTHER |= {"backpressure_trigger_ratio": 0.5, "backpressure_sample_rate": 0.5}
+OTHER |= {"worker_timeout_s": 7, "worker_start_timeout_s": 90, "worker_child_parent_timeout_s": 90}
 
 
 def other_value(field: str) -> Any:

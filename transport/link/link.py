@@ -30,7 +30,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from ...runtime import Clock
+from ...runtime import LIVENESS, Clock
 from ..errors import ConnectionLostError, LinkClosedError, LinkSupersededError, NetworkError, ProtocolError
 from ..net.authentication import check_identity
 from ..net.limited_warnings import LimitedWarnings
@@ -51,12 +51,12 @@ _CHECKS = 3  # of the peer's silence, within `dead_s`
 class LinkTimings:
     """Times of a link, in seconds."""
 
-    heartbeat_s: float = 2.0
-    dead_s: float = 3.0
+    heartbeat_s: float = LIVENESS.link_heartbeat_s
+    dead_s: float = LIVENESS.link_timeout_s
     first_retry_s: float = 0.05
     max_retry_s: float = 2.0
-    connect_s: float = 5.0
-    drain_s: float = 5.0
+    connect_s: float = LIVENESS.link_connect_timeout_s
+    drain_s: float = LIVENESS.link_drain_timeout_s
 
     def __post_init__(self) -> None:
         if not 0 < self.heartbeat_s < self.dead_s:

@@ -86,7 +86,7 @@ class SpawnedBackend:
     """Where the parent's workers run: a WorkerBackend."""
 
     workers = 0
-    timings = None
+    start_limit_s = None
     is_apart = False
     paths: Sequence[str] = ()
     arguments: Sequence[str] = ()
