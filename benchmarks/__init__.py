@@ -14,7 +14,7 @@
 6. What fails, and what cannot be installed, is reported with its reason, and stops nothing else.
 
 Files, by what they know: `cells.py` what can be measured; `w*.py` a workload (its input, its oracle, its limits);
-`adapters/` one file per subject, imported by nobody but the child; `rows*.py` what is measured against what;
+`adapters/` one file per subject, imported only by the child; `rows*.py` what is measured against what;
 `environments.py`, `children.py`, `child.py`, `harness.py` how it is run; `findings.py`, `tables.py`, `report.py`,
 `plots.py` what it comes to.
 """

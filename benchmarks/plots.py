@@ -1,7 +1,7 @@
 """Plots of a run, as PNG: W1 of all systems, W1 by size of tree and turn, W6, W9. They need matplotlib (group `bench`).
 
 1. A plot shows what the tables say: medians, and the range of the repetitions as a line.
-2. Ours is blue, others are grey, targets are orange: told apart by everyone. Sizes of turns go from light to dark.
+2. Ours is blue, others are grey, targets are orange: distinct for everyone. Sizes of turns go from light to dark.
 3. What was not measured is left out; a plot with nothing to show is not drawn.
 """
 

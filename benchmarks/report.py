@@ -27,7 +27,7 @@ class Report:
 
     @classmethod
     def read(cls, path: Path, items: Sequence[Item]) -> Report:
-        """A run that was written, with the rows and targets as they are now. What is gone since is left out."""
+        """A run that was written, with the rows and targets as they are now. What was removed since is left out."""
         given = json.loads(path.read_text(encoding="utf-8"))
         about = given["machine"]
         run = Run(given["records"], given["failed"], given["unavailable"], about["interrupted"])

@@ -123,14 +123,14 @@ def bare(session: Any, folder: str, ahead: int) -> Iterator[Any]:
     settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.execution.arrow.maxRecordsPerBatch": CHUNK_ROWS}
     own = planned(session.read.parquet(folder), settings)
     fetching, schema = Fetching(own), arrow_schema(own.schema, "it")
-    room, lock = threading.Semaphore(8), threading.Lock()
+    slots, lock = threading.Semaphore(8), threading.Lock()
     ready: list[Any] = []
     came = threading.Condition(lock)
 
     def fetch(partition: int) -> None:
         fetched = fetching.fetch([partition], "bare")
         for _ in range(fetched.sizes[0]):
-            room.acquire()
+            slots.acquire()
             batch = pa.ipc.read_record_batch(pa.py_buffer(fetched.read()), schema)
             with came:
                 ready.append(batch)
@@ -144,7 +144,7 @@ def bare(session: Any, folder: str, ahead: int) -> Iterator[Any]:
                 came.wait_for(lambda: ready, timeout=0.01)
                 batches, ready[:] = list(ready), []
             for batch in batches:
-                room.release()
+                slots.release()
                 yield batch
             for done in [future for future in left if future.done()]:
                 done.result()

@@ -7,8 +7,8 @@ Watermarks stay 5 s behind the greatest time, so the one in a hundred are late, 
 Oracle: the events sorted by key and window, each run of equals added up; it has no table. No window has two results.
 All but the late ones must be in it, and nothing that never was. Which of the late ones are depends on the system:
 
-* by its window ("window"): an event counts until the watermark has passed its window's end. How late an engine hears of
-  its own watermark is its affair, so it may count more, but must count what came before the end.
+* by its window ("window"): an event counts until the watermark has passed its window's end. When an engine knows its
+  watermark is its affair, so it may count more, but must count what came before the end.
 * by its time ("time"): whatever is behind the watermark is late (bytewax).
 
 Where an engine tells what was late, both together must be all there was, window by window.
@@ -77,13 +77,13 @@ class Events:
         unknown = windows.keys() - self.expected.keys()
         if unknown:
             raise WrongResultError(f"{len(unknown)} windows that no event is in, such as {min(unknown)}")
-        told = None if late is None else _expected(late)
+        expected = None if late is None else _expected(late)
         dropped = 0
         for window, (total, count) in self.expected.items():
             counted = windows.get(window, NONE)
             missing = total - counted[0], count - counted[1]
             most = may_drop.get(window, NONE)
-            exact = told is None or told.get(window, NONE) == missing
+            exact = expected is None or expected.get(window, NONE) == missing
             if not (0 <= missing[0] <= most[0] and 0 <= missing[1] <= most[1] and exact):
                 raise WrongResultError(f"{window} has {counted} of {(total, count)}; {most} of it may be missing")
             dropped += missing[1]

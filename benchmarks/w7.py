@@ -1,7 +1,7 @@
 """W7, columns: keep the large amounts, group them by user, count and add up. `size` is rows.
 
 Input: seed 42, batches of 8,192 rows: user (a string, 1,000 of them, one in a hundred drawn as often as the others
-together), amount (from 0 to 999), at (milliseconds), price (a float nobody looks at). Amounts of 500 and more are kept.
+together), amount (from 0 to 999), at (milliseconds), price (an unused float). Amounts of 500 and more are kept.
 Making the batches is not timed.
 
 Oracle: counted in plain Python over the numbers that were drawn; no Arrow.

@@ -3,7 +3,7 @@
 What one tuple costs the bolt is a fixed time, spent by reading the clock until it is over: so the bottleneck's own rate
 is known, and neither a busy machine nor a fast one changes it. A sleep would not do: a bolt that sleeps gives the event
 loop away, and what is to be seen is one that does not. A fixed amount of arithmetic would do, but then the bottleneck's
-rate would vary with the machine as the rest does, and could not be told from it.
+rate would vary with the machine as the rest does, and could not be distinguished from it.
 
 The time is ten times what a tuple takes from spout to bolt when the bolt does nothing, as measured in the same process
 just before.

@@ -1,4 +1,4 @@
-"""aiostorm's memory: W1 with a million sentences that nobody keeps, and what a pending tree takes.
+"""aiostorm's memory: W1 with a million sentences that no bolt keeps, and what a pending tree takes.
 
 `flight_limited`: sentences are drawn as they are asked for (and counted as they are drawn, which is the oracle), with
 `max_spout_pending` set. Nothing of what was emitted is kept, so what the process takes does not depend on how many.
@@ -60,7 +60,7 @@ SETTLE_S = 0.05
 TRACKING = ("acker/", "asyncio/base_events.py")
 """Files: the ledger, Pending and ids; the loop's clock, which made the time of the emit."""
 WARM_TREES = 12
-"""Held before it is measured. (With 12, all trees are full: a spout's turn of 256 messages is whole trees.)"""
+"""Kept before it is measured. (With 12, all trees are full: a spout's turn of 256 messages is whole trees.)"""
 
 
 class Drawn(Sentences):

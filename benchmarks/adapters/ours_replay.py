@@ -31,7 +31,7 @@ TIMEOUT_S = 2.0
 
 
 class Numbers(Spout):
-    """Emits each number once, and counts what it hears."""
+    """Emits each number once, and counts acks and failures."""
 
     outputs = Fields("number")
 

@@ -43,7 +43,7 @@ COUNT_TASKS = 4
 
 
 class Sentences(Spout):
-    """Emits one sentence a call, its number as the message id, and counts what it hears of them."""
+    """Emits one sentence a call, its number as the message id, and counts acks and failures."""
 
     outputs = Fields("sentence")
 
@@ -240,6 +240,6 @@ def _check(
     total = len(given.sentences)
     if guarantee == "at most once":
         return
-    heard = (sentences.acked, sentences.failed) if sentences is not None else (metrics.acked, metrics.failed)
-    if heard != (total, 0) or metrics.pending:
-        raise WrongResultError(f"{heard[0]} acked, {heard[1]} failed, {metrics.pending} pending; {total} were emitted")
+    ended = (sentences.acked, sentences.failed) if sentences is not None else (metrics.acked, metrics.failed)
+    if ended != (total, 0) or metrics.pending:
+        raise WrongResultError(f"{ended[0]} acked, {ended[1]} failed, {metrics.pending} pending; {total} were emitted")

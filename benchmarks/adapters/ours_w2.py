@@ -28,15 +28,15 @@ def word_count(
     given = corpus(size)
     tracked = guarantee != "at most once"
     target = f'benchmarks.w2_topology:topology("{size}", "{style}", "{"yes" if tracked else "no"}")'
-    watch, results, heard = run_in(loop, _run(target, Config(**(config or {}))))
+    watch, results, ended = run_in(loop, _run(target, Config(**(config or {}))))
     merged: dict[str, int] = {}
     for table in results:
         if merged.keys() & table["counts"].keys():
             raise WrongResultError("a word was counted by two tasks: the grouping by fields is broken")
         merged.update(table["counts"])
     given.check(merged)
-    if tracked and heard != (len(given.sentences), 0, 0):
-        raise WrongResultError(f"{heard[0]} acked, {heard[1]} failed, {heard[2]} pending of {len(given.sentences)}")
+    if tracked and ended != (len(given.sentences), 0, 0):
+        raise WrongResultError(f"{ended[0]} acked, {ended[1]} failed, {ended[2]} pending of {len(given.sentences)}")
     return given.outcome(watch)
 
 
@@ -52,5 +52,5 @@ async def _run(target: str, config: Config) -> tuple[Stopwatch, list[dict[str, A
         watch.wall_s = ended_s - min(table["began_s"] for table in results)
         by_process = {table["began_s"]: table["cpu_s"] for table in results}
         watch.cpu_s = sum(by_process.values())
-        heard = (sum(m.acked for m in spouts), sum(m.failed for m in spouts), sum(m.pending for m in spouts))
-        return watch, results, heard
+        ended = (sum(m.acked for m in spouts), sum(m.failed for m in spouts), sum(m.pending for m in spouts))
+        return watch, results, ended

@@ -98,9 +98,9 @@ def identities(
     given = generated if source == "generator" else lambda: numbers
     watch, metrics = run_in(loop, _run(given, middle, last, Config(**(config or {}))))
     check(size, end.count, end.total)
-    heard = (metrics.acked, metrics.failed) if source == "generator" else (numbers.acked, numbers.failed)
-    if tracked and heard != (size, 0):
-        raise WrongResultError(f"{heard[0]} acked, {heard[1]} failed; {size} were emitted")
+    ended = (metrics.acked, metrics.failed) if source == "generator" else (numbers.acked, numbers.failed)
+    if tracked and ended != (size, 0):
+        raise WrongResultError(f"{ended[0]} acked, {ended[1]} failed; {size} were emitted")
     return Outcome(size, watch.wall_s, watch.cpu_s)
 
 

@@ -1,6 +1,6 @@
 """aiostorm does W5: one spout, windows keyed by key, in one task or four, a task that takes the results.
 
-The ready-made bolt, with a lag of 5 s. Watermarks are told each 10 ms of the clock (a second by default): a run is
+The ready-made bolt, with a lag of 5 s. Watermarks are sent each 10 ms of the clock (a second by default): a run is
 shorter than a second, and its windows are to close on the way.
 
 Guarantees: "at least once": each event has a message id, and every one must be acked exactly once, the late ones too.
@@ -44,13 +44,13 @@ def windows(
     given = events(size)
     tracked = guarantee == "at least once"
     rows: list[tuple[str, int, int, int, int]] = []
-    watch, heard, late = run_in(loop, _run(_topology(given.events, tracked, tasks, rows), Config(**(config or {}))))
+    watch, ended, late = run_in(loop, _run(_topology(given.events, tracked, tasks, rows), Config(**(config or {}))))
     results: list[Result] = [(key, start, total, count) for key, total, count, start, _ in rows]
     dropped = given.check_results(results, by="window")
     if dropped != late:
         raise WrongResultError(f"{dropped} events are in no window; {late} were counted as late")
-    if tracked and heard != (size, 0, 0):
-        raise WrongResultError(f"{heard[0]} acked, {heard[1]} failed, {heard[2]} pending of {size}")
+    if tracked and ended != (size, 0, 0):
+        raise WrongResultError(f"{ended[0]} acked, {ended[1]} failed, {ended[2]} pending of {size}")
     return Outcome(size, watch.wall_s, watch.cpu_s, seen={"dropped": dropped})
 
 

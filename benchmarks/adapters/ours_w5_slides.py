@@ -129,10 +129,10 @@ def in_topology(size: int, *, keys: int = 10, parts: int = 100) -> Outcome:
     """One run of a topology."""
     names, values = drawn(size, keys)
     rows: list[tuple[str, int, int, int]] = []
-    watch, heard = run_in("uvloop", _run(_topology(list(zip(names, range(size), values, strict=True)), parts, rows)))
+    watch, ended = run_in("uvloop", _run(_topology(list(zip(names, range(size), values, strict=True)), parts, rows)))
     _compare({(key, start): total for key, total, start, _ in rows}, _expected(size, keys, parts))
-    if heard != (size, 0, 0):
-        raise WrongResultError(f"{heard[0]} acked, {heard[1]} failed, {heard[2]} pending of {size}")
+    if ended != (size, 0, 0):
+        raise WrongResultError(f"{ended[0]} acked, {ended[1]} failed, {ended[2]} pending of {size}")
     return Outcome(size, watch.wall_s, watch.cpu_s, seen={"results": len(rows)})
 
 

@@ -35,7 +35,7 @@ CALIBRATION = 100_000
 
 
 class Numbers(Spout):
-    """Numbers and when they were emitted, until told to stop."""
+    """Numbers and when they were emitted, until it is stopped."""
 
     outputs = Fields("number", "emitted_s")
 

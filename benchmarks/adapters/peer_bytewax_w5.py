@@ -1,7 +1,7 @@
 """bytewax does W5: one worker thread in this process, keyed events from a TestingSource, five thousand at a time.
 
 Styles: "fold_window" is its windows, as its documentation has them. The input is what they need, (key, (time as a
-datetime, value)); making it is not timed. The clock is an EventClock that waits 5 s. It is told not to wake by itself
+datetime, value)); making it is not timed. The clock is an EventClock that waits 5 s. It is set not to wake by itself
 (`to_system_utc` gives None), which is faster here by half, since these events are of 1970. Each key has a clock of its
 own, and what is behind that is late, though its window may still be open. (`window` with a WindowLogic of our own is as
 fast; batches of 1,000 are two thirds as fast, of 20,000 as fast; `ordered=True`, its default, costs a tenth.)

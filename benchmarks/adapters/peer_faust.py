@@ -24,7 +24,7 @@ CAPACITY = 1024
 
 
 async def _with_app(work: Callable[[Any], Awaitable[Outcome]]) -> Outcome:
-    app = faust.App("benchmark", broker="kafka://nobody", store="memory://", stream_buffer_maxsize=CAPACITY)
+    app = faust.App("benchmark", broker="kafka://unused", store="memory://", stream_buffer_maxsize=CAPACITY)
     app.flow_control.resume()  # a worker does it once its broker has assigned partitions
     try:
         return await work(app)

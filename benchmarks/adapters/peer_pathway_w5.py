@@ -1,7 +1,7 @@
 """pathway does W5: events from a Python connector, `windowby` with a tumbling window, each key an instance.
 
-`exactly_once_behavior`: each window is told of once, when the greatest time seen is 5 s past its end, and takes nothing
-from then on; what comes later is dropped and nobody told. It looks at the clock of its windows at each commit of the
+`exactly_once_behavior`: each window is reported once, when the greatest time is 5 s past its end, and takes nothing
+from then on; what comes later is dropped without a report. It looks at the clock of its windows at each commit of the
 connector, which has pathway's own default of how often.
 """
 

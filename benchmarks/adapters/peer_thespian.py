@@ -2,7 +2,7 @@
 
 Its other bases put every actor into a process of its own. A message travels alone; no guarantee beyond the process.
 `tell` to this base runs the actor before it returns, so there is no queue to fill. It cannot do W6: its actors run only
-while somebody tells or asks, so there is nothing to wait for.
+while another actor tells or asks, so there is nothing to wait for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Count(Actor):
 
 
 class Split(Actor):
-    """Sends the words of a sentence to the counters, each to the one of its hash. First it is told the counters."""
+    """Sends the words of a sentence to the counters, each to the one of its hash. First it receives the counters."""
 
     counters: list[ActorAddress]
 

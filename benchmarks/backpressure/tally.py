@@ -90,7 +90,7 @@ class Tally:
             self.first += 1
 
     def ack(self, spout: int, number: int, at_s: float, latency_s: float) -> None:
-        """A spout heard that one is acked."""
+        """One is acked."""
         self.acks += 1
         self.acked[spout][number] = 1
         self.latencies[min(int(at_s), len(self.latencies) - 1)].add(latency_s)

@@ -35,7 +35,7 @@ _GAP_S: Final = SPOUTS / (TIMES * PER_S)
 _BEHIND_S: Final = 0.01
 """What a source has not given for longer than this, it does not give later: it is not a queue."""
 _LATE_S: Final = 0.05
-"""A task begins its next tuple where the last ended, if it hears of it no later: timers and event loops are late."""
+"""A task begins its next tuple where the last ended, if it is notified no later: timers and event loops are late."""
 
 
 class Run:

@@ -1,8 +1,8 @@
 """`python -m benchmarks.kills`: kill -9 of random workers under load; a verifier in a process of its own.
 
 Exit code 1 if anything was lost. The figures say how long what the dead worker did stood still. A worker that has died
-before within 30 s is started again after a while (0.2, 1, 5 s): what is killed for the first time in that time is told
-apart.
+before within 30 s is started again after a while (0.2, 1, 5 s): what is killed for the first time in that time is
+marked.
 """
 
 from __future__ import annotations

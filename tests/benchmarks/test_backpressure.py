@@ -44,7 +44,7 @@ def test_what_all_tasks_bear_is_known_beforehand():
     assert KINDS["minute"](120.0).rate(60.0) == pytest.approx(PER_S / 10)
 
 
-def test_herons_rule_stops_at_high_and_goes_when_nobody_is_above_low():
+def test_herons_rule_stops_at_high_and_goes_when_none_is_above_low():
     rule = StopAndGo(high=100, low=60, above=3)
     full = [(1, 100), (2, 5)]
     assert [rule.look(full) for _ in range(4)] == [False, False, False, True]

@@ -139,12 +139,12 @@ def test_the_oracle_of_windows_knows_what_may_be_missing():
     total, count = given.expected[late]
     without = {**whole, late: (*late, total - row[0], count - row[1])}
     assert given.check_results(without.values(), by="window") == row[1]
-    with pytest.raises(WrongResultError):  # nobody was told of it
+    with pytest.raises(WrongResultError):  # it was not reported
         given.check_results(without.values(), late=[], by="window")
     on_time = next(window for window in given.expected if window not in given.late)
     for wrong in (
         [*whole.values(), whole[late]],
-        [*whole.values(), ("stranger", 0, 1, 1)],
+        [*whole.values(), ("unknown", 0, 1, 1)],
         [result for window, result in whole.items() if window != on_time],
         {**whole, late: (*late, total + 1, count)}.values(),
     ):

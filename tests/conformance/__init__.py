@@ -1,4 +1,4 @@
-"""Scenarios from the test suites of Storm and JStorm, told again for this project.
+"""Scenarios from the test suites of Storm and JStorm, written again for this project.
 
 1. Each test is a black box: it imports `aiostorm` and `aiostorm.testing`, and runs in virtual time.
 2. Each names its scenario and where it is from, and says in what we depart: `@scenario(…)`. What is promised is in

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Scenario:
     """`name` says what happens; `source` is "file#test", with a file of SOURCES.
 
-    `departs` says in what this project behaves otherwise, `note` in what the test is told otherwise.
+    `departs` says in what this project behaves otherwise, `note` in what the test is written otherwise.
     """
 
     name: str

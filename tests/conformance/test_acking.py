@@ -142,7 +142,7 @@ async def test_no_ackers(local_cluster: LocalCluster) -> None:
     "SpoutOutputCollectorImpl (code)#sendSpoutMsg",
 )
 async def test_without_a_message_id(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
-    heard = Notes()
+    received = Notes()
 
     class Some(Spout):
         outputs = "n"
@@ -156,10 +156,10 @@ async def test_without_a_message_id(local_cluster: LocalCluster, sim_clock: SimC
                 self.collector.emit((n,), message_id=message_id)
 
         def ack(self, message_id: Any) -> None:
-            heard.append(message_id)
+            received.append(message_id)
 
         def fail(self, message_id: Any, failure: Any) -> None:
-            heard.append((message_id, failure.reason))
+            received.append((message_id, failure.reason))
 
     class FailsOdd(Rich):
         def execute(self, tup: Tuple) -> None:
@@ -171,7 +171,7 @@ async def test_without_a_message_id(local_cluster: LocalCluster, sim_clock: SimC
     tracked = await track_topology(local_cluster, straight(Some, fails=FailsOdd))
     await tracked.wait_all_acked()
     await sim_clock.advance(100)
-    assert heard == ["two"]
+    assert received == ["two"]
     assert tracked.processed == 3
 
 

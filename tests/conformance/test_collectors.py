@@ -83,11 +83,11 @@ async def test_direct_emits() -> None:
         else:
             collector.emit_direct(1, (1,), stream="to.one")
 
-    right, plain, not_direct, stranger = await refusals(act, ["right", "plain", "not direct", "stranger"])
+    right, plain, not_direct, elsewhere = await refusals(act, ["right", "plain", "not direct", "elsewhere"])
     assert right is None
     assert "is direct: use emit_direct" in (plain or "")
     assert "is not direct" in (not_direct or "")
-    assert "emits to task 1, which does not take stream 'to.one' (receivers: 3)" in (stranger or "")
+    assert "emits to task 1, which does not take stream 'to.one' (receivers: 3)" in (elsewhere or "")
 
 
 @scenario(

@@ -117,7 +117,7 @@ async def test_uneven_load(local_cluster: LocalCluster, sim_clock: SimClock) -> 
     await tracked.wait_all_acked()
     before = Counter(begun)
     assert before[0] < 20
-    for n in range(0, 100, 2):  # a hundred at once would go to the first that has room
+    for n in range(0, 100, 2):  # a hundred at once would go to the first with free capacity
         await feeder.feed_all((n, n + 1))
         await tracked.wait_all_acked()
     again = Counter(begun) - before

@@ -165,7 +165,7 @@ async def test_ticks(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
 
 
 @scenario("A bolt that ignores its ticks", "tick_tuple_test (0.10)#test-tick-tuple-works-with-system-bolt")
-async def test_ticks_that_nobody_wants(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_ticks_that_are_ignored(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     class Noop(Rich):
         outputs = "tuple"
 

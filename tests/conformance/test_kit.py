@@ -87,7 +87,7 @@ async def test_feeder_tracks(local_cluster: LocalCluster) -> None:
     await local_cluster.submit("t", topology)
     assert await feeder.feed("good", "g") == "g"
     assert await feeder.feed(("bad",)) == 0
-    assert await feeder.feed(7, stream="other") == 1  # nobody reads it: acked at once
+    assert await feeder.feed(7, stream="other") == 1  # it has no reader: acked at once
     assert await feeder.feed("bad", tracked=False) is None
     assert feeder.pending == 3
     await feeder.idle()

@@ -23,7 +23,7 @@ class Holds(Rich):
 
 
 class Asked(Spout):
-    """Notes what it is told and when it is asked; emits nothing."""
+    """Notes each call, and when `next_tuple` is called; emits nothing."""
 
     outputs = "val"
 

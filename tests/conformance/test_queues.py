@@ -74,7 +74,7 @@ async def test_no_reordering(local_cluster: LocalCluster) -> None:
 
 
 @scenario(
-    "A full queue accepts no more tuples until there is room",
+    "A full queue accepts no more tuples until there is free capacity",
     "JCQueueBackpressureTest#testBasicBackPressure",
     "A mailbox closes at its high mark and opens at its low mark. The sender waits, and nothing is refused",
 )

@@ -221,7 +221,7 @@ def frame(rng: Random) -> bytes:
 
 
 def noise(rng: Random) -> bytes:
-    """msgpack that nobody packs: any heads, lengths that lie."""
+    """msgpack that no packer makes: any heads, lengths that lie."""
     made = []
     for _ in range(rng.randrange(1, 30)):
         head = rng.choice([rng.randrange(256), rng.randrange(0x80, 0xA0), rng.randrange(0xC0, 0xE0)])

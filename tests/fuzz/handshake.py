@@ -1,6 +1,6 @@
-"""What strangers may say: the steps of authentication, mutated, told to either end at any moment of it.
+"""What an unauthenticated peer may send: the steps of authentication, mutated, sent to either end at any moment of it.
 
-What is not byte for byte the honest step lets nobody in: that is asserted here, whatever else is.
+What is not byte for byte the honest step lets no peer in: that is asserted here, whatever else is.
 """
 
 from __future__ import annotations
@@ -48,6 +48,6 @@ def read_step(data: bytes) -> None:
             end.receive(data)
         except AuthenticationError:
             refused += 1
-        assert not end.done or data in lets_in, "a mutated step let somebody in"
+        assert not end.done or data in lets_in, "a mutated step let a peer in"
     if refused == 4:
         raise ProtocolError("all refuse it")

@@ -112,6 +112,7 @@ ONLY_IN: Final[Mapping[str, str]] = {
 }
 ALLOWED: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     # word or name → (the beginning of a path, why it is right there)
+    "Arrivals": (("benchmarks/", "when rows arrived, of the latency benchmark"),),
     "*": (("tests/house/old_words.py", "the table itself"), ("tests/house/test_old_words.py", "its tests")),
     "settle": (
         ("testing/", "SimClock.settle(): public, and about timers"),
