@@ -55,7 +55,7 @@ async def test_verdicts_go_to_their_owners_in_order_one_message_each() -> None:
     assert calls == [(1, 3), (2, 1)]
 
 
-async def test_what_an_owner_has_given_up_is_forgotten_and_what_it_emits_then_is_not() -> None:
+async def test_what_an_owner_has_failed_is_forgotten_and_what_it_emits_then_is_not() -> None:
     spouts = Spouts()
     async with ActorSystem() as system:
         _, actor = acker_in(system, spouts, None)

@@ -31,7 +31,7 @@ class ModelRow:
 
 
 class Model:
-    """What the ledger promises, said plainly. Rows and early rows are kept in the order of their clocks."""
+    """What the ledger promises, in the plainest code. Rows and early rows are kept in the order of their clocks."""
 
     def __init__(self, timeout_s: float | None) -> None:
         self.timeout_s = timeout_s
@@ -323,7 +323,7 @@ def test_failures_before_init_are_remembered_one_per_message_and_come_before_the
     ]
 
 
-def test_what_comes_after_the_end_expires_in_silence() -> None:
+def test_what_comes_after_the_end_expires_without_a_verdict() -> None:
     which = tree([[0], [1]], ids(3))
     ledger = Ledger(30.0)
     out: list[tuple[int, Verdict]] = []
@@ -374,7 +374,7 @@ def test_the_clock_runs_from_the_init_or_the_last_reset() -> None:
     assert ended == {plain.root: 12, slow.root: 15, reset.root: 16}
 
 
-def test_a_verdict_says_what_it_is() -> None:
+def test_the_repr_of_a_verdict() -> None:
     assert repr(Verdict(VerdictKind.FAIL, 255, 3, "bad")) == "Verdict(FAIL, 0xff, index=3, 'bad')"
     assert repr(Verdict(VerdictKind.ACK, 255)) == "Verdict(ACK, 0xff)"
 

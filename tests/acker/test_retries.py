@@ -1,4 +1,4 @@
-"""Retries: what becomes of a failed message, and how many failures are remembered."""
+"""Retries: what is done with a failed message, and how many failures are remembered."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_a_tree_that_is_repeated_while_sub_trees_are_open_acks_nothing() -> None
 
 
 @pytest.mark.parametrize("root", [7, 8])
-def test_a_sub_tree_that_two_trees_tell_of_or_one_that_is_split_again_acks_nothing(root: int) -> None:
+def test_a_sub_tree_of_two_trees_or_one_that_is_split_again_acks_nothing(root: int) -> None:
     send = LedgerDriver()
     send("init", 1, 7, 100)
     send("detach", (7, 2, 8, 200))

@@ -1,4 +1,4 @@
-"""Tuple trees as the ledger sees them: frames, each with the edges that it makes and is done with."""
+"""Tuple trees as the ledger receives them: frames, each with the edges that it makes and is done with."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Tree:
 
 
 def ids(seed: int) -> random.Random:
-    """A source of 64-bit ids. Hypothesis draws the seed, not the ids: it likes small numbers, and 1 ^ 2 ^ 3 == 0."""
+    """A source of 64-bit ids. Hypothesis draws the seed, not the ids: it prefers small numbers, and 1 ^ 2 ^ 3 == 0."""
     return random.Random(seed)
 
 

@@ -1,4 +1,4 @@
-"""Actors that tests talk to."""
+"""Actors for tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Echo(Actor):
 
 
 class Diary(Actor):
-    """Writes down what happens to it. Callables are called with the actor; exceptions are raised."""
+    """Records its messages. Callables are called with the actor; exceptions are raised."""
 
     def __init__(self, name: str = "", pages: list[Any] | None = None) -> None:
         self.name = name
@@ -79,7 +79,7 @@ class Stubborn(Actor):
 
 
 class Watcher(Actor):
-    """Watches what it is given, and records the notices that it receives."""
+    """Watches the given actors, and records the notices that it receives."""
 
     def __init__(self, *refs: Ref) -> None:
         self.refs = refs
@@ -106,7 +106,7 @@ def waiting_for(event: asyncio.Event) -> Callable[[Actor], Any]:
 
 
 class Reports:
-    """What the system said of failures."""
+    """The failures that the system reported."""
 
     def __init__(self, system: ActorSystem) -> None:
         self.all: list[tuple[str, str, Directive]] = []
@@ -119,7 +119,7 @@ class Reports:
 
 
 async def steps(count: int = 20) -> None:
-    """Let whatever is ready run."""
+    """Let ready tasks run."""
     for _ in range(count):
         await asyncio.sleep(0)
 

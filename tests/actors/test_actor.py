@@ -100,7 +100,7 @@ async def test_tell_nowait_does_not_wait() -> None:
         await ref.tell(4)
 
 
-async def test_what_an_actor_knows_of_itself() -> None:
+async def test_the_properties_of_an_actor() -> None:
     found: dict[str, Any] = {}
 
     def look(actor: Actor) -> None:
@@ -139,7 +139,7 @@ async def test_an_actor_has_no_surroundings_before_it_is_started() -> None:
         Hasty()
 
 
-async def test_an_instance_can_be_spoken_to_as_soon_as_it_was_spawned() -> None:
+async def test_an_instance_can_be_sent_messages_as_soon_as_it_was_spawned() -> None:
     """Before its own first step: its parent may already give it children."""
     parent = Diary()
     async with ActorSystem() as system:

@@ -51,7 +51,7 @@ class World:
             self.lost[letter.message] += 1
 
     async def send(self, ref: Ref, message: str) -> bool:
-        """False when it was refused: there is no sense in going on."""
+        """False when the message was refused: the sender must stop."""
         try:
             await ref.tell(message)
         except MailboxClosedError:
@@ -72,7 +72,7 @@ class World:
 
 
 class Worker(Actor):
-    """Takes its time, fails now and then, holds a timer, passes some work on to a child."""
+    """Waits, fails now and then, has a timer, passes some work on to a child."""
 
     def __init__(self, world: World, child: bool) -> None:
         self.world = world
@@ -129,7 +129,7 @@ async def live(world: World, system: ActorSystem, worker: Ref) -> None:
 def in_world(
     interfere: Callable[[ActorSystem, Ref], Coroutine[Any, Any, None]], *, drain: bool = True, answered: bool = True
 ) -> World:
-    """Run the world, with something that interferes."""
+    """Run the world, with an interference."""
     world = World()
     watcher = Watcher()
 
@@ -168,7 +168,7 @@ def in_world(
 
 
 async def turns(count: int) -> None:
-    """Let the world go on for so many turns of the loop, time included."""
+    """Let the world run for a number of iterations of the loop, time included."""
     for turn in range(count):
         await asyncio.sleep(0.005 if turn % 2 else 0)
 
@@ -233,7 +233,7 @@ def test_the_system_ends_at_every_step(drain: bool) -> None:
         in_world(interfere, drain=drain)
 
 
-def test_senders_and_askers_are_cancelled_at_every_step() -> None:
+def test_senders_and_callers_are_cancelled_at_every_step() -> None:
     for step in EVERY_STEP:
 
         async def interfere(system: ActorSystem, worker: Ref, step: int = step) -> None:

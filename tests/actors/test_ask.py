@@ -111,7 +111,7 @@ async def test_a_caller_gets_an_error_when_the_actor_is_killed_in_the_middle_and
 
 
 async def test_an_actor_that_asks_a_killed_actor_goes_on() -> None:
-    """It was cancelled along with it once: a cancelled reply looks like a cancel of the asker."""
+    """It was once cancelled too: a cancelled reply looks like a cancellation of the caller."""
     gate = asyncio.Event()
 
     class Asker(Actor):
@@ -193,7 +193,7 @@ async def test_a_parked_question_gets_its_turn() -> None:
 
 @pytest.mark.parametrize("step", range(12))
 @pytest.mark.parametrize("outcome", ["answers", "fails", "times out", "stops"])
-async def test_a_parked_asker_can_be_cancelled_at_any_step(outcome: str, step: int) -> None:
+async def test_a_parked_caller_can_be_cancelled_at_any_step(outcome: str, step: int) -> None:
     """Whatever happens to the question, asyncio reports no unhandled error (see conftest)."""
     gate = asyncio.Event()
     async with ActorSystem() as system:
@@ -226,7 +226,7 @@ async def test_time_out_and_cancel_in_the_same_step() -> None:
         gate.set()
 
 
-async def test_an_actor_that_asks_itself_runs_into_its_time_limit() -> None:
+async def test_an_actor_that_asks_itself_times_out() -> None:
     async with ActorSystem(ask_timeout_s=2) as system:
         ref = system.spawn(Diary)
         with pytest.raises(AskFailedError, match="no reply from /diary-1 within 2 s"):

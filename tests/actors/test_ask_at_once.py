@@ -14,7 +14,7 @@ from .sample_actors import steps
 
 
 class Plain(Actor):
-    """Calls what it gets with itself; keeps notes."""
+    """Calls each message with itself; keeps notes."""
 
     def __init__(self) -> None:
         self.notes: list[Any] = []
@@ -65,7 +65,7 @@ async def test_others_get_the_loop() -> None:
         assert rounds >= 9
 
 
-async def test_receive_runs_as_the_task_of_its_actor_and_the_asker_goes_on_as_itself() -> None:
+async def test_receive_runs_as_the_task_of_its_actor_and_the_caller_goes_on_as_itself() -> None:
     async with ActorSystem() as system:
         ref = system.spawn(Plain)
         await steps(3)
@@ -81,7 +81,7 @@ async def test_receive_runs_as_the_task_of_its_actor_and_the_asker_goes_on_as_it
         assert asyncio.current_task() is me
 
 
-async def test_a_failure_is_the_guardians_to_decide_about() -> None:
+async def test_the_restart_policy_decides_about_a_failure() -> None:
     async with ActorSystem() as system:
         ref = system.spawn(Plain)
         await steps(3)

@@ -20,7 +20,7 @@ from .sample_actors import Diary, Reports, Watcher, ends_with, steps
 
 
 async def test_escalation_goes_up_the_tree() -> None:
-    """leaf gives up ─► middle's hook raises ─► middle gives up ─► top restarts, with new children."""
+    """leaf fails for good ─► middle's hook raises ─► middle fails for good ─► top restarts, with new children."""
     made = {"top": 0, "middle": 0, "leaf": 0}
 
     class Leaf(Actor):
@@ -112,7 +112,7 @@ async def test_a_parent_may_forgive() -> None:
 
 
 async def test_children_that_fail_together_cost_their_parent_one_restart() -> None:
-    """Their parent's restart ends the old children: what they had to say is past."""
+    """Their parent's restart ends the old children: their escalations are outdated."""
 
     class Family(Actor):
         incarnations = 0

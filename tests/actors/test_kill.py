@@ -264,7 +264,7 @@ def task_of(path: str) -> asyncio.Task[Any]:
 # -- within a bound ----------------------------------------------------------------------------------------------------
 
 
-async def test_an_actor_that_swallows_every_cancel_is_given_up_and_named(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_actor_that_swallows_every_cancel_is_abandoned_and_named(caplog: pytest.LogCaptureFixture) -> None:
     class Parent(Diary):
         def started(self) -> None:
             self.child = self.spawn(stubborn, "stubborn")
@@ -301,7 +301,7 @@ async def test_an_actor_that_swallows_every_cancel_is_given_up_and_named(caplog:
 
 
 @pytest.mark.parametrize("drain", [True, False])
-async def test_the_system_ends_within_its_bound_and_says_who_did_not(drain: bool) -> None:
+async def test_the_system_ends_within_its_bound_and_names_the_actors_that_did_not(drain: bool) -> None:
     stubborn = Stubborn()
     loop = asyncio.get_running_loop()
     system = ActorSystem(stop_timeout_s=7, kill_timeout_s=3)
@@ -347,7 +347,7 @@ async def test_stopped_has_a_bound_too() -> None:
         assert loop.time() - begun_s == 3
 
 
-async def test_last_words_get_their_time_also_after_a_long_wait_for_children() -> None:
+async def test_stopped_gets_its_time_also_after_a_long_wait_for_children() -> None:
     class Slow(Family):
         async def stopped(self) -> None:  # type: ignore[override]
             await asyncio.sleep(2.9)
@@ -362,7 +362,7 @@ async def test_last_words_get_their_time_also_after_a_long_wait_for_children() -
     assert ends(pages) == ["c", "a"]
 
 
-async def test_what_was_given_up_leaves_no_timer_behind() -> None:
+async def test_an_abandoned_actor_leaves_no_timer_behind() -> None:
     class Ticking(Stubborn):
         def started(self) -> None:
             self.every(1, "tick")

@@ -15,7 +15,7 @@ Piece = tuple[int, int]  # sender, number
 
 
 class Sender:
-    """Parks with the pieces it has in hand."""
+    """Parks with its pieces."""
 
     def __init__(self, name: int) -> None:
         self.name = name
@@ -142,7 +142,7 @@ class LanesMachine(RuleBasedStateMachine):
     # -- reader ------------------------------------------------------------------------------------------------------
 
     def expect(self, got: list[Piece]) -> None:
-        """Data came out: from the front, in order. (What was pulled in meanwhile went to the back.)"""
+        """Data was taken from the front, in order. (Pieces pulled in meanwhile went to the back.)"""
         assert got == [piece for piece, _ in self.data[: len(got)]]
         del self.data[: len(got)]
         self.taken += got
@@ -295,7 +295,7 @@ def test_impossible_marks(arguments: tuple[Any, ...], problem: str) -> None:
         Lanes(*arguments)
 
 
-def test_held_to_less_it_takes_less_and_what_is_in_stays() -> None:
+def test_a_lower_limit_accepts_less_and_what_is_in_stays() -> None:
     lanes = Lanes(100)
     sender = Sender(0)
     for n in range(50):
@@ -320,7 +320,7 @@ def test_held_to_less_it_takes_less_and_what_is_in_stays() -> None:
     assert lanes.gate_open
 
 
-def test_none_is_a_message_and_empty_says_so() -> None:
+def test_none_is_a_message_and_empty_is_not() -> None:
     lanes = Lanes(4)
     lanes.offer(None)
     assert lanes.take() is None
@@ -328,7 +328,7 @@ def test_none_is_a_message_and_empty_says_so() -> None:
     assert repr(EMPTY) == "EMPTY"
 
 
-def test_what_is_posted_after_the_end_goes_to_late() -> None:
+def test_what_is_posted_after_the_end_goes_to_on_late() -> None:
     lanes = Lanes(4)
     late: list[Any] = []
     lanes.on_late = late.append
@@ -351,7 +351,7 @@ def test_a_sender_without_pieces_is_passed_over() -> None:
 
 @given(weights=st.lists(st.integers(1, 12), min_size=1, max_size=12), limit=st.integers(1, 40))
 def test_a_batch_ends_when_the_limit_is_reached(weights: list[int], limit: int) -> None:
-    """It has as few messages as reach the limit, whole: only the last may go over. Or all there are."""
+    """It has the fewest whole messages that reach the limit (only the last may exceed it), or all messages."""
     lanes = Lanes(capacity=1000)
     for weight in weights:
         assert lanes.offer(weight, weight)

@@ -46,7 +46,7 @@ async def _talk(ref: Ref, sender: int) -> None:
 @pytest.mark.sockets
 @pytest.mark.parametrize("drain", [True, False])
 async def test_an_end_under_load_is_quick(drain: bool) -> None:
-    """A hundred times, with senders, parked senders and askers in the middle of it."""
+    """A hundred times, with senders, parked senders and callers of ask."""
     loop = asyncio.get_running_loop()
     longest_s = 0.0
     for round_ in range(100):
@@ -73,7 +73,7 @@ async def _until_closed(ref: Ref, asks: bool) -> None:
 
 
 async def test_structured_concurrency_inside_receive_is_no_cancel_of_the_actor() -> None:
-    """TaskGroup and timeout cancel the asyncio task that they are in; that is none of the guardian's business."""
+    """TaskGroup and timeout cancel the asyncio task that they are in; the kernel must not react to that."""
 
     async def group_fails(actor: Actor) -> None:
         async def fail() -> None:

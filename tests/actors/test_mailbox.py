@@ -15,7 +15,7 @@ from aiostorm.testing import VirtualTimeLoop
 from .sample_actors import steps
 
 
-async def test_the_reader_is_woken_by_data_by_control_and_by_a_nudge() -> None:
+async def test_the_reader_is_woken_by_data_by_control_and_by_wake() -> None:
     box = Mailbox(4)
     for wake in (lambda: box.offer("d"), lambda: box.post("c"), lambda: box.force("f"), box.wake):
         async with asyncio.TaskGroup() as group:
@@ -29,7 +29,7 @@ async def test_the_reader_is_woken_by_data_by_control_and_by_a_nudge() -> None:
             pass
 
 
-async def test_wait_returns_at_once_when_something_is_there_and_wait_nudge_does_not() -> None:
+async def test_wait_returns_at_once_when_there_is_a_message_and_wait_next_does_not() -> None:
     box = Mailbox(4)
     box.offer("d")
     await box.wait()

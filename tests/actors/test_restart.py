@@ -1,4 +1,4 @@
-"""Failures: what is restarted, resumed, stopped or escalated; what survives it; and what must not come of it."""
+"""Failures: what is restarted, resumed, stopped or escalated; what survives it; and what must not follow."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ async def test_restart_after_restart_does_not_keep_the_loop_from_others() -> Non
 
 
 async def test_what_cannot_start_is_not_resumed_for_ever() -> None:
-    """It was: without ever giving the loop back."""
+    """It once was, and blocked the event loop."""
 
     class Unable(Actor):
         def started(self) -> None:
@@ -270,7 +270,7 @@ async def test_a_child_that_waits_for_the_mailbox_of_a_restarting_parent_does_no
 
 
 async def test_a_cancelled_future_in_user_code_is_a_failure_like_any_other() -> None:
-    """Asyncio raises CancelledError for it, and a CancelledError would end the actor without a word."""
+    """Asyncio raises CancelledError for it, and a CancelledError would end the actor silently."""
 
     async def await_something_cancelled(actor: Actor) -> None:
         future = asyncio.get_running_loop().create_future()
@@ -318,7 +318,7 @@ async def test_failures_are_logged_with_what_was_decided(caplog: pytest.LogCaptu
 
 
 async def test_stop_iteration_is_a_failure_like_any_other() -> None:
-    """A generator that has run dry, asked with `next`; a coroutine turns it into RuntimeError on the way."""
+    """An exhausted generator, called with `next`; a coroutine turns it into RuntimeError on the way."""
 
     class Dry(Actor):
         def receive(self, message: Any) -> Any:

@@ -13,7 +13,7 @@ from .sample_actors import Diary
 
 
 class Clocked(Diary):
-    """Writes down when it got what."""
+    """Records its messages with their times."""
 
     async def receive(self, message: Any) -> Any:
         if isinstance(message, str):

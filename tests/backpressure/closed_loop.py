@@ -113,7 +113,7 @@ def run(
     places = {actor.task: actor for actor in (*feeding, *fed)}
     found: list[Second] = []
     turn, now_s, emitted, done = 0, 0.0, 0, 0.0
-    due_s = {"gauge": 0.3 * settings.interval_s, "master": settings.interval_s}
+    due_s = {"monitor": 0.3 * settings.interval_s, "master": settings.interval_s}
 
     def takes() -> bool:
         nonlocal turn
@@ -139,13 +139,11 @@ def run(
             bolt.work(takes_s(now_s, bolt.task - spouts - 1))
         for spout in feeding:
             spout.emit(now_s, takes)
-        if now_s >= due_s["gauge"]:
-            due_s["gauge"] += settings.interval_s
+        if now_s >= due_s["monitor"]:
+            due_s["monitor"] += settings.interval_s
             read = tuple(bolt.reading(now_s) for bolt in fed)
-            readings = tuple(
-                SpoutReading(s.task, s.emitted, s.pace.wait_us, s.pace.epoch, s.pace.step) for s in feeding
-            )
-            obey(master.on_readings(Readings(1, now_s, read, readings), now_s, now_s))
+            waits = tuple(SpoutReading(s.task, s.emitted, s.pace.wait_us, s.pace.epoch, s.pace.step) for s in feeding)
+            obey(master.on_readings(Readings(1, now_s, read, waits), now_s, now_s))
             counts = sum(s.emitted for s in feeding), sum(b.done for b in fed)
             rates = ((counts[0] - emitted) / settings.interval_s, (counts[1] - done) / settings.interval_s)
             emitted, done = counts

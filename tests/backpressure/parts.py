@@ -1,4 +1,4 @@
-"""Coordinators, and the readings that they are readings."""
+"""Coordinators, and the readings that they receive."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ class World:
         self.bolts[number] = BoltReading(**{name: getattr(known, name) for name in known.__slots__} | changes)  # type: ignore[arg-type]
 
     def spout(self, number: int, **changes: object) -> None:
-        """A spout task says something else from now on."""
+        """A spout task reports something else from now on."""
         known = self.spouts[number]
         self.spouts[number] = SpoutReading(**{name: getattr(known, name) for name in known.__slots__} | changes)  # type: ignore[arg-type]
 
     def blocked(self, *tasks: int, fill: int = 90) -> None:
-        """A period of theirs has ended BLOCKED."""
+        """A period of these tasks has ended BLOCKED."""
         for task in tasks:
             before = self.bolts[task]
             step, blocks = before.step + 1, before.blocks + 1
             self.bolt(task, flagged=True, verdict=PressureVerdict.BLOCKED, step=step, blocks=blocks, fill=fill)
 
     def relieved(self, *tasks: int, busy: float = 0.5) -> None:
-        """A period of theirs has ended RELIEVED."""
+        """A period of these tasks has ended RELIEVED."""
         for task in tasks:
             step = self.bolts[task].step + 1
             self.bolt(
@@ -88,7 +88,7 @@ class World:
             )
 
     def flow(self, task: int, rate: int) -> None:
-        """A task executes (or emits) so many more in this second."""
+        """A task executes (or emits) `rate` tuples in this second."""
         if task in self.bolts:
             self.bolt(task, executed=self.bolts[task].executed + rate)
         else:
@@ -122,5 +122,5 @@ def changes(orders: Iterable[Order]) -> dict[int, PaceChange]:
 
 
 def cleared(orders: Iterable[Order]) -> set[int]:
-    """The tasks that are readings that all is over."""
+    """The tasks that receive Clear."""
     return {task for task, order in orders if isinstance(order, Clear)}

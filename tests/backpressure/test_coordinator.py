@@ -124,7 +124,7 @@ def test_of_two_bottlenecks_the_slower_one_counts_and_both_must_be_relieved() ->
 
 
 def flowing() -> World:
-    """Five seconds in which all have done something."""
+    """Five seconds in which all tasks have done something."""
     world = World()
     for _ in range(5):
         for task, rate in ((1, 30), (2, 50), (3, 40), (4, 300), (5, 200), (9, 100)):
@@ -165,7 +165,7 @@ def test_what_is_multiplied_on_the_way_counts_and_what_waits_was_emitted_too() -
     assert order.time_us == pytest.approx(2 * 10 / 900 * 1e6, rel=0.01)
 
 
-def test_of_a_bolt_that_hangs_it_is_long_but_no_eternity() -> None:
+def test_the_wait_for_a_bolt_that_hangs_is_long_but_bounded() -> None:
     world = World()
     world.second(5)
     world.blocked(4)
@@ -177,7 +177,7 @@ def test_of_a_bolt_that_hangs_it_is_long_but_no_eternity() -> None:
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
-def test_there_is_one_slow_in_a_period_and_the_same_is_said_again_each_interval() -> None:
+def test_there_is_one_slow_in_a_period_and_the_same_order_is_sent_again_each_interval() -> None:
     world = throttled()
     steps = []
     for second in range(12):
@@ -200,7 +200,7 @@ def test_in_between_nothing_changes() -> None:
     assert (world.coordinator.state, world.coordinator.event_count) == (THROTTLED, before)
 
 
-def test_all_is_over_when_every_paced_task_has_said_so_of_its_last_order() -> None:
+def test_all_is_over_when_every_paced_task_has_reported_so_for_its_last_order() -> None:
     world = throttled()
     world.relieved(4)
     orders = world.second(2)
@@ -240,7 +240,7 @@ def test_a_task_that_no_order_reaches_does_not_keep_it_throttled() -> None:
     assert world.coordinator.state == NORMAL
 
 
-def test_a_clear_that_was_lost_is_said_again() -> None:
+def test_a_clear_that_was_lost_is_sent_again() -> None:
     world = throttled()
     world.relieved(4)
     world.obey(world.second(2), 0)
@@ -253,7 +253,7 @@ def test_a_clear_that_was_lost_is_said_again() -> None:
 # -- lost and new tasks ------------------------------------------------------------------------------------------------
 
 
-def test_a_flagged_task_that_says_nothing_any_more_is_relieved() -> None:
+def test_a_flagged_task_that_reports_nothing_any_more_is_relieved() -> None:
     world = throttled()
     world.silent.add(4)
     world.second(6)
@@ -273,7 +273,7 @@ def test_a_lost_spout_does_not_keep_it_throttled() -> None:
     assert world.coordinator.state == NORMAL
 
 
-def test_another_coordinator_finds_who_waits_and_goes_on() -> None:
+def test_another_coordinator_finds_the_waiting_spouts_and_goes_on() -> None:
     world = throttled()
     world.restart()
     orders = world.second()
@@ -330,7 +330,7 @@ def test_readings_of_unknown_tasks_or_of_the_wrong_kind_are_ignored() -> None:
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-def test_switched_off_it_forgets_all_and_says_nothing() -> None:
+def test_switched_off_it_forgets_all_and_sends_nothing() -> None:
     world = throttled()
     world.coordinator.update(Settings(enable=False), world.now_s, world.now_s)
     view = world.coordinator.view()
@@ -352,7 +352,7 @@ def test_a_shorter_lease_begins_when_it_is_set() -> None:
     assert (view.state, {spout.why for spout in view.spouts}) == (THROTTLED, {("left",)})
 
 
-def test_a_view_says_who_and_why() -> None:
+def test_a_view_names_the_tasks_and_reasons() -> None:
     world = throttled()
     view = world.coordinator.view()
     (task,) = view.components["left"].tasks

@@ -1,4 +1,4 @@
-"""Flows: counts over lives, rates, and how many tuples come of one."""
+"""Flows: counts over lives, rates, and how many tuples come of one tuple."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aiostorm.backpressure.flows import Flows
 INPUTS = {"split": ("lines",), "count": ("split",)}
 
 
-def test_a_counter_that_begins_anew_takes_nothing_away_and_what_comes_twice_counts_once() -> None:
+def test_a_counter_that_starts_again_takes_nothing_away_and_what_comes_twice_counts_once() -> None:
     flows = Flows(4, INPUTS)
     for life, at_s, executed in ((1, 1.0, 100), (1, 2.0, 200), (1, 2.0, 200), (2, 3.0, 50), (2, 4.0, 150)):
         flows.count("split", 2, life, at_s, executed)

@@ -55,7 +55,7 @@ def test_it_begins_small_and_a_fast_task_has_all_of_it_after_four_turns() -> Non
     assert [limit_of.measured(2, 2 * 5e-6, 0.0) for _ in range(5)] == [128, 256, 512, 1024, 1024]
 
 
-def test_a_fast_task_that_comes_to_wait_is_held_to_little_until_it_knows_for_how_long() -> None:
+def test_a_fast_task_that_becomes_blocked_is_limited_to_little_until_it_knows_for_how_long() -> None:
     limit_of = MailboxLimit(CAPACITY, TARGET_S)
     for _ in range(FREE_TURNS):
         limit_of.measured(10, 1e-5, 0.0)
@@ -69,13 +69,13 @@ def test_a_fast_task_that_comes_to_wait_is_held_to_little_until_it_knows_for_how
     assert limit_of.stuck() == CAPACITY
 
 
-def test_a_slow_task_never_holds_more() -> None:
+def test_the_limit_of_a_slow_task_is_never_higher() -> None:
     limit_of = MailboxLimit(CAPACITY, TARGET_S)
     assert all(limit_of.measured(1, 0.05, 0.0) == LEAST for _ in range(100))
 
 
 def test_a_slow_first_row_costs_a_fast_task_some_turns() -> None:
-    """It opens a connection, say."""
+    """For example, it opens a connection."""
     limit_of = MailboxLimit(CAPACITY, TARGET_S)
     assert limit_of.measured(1, 0.5, 0.0) == LEAST
     turn = 0
@@ -105,7 +105,7 @@ def test_time_blocked_behind_its_task_counts_and_is_no_work() -> None:
     assert limit_of.row_s == pytest.approx(1e-6, rel=0.01)
 
 
-def test_another_target_holds_at_once() -> None:
+def test_another_target_applies_at_once() -> None:
     limit_of = MailboxLimit(CAPACITY, TARGET_S)
     limit_of.measured(10, 10 * 1e-3, 0.0)
     for _ in range(5):
@@ -124,7 +124,7 @@ def test_batches_that_cost_the_same_whatever_is_in_them_are_not_made_smaller(fix
 
 
 @given(st.floats(2e-3, 8e-3))
-def test_batches_that_cost_by_their_rows_are_held_to_the_target(row_s: float) -> None:
+def test_batches_that_cost_by_their_rows_are_limited_to_the_target(row_s: float) -> None:
     limit_of = MailboxLimit(CAPACITY, TARGET_S)
     limit_of.batch = 256
     held_s = []

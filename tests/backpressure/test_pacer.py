@@ -12,7 +12,7 @@ from aiostorm.backpressure.pacer import TURN_S, Pacer
 
 
 def emitted(pacer: Pacer, lasting_s: float, late_s: float = 0.0, a_call: int = 1) -> list[tuple[float, int]]:
-    """(when, how many) of a spout that always has something, and whose timers are late."""
+    """(when, how many) of a spout that always has tuples, and whose timers are late."""
     now_s, went = 100.0, []
     end_s = now_s + lasting_s
     while now_s < end_s:
@@ -51,7 +51,7 @@ def test_a_call_that_emits_many_is_waited_for_as_a_whole() -> None:
     assert sum(count for _, count in emitted(pacer, 10, a_call=50)) == pytest.approx(1_000, abs=50)
 
 
-def test_what_was_held_up_is_made_up_for_only_in_part() -> None:
+def test_delays_are_made_up_for_only_in_part() -> None:
     pacer = Pacer()
     pacer.slack_s = 0.1
     pacer.pace(0.01, 0.0)
@@ -63,7 +63,7 @@ def test_what_was_held_up_is_made_up_for_only_in_part() -> None:
     assert at_once == 11  # its own, and those of 0.1 s
 
 
-def test_a_shorter_wait_holds_at_once() -> None:
+def test_a_shorter_wait_applies_at_once() -> None:
     pacer = Pacer()
     pacer.pace(10.0, 0.0)
     pacer.went(1, 0.0)

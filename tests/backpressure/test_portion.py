@@ -1,4 +1,4 @@
-"""Portion: what a turn sends is held up for no longer than is wanted, and a turn is no smaller than it must be."""
+"""Portion: the output of a turn is delayed for no longer than the target, and a turn is no smaller than necessary."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def sample(fill: int, *, held: bool = False, executed: int = 0, execute_s: float
 
 
 def verdicts(sampler: Sampler, fills: Sequence[int], *, busy: float = 1.0, held: bool = False) -> list[PressureVerdict]:
-    """A sample each second, the first of them the look with which the period begins."""
+    """A sample each second, the first of them at the start of the period."""
     return [
         sampler.sample(sample(fill, execute_s=busy * second, held=held), float(second))
         for second, fill in enumerate(fills)
@@ -113,7 +113,7 @@ def test_switched_off_nothing_is_flagged_and_other_settings_begin_a_period() -> 
     assert not sampler.flagged
 
 
-def test_load_is_of_the_last_interval_and_starved_is_who_ran_dry_in_the_last_period() -> None:
+def test_load_is_of_the_last_interval_and_starved_is_of_the_last_period() -> None:
     sampler = Sampler(SETTINGS)
     observed = []
     for second in range(8):
@@ -126,7 +126,7 @@ def test_load_is_of_the_last_interval_and_starved_is_who_ran_dry_in_the_last_per
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.booleans()), max_size=60), st.integers(1, 8), st.floats(0.05, 1))
 def test_the_verdicts_are_those_of_the_text(looks: list[tuple[int, bool]], number: int, rate: float) -> None:
-    """Against a reference that keeps all samples of a period. Always busy, so nothing is judged before its end."""
+    """Against a reference that keeps all samples of a period. Always busy, so there is no verdict before its end."""
     settings = Settings(samples=number, rate=rate)
     sampler, flagged, period = Sampler(settings), False, []
     for second, (fill, held) in enumerate(looks):

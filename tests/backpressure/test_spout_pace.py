@@ -1,4 +1,4 @@
-"""Spout pace: orders are taken once, and hold for their lease."""
+"""Spout pace: orders are applied once, and are valid for their lease."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def order(step: int, change: PaceChange, **more: float) -> Pace:
     return Pace(epoch=int(more.pop("epoch", 1)), step=step, change=change, lease_s=5.0, **more)  # type: ignore[arg-type]
 
 
-def test_an_order_is_taken_once_however_often_it_comes() -> None:
+def test_an_order_is_applied_once_however_often_it_comes() -> None:
     pace = SpoutPace()
     for second in range(4):
         pace.order(order(1, PaceChange.SLOW, time_us=1_000), float(second))
@@ -19,7 +19,7 @@ def test_an_order_is_taken_once_however_often_it_comes() -> None:
     assert pace.pacer.wait_s > 0.001
 
 
-def test_it_holds_for_its_lease_and_no_longer() -> None:
+def test_it_is_valid_for_its_lease_and_no_longer() -> None:
     pace = SpoutPace()
     pace.order(order(1, PaceChange.SLOW, time_us=1_000), 0.0)
     pace.order(order(1, PaceChange.SLOW, time_us=1_000), 3.0)
@@ -62,7 +62,7 @@ def test_it_follows_what_a_tuple_takes_and_is_trimmed() -> None:
     assert abs(pace.pacer.wait_s - 750e-6 * 1.05) < 1e-12
 
 
-def test_what_is_switched_off_takes_no_orders_that_were_under_way() -> None:
+def test_after_switching_off_late_orders_are_ignored() -> None:
     pace = SpoutPace()
     pace.order(order(1, PaceChange.SLOW, time_us=1_000), 0.0)
     pace.switch(False, 0.1)

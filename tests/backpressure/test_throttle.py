@@ -1,4 +1,4 @@
-"""Throttle: the waits that JStorm's tests have, and what must hold of any wait."""
+"""Throttle: the waits that JStorm's tests have, and what must be true of any wait."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_it_follows_what_a_tuple_takes_halfway_at_a_time() -> None:
     assert throttle.wait == 312
 
 
-def test_who_comes_later_waits_as_the_others_do() -> None:
+def test_a_later_task_waits_as_the_others_do() -> None:
     throttle = Throttle()
     throttle.adopt(700)
     throttle.slow(700)

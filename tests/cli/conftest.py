@@ -1,4 +1,4 @@
-"""The command in this process (`aiostorm`) and in one of its own (`start`), and what it leaves behind, put back."""
+"""The command in this process (`aiostorm`) and in one of its own (`start`), and the changed state, restored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOBS = str(Path(__file__).with_name("jobs.py"))
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command came to."""
+    """The outcome of a command."""
 
     code: int
     out: str
@@ -40,9 +40,9 @@ Command = Callable[..., Outcome]
 
 @pytest.fixture(autouse=True)
 def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where running topologies are found, for this test alone. A short path: sockets stand there.
+    """Where running topologies are found, for this test alone. A short path: it contains sockets.
 
-    The folder for temporary files is another one, too: there are those of runs without XDG_RUNTIME_DIR.
+    The folder for temporary files is replaced too: runs without XDG_RUNTIME_DIR use it.
     """
     tmp_path_factory.getbasetemp()  # where pytest puts its own: not into ours
     with tempfile.TemporaryDirectory(prefix="a") as folder, tempfile.TemporaryDirectory(prefix="b") as temporary:
@@ -75,7 +75,7 @@ def aiostorm(capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
 
 
 class Process:
-    """The command in a process of its own. `until_*` read up to the line that holds a text."""
+    """The command in a process of its own. `until_*` read up to the line with a text."""
 
     def __init__(self, *arguments: str, cwd: Path | None = None, **env: str) -> None:
         self._running = subprocess.Popen(

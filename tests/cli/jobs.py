@@ -1,4 +1,4 @@
-"""Topologies that the command line is tried on: `aiostorm run tests/cli/jobs.py:NAME`."""
+"""Topologies for tests of the command line: `aiostorm run tests/cli/jobs.py:NAME`."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def given_up() -> Topology:
                 self.collector.finish()
 
         def fail(self, message_id: Any, failure: Failure) -> None:
-            """Let it go."""
+            """Drop the message."""
 
     @bolt
     def picky(n: int) -> None:
@@ -247,12 +247,12 @@ def endless(component: Any = None, config: Config | None = None) -> Topology:
 
     builder = TopologyBuilder()
     builder.set_spout("numbers", numbers)
-    builder.set_bolt("sum", component or _WatermarkEmitter).shuffle_grouping("numbers")
+    builder.set_bolt("sum", component or _Announcer).shuffle_grouping("numbers")
     return builder.create_topology("endless", lambda results: {"sum": sum(results["sum"])}, config)
 
 
-class _WatermarkEmitter(Sum):
-    """Says on the standard output that it is under way: then a test may send its signal."""
+class _Announcer(Sum):
+    """Prints when it runs: then a test may send its signal."""
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         super().execute(tup, collector)
@@ -283,7 +283,7 @@ def too_fast() -> Topology:
 
 
 def complains() -> Topology:
-    """Fails on one number."""
+    """Fails one number."""
 
     class Picky(Sum):
         def execute(self, tup: Tuple, collector: BasicCollector) -> None:
@@ -295,12 +295,12 @@ def complains() -> Topology:
 
 
 def holds() -> Topology:
-    """Holds what it gets, not for long: the drain has to be cut short."""
+    """Keeps its tuples, not for long: the drain must be cut short."""
     return never_acks(0.5)
 
 
 def never_acks(timeout_s: float = 1.0) -> Topology:
-    """Holds what it gets: the drain has to be cut short."""
+    """Keeps its tuples: the drain must be cut short."""
 
     class Holds(Bolt):
         def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
@@ -318,7 +318,7 @@ def never_acks(timeout_s: float = 1.0) -> Topology:
 
 
 def never_acks_for_long() -> Topology:
-    """Holds what it gets: the drain takes a while."""
+    """Keeps its tuples: the drain takes a while."""
     return never_acks(600)
 
 
@@ -334,7 +334,7 @@ def opens_slowly() -> Topology:
 
 
 def blocks() -> Topology:
-    """Blocks the loop for good, in Python, and catches everything that is thrown at it."""
+    """Blocks the loop for ever, in Python, and catches every exception."""
 
     @bolt
     def stuck(n: int) -> None:
@@ -350,7 +350,7 @@ def blocks() -> Topology:
 
 
 def spins() -> Topology:
-    """Blocks the loop for good, without a call."""
+    """Blocks the loop for ever, without a call."""
 
     @bolt
     def stuck(n: int) -> None:

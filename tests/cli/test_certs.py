@@ -1,4 +1,4 @@
-"""`aiostorm certs`: files that only we can read, nothing replaced unasked, no secret shown; two nodes that use them."""
+"""`aiostorm certs`: private file modes, nothing replaced without --force, no secret shown; two nodes use the files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def made(aiostorm: Command, tmp_path: Path) -> Path:
     return place
 
 
-def test_a_cluster_and_two_nodes_that_speak(aiostorm: Command, made: Path) -> None:
+def test_a_cluster_and_two_nodes_that_connect(aiostorm: Command, made: Path) -> None:
     for name in ("main", "second"):
         outcome = aiostorm("certs", "node", made, name, "--host", "a.example", "--host", "10.0.0.2")
         assert outcome.code == 0, outcome.err
@@ -42,7 +42,7 @@ def test_a_cluster_and_two_nodes_that_speak(aiostorm: Command, made: Path) -> No
         assert runner.run(speak()) == b"hello"
 
 
-def test_files_are_ours_alone_and_no_secret_is_shown(aiostorm: Command, tmp_path: Path) -> None:
+def test_files_are_private_and_no_secret_is_shown(aiostorm: Command, tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         place = tmp_path / "certs"
@@ -60,7 +60,7 @@ def test_files_are_ours_alone_and_no_secret_is_shown(aiostorm: Command, tmp_path
     assert token not in said
 
 
-def test_nothing_is_replaced_unasked(aiostorm: Command, made: Path) -> None:
+def test_nothing_is_replaced_without_force(aiostorm: Command, made: Path) -> None:
     before = {path: path.read_bytes() for path in made.iterdir() if path.is_file()}
     outcome = aiostorm("certs", "init", made, "--cluster", "prod")
     assert outcome.code == 1
@@ -92,7 +92,7 @@ def test_what_cannot_be_is_said_in_one_message(
     assert "Traceback" not in outcome.err
 
 
-def test_a_directory_that_others_may_look_into_is_refused(aiostorm: Command, tmp_path: Path) -> None:
+def test_a_directory_that_others_can_read_is_refused(aiostorm: Command, tmp_path: Path) -> None:
     place = tmp_path / "open"
     place.mkdir()
     place.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The table of commands: each is a module that is imported when it is asked for."""
+"""The table of commands: each is a module that is imported when it is used."""
 
 from __future__ import annotations
 

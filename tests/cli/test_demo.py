@@ -1,4 +1,4 @@
-"""`aiostorm demo`: it says what to look at, and shows it."""
+"""`aiostorm demo`: it explains its output."""
 
 from __future__ import annotations
 

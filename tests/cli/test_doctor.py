@@ -1,4 +1,4 @@
-"""`aiostorm doctor`: what is here, what is missing, and what to do about it."""
+"""`aiostorm doctor`: what is installed, what is missing, and how to get it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Any:
     return missing.add
 
 
-def test_it_names_everything_and_is_content_here():
+def test_it_names_everything_and_finds_no_problem_here():
     result = doctor()
     assert result.exit_code == 0, result.output
     for name in ("Python", "uvloop", "aiohttp", "pyarrow", "pyspark", "Java", "open files", "loopback"):

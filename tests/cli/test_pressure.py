@@ -1,4 +1,4 @@
-"""What a person reads of backpressure: a line while it runs, a page when asked for."""
+"""Backpressure for people: a line while a topology runs, and a page of its own."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_durations(seconds: float, text: str) -> None:
         ((waits("a\x1b[2J", 0.001),), "a\\x1b[2J waits 1 ms a tuple"),
     ],
 )
-def test_one_line_says_who_waits_and_why(spouts: tuple[SpoutPacing, ...], text: str) -> None:
+def test_one_line_names_the_waiting_spouts_and_the_reason(spouts: tuple[SpoutPacing, ...], text: str) -> None:
     assert paced_text(Backpressure(spouts=spouts)) == text
 
 
@@ -116,7 +116,7 @@ def test_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
         time.tzset()
 
 
-def test_the_page_of_one_that_has_nothing_to_tell() -> None:
+def test_the_page_without_backpressure() -> None:
     assert as_text(status(Backpressure())) == "word-count (pid 7) ACTIVE, its backpressure is NORMAL"
     off = as_text(status(Backpressure(enabled=False)))
     assert off == "word-count (pid 7) ACTIVE, and is not paced: topology.backpressure.enable is false"

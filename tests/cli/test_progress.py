@@ -54,7 +54,7 @@ def test_rates_are_over_the_window():
     assert [row.rate for row in later.rows] == [0.0, 0.0]
 
 
-def test_a_look_at_the_start_divides_by_nothing():
+def test_a_snapshot_at_the_start_does_not_divide_by_zero():
     assert [row.rate for row in Rates(5.0).snapshot(metrics(10, 2), 5.0).rows] == [0.0, 0.0]
 
 
@@ -96,7 +96,7 @@ def test_it_says_what_is_being_started():
 
 
 def half_way() -> TopologyMetrics:
-    """A spout that knows how far it is."""
+    """A spout with progress."""
     task = TaskMetrics(1, progress=ProgressMetrics("partitions", 7, 32, 1))
     return TopologyMetrics([ComponentMetrics("flights", "spout", (task,))])
 
@@ -126,7 +126,7 @@ def test_a_closed_standard_error_is_no_error(monkeypatch: pytest.MonkeyPatch):
 
 
 def drawn() -> tuple[LiveTable, io.StringIO]:
-    """A live table on a terminal that is a text."""
+    """A live table, drawn as text."""
     console = pytest.importorskip("rich.console").Console(file=io.StringIO(), force_terminal=True, width=100)
     return LiveTable(console, "word-count", 0.8), console.file
 
@@ -151,7 +151,7 @@ def test_live_table():
     assert "flights: 7 of 32 partitions, 1 row" in ESCAPES.sub("", file.getvalue())
 
 
-def test_log_lines_stand_above_the_table():
+def test_log_lines_appear_above_the_table():
     table, file = drawn()
     rates = Rates(0.0)
     logger = logging.getLogger("tests.cli.live")
@@ -201,7 +201,7 @@ class Terminal:
         assert text in self.output
 
     def end(self) -> tuple[int, str, str]:
-        """Exit code, standard output, and all that the terminal has got."""
+        """Exit code, standard output, and the output of the terminal."""
         while self._read():
             pass
         os.close(self._mine)

@@ -86,7 +86,7 @@ def test_second_stops_now(start: Start, loop: str, job: str):
 
 @pytest.mark.slow
 @loops
-def test_user_code_that_does_not_end_is_left_behind(start: Start, loop: str):
+def test_user_code_that_does_not_end_is_abandoned(start: Start, loop: str):
     process = start("run", f"{JOBS}:stuck_thread", "--loop", loop, "-q")
     process.until_out("under way")
     process.send(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""What is looked at before a command loads code of the user's."""
+"""Checks before a command loads user code."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_so_is_that_of_a_worker(name: str, aiostorm: Command) -> None:
 @pytest.mark.parametrize(
     "words", [["run", "--workers", "2", "examples.word_count:topology"], ["worker", "--name", "w"]]
 )
-def test_too_few_open_files_are_said_at_once(words: list[str]) -> None:
+def test_too_few_open_files_are_reported_at_once(words: list[str]) -> None:
     more = ["--connect", "127.0.0.1:1", "--target", "jobs"] if words[0] == "worker" else []
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)); "
@@ -78,7 +78,7 @@ def test_too_few_open_files_are_said_at_once(words: list[str]) -> None:
 def test_the_token_is_taken_out_of_the_environment(
     aiostorm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The user's module is loaded then, and what it starts has its environment."""
+    """The user's module is loaded after that, and its child processes inherit the environment."""
     (tmp_path / "looks_jobs.py").write_text(
         f"import os\nassert {CREDENTIALS_VARIABLE!r} not in os.environ\nraise SystemExit('it was not there')\n"
     )

@@ -1,4 +1,4 @@
-"""Targets: what they may look like, what is made of them, and what is said where that fails."""
+"""Targets: their syntax, what is made from them, and the errors."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_loads(place: Path, text: str, arguments: tuple[str, ...], name: str, ta
     assert target.default_name == "shop_jobs"
 
 
-def test_a_builder_will_do():
+def test_a_builder_is_accepted():
     assert set(load_topology(f"{JOBS}:unfinished")[1].components) == {"numbers", "double"}
 
 

@@ -25,7 +25,7 @@ PATIENCE_S = 30
 
 
 class Nursery:
-    """Writes modules, starts them as children, keeps what they print."""
+    """Writes modules, starts them as children, records their output."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,7 +76,7 @@ class Caller:
         return int(self.server.sockets[0].getsockname()[1])
 
     async def next(self) -> tuple[asyncio.StreamReader, int]:
-        """(its line, its pid) of the next that calls."""
+        """(line, pid) of the next process that connects."""
         async with asyncio.timeout(PATIENCE_S):
             while len(self.calls) <= self._accepted:
                 self._came.clear()
@@ -243,7 +243,7 @@ else:
 
 
 @pytest.mark.sockets
-async def test_who_waits_may_be_cancelled(nursery: Nursery) -> None:
+async def test_a_wait_may_be_cancelled(nursery: Nursery) -> None:
     child = await nursery.spawner("import time; time.sleep(60)").spawn("w", [], environment=nursery.environment)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):

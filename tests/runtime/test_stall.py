@@ -1,4 +1,4 @@
-"""Stall watch: it names the line that blocks the loop, once; and says nothing where there is nothing to say."""
+"""Stall watch: it names the line that blocks the loop, once; and reports nothing else."""
 
 from __future__ import annotations
 

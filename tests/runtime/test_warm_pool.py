@@ -1,4 +1,4 @@
-"""Warm processes: one that waits takes the place of the next, at once; nothing of it is left."""
+"""Warm pool: a spare is used for the next process at once; no process is left behind."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests of the nouns."""
+"""Tests of the package topology."""

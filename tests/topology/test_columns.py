@@ -192,7 +192,7 @@ def test_shuffles_deal_whole_batches_in_turn(make: Any) -> None:
     assert dealt == {3: 10, 5: 10, 9: 10}
 
 
-def test_none_grouping_gives_the_batch_to_anybody() -> None:
+def test_none_grouping_gives_the_batch_to_any_task() -> None:
     grouping = prepare(NoneGrouping(), [3, 5])
     found = {split_columns(grouping, ColumnRows(batch(["a"]), False))[0][0] for _ in range(40)}
     assert found == {3, 5}
@@ -349,7 +349,7 @@ def test_what_arrow_cannot_type_names_component_and_field(values: list[Any]) -> 
         batch_of([("a", value) for value in values], ORIGIN)
 
 
-def test_same_is_a_sequence() -> None:
+def test_a_repeated_mark_is_a_sequence() -> None:
     marks = RepeatedMark(7, 3)
     assert list(marks) == [7, 7, 7]
     assert list(marks[1:]) == [7, 7]

@@ -101,7 +101,7 @@ def test_text_that_cannot_be_hashed_is_named_too() -> None:
 
 
 class Sour:
-    """Raises where nobody expects it."""
+    """Raises unexpectedly."""
 
     def __hash__(self) -> int:
         return hash("w")

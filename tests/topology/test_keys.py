@@ -194,7 +194,7 @@ PINNED = [
 
 @pytest.mark.parametrize(("key", "expected"), PINNED)
 def test_hashes_do_not_change_between_versions(key: tuple[Any, ...], expected: int) -> None:
-    """State is kept where these numbers say: another number is a migration, not a refactoring."""
+    """The numbers decide where state is stored: changing one is a migration, not a refactoring."""
     assert stable_hash(key) == expected
 
 

@@ -67,7 +67,7 @@ def test_parallelism_is_a_whole_number_from_one(bad: Any, says: str) -> None:
 
 
 def read(*arguments: Any, method: str = "shuffle_grouping", **more: Any) -> Callable[[TopologyBuilder], Any]:
-    """A bolt "count" that reads so."""
+    """A bolt "count" with this subscription."""
     return lambda builder: getattr(builder.set_bolt("count", Count), method)(*arguments, **more)
 
 
