@@ -1,4 +1,4 @@
-"""Injury: bolts whose `execute` raises when the fault script says so, before or after it has done its work.
+"""Bolt errors: bolts whose `execute` raises when the fault script says so, before or after it has done its work.
 
 The bolt is the user's own; only the instance that a task runs gets a wrapper around the method that the task calls.
 """
@@ -27,17 +27,17 @@ class BoltErrors:
         self.raised = 0
 
     def arm(self, components: list[str], choice: int) -> str:
-        """Let one of these bolts raise at its next tuple; which one. (The wrappers ask.)"""
+        """Make one of these bolts raise at its next tuple; returns which one. (The wrappers check.)"""
         component = components[choice % len(components)]
         self._armed[component] = self._chance.choice((BEFORE, AFTER))
         return component
 
     def heal(self) -> None:
-        """Nobody raises any more."""
+        """No bolt raises any more."""
         self._armed.clear()
 
     def with_errors(self, topology: Topology) -> Topology:
-        """The topology, with bolts that ask."""
+        """The topology, with bolts that check."""
         components = {
             spec.id: replace(spec, template=self._maker(spec)) if spec.kind == "bolt" else spec
             for spec in topology.components.values()
@@ -80,7 +80,7 @@ class BoltErrors:
         return execute
 
     def _raise_if_armed(self, component: str, moment: str | None) -> None:
-        """`moment` None: whenever it was to be."""
+        """`moment` None: at whichever moment was drawn."""
         armed = self._armed.get(component)
         if armed is not None and moment in (None, armed):
             del self._armed[component]

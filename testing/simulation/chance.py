@@ -1,9 +1,9 @@
 """Chance: every random choice of a simulated world, from one seed.
 
-1. Each part draws from a stream of its own, named: that one part draws more or less does not change what others draw.
+1. Each part draws from its own named stream: how much one part draws does not change what others draw.
 2. A stream depends on the seed and its name only, not on PYTHONHASHSEED (a generator seeded with text hashes it with
    SHA-512).
-3. User code may call the functions of `random` itself: `seeded_globals` seeds those for a while.
+3. User code may call the functions of `random`: `seeded_globals` seeds those for a while.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Chance:
         self.seed = seed
 
     def stream(self, name: str) -> random.Random:
-        """A generator of this name; asked twice, it begins anew."""
+        """A generator of this name; a second call starts it from the beginning."""
         return random.Random(f"aiostorm {self.seed} {name}")
 
 
@@ -45,7 +45,7 @@ class SeededRng:
 
 @contextlib.contextmanager
 def seeded_globals(seed: int) -> Iterator[None]:
-    """In the block the functions of the module `random` are seeded; afterwards they go on where they were."""
+    """In the block the functions of the module `random` are seeded; afterwards they continue as before."""
     before = random.getstate()
     random.seed(f"aiostorm {seed} random")
     try:

@@ -3,12 +3,12 @@
     events ── chosen ──► Diagram: names, steps ──► mermaid(): text that forges and editors draw
                                                └─► svg(): a picture, without any tool (svg.py)
 
-1. Names stand in the order in which they appear. What has no room (names, steps, length of a text) is left out, and
+1. Names stand in the order in which they appear. What does not fit (names, steps, length of a text) is left out, and
    the diagram says how much.
-2. Sends are arrows, lost ones end in a cross, all else is a note: over who did it, or over everybody for what is done
-   to the system.
-3. Any text is valid Mermaid: what is not a letter, a digit or harmless is written by its number (`#59;`), and so is the
-   word `end`.
+2. Sends are arrows, lost ones end in a cross, all else is a note: over its process or component, or over all names for
+   what is done to the system.
+3. Any text is valid Mermaid: all but letters, digits and harmless characters are written by number (`#59;`), and so is
+   the word `end`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DiagramStep:
 
     @property
     def timed(self) -> str:
-        """What is written at it."""
+        """The text that is written at it."""
         return f"{self.at_s:.3f} s, {self.text}"
 
 
@@ -114,7 +114,7 @@ def mermaid(diagram: Diagram) -> str:
 
 
 def escaped(text: str) -> str:
-    """As Mermaid reads it: one line, and no character that means something."""
+    """The text for Mermaid: one line, without characters that have a meaning."""
     line = " ".join(text.split()) or "-"
     written = "".join(char if _is_plain(char) else f"#{ord(char)};" for char in line if char.isprintable())
     return re.sub(r"\b(e)(nd)\b", lambda word: f"#{ord(word[1])};{word[2]}", written, flags=re.IGNORECASE) or "-"

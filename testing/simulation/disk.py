@@ -1,12 +1,12 @@
-"""Disk: what a simulated process's store is kept on; it outlives the process, and forgets as honestly as a real one.
+"""Disk: the storage of a simulated process; it outlives the process, and loses as much as a real one may lose.
 
-    write, append, remove ─► pending ─► sync ─► durable                         reads see durable and pending
-                                └ crash: for each blob some first of its changes are kept, none or all;
+    write, append, remove ─► pending ─► sync ─► durable                         reads return durable and pending
+                                └ crash: for each blob a prefix of its changes is kept, none or all;
                                          of the first append that is not, a part may be there, its end damaged
 
-1. What a `sync` has returned for stays, always. A write is there whole, or not at all: the blob is an old version then.
+1. What a `sync` has confirmed stays, always. A write is there whole, or not at all: then the blob is an old version.
 2. Which changes a crash keeps is drawn blob by blob: of two blobs the older change may be lost, and the newer kept.
-3. A crash is one of the machine: a process that ends by itself loses nothing that a later `sync` will not make durable.
+3. A crash is a crash of the machine: a process that ends by itself loses nothing that a later `sync` makes durable.
 4. Faults: `full` (writes and appends raise, and change nothing), `failing_syncs` (the next so many raise; what was
    pending is kept or lost as at a crash, and the store refuses every further call), `slowness`.
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .process import Process
 
 LATENCY_S: Final = 0.002
-"""What a call takes, at the most; a `sync` ten times that. `slowness` multiplies it."""
+"""The longest time of a call; a `sync` takes up to ten times that. `slowness` multiplies it."""
 
 DAMAGED_BYTES: Final = 64
 """So much of the end of a torn append may be damaged."""
@@ -38,7 +38,7 @@ Op = Literal["write", "append", "remove"]
 
 @dataclass(frozen=True, slots=True)
 class DiskChange:
-    """What was done to one blob."""
+    """A change of one blob."""
 
     op: Op
     name: str
@@ -67,29 +67,29 @@ class Disk:
         self._visible: dict[str, bytes] = {}
 
     def heal(self) -> None:
-        """No fault any more."""
+        """Remove all faults."""
         self.full, self.failing_syncs, self.slowness = False, 0, 1.0
 
     def read(self, name: str) -> bytes | None:
-        """What is there now, durable or not."""
+        """The current content, durable or not."""
         return self._visible.get(name)
 
     def names(self, prefix: str) -> list[str]:
-        """The names that begin so, sorted."""
+        """The names with this prefix, sorted."""
         return sorted(name for name in self._visible if name.startswith(prefix))
 
     def change(self, change: DiskChange) -> None:
-        """Do it: it is seen at once, and durable after the next `sync`."""
+        """Apply a change: it is visible at once, and durable after the next `sync`."""
         self._pending.append(change)
         _put(self._visible, change.name, change.applied_to(self._visible.get(change.name)))
 
     def sync(self) -> None:
-        """All is durable."""
+        """Make all changes durable."""
         self._durable = dict(self._visible)
         self._pending.clear()
 
     def crash(self) -> None:
-        """Forget some of what is pending, as the seed says."""
+        """Lose some of what is pending, as the seed decides."""
         of_blob: dict[str, list[DiskChange]] = {}
         for change in self._pending:
             of_blob.setdefault(change.name, []).append(change)
@@ -112,7 +112,7 @@ class Disk:
         return self._chance.random() * LATENCY_S * self.slowness
 
     def draw_started(self, waiting: int) -> int:
-        """So many of the calls that wait for the disk have reached it when the process crashes."""
+        """How many of the calls that wait for the disk have reached it when the process crashes."""
         return self._chance.randint(0, waiting)
 
     def _tear(self, data: bytes) -> bytes:
@@ -125,7 +125,7 @@ class Disk:
 
 
 class SimStore:
-    """One life's way to its disk: a `Store`. Made by its process: `process.store`; after a failed sync, by `anew`."""
+    """The `Store` of one incarnation. Made by its process: `process.store`; after a failed sync, by `reopen`."""
 
     def __init__(self, process: Process, disk: Disk, max_bytes: int = MAX_BLOB_BYTES) -> None:
         self.max_bytes = max_bytes
@@ -163,7 +163,7 @@ class SimStore:
         await self._do(self._sync, times=10.0)
 
     def process_died(self, crashed: bool) -> None:
-        """What the disk had not got is lost; of what it had and had not synced, a crash decides."""
+        """Calls that have not reached the disk are lost; a crash decides about what was not synced."""
         waiting, self._waiting = self._waiting, []
         if crashed:
             for work, _ in waiting[: self.disk.draw_started(len(waiting))]:
@@ -176,7 +176,7 @@ class SimStore:
         await self._do(lambda: self._checked(change))
 
     async def _do(self, work: Callable[[], T], times: float = 1.0) -> T:
-        """One after another, in the order of the calls; a caller that is cancelled does not stop its call."""
+        """One after another, in the order of the calls; cancelling a caller does not stop its call."""
         world, process = self._process.world, self._process
         done: asyncio.Future[T] = process.loop.create_future()
         if process.alive and process.incarnation == self._incarnation:
@@ -186,7 +186,7 @@ class SimStore:
         return await done
 
     def _next(self) -> None:
-        if self._waiting:  # else it died meanwhile
+        if self._waiting:  # else the process died meanwhile
             work, done = self._waiting.pop(0)
             result, error = self._try(work)
             if done.done():

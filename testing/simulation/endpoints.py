@@ -1,16 +1,16 @@
-"""Outside: the source and the sink of a topology, beyond the reach of any crash.
+"""Endpoints: the source and the sink of a topology, which no crash affects.
 
     source ── rows ──► topology ── rows ──► sink
        ▲ ack, fail ──────┘
 
-1. A source offers its rows over the time of the run, each under its own message id. What is failed it offers again,
-   later and later; after a crash it offers again whatever was not acked. That is what a queue or a log does.
+1. A source offers its rows over the time of the run, each under its own message id. A failed row is offered again, at
+   growing intervals; after a crash all rows are offered again that were not acked. That is what a queue or a log does.
 2. A sink has a row as soon as its bolt has executed it. Rows come at least once.
 3. What a process does after its death reaches neither.
-4. It is the source that sees broken promises of the framework: a message settled twice in one attempt, or settled
+4. The source detects broken promises of the framework: a message that is settled twice in one attempt, or settled
    though it was not open.
 
-The framework copies a component for each task: the copies share the state of the handle that the test holds.
+The framework copies a component for each task: the copies share the state of the source that the test has.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from .world import World
 
 MAX_FAILURES: Final = 50
-"""A message that fails more often is given up, and the run fails."""
+"""A message that fails more often than this is given up, and the run fails."""
 
 
 class _SourceState:
-    """What a source has to say, and what became of it. Message ids are 0, 1, 2, …"""
+    """The rows of a source, and what became of them. Message ids are 0, 1, 2, …"""
 
     def __init__(self, world: World, name: str, rows: list[Row], max_replays: int | None) -> None:
         self.world = world
@@ -62,7 +62,7 @@ class _SourceState:
         self.queue: list[tuple[float, int]] = []
 
     def begin(self, life: int) -> None:
-        """A process has begun to read: the first of its spout tasks says so."""
+        """A process has begun to read: called by each of its spout tasks, effective once."""
         if life != self.life:
             self.life = life
             self.open.clear()
@@ -82,7 +82,7 @@ class _SourceState:
         return message
 
     def settle(self, message: Any, failure: Failure | None) -> None:
-        """The framework says what became of a message."""
+        """The framework has settled a message."""
         process = self.world.current
         if not process.effect():
             return
@@ -117,7 +117,7 @@ class _SourceState:
 
 
 class Source(Spout):
-    """Made by `simulation.source(rows, "field", …)`: a spout that offers these rows, and sees that each is acked."""
+    """Made by `simulation.source(rows, "field", …)`: a spout that offers these rows until each is acked."""
 
     config: ClassVar[Mapping[str, Any]] = {"spout_wait_max_ms": 1000}
 
@@ -134,7 +134,7 @@ class Source(Spout):
         self._collector: SpoutCollector
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A view for one task on the same state."""
+        """A view for one task, on the same state."""
         view = type(self).__new__(type(self))
         view.outputs = self.outputs  # type: ignore[misc]
         view.fields = self.fields
@@ -198,7 +198,7 @@ class Source(Spout):
 
 
 class Sink(Bolt):
-    """Made by `simulation.sink()`: a bolt at the end of a stream; `values` are the rows that it has got."""
+    """Made by `simulation.sink()`: a bolt at the end of a stream; `values` are the rows that it has received."""
 
     def __init__(self, world: World) -> None:
         self._world = world

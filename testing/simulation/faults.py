@@ -26,10 +26,10 @@ Of several processes (a fleet) instead of the last six:
 | replace | a process is taken for dead, and its spare is started: both may live |
 | error, oust | what the fleet's workload makes of them: a bolt raises; a frozen process is replaced and goes on |
 
-1. A script is data: (when, what, how much, how long), in true seconds from the world's begin. Whatever is left out of
-   it simply does not happen, so a failing script can be shrunk by leaving out more and more (shrink.py).
+1. A script is data: (when, what, how much, how long), in true seconds from the world's start. A fault that is left out
+   does not happen, so a failing script can be shrunk by leaving out more and more (shrink.py).
 2. Each seed enables a random subset of the kinds: faults hide one another. How many there are, and how bad, is drawn
-   from wide ranges. Many come shortly after another: what breaks a system is a second fault while it recovers.
+   from wide ranges. Many follow another closely: systems break by a second fault while they recover.
 
 From: TigerBeetle's and FoundationDB's simulators; "Swarm Testing" (Groce et al., ISSTA 2012).
 """
@@ -52,7 +52,7 @@ FLEET_KINDS: Final = (
 )
 
 PER_MINUTE: Final = {
-    # The most that a seed may draw. (A task that fails more than 5 times in 30 s fails its topology: that is promised.)
+    # The most that a seed may draw. (A task that fails more than 5 times in 30 s fails its topology, as documented.)
     "crash": 1.5,
     "pause": 1.0,
     "slow": 1.0,
@@ -100,7 +100,7 @@ class Fault:
     amount: float = 0.0
     for_s: float = 0.0
     choice: int = 0
-    """In a fleet: to which process, or between which two; the operator takes it modulo what there is."""
+    """In a fleet: the process, or the two processes; the operator takes it modulo their number."""
 
     def __str__(self) -> str:
         lasts = f" for {self.for_s:.3f} s" if self.for_s else ""
@@ -110,7 +110,7 @@ class Fault:
 
 
 _HOW: Final = {
-    # What an amount means to whoever reads a script. (Of an error and an acker it only says which one.)
+    # The meaning of an amount, for readers of a script. (For an error and an acker it only says which one.)
     "crash": " after its next effect outside, down",
     "slow": " {:.1f} times",
     "clock once": " jumps by {:.3f} s",
@@ -184,5 +184,5 @@ def _draw_one(chance: random.Random, kind: str, at_s: float, span_s: float) -> F
 
 
 def _between(chance: random.Random, low: float, high: float) -> float:
-    """Small ones as often as large ones: the logarithm is uniform."""
+    """Small values as often as large ones: the logarithm is uniform."""
     return float(low * (high / low) ** chance.random())

@@ -1,14 +1,14 @@
 """Faulty mailboxes: between the tasks of a simulated process. They show every message in the trace, and lose some.
 
-    task ── offer, post ──► wire ──► mailbox of another task
-                              ├ lost          a segment, or a control message (INIT, acks, verdicts)
-                              ├ repeated      control messages only
-                              └ late          control messages only: they overtake one another
+    task ── offer, post ──► faulty inbox ──► mailbox of another task
+                                ├ lost          a segment, or a control message (INIT, acks, verdicts)
+                                ├ repeated      control messages only
+                                └ late          control messages only: they overtake one another
 
 1. Between tasks of one process nothing is ever lost. Between workers it is, when one dies or a link breaks: the promise
-   "at least once" must hold under anything that owner do here.
-2. Segments are lost, but neither repeated nor late: links de-duplicate and keep their order before a task sees them.
-3. What the cluster orders (activate, deactivate, stop) does not come this way.
+   "at least once" must hold under all faults here.
+2. Segments are lost, but neither repeated nor late: links de-duplicate and keep their order before a task gets them.
+3. Orders of the cluster (activate, deactivate, stop) are not sent this way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class FaultyMailboxes:
-    """All owner of one process: give it to `LocalCluster(wire=…)`. The fault script sets the rates (0 to 1).
+    """All faulty inboxes of one process, for `LocalCluster(wire=…)`. The fault script sets the rates (0 to 1).
 
     `plan`: of the topology that runs there; the trace names its tasks.
     """
@@ -53,12 +53,12 @@ class FaultyMailboxes:
         return f"{component}[{task_id}]"
 
     def check_fill(self, target: int, box: Mailbox) -> None:
-        """No mailbox holds more than its capacity, but for edges inside a cycle."""
+        """No mailbox holds more than its capacity, except on edges inside a cycle."""
         if box.fill > box.capacity and target not in self.forced:
             self.process.world.problem(f"the mailbox of {self.name(target)} holds {box.fill} of {box.capacity}")
 
     def record(self, source: int, target: int, message: Any, kind: str = "send") -> None:
-        """A message passes, or is lost."""
+        """A message is sent, or lost."""
         self.carried += 1
         what, detail = _described(message)
         world = self.process.world
@@ -160,7 +160,7 @@ class _FaultyInbox:
 
 
 class _FaultySender:
-    """A parked sender, as the mailbox sees it through a wire."""
+    """A parked sender, as the mailbox gets it through a faulty inbox."""
 
     __slots__ = ("_inbox", "_sender")
 

@@ -1,6 +1,6 @@
-"""Files: the trace and the diagram that the user asked for on pytest's command line.
+"""Files: the trace and the diagram that the user requested on pytest's command line.
 
-The first test that fails has them, in its shortest form if it is shrunk; if none fails, the last test has.
+The first test that fails is written, in its shortest form if it is shrunk; if none fails, the last test is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .world import World
 
 
 class OutputFiles:
-    """The names of the files, and which test is written to them."""
+    """The names of the files, and the test that is written to them."""
 
     def __init__(self, config: pytest.Config) -> None:
         options = config.option
@@ -27,11 +27,11 @@ class OutputFiles:
             raise pytest.UsageError(f"--simulation-diagram: {self._diagram!r} ends neither in .svg nor in .mmd")
 
     def wants(self, nodeid: str) -> bool:
-        """Might this test be written?"""
+        """May this test be written?"""
         return bool(self._trace or self._diagram) and self._of in (None, nodeid)
 
     def write(self, world: World | None, nodeid: str) -> None:
-        """This test has failed (or nothing did, and it was the last): write it, unless another one stands there."""
+        """This test has failed (or none did, and it was the last): write it, unless another was written."""
         if world is None or not self.wants(nodeid):
             return
         self._of = nodeid

@@ -1,12 +1,12 @@
-"""Fleet: several processes in a seeded world, each with its program, under faults of each and of what is between them.
+"""Fleet: several processes in a seeded world, each with its program, under faults of processes and of the network.
 
-    start ─► warm up ─► faults (safety is watched) ─► heal ─► liveness (`settled`, in time) ─► stop ─► nothing is left
+    start ─► warm up ─► faults (safety is checked) ─► heal ─► liveness (`settled`, in time) ─► stop ─► nothing is left
 
-1. Safety, always: what the programs tell `world.problem`; asyncio has nothing to complain about; no program ends with
-   an error. One that ends without is started again a second later, as by a supervisor (unless its spare lives).
+1. Safety, always: no program reports to `world.problem`; asyncio reports no error; no program ends with an error. A
+   program that ends without an error is started again a second later, as by a supervisor (unless its spare runs).
 2. Liveness, once all is healed: `settled()` within the bound.
-3. At the end `stop()` asks the programs to end, and they do. One that has ended has left neither an asyncio task nor a
-   connection.
+3. At the end `stop()` asks the programs to end, and they do. A program that has ended has left neither an asyncio task
+   nor a connection.
 4. A violation is an InvariantError at the end of `run`.
 
 A topology in one process has `Simulation` (run.py).
@@ -28,7 +28,7 @@ from .world import World
 
 @dataclass(frozen=True, slots=True)
 class FleetOutcome:
-    """What a run was. `digest` is the same in every run of the same seed and script; times are virtual seconds."""
+    """The result of a run. `digest` is the same in every run of the same seed and script; times are virtual seconds."""
 
     seed: int
     digest: str
@@ -39,7 +39,7 @@ class FleetOutcome:
     incarnations: int
     """Of all processes together."""
     counts: Mapping[str, int]
-    """What the network did: frames sent, received, lost, repeated, reordered; connections made, refused, cut."""
+    """Counts of the network: frames sent, received, lost, repeated, reordered; connections made, refused, cut."""
     undone: int
     """Changes of blobs that crashes have undone."""
 
@@ -47,7 +47,7 @@ class FleetOutcome:
 class Fleet:
     """Processes and their faults. `only` cuts the fault script down (by index).
 
-    `known`: the kinds that may be; `more` does those of them that are the workload's own.
+    `known`: the kinds that are allowed; `more` carries out those of them that belong to the workload.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Fleet:
         self.processes: list[Process] = []
         self.operator = FleetOperator(world, self.processes, more or {})
         self.children: set[str] = self.operator.children
-        """Names of processes that are started by others of the fleet, not by the operator."""
+        """Names of processes that other processes start, not the operator."""
         self.over = False
 
     def add(self, name: str, main: Main) -> Process:
@@ -81,7 +81,7 @@ class Fleet:
         return process
 
     def add_spare(self, process: Process, main: Main) -> Process:
-        """A second place for what a process does: started when the first is taken for dead, by the fault "replace"."""
+        """A second process for the same job: started when the first is taken for dead, by the fault "replace"."""
         spare = self.add(f"{process.name}-spare", main)
         self.operator.spares[spare] = process
         self.operator.spares[process] = spare
@@ -100,8 +100,8 @@ class Fleet:
     ) -> FleetOutcome:
         """Run the fleet through all phases. InvariantError if a promise is broken.
 
-        `unsettled()` says what is missing, when it does not settle in `liveness_s`; `check()` names broken promises,
-        at the end.
+        `unsettled()` says what is missing, when it does not settle in `liveness_s`; `check()` names broken promises, at
+        the end.
         """
         world, operator = self.world, self.operator
         faults_from_s = world.now_s + warm_up_s

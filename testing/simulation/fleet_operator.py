@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FleetOperator:
-    """Does to a fleet what a script says."""
+    """Carries a script out on a fleet."""
 
     def __init__(self, world: World, processes: Sequence[Process], more: Mapping[str, Callable[[Fault], None]]) -> None:
         self.faulty = False
@@ -26,20 +26,20 @@ class FleetOperator:
         self.over = False
         self.children: set[str] = set()
         self.spares: dict[Process, Process] = {}
-        """A process → its spare, and back. One of the two is to live."""
+        """A process → its spare, and back. One of the two should run."""
         self._world = world
         self._processes = processes
         self._lasting = LastingFaults(world, self._rewire)
         self._chance = world.chance.stream("fleet operator")
 
     def schedule(self, script: Sequence[Fault]) -> None:
-        """From now on, each at its time."""
+        """Schedule each fault at its time."""
         self.faulty = True
         for fault in script:
             self._world.call_at(fault.at_s, self._begin, fault)
 
     def heal(self) -> None:
-        """Nothing is broken any more, and nothing breaks. (Connections that are half open stay so.)"""
+        """End all faults, and start no more. (Connections that are half open stay so.)"""
         self.faulty = False
         self._lasting.clear()
         self._world.trace.add(self._world.now_s, "fault", "world", "is healed")
@@ -49,13 +49,13 @@ class FleetOperator:
             self.start(process)
 
     def start(self, process: Process) -> None:
-        """Start a process, unless it is alive, or its spare is."""
+        """Start a process, unless it runs, or its spare does."""
         spare = self.spares.get(process)
         if spare is None or not spare.alive:
             self.start_beside(process)
 
     def start_beside(self, process: Process) -> None:
-        """Start a process, though its spare may live."""
+        """Start a process, even if its spare runs."""
         if not process.alive and not self.over and process.name not in self.children:
             process.start()
 
@@ -87,7 +87,7 @@ class FleetOperator:
                 self._flap(fault)
 
     def _restart(self, process: Process) -> None:
-        """After a crash: while there are faults, nobody looks whether the spare has taken over."""
+        """After a crash: while there are faults, the spare may have taken over or not."""
         if self.faulty:
             self.start_beside(process)
         else:
@@ -100,7 +100,7 @@ class FleetOperator:
             self._world.call_at(self._world.now_s + fault.amount * self._chance.uniform(0.5, 1.5), self._flap, fault)
 
     def _rewire(self) -> None:
-        """Set paths and disks to what is open now."""
+        """Set paths and disks to the faults that are active now."""
         world, lasting, processes = self._world, self._lasting, self._processes
         for source in processes:
             for target in processes:

@@ -1,4 +1,4 @@
-"""Invariants: what a topology that has come to rest must look like, and which bolts keep it from resting."""
+"""Invariants: what an idle topology must look like, and which bolts keep it from becoming idle."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def unacked(running: RunningTopology) -> list[str]:
 
 
 def is_users(task: asyncio.Task[Any]) -> bool:
-    """Does an asyncio task run a coroutine of the user's?
+    """Does an asyncio task run a coroutine of the user?
 
-    A topology need not have ended it: an instance that a restart replaced is not told to (semantics.md: `cleanup`), and
-    a topology that fails is not either. A real process cancels it when its loop ends.
+    A topology need not have ended it: an instance that a restart replaced is not notified (semantics.md: `cleanup`),
+    nor is one of a topology that fails. A real process cancels it when its loop ends.
     """
     code = getattr(task.get_coro(), "cr_code", None)
     return code is not None and not code.co_filename.startswith(_PACKAGE)

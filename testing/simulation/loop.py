@@ -1,11 +1,11 @@
 """The event loop of one simulated process: its callbacks run in an order that the seed decides.
 
 1. The world runs it: it has no selector, and no I/O of its own. `run_forever` is for the driver's loop only.
-2. asyncio promises that callbacks run in the order in which they were scheduled, but not in which order several things
-   that happen at one time schedule theirs. No code may depend on it, so the seed shuffles whatever is ready.
+2. asyncio promises that callbacks run in the order in which they were scheduled, but not in which order several events
+   at one time schedule theirs. No code may depend on it, so the seed shuffles whatever is ready.
 3. Time is the process's own: it may be ahead, and run fast or slow; it never goes back. The wall clock may jump.
-4. Work for threads is done at once, in the loop's thread, and its result comes a little later: so the order is the
-   seed's. (Code in such a "thread" that waits for the loop would wait for ever; ours never does.)
+4. Work for threads is done at once, in the loop's thread, and its result comes a little later: so the seed decides the
+   order. (Code in such a "thread" that waits for the loop would wait forever; aiostorm has none.)
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ FIFO: Final = "fifo"
 SHUFFLE: Final = "shuffle"
 RANDOM: Final = "random"
 ORDERS: Final = (FIFO, SHUFFLE, RANDOM)
-"""All that is ready, as it came; all that is ready, shuffled; one of what is ready."""
+"""All ready callbacks in order; all of them, shuffled; one of them at a time."""
 
 _LAST_TURNS: Final = 10_000
 
 THREAD_S: Final = 0.01
-"""What a call in a thread takes, at the most."""
+"""The longest time of a call in a thread."""
 
 
 class ProcessClock:
@@ -44,7 +44,7 @@ class ProcessClock:
         self.wall_offset_s = WALL_START_S - START_S
 
     def at(self, true_s: float) -> float:
-        """What it shows at a true time."""
+        """The time that it shows at a true time."""
         return self._own_s + (true_s - self._at_s) * self.rate
 
     def when(self, own_s: float) -> float:
@@ -52,14 +52,14 @@ class ProcessClock:
         return self._at_s + (own_s - self._own_s) / self.rate
 
     def set_rate(self, rate: float, true_s: float) -> None:
-        """From now on it runs at another speed."""
+        """Run at another speed from now on."""
         self._own_s = self.at(true_s)
         self._at_s = true_s
         self.rate = rate
 
 
 class SimTask(asyncio.Task[Any]):
-    """An asyncio task whose hash is its number: a set of them (TaskGroup has one) is in the same order in every run."""
+    """An asyncio task whose hash is its number: a set of them (TaskGroup has one) has the same order in every run."""
 
     def __init__(self, coro: Any, *, number: int, **options: Any) -> None:
         self._number = number  # first: asyncio puts the new task into a set
@@ -73,7 +73,7 @@ class SimTask(asyncio.Task[Any]):
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """See the module. `now` gives true time; `order` is one of ORDERS."""
+    """The loop of a process. `now` returns true time; `order` is one of ORDERS."""
 
     virtual = True
 
@@ -117,7 +117,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return self.clock.when(scheduled[0]._when) if scheduled else None
 
     def turn(self) -> int:
-        """Run what is ready: all, or one callback; how many were run."""
+        """Run what is ready: all, or one callback; returns how many were run."""
         self._move_due()
         ready = self._ready
         if self._order == RANDOM:
@@ -144,11 +144,11 @@ class SimLoop(asyncio.BaseEventLoop):
         return count
 
     def stop_for_good(self) -> None:
-        """The process is dead: nothing of it runs again. (Nor is it collected, that would run `finally`: see _held.)"""
+        """The process is dead: nothing in it runs again. (Nor is it collected, which would run `finally`.)"""
         self.stopped = True
 
     def shut_down(self) -> None:
-        """The world is over: let what stands in a dead process end, unseen, in a time of its own; then close."""
+        """The world is over: let the coroutines of a dead process end, unrecorded, in their own time; then close."""
         self.set_exception_handler(lambda *_: None)
         own_s = self._now()
         self._now = lambda: own_s
@@ -161,7 +161,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 break
             own_s = max(own_s, due_s)
             self.turn()
-        for task in asyncio.all_tasks(self):  # it would not be cancelled
+        for task in asyncio.all_tasks(self):  # it ignored the cancel
             waiting: Any = task
             waiting._log_destroy_pending = False
         self._held.clear()
@@ -172,7 +172,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _move_due(self) -> None:
         scheduled = self._scheduled
-        # A clock that is read back from true time may be off by a rounding error.
+        # A clock computed from true time may be off by a rounding error.
         end_s = self.time() + self._clock_resolution + 1e-12 * abs(self.time())
         while scheduled and scheduled[0]._when < end_s:
             handle = heapq.heappop(scheduled)
@@ -181,7 +181,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _new_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> SimTask:
         task = SimTask(coro, loop=self, number=next(self._numbers), **options)
-        # Held until it ends: one that nobody holds would be collected, at a moment that no seed decides.
+        # Referenced until it ends: else it would be collected, at a moment that the seed does not decide.
         self._held.append(task)
         if len(self._held) > self._held_sweep:
             self._held = [held for held in self._held if not held.done()]

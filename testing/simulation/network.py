@@ -1,17 +1,17 @@
 """SimNetwork: the network of one simulated process: connections that lose, repeat and reorder as the faults say.
 
-    send ─► buffer ─► under way ─► inbox ─► receive        drained: the buffer has room again
+    send ─► buffer ─► in flight ─► inbox ─► receive        drained: the buffer has space again
               ▲          ├ lost, repeated, late, overtaken: the rates of the path (see switch.py)
               │          └ held: the path is cut, or the inbox is full (the receiver is slow, or frozen)
               └ a frame leaves the buffer when it is in the inbox, or lost
 
 1. An address is the name of a process, and a port if wanted: "storm", "storm:6700", "storm:0" (any that is free).
-2. `connect` takes a while. It is refused where nobody listens; a cut path refuses it too, or lets it wait for its end.
-   A frozen process is connected to, as by a real kernel: its `accept` is called when it goes on.
+2. `connect` takes a while. It is refused without a listener; a cut path refuses it too, or delays it until it times
+   out. A frozen process is connected to, as by a real kernel: its `accept` is called when it continues.
 3. Frames arrive as events of the world, in true time. Nothing of a dead process has any effect.
-4. A path may carry so much a second, and no more: a large frame takes its time then, and those behind it wait.
-5. An end that is over was told so in one of TCP's ways: a close (after what was under way), a reset (what was under way
-   is lost), or a time-out. The other end may not know it yet.
+4. A path may have a bandwidth: a large frame takes its time then, and those behind it wait.
+5. A connection ends in one of TCP's ways: a close (after what was in flight), a reset (what was in flight is lost), or
+   a time-out. The other end may not know it yet.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from .process import Process
 
 HEADER_BYTES: Final = 14
-"""What a frame takes beside its bytes: frames of 0 bytes fill a buffer, too."""
+"""Added to the size of each frame, so that frames of 0 bytes fill a buffer, too."""
 
 CONNECT_TIMEOUT_S: Final = (1.0, 30.0)
 """How long `connect` waits for a cut path, before it times out."""
 
 TIME_OUT_S: Final = (5.0, 120.0)
-"""When a sender gives up whose frames are not acknowledged (TCP's user time-out), or a silent peer (keep-alive)."""
+"""When a sender without acknowledgements gives up (TCP's user time-out), or a peer is silent (keep-alive)."""
 
 
 class SimNetwork:
-    """One life's way to the others: a `Network`. Made by its process: `process.network`."""
+    """The `Network` of one incarnation. Made by its process: `process.network`."""
 
     def __init__(self, process: Process, switch: Switch) -> None:
         self.process = process
@@ -58,7 +58,7 @@ class SimNetwork:
         listener = self.switch.listeners.get(address)
         if listener is None or listener.process is self.process:
             self.switch.counts["refused"] += 1
-            raise NetworkError(f"{address}: nobody listens there")
+            raise NetworkError(f"{address}: no listener there")
         mine = SimConnection(self.process, self.incarnation, there)
         theirs = SimConnection(listener.process, listener.incarnation, back)
         mine.other, theirs.other = theirs, mine
@@ -75,7 +75,7 @@ class SimNetwork:
         if port == "0":
             address = f"{name}:{self.switch.new_port()}"
         if address in self.switch.listeners:
-            raise NetworkError(f"{address}: somebody listens there already")
+            raise NetworkError(f"{address}: there is a listener already")
         listener = SimListener(self, address, accept)
         if self.is_alive:
             self.switch.listeners[address] = listener
@@ -83,17 +83,17 @@ class SimNetwork:
 
     @property
     def is_alive(self) -> bool:
-        """Does the life go on that this network was made for?"""
+        """Does the incarnation still run that this network was made for?"""
         return self.process.alive and self.process.incarnation == self.incarnation
 
     def process_died(self, crashed: bool) -> None:
-        """Its listeners and connections go with it."""
+        """Its listeners and connections end with it."""
         self.switch.process_died(self.process.name, crashed=crashed)
 
     async def _reach(self, address: str, there: Path, back: Path) -> None:
-        """Wait until the path is whole. NetworkError if that takes too long, or it is known at once."""
+        """Wait until the path is whole. NetworkError if that takes too long, or at once."""
         if there.happens(there.loss) or back.happens(back.loss):
-            await self._pause(1.0)  # TCP asks again after a second
+            await self._pause(1.0)  # TCP tries again after a second
         if not (there.cut or back.cut):
             return
         timeout_s = self._chance.uniform(*CONNECT_TIMEOUT_S) if self._chance.random() < 0.7 else 0.0
@@ -111,7 +111,7 @@ class SimNetwork:
         world.call_at(world.now_s + for_s, _wake, waiter)
         await waiter
         if not self.is_alive:
-            await self.process.loop.create_future()  # a dead process waits for ever
+            await self.process.loop.create_future()  # a dead process never continues
 
 
 class SimListener:
@@ -121,12 +121,12 @@ class SimListener:
         self.process = network.process
         self.incarnation = network.incarnation
         self.address = address
-        self.context = contextvars.copy_context()  # of who listens: `accept` is called in it
+        self.context = contextvars.copy_context()  # of the caller of `listen`: `accept` is called in it
         self._network = network
         self._accept = accept
 
     def on_connection(self, connection: SimConnection) -> None:
-        """In the process's loop: a connection has come."""
+        """In the process's loop: a connection was made."""
         if self._network.switch.listeners.get(self.address) is not self:
             connection.close()
             return
@@ -155,16 +155,18 @@ class SimConnection:
         self._path = path
         self._world = process.world
         self._switch = process.world.switch
-        self._broken = False  # nothing comes through any more, but this end does not know
-        self._dropped = False  # reset: what is under way from here is lost
+        self._broken = False  # nothing passes any more, but this end does not know
+        self._dropped = False  # reset: frames in flight from here are lost
         self._buffered = 0
         self._last_s = 0.0  # when the last frame arrives that no other may overtake
         self._gives_up_in_cut = 0
         self._inbox: deque[bytes] = deque()
         self._inbox_bytes = 0
-        self._waiting: deque[tuple[bytes, bool]] = deque()  # what waits for room in the inbox; does it leave a buffer?
+        self._waiting: deque[tuple[bytes, bool]] = (
+            deque()
+        )  # wait for space in the inbox; does each leave a buffer?
         self._received_bytes = 0
-        self._coming: deque[tuple[float, float, int]] = deque()  # of a slow path: begins to come, has come, bytes
+        self._coming: deque[tuple[float, float, int]] = deque()  # on a slow path: starts to arrive, has arrived, bytes
         self._reader: asyncio.Future[None] | None = None
         self._writers: list[asyncio.Future[None]] = []
 
@@ -237,7 +239,7 @@ class SimConnection:
 
     async def receive(self) -> bytes:
         if self._reader is not None:
-            raise RuntimeError(f"two receive from the connection to {self.peer}: one at a time")
+            raise RuntimeError(f"receive was called twice on the connection to {self.peer}: one call at a time")
         while not self._inbox:
             if self.over:
                 raise ConnectionLostError(f"the connection to {self.peer} is over")
@@ -261,13 +263,13 @@ class SimConnection:
     # -- what happens to it ------------------------------------------------------------------------------------------
 
     def reset(self) -> None:
-        """This end is gone, and with it what is under way from here."""
+        """This end is lost, and with it all frames in flight from here."""
         self._dropped = True
         self._world.call_at(self._world.now_s + self._path.draw_delay_s(), self._arrive, None, True)
         self.end("is reset")
 
     def end(self, how: str) -> None:
-        """It is over, here: whoever waits is told."""
+        """The connection is over at this end: its waiters continue."""
         if self.over:
             return
         self.over = True
@@ -277,13 +279,13 @@ class SimConnection:
             _wake(waiter)
 
     def break_off(self, chance: random.Random, soon: float = 0.6) -> None:
-        """Nothing comes through any more. It is noticed here `soon` (so often), or on sending, or after minutes."""
+        """Nothing passes any more. It is noticed here `soon` (with this chance), or on sending, or after minutes."""
         if not self.over and not self._broken:
             self._broken = self._dropped = True
             self._notice(chance.random() * 0.1 if chance.random() < soon else chance.uniform(60.0, 600.0))
 
     def lose(self, frame: bytes | None, leaves: bool) -> None:
-        """A frame will not arrive. (None: what says that this end is over. That is not known there, then.)"""
+        """A frame will not arrive. (None: the notice that this end is over. Then the other end does not learn it.)"""
         if frame is None:
             self.other.break_off(self._path.chance, soon=0.0)
         else:

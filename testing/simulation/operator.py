@@ -1,6 +1,6 @@
 """The operator: carries a fault script out, and heals what is not over by itself.
 
-Of several open windows of a kind (see harm.py) the worst holds.
+Of several active faults of a kind (see process_faults.py) the worst counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Operator:
-    """Does to the world what a script says."""
+    """Carries a script out in the world."""
 
     def __init__(self, simulation: Simulation, bolt_errors: BoltErrors) -> None:
         self._simulation = simulation
@@ -32,13 +32,13 @@ class Operator:
         self.faulty = False
 
     def schedule(self, script: Sequence[Fault]) -> None:
-        """From now on, each at its time."""
+        """Schedule each fault at its time."""
         self.faulty = True
         for fault in script:
             self._world.call_at(fault.at_s, self._begin, fault)
 
     def heal(self) -> None:
-        """Nothing is broken any more, and nothing breaks."""
+        """End all faults, and start no more."""
         self.faulty = False
         self._lasting.clear()
         self._bolt_errors.heal()
@@ -52,7 +52,7 @@ class Operator:
             self._process.start()
 
     def rewire(self) -> None:
-        """Set the rates of the wires to what is open now. (A new life has new mailboxes.)"""
+        """Set the rates of the mailboxes to the faults that are active now. (A new incarnation has new mailboxes.)"""
         mailboxes = self._simulation.mailboxes
         if mailboxes is None:
             return
@@ -111,14 +111,14 @@ class Operator:
 
 
 async def _rest(running: RunningTopology, for_s: float) -> None:
-    with contextlib.suppress(TopologyFailedError, TopologyKilledError):  # it ended meanwhile
+    with contextlib.suppress(TopologyFailedError, TopologyKilledError):  # the topology ended meanwhile
         await running.deactivate()
         await asyncio.sleep(for_s)
         await running.activate()
 
 
 class _UnknownMessage:
-    """No message that an acker knows."""
+    """A message that an acker does not know."""
 
     def __repr__(self) -> str:
         return "a message that no acker understands (simulated)"

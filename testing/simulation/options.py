@@ -1,8 +1,8 @@
-"""What a test asks for with `@pytest.mark.simulate(…)`, checked.
+"""The arguments of `@pytest.mark.simulate(…)`, checked.
 
-1. What is wrong is a ScriptError that says what may stand there; the plugin shows it when it collects the test.
-2. A nodeid that names a seed (`test_x[seed-777]`) has this seed, whatever the marker says: what failed in a long run
-   can be run again by its name.
+1. An invalid argument is a ScriptError that says what is allowed; the plugin shows it when it collects the test.
+2. A nodeid that names a seed (`test_x[seed-777]`) has this seed, whatever the marker says: a failure of a long run can
+   be repeated by its name.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class SimulationOptions:
 
 
 def parse_options(args: Sequence[Any], kwargs: Mapping[str, Any], seeds: int | None = None) -> SimulationOptions:
-    """What these arguments of the marker ask for; `seeds`: so many instead of the test's own."""
+    """The options that these arguments of the marker mean; `seeds`: this number instead of the test's own."""
     unknown = [name for name in kwargs if name not in _KNOWN]
     if args or unknown:
         wrong = ", ".join([*map(repr, args), *unknown])
         raise ScriptError(f"simulate takes keyword arguments only: {', '.join(_KNOWN)}; not {wrong}")
     order, first = kwargs.get("order"), kwargs.get("first", 0)
     if order is not None and order not in ORDERS:
-        raise ScriptError(f"no such order: {order!r}; there are: {', '.join(ORDERS)}; None lets the seed choose")
+        raise ScriptError(f"no such order: {order!r}; there are: {', '.join(ORDERS)}; None: the seed chooses")
     if not _is_number(first):
         raise ScriptError(f"first is the number of a seed, not {first!r}")
     world = {name: kwargs[name] for name in ("order", "max_turns") if kwargs.get(name) is not None}

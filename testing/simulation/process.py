@@ -1,13 +1,13 @@
 """A simulated process: an event loop and a clock of its own, which can be killed, frozen and slowed down.
 
     start ─► runs ─► crash: nothing of it runs again, no `finally`, no `except`   ─► start: a new incarnation
-               │ ─► pause: frozen (SIGSTOP), its timers are late when it goes on
+               │ ─► pause: frozen (SIGSTOP), its timers are late when it continues
                └ ─► slow: every callback takes longer
 
 1. What it did to the world before a crash stays done; what it does afterwards (a callback that had begun runs to its
-   end) has no effect: whoever stands outside asks `alive` first.
-2. It has a random source and a network of its own, and starts anew with each incarnation. What is on its disk stays:
-   `store` is this life's way to it.
+   end) has no effect: code outside checks `alive` first.
+2. It has a random source and a network of its own, new for each incarnation. What is on its disk stays: `store` is how
+   this incarnation uses it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Main = Callable[["Process"], Coroutine[Any, Any, None]]
 
 
 class Process:
-    """Made by `World.process`. `main(process)` is its program; `incarnation` counts its lives from 1 (0: none yet)."""
+    """Made by `World.process`. `main(process)` is its program; `incarnation` counts from 1 (0: never started)."""
 
     def __init__(self, world: World, name: str, index: int, main: Main | None) -> None:
         self.world = world
@@ -45,7 +45,7 @@ class Process:
         self.crash_at_effect = False
         self.background: set[str] = set()
         self.may_outlive: Callable[[asyncio.Task[Any]], bool] = lambda task: False
-        """Which asyncio tasks its program need not have ended when it ends itself."""
+        """Which asyncio tasks may still run when its program ends."""
         self.clock = ProcessClock(world.now_s)
         self.loop: SimLoop
         self.task: asyncio.Task[None] | None = None
@@ -53,20 +53,20 @@ class Process:
         self.network: SimNetwork
         self.store: SimStore
         self.at_death: list[Callable[[bool], None]] = []
-        """Called once, when this life ends: was it a crash?"""
+        """Called once, when this incarnation ends: was it a crash?"""
         self.environment: dict[str, str] = {}
         self.stdin = b""
         self.on_terminate: Callable[[], None] | None = None
-        """What it does when it is asked to end (SIGTERM); None: it dies of it."""
+        """Called on SIGTERM; None: the process is killed by it."""
         self.main = main
 
     @property
     def runs(self) -> bool:
-        """Is it alive, and its program not over?"""
+        """Is it alive, with a program that has not ended?"""
         return self.alive and self.task is not None and not self.task.done()
 
     def start(self) -> None:
-        """Begin a life."""
+        """Start an incarnation."""
         if self.alive:
             raise RuntimeError(f"process {self.name} is alive: crash it, or let it end")
         self._begin()
@@ -92,7 +92,7 @@ class Process:
 
     def _set_up_loop(self, loop: SimLoop) -> None:
         loop.set_exception_handler(self.world.on_asyncio_error)
-        # The driver is run by asyncio; the others are always "running", as far as asyncio is concerned.
+        # asyncio runs the driver; the other loops are always "running" for asyncio.
         loop._thread_id = self.world.driver.loop._thread_id
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
@@ -100,7 +100,7 @@ class Process:
         return self.loop.create_task(work, name=name)
 
     def spawn_background(self, work: Coroutine[Any, Any, Any], name: str) -> None:
-        """Run a coroutine in it that is not its program's: it may outlast that."""
+        """Run a coroutine in it that does not belong to its program: it may outlast the program."""
         self.background.add(name)
         self.spawn(work, name)
 
@@ -139,7 +139,7 @@ class Process:
             self._die(crashed=True)
 
     def kill(self, why: str = "is killed") -> None:
-        """It dies here and now, but its machine lives: its peers are told, and nothing on its disk is lost."""
+        """It dies here and now, but its machine lives: its peers are notified, and nothing on its disk is lost."""
         if self.alive:
             self.world.trace.add(self.world.now_s, "life", self.name, why)
             self._die(crashed=False)
@@ -150,14 +150,14 @@ class Process:
         self.world.trace.add(self.world.now_s, "fault", self.name, f"is frozen for {for_s:.3f} s")
 
     def effect(self) -> bool:
-        """It is about to do something that is seen outside: may it? (And is that the last thing it does?)
+        """It is about to have an effect outside: may it?
 
-        Whoever asks calls `effect_done` afterwards.
+        The caller calls `effect_done` afterwards, which may be when it crashes.
         """
         return self.alive
 
     def effect_done(self) -> None:
-        """It has done it."""
+        """The effect is done."""
         if self.alive and self.crash_at_effect:
             self.crash("is killed, right after what it did outside")
 
@@ -177,8 +177,8 @@ class Process:
         self.alive = False
         self.loop.stop_for_good()
         self.world.dead.append(self.loop)
-        for tell in self.at_death:
-            tell(crashed)
+        for callback in self.at_death:
+            callback(crashed)
 
     # -- what the world asks -----------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Process:
         return None if due_s is None else max(due_s, self.busy_until_s, self.paused_until_s)
 
     def step(self) -> None:
-        """Give it the processor."""
+        """Run its loop once."""
         world = self.world
         handles = self.loop.turn()
         self.busy_until_s = world.now_s + self.handle_cost_s * self.slowness * handles
@@ -198,7 +198,7 @@ class Process:
 
 
 class ProcessDiedError(Exception):
-    """The process that was asked has died."""
+    """The process that was called has died."""
 
 
 def _answer(answer: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:

@@ -1,4 +1,4 @@
-"""Harm: what faults do to one process, and faults that last for a while: what operators have in common."""
+"""Process faults: faults of one process, and faults that last for a while; used by both operators."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def draw_machine(process: Process, name: str = "machine") -> None:
-    """How fast this seed's processor is: what one callback takes."""
+    """Draw how fast this seed's processor is: the time of one callback."""
     chance = process.world.chance.stream(name)
     process.handle_cost_s = 1e-6 * 100 ** chance.random()
 
 
 def apply_fault(process: Process, fault: Fault, start: Callable[[], None]) -> bool:
-    """Do to a process what a fault says: crash (`start` begins its next life), pause, slow, clock. False: no such."""
+    """Apply a fault to a process: crash (`start` is called later), pause, slow, clock. False: another kind."""
     world = process.world
     match fault.kind:
         case "crash":
@@ -39,14 +39,14 @@ def apply_fault(process: Process, fault: Fault, start: Callable[[], None]) -> bo
 
 
 def heal(process: Process) -> None:
-    """All that `harm` has done ends, but for a death."""
+    """End all that `apply_fault` has done, except a death."""
     process.slowness, process.paused_until_s = 1.0, 0.0
     process.crash_at_effect = False
     process.clock.set_rate(1.0, process.world.now_s)
 
 
 def trace_fault(process: Process, what: str) -> None:
-    """The trace shows a fault."""
+    """Record a fault in the trace."""
     process.world.trace.add(process.world.now_s, "fault", process.name, what)
 
 
@@ -56,14 +56,14 @@ def _crash(process: Process, fault: Fault, start: Callable[[], None]) -> None:
         return
     if fault.amount:
         process.crash_at_effect = True
-        world.call_at(world.now_s + 1.0, _crash_if_armed, process)  # if nothing was seen of it until then
+        world.call_at(world.now_s + 1.0, _crash_if_armed, process)  # if it had no effect outside until then
     else:
         process.crash()
     world.call_at(world.now_s + 1.0 * bool(fault.amount) + fault.for_s, start)
 
 
 def _crash_if_armed(process: Process) -> None:
-    if process.crash_at_effect:  # healed, or another life, otherwise
+    if process.crash_at_effect:  # otherwise healed, or another incarnation
         process.crash()
 
 
@@ -87,7 +87,7 @@ def _right_clock(process: Process) -> None:
 
 
 class LastingFaults:
-    """Faults that last for a while: several may be open at once. `changed` is called when one opens or closes."""
+    """Faults that last for a while: several may be active at once. `changed` is called when one begins or ends."""
 
     def __init__(self, world: World, changed: Callable[[], None]) -> None:
         self._world = world
@@ -95,22 +95,22 @@ class LastingFaults:
         self._open: list[Fault] = []
 
     def open(self, fault: Fault) -> None:
-        """Open now, and closed when its time is over."""
+        """Begin now, and end when its time is over."""
         self._open.append(fault)
         self._changed()
         self._world.call_at(self._world.now_s + fault.for_s, self._close, fault)
 
     def clear(self) -> None:
-        """Close all."""
+        """End all."""
         self._open.clear()
         self._changed()
 
     def of(self, *kinds: str) -> list[Fault]:
-        """Those that are open."""
+        """The active faults of these kinds."""
         return [fault for fault in self._open if fault.kind in kinds]
 
     def worst(self, kind: str) -> float:
-        """The largest amount of a kind; 0 if none is open."""
+        """The largest amount of a kind; 0 if none is active."""
         return max((fault.amount for fault in self.of(kind)), default=0.0)
 
     def _close(self, fault: Fault) -> None:

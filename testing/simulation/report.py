@@ -1,4 +1,4 @@
-"""What a failing seed says: what was done to the system, what happened last, and the commands that go on from here.
+"""The report of a failing seed: what was done to the system, what happened last, and commands to continue.
 
 1. Every command is one line that can be pasted into a shell.
 2. Faults have the numbers of the whole script, also when some were left out: `--simulation-only` takes them.
@@ -17,7 +17,7 @@ LAST_EVENTS: Final = 40
 
 
 def script_lines(script: Sequence[Fault], only: Collection[int] | None) -> list[str]:
-    """The faults of a script, numbered, but those that were left out."""
+    """The faults of a script, numbered, except those that were left out."""
     if not script:
         return ["no faults"]
     kept = [(i, fault) for i, fault in enumerate(script) if only is None or i in only]
@@ -36,7 +36,7 @@ def trace_lines(trace: Trace, last: int = LAST_EVENTS) -> list[str]:
 
 
 def commands(nodeid: str, only: Collection[int] | None, *, shrinks: bool) -> list[str]:
-    """How to go on with this seed: run it again, see all of it, cut it down."""
+    """How to continue with this seed: run it again, show all of it, shrink it."""
     again = f"python -m pytest {quoted(nodeid)}"
     if only is not None:
         again += f" --simulation-only {','.join(map(str, sorted(only))) or 'none'}"
@@ -51,5 +51,5 @@ def commands(nodeid: str, only: Collection[int] | None, *, shrinks: bool) -> lis
 
 
 def quoted(text: str) -> str:
-    """As one word of a shell; in double quotes where they will do, since every system's shell knows those."""
+    """As one word for a shell; in double quotes where possible, which every system's shell knows."""
     return f'"{text}"' if not set('"$`\\!%\n') & set(text) else shlex.quote(text)

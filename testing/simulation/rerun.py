@@ -1,9 +1,9 @@
-"""Rerun: a failing seed is run again, within one run of pytest, until its fault script is as short as it gets.
+"""Rerun: a failing seed is run again, within one run of pytest, until its fault script is as short as possible.
 
 1. Each try is a whole run of the test: set-up, call and tear-down, with fixtures and a world of its own.
 2. A try counts only if it fails as the first run did: in the call, with the same type of exception.
-3. What is reported is the last try that failed so. The first try is the whole script once more: if the test passes
-   then, or something else happens in its world, it depends on more than its seed, and that is said.
+3. The last try that failed in this way is reported. The first try is the whole script once more: if the test passes
+   then, or something else happens in its world, it depends on more than its seed, and the report says so.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from .shrink import Subset, shrink
 
 RERUN: Final = "aiostorm-rerun"
 _NOTE: Final = "(while it is shrunk)"
-"""Stands in the report of a try, and gives way to the conclusion."""
+"""In the report of a try; replaced by the conclusion."""
 
 
 class Rerun:
-    """Registered beside the session by `--simulation-shrink`."""
+    """Registered in addition to the session by `--simulation-shrink`."""
 
     def __init__(self, session: SimulationSession) -> None:
         self._session = session
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """In place of pytest's own, for simulated tests."""
+        """In place of pytest's own protocol, for simulated tests."""
         if not self._session.simulates(item):
             return None
         hook = item.ihook
@@ -53,7 +53,7 @@ class _ShrinkRun:
         self._tries = 0
 
     def reports(self) -> list[pytest.TestReport]:
-        """Of the first run, if it passes; or else of the shortest script with which it still fails."""
+        """The reports of the first run, if it passes; else of the shortest script with which it still fails."""
         session = self._session
         first = self._try()
         run = self._run
@@ -99,7 +99,7 @@ class _ShrinkRun:
         return fails
 
     def _try(self) -> list[pytest.TestReport]:
-        # What the last try printed is no part of this one's report.
+        # The output of the last try does not belong to this report.
         sections: list[Any] = self._item._report_sections
         sections.clear()
         reports = runtestprotocol(self._item, log=False, nextitem=self._nextitem)
@@ -116,7 +116,7 @@ class _ShrinkRun:
 
 
 def _conclude(reports: list[pytest.TestReport], text: str, *, before: bool = False) -> None:
-    """Write it into the report: of a try in place of the note, of the first run at its begin."""
+    """Write it into the report: of a try in place of the note, of the first run at its start."""
     for report in reports:
         for i, (name, text_before) in enumerate(report.sections):
             if name == "simulation":

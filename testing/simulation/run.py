@@ -1,12 +1,12 @@
 """Simulation: a topology in a seeded world, from warm-up to the last ack.
 
-    warm up ─► faults (safety is watched) ─► heal ─► liveness (everything is acked, in time) ─► end ─► nothing is left
+    warm up ─► faults (safety is checked) ─► heal ─► liveness (everything is acked, in time) ─► end ─► nothing is left
 
-1. Safety, always: no message is settled twice in an attempt; asyncio has nothing to complain about; no mailbox holds
-   more than its capacity; user code runs in a living process only.
+1. Safety, always: no message is settled twice in an attempt; asyncio reports no error; no mailbox holds more than its
+   capacity; user code runs in a living process only.
 2. Liveness, once all is healed: every row of every source is acked (or was given up), and the topology is idle, within
    a bound that its message timeout gives.
-3. At the end everything is back to nothing: open messages, acker rows, mailboxes, asyncio tasks.
+3. At the end nothing is left: open messages, acker rows, rows in mailboxes, asyncio tasks.
 4. A violation is an InvariantError at the end of `run`; a test's own assertions come after it.
 """
 
@@ -36,12 +36,12 @@ from .world import World
 WARM_UP_S: Final = 2.0
 FAULTS_S: Final = 60.0
 RESTARTS: Final = 20
-"""So often a process may end by itself (its topology failed); then it is given up."""
+"""How often a process may end by itself (its topology failed) before it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run was. `digest` is the same in every run of the same seed and script; times are virtual seconds."""
+    """The result of a run. `digest` is the same in every run of the same seed and script; times are virtual seconds."""
 
     seed: int
     digest: str
@@ -51,14 +51,14 @@ class Outcome:
     """From the end of the faults until everything was acked."""
     incarnations: int
     messages: int
-    """What went over wires between tasks."""
+    """What was sent between tasks."""
     emitted: int
     acked: int
     failed: int
 
 
 class Simulation:
-    """What a test marked `simulate` is given. `seed` is this run's; `only` cuts the fault script down (by index)."""
+    """The fixture of a test marked `simulate`. `seed` is this run's; `only` cuts the fault script down (by index)."""
 
     def __init__(self, world: World, faults: str | Collection[str] | None = None, only: Collection[int] | None = None):
         self.world = world
@@ -88,7 +88,7 @@ class Simulation:
     # -- what a test makes its topology of ---------------------------------------------------------------------------
 
     def source(self, rows: Iterable[Any], *fields: str, max_replays: int | None = None) -> Source:
-        """A spout that offers these rows during the run, and again until each is acked; see outside.py.
+        """A spout that offers these rows during the run, and again until each is acked; see endpoints.py.
 
         `max_replays`: a message that fails more often is given up (`source.given_up`); None: never.
         """
@@ -114,15 +114,15 @@ class Simulation:
     ) -> Outcome:
         """Run a topology through all phases. InvariantError if a promise is broken.
 
-        `replace`: component → a source or a sink of this simulation that stands in its place, for what reads from or
-        writes to the real world (ScriptError if it does not fit). `faults_s`: how long the faults go on. `liveness_s`:
-        how long recovery may take afterwards; by default what the message timeout allows. `check()` may name broken
-        promises of its own, at the end.
+        `replace`: component → a source or a sink of this simulation in its place, for components that read from or
+        write to the real world (ScriptError if it does not fit). `faults_s`: how long faults are injected.
+        `liveness_s`: how long recovery may take afterwards; by default what the message timeout allows. `check()` may
+        name more broken promises, at the end.
         """
         __tracebackhide__ = methodcaller("errisinstance", InvariantError)  # pytest shows the test's line only
         world = self.world
         if self.process is not None:
-            raise RuntimeError("a simulation runs once: every seed has its own")
+            raise RuntimeError("a simulation runs once: each seed needs its own")
         if asyncio.get_running_loop() is not world.driver.loop:
             raise RuntimeError("a simulation runs in the loop of its own world (function scope), and this is another")
         topology = replaced(topology, replace or {})
@@ -213,13 +213,13 @@ class Simulation:
         return self.is_up() is not None and not any(source.left for source in self.sources)
 
     async def _end(self, settings: Config) -> None:
-        """Stop, and look whether anything is left."""
+        """Stop, and check whether anything is left."""
         process = self.process
         assert process is not None
         running = self.is_up()
         if running is None:
             return
-        # What came after its tree's end (a late ack makes a row that nobody owns) goes with the timeout.
+        # Messages after the end of their tree (a late ack makes a new acker row) expire with the timeout.
         await asyncio.sleep(1.2 * settings.message_timeout_s)
         try:
             await self._in_process(lambda running: running.wait_idle(settings.message_timeout_s))
@@ -282,7 +282,7 @@ class Simulation:
 
 
 def _bound_s(settings: Config) -> float:
-    # An attempt that a fault has spoilt takes a timeout to be noticed; what was failed is offered again at once.
+    # A lost attempt is noticed after a timeout; a failed message is offered again at once.
     return 60.0 + 4 * settings.message_timeout_s
 
 

@@ -4,10 +4,10 @@
                                                                                                    │ failed
                                                        report: script, trace, commands ◄───────────┘
 
-1. Registered when the first test asks: a project without simulated tests pays nothing.
-2. A broken promise that the test has not been told of fails it, whatever else it has asserted.
+1. Registered for the first simulated test: a project without simulated tests pays nothing.
+2. A broken promise that was not reported to the test fails it, whatever else it has asserted.
 3. `random` is seeded while the test itself runs, and is afterwards as it was before.
-4. A world is held only as long as its test runs, but for the last one, if a trace or a diagram is to be written.
+4. A world is kept only as long as its test runs, except the last one, if a trace or a diagram is to be written.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .world import DriverLoop, World, world_loop
 SESSION: Final = "aiostorm-simulation"
 SEED: Final = "_simulation_seed"
 _FULL_REPORTS: Final = 3
-"""So many failing seeds of one test are told in full; the others, by their commands."""
+"""So many failing seeds of one test are reported in full; for the others, only the commands."""
 
 
 class SeededRun:
@@ -58,13 +58,13 @@ class SeededRun:
         return loop
 
     def simulate(self, world: World) -> Simulation:
-        """What the fixture gives."""
+        """Create the value of the fixture."""
         self.simulation = Simulation(world, self._options.faults, self.only)
         return self.simulation
 
     @property
     def world(self) -> World | None:
-        """The world that there is something to tell of."""
+        """The world to report."""
         if self.simulation is not None:
             return self.simulation.world
         return max(self.worlds, key=lambda world: world.trace.count, default=None)
@@ -76,7 +76,7 @@ class SeededRun:
         return world.trace.digest if world is not None else None
 
     def unreported(self) -> list[str]:
-        """Broken promises that nobody has told the test of."""
+        """Broken promises that were not reported to the test."""
         return [problem for world in self.worlds for problem in world.problems[world.reported :]]
 
 
@@ -147,7 +147,7 @@ class SimulationSession:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[Any]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """A failing seed says what happened, and how to go on."""
+        """For a failing seed: what happened, and how to continue."""
         made = yield
         run = self._run_of(item)
         if run is not None and made.failed:
@@ -160,7 +160,7 @@ class SimulationSession:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self) -> Generator[None, Any, Any]:
-        """Afterwards the world goes."""
+        """Afterwards the world is dropped."""
         try:
             return (yield)
         finally:
@@ -202,7 +202,7 @@ def _seed_of(item: pytest.Item) -> int | None:
 
 
 def _from_here(item: pytest.Item) -> str:
-    """The nodeid, as pytest takes it in the directory in which it was started."""
+    """The nodeid, relative to the directory in which pytest was started."""
     path, *names = item.nodeid.split("::")
     config = item.config
     return "::".join((bestrelpath(config.invocation_params.dir, config.rootpath / path), *names))

@@ -2,8 +2,8 @@
 
     [0 1 2 3 4 5 6 7] ─ nothing at all? ─ [0 1 2 3] or [4 5 6 7]? ─ all but a quarter, an eighth, … ? ─► [2 5]
 
-1. What it returns has failed, unless nothing was tried; with `minimal`, nothing more of it can be left out by itself.
-2. Nothing is tried twice. After `max_tries` it returns the best it has.
+1. The result has failed, unless nothing was tried; with `minimal`, no single element can be left out.
+2. Nothing is tried twice. After `max_tries` it returns the best so far.
 
 From: "Simplifying and Isolating Failure-Inducing Input" (Zeller and Hildebrandt, 2002), the algorithm ddmin.
 """
@@ -21,7 +21,7 @@ Subset = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """What is left, how often was tried, and whether every part of it is needed."""
+    """What is left, the number of tries, and whether every element is needed."""
 
     indices: Subset
     tries: int
@@ -29,7 +29,7 @@ class Shrunk:
 
 
 def shrink(indices: Iterable[int], fails: Callable[[Subset], bool], max_tries: int = MAX_TRIES) -> Shrunk:
-    """The smallest part of `indices` for which `fails` is true. For all of them it is: that is not tried."""
+    """The smallest subset of `indices` for which `fails` is true. For all of them it is: that is not tried."""
     known: dict[Subset, bool] = {}
     search = _ddmin(tuple(dict.fromkeys(indices)))
     asked = next(search)

@@ -4,12 +4,12 @@
     async def worker(process, arguments): …                  code = await child.wait()
 
 1. The first argument names the program. The child's name is the process's name in the world: its address, and its disk,
-   which the next child of that name finds. Two of one name do not live at once.
+   which the next child of that name uses again. Two of one name do not run at once.
 2. A program that returns ends with code 0; one that raises prints a line to `on_line` and ends with 1, or with the code
-   of its SystemExit. `kill` and a crash give -9. `terminate` gives -15, unless the program has said what to do then:
-   `process.on_terminate`. A frozen process is terminated when it goes on, and killed at once.
-3. A child dies with its parent, a moment later (see parent watch), however that ended.
-4. The environment is `process.environment`; None: that of the parent. What it may read is `process.stdin`.
+   of its SystemExit. `kill` and a crash give -9. `terminate` gives -15, unless the program has set
+   `process.on_terminate`. A frozen process is terminated when it continues, and killed at once.
+3. A child dies with its parent, a moment later (see parent watch), however the parent ended.
+4. The environment is `process.environment`; None: that of the parent. Its input is `process.stdin`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ...runtime import Child, ChildLine, SpawnError, check_stdin
 from .process import Process
 
 START_S: Final = 0.2
-"""A process needs that long to start, at the most."""
+"""The longest time that a process needs to start."""
 
 PARENT_WATCH_S: Final = 0.01
-"""So long after its parent a child dies, at the most."""
+"""The longest time between the death of a parent and that of its child."""
 
 Program = Callable[[Process, Sequence[str]], Coroutine[Any, Any, None]]
 KILLED: Final = -9
@@ -33,7 +33,7 @@ TERMINATED: Final = -15
 
 
 class SimSpawner:
-    """A `Spawner` of one life of a process. `on_line` is called with what a child prints: what it died of."""
+    """The `Spawner` of one incarnation. `on_line` is called with what a child prints: the error that ended it."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class SimSpawner:
         world = self._parent.world
         process = world.processes.get(name)
         if process is not None and process.alive:
-            raise SpawnError(f"{name}: a process of that name lives: in a simulated world it would have its address")
+            raise SpawnError(f"{name}: a process of that name runs, and has the same address in a simulated world")
         child = SimChild(self._parent, world.new_pid(), self._on_line, self._chance.random() * START_S)
         main = child.running(program, tuple(arguments[1:]))
         if process is None:
@@ -116,7 +116,7 @@ class SimChild:
     # -- what the spawner does ---------------------------------------------------------------------------------------
 
     def running(self, program: Program, arguments: Sequence[str]) -> Callable[[Process], Coroutine[Any, Any, None]]:
-        """The program, and what becomes of its errors."""
+        """The program, and what its errors mean."""
 
         async def main(process: Process) -> None:
             await asyncio.sleep(self._start_s)
@@ -132,7 +132,7 @@ class SimChild:
         return main
 
     def begin(self, process: Process, parent_watch_s: float) -> None:
-        """It lives."""
+        """The child runs."""
         self._process = process
         self._incarnation = process.incarnation
         process.at_death.append(self._died)

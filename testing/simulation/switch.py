@@ -1,14 +1,14 @@
-"""Switch: what all processes of a world are plugged into: who listens where, and what becomes of frames on their way.
+"""Switch: the network between all processes of a world: listeners, and what happens to frames in flight.
 
     a ── path a>b ──► b      each direction has rates of its own: loss, repeat, shuffle, lag
-    a ◄── path b>a ── b      and may be cut: what is under way then waits for the end of the cut, or is lost
+    a ◄── path b>a ── b      and may be cut: frames in flight then wait for the end of the cut, or are lost
 
-1. Faults set the paths; who sends and receives knows nothing of them. All of it is drawn from the path's own stream.
-2. A connection that is broken (`cut`, `half`, a machine that dies without a word) ends for each side by itself: soon,
-   or when it sends, or after minutes, as the seed says.
-3. What is registered here belongs to one life of a process, and goes with it.
+1. Faults set the paths; sender and receiver know nothing of them. All of it is drawn from the path's own stream.
+2. A connection that is broken (`cut`, `half`, a machine that dies silently) ends for each side separately: soon, or
+   when it sends, or after minutes, as the seed says.
+3. What is registered here belongs to one incarnation of a process, and ends with it.
 
-From: TCP, for what is seen of a dead peer: an end (FIN), a reset (RST), or nothing at all.
+From: TCP, for what is known of a dead peer: an end (FIN), a reset (RST), or nothing at all.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from .world import World
 
 SHUFFLE_S: Final = 0.5
-"""So much later a frame comes, at the most, that others overtake, or that comes twice."""
+"""The longest delay of a frame that others overtake, or of a repeated one."""
 
 SILENT: Final = 0.25
-"""So often a process's death is not seen by its peers: its machine has died, or the way to it."""
+"""How often the peers of a process do not notice its death: its machine has died, or the path to it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +43,7 @@ class Path:
     shuffle: float = 0.0
     lag_s: float = 0.0
     rate_bytes_s: float = 0.0
-    """How much it carries; 0: as much as comes."""
+    """Its bandwidth; 0: unlimited."""
     cut: bool = False
     cuts: int = 0
     held: list[tuple[SimConnection, Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Path:
         return self.delay_s * (1.0 + chance.random()) + (self.lag_s * chance.random() if self.lag_s else 0.0)
 
     def happens(self, rate: float) -> bool:
-        """Does it, at this rate?"""
+        """Draw at this rate."""
         return rate > 0.0 and self.chance.random() < rate
 
 
@@ -65,11 +65,11 @@ class Switch:
         self.world = world
         self.counts: Counter[str] = Counter()
         self.most_buffered_bytes = 0
-        """The most that one connection's buffer has ever held."""
+        """The largest fill of one connection's buffer."""
         self.describe: Callable[[bytes], str] = lambda frame: f"frame of {len(frame)} bytes"
         self.listeners: dict[str, SimListener] = {}
         self.bandwidth_bytes_s: tuple[float, float] | None = None
-        """New paths carry so much a second, from the least to the most; None: as much as comes."""
+        """The range of bandwidths of new paths; None: unlimited."""
         self._ends: dict[str, dict[SimConnection, None]] = {}
         self._paths: dict[tuple[str, str], Path] = {}
         self._chance = world.chance.stream("switch")
@@ -78,7 +78,7 @@ class Switch:
     # -- what faults do ----------------------------------------------------------------------------------------------
 
     def path(self, source: str, target: str) -> Path:
-        """The way from one process to another."""
+        """The path from one process to another."""
         path = self._paths.get((source, target))
         if path is None:
             chance = self.world.chance.stream(f"path {source}>{target}")
@@ -94,11 +94,11 @@ class Switch:
         return float(least * (most / least) ** self.world.chance.stream(f"bandwidth {source}>{target}").random())
 
     def paths(self) -> list[Path]:
-        """All that were asked for so far."""
+        """All paths that were used so far."""
         return list(self._paths.values())
 
     def set_cut(self, path: Path, cut: bool) -> None:
-        """Cut a path, or mend it: then what waited for it comes late, or was lost, connection by connection."""
+        """Cut a path, or restore it: frames that waited then come late, or are lost, connection by connection."""
         if cut and not path.cut:
             path.cut = True
             path.cuts += 1
@@ -115,7 +115,7 @@ class Switch:
                     end.lose(*args)
 
     def break_between(self, one: str, other: str) -> int:
-        """Cut every connection between two processes; how many there were. Each end notices in its own time."""
+        """Cut every connection between two processes; returns how many. Each end notices in its own time."""
         found = [end for end in self._ends.get(one, ()) if end.peer == other]
         for end in found:
             self.counts["cut"] += 1
@@ -135,7 +135,7 @@ class Switch:
     # -- what processes do -------------------------------------------------------------------------------------------
 
     def new_port(self) -> int:
-        """A port that nobody has."""
+        """A port that is free."""
         self._ports += 1
         return 49_151 + self._ports
 
@@ -152,7 +152,7 @@ class Switch:
         return len(self._ends.get(process, ()))
 
     def process_died(self, name: str, *, crashed: bool) -> None:
-        """A process has died: its listeners and connections go with it."""
+        """A process has died: its listeners and connections end with it."""
         for address in [a for a, listener in self.listeners.items() if listener.process.name == name]:
             del self.listeners[address]
         silent = crashed and self._chance.random() < SILENT

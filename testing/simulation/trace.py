@@ -1,9 +1,9 @@
-"""Trace: who did what to whom, at which virtual time; and one number for all of it.
+"""Trace: every event with its virtual time, and one digest of all of them.
 
-1. Every event goes into the digest; the last `kept` are kept for reading (None: all). Two runs of one seed have the
+1. Every event is part of the digest; the last `kept` are kept for reading (None: all). Two runs of one seed have the
    same digest, also under another PYTHONHASHSEED.
-2. Scheduling is in the digest too (which process ran, and how much), but not in the text: it is all noise.
-3. Event texts name no ids (object addresses, random roots): they would differ, or mean nothing.
+2. Scheduling is in the digest too (which process ran, and how much), but not in the text: it would only be noise.
+3. Event texts contain no ids (object addresses, random roots): they would differ, or mean nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ KEPT: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`source` did `what`; `target` is whom it was sent to, if it was sent. `at_s`: true time, from the world's begin.
+    """`source` did `what`; `target` is the receiver, if it was sent. `at_s`: true time since the world's start.
 
-    `kind` is "send" for messages, "fault" for what the world does to the system, "life" for beginnings and ends,
-    "outside" for what was seen from outside, "lost" for what a fault took. `detail` is for readers only: no part of the
-    digest, since objects may show their addresses.
+    `kind` is "send" for messages, "fault" for faults, "life" for starts and ends, "outside" for effects outside, "lost"
+    for what a fault took. `detail` is for readers only: no part of the digest, because objects may show their
+    addresses.
     """
 
     at_s: float
@@ -45,7 +45,7 @@ _shown.maxother = _shown.maxstring = 60
 
 
 def shown(detail: Any) -> str:
-    """A detail, on a line of its own and not too long."""
+    """A detail in one line, not too long."""
     return _shown.repr(detail).replace("\n", " ")
 
 
@@ -63,11 +63,11 @@ class Trace:
         self._closed = False
 
     def close(self) -> None:
-        """What comes now is not part of it."""
+        """Later events are not part of it."""
         self._closed = True
 
     def add(self, at_s: float, kind: str, source: str, what: str, target: str = "", detail: Any = None) -> None:
-        """Something happened."""
+        """Record an event."""
         if self._closed:
             return
         self.count += 1
@@ -76,7 +76,7 @@ class Trace:
         self.events.append(Event(at_s, kind, source, target, what, detail))
 
     def add_step(self, process: int, handles: int, at_s: float) -> None:
-        """A process was given the processor."""
+        """Record that a process ran."""
         # Hashes of numbers do not depend on PYTHONHASHSEED.
         self._schedule = hash((self._schedule, process, handles, at_s))
 

@@ -1,14 +1,14 @@
 """A simulated world: several processes in one thread, in virtual time, in an order that a seed decides.
 
-    driver loop (the test) ──run_forever──► World.turn: whoever has something to do and can, chosen by the seed
-                                              │ nobody: time jumps to the next timer, arrival or fault
-                                              └ nothing at all: DeadlockError, with what everybody waits for
+    driver loop (the test) ──run_forever──► World.turn: a process that has something to do and can, chosen by the seed
+                                              │ none: time jumps to the next timer, arrival or fault
+                                              └ nothing at all: DeadlockError, with what each process waits for
 
-1. True time moves only when nobody can run, or while somebody is busy (slow processors take time).
-2. Each process has its own event loop: what runs in it sees `asyncio.get_running_loop()`, as in a real process. The
+1. True time moves only when no process can run, or while one is busy (slow processors take time).
+2. Each process has its own event loop: code in it gets it by `asyncio.get_running_loop()`, as in a real process. The
    code of the system runs unmodified.
-3. Everything random comes from the seed: see chance.py. Everything that happens goes into the trace.
-4. A dead process's coroutines are left where they stand. When the world has ended they are cancelled, unseen.
+3. All randomness comes from the seed: see chance.py. Everything that happens is in the trace.
+4. A dead process's coroutines are left where they are. When the world has ended they are cancelled, unrecorded.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .trace import Trace
 
 
 class World:
-    """See the module. `now_s`: true time, seconds since it began. `order`: see loop.py; None lets the seed choose.
+    """A world. `now_s`: true time, seconds since its start. `order`: see loop.py; None: the seed chooses.
 
-    `max_turns` bounds a world in which something polls for ever.
+    `max_turns` bounds a world in which something polls forever.
     """
 
     def __init__(self, seed: int, *, order: str | None = None, max_turns: int = 20_000_000) -> None:
@@ -46,7 +46,7 @@ class World:
         self.trace = Trace()
         self.problems: list[str] = []
         self.reported = 0
-        """So many of the problems the test has been told."""
+        """How many of the problems were reported to the test."""
         self.processes: dict[str, Process] = {}
         self.switch = Switch(self)
         self.disks: dict[str, Disk] = {}
@@ -85,7 +85,7 @@ class World:
         return found
 
     def call_at(self, at_s: float, callback: Callable[..., None], *args: Any) -> None:
-        """Let something happen to the world at a true time."""
+        """Call back at a true time."""
         heapq.heappush(self._events, (max(at_s, self.now_s), next(self._numbers), callback, args))
 
     def problem(self, text: str) -> None:
@@ -94,26 +94,26 @@ class World:
         self.trace.add(self.now_s, "problem", "world", text)
 
     def check(self) -> None:
-        """InvariantError with every promise that was broken so far, if one was; whoever hears it has been told."""
+        """InvariantError with every broken promise so far, if there is one; they then count as reported."""
         __tracebackhide__ = True  # pytest shows the test's line
         if self.problems:
             self.reported = len(self.problems)
             raise InvariantError(self.problems)
 
     def on_asyncio_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """asyncio has something to say that nobody else hears: an exception in a callback, or one never retrieved."""
+        """An error that only asyncio reports: an exception in a callback, or one that was never retrieved."""
         error = context.get("exception")
         self.problem(f"asyncio complains: {context.get('message')}{'' if error is None else f': {error!r}'}")
 
     def process_ended(self, process: Process, error: BaseException | None) -> None:
-        """A process's program is over."""
+        """The program of a process is over."""
         if self.on_process_ended is not None:
             self.on_process_ended(process, error)
         elif error is not None:
             self.problem(f"process {process.name} ended with {error!r}")
 
     async def until(self, ready: Callable[[], bool], bound_s: float, what: str) -> None:
-        """For whoever watches from the driver's loop: wait until it is so. TimeoutError after `bound_s`."""
+        """For observers in the driver's loop: wait until it is so. TimeoutError after `bound_s`."""
         end_s = self.now_s + max(bound_s, 0)
         while not ready():
             if self.now_s >= end_s:
@@ -123,7 +123,7 @@ class World:
     # -- the turn ----------------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Called by the driver's loop, for ever."""
+        """Called by the driver's loop, again and again."""
         self.turns += 1
         if self.turns > self._max_turns:
             self.turns = 0
@@ -174,7 +174,7 @@ class World:
         )
 
     def end(self) -> None:
-        """The world is over: every process dies, and what stands in the dead ends, unseen."""
+        """The world is over: every process dies, and the coroutines of dead processes end, unrecorded."""
         for process in self.processes.values():
             if process.alive:
                 process.alive = False
@@ -212,7 +212,7 @@ class DriverLoop(SimLoop):
 
 
 class _Driver(Process):
-    """The test itself, as a process that no fault touches."""
+    """The test itself, as a process without faults."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world, "test", 0, None)

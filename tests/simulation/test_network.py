@@ -298,7 +298,7 @@ def test_connect_is_refused_where_nobody_listens_and_waits_or_is_refused_behind_
             begin_s = world.now_s
             await world.until(lambda: not a.alive, 60, "its end")
             waited.append(world.now_s - begin_s)
-            assert done[0] == "b:1: nobody listens there"
+            assert done[0] == "b:1: no listener there"
             assert done[1] in ("c: timed out", "c: no way there")
 
         in_world(run, seed)
