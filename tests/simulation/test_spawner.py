@@ -168,7 +168,7 @@ def test_what_cannot_be_started() -> None:
             with pytest.raises(SpawnError):
                 await spawner.spawn("a", arguments)
         await spawner.spawn("a", ["stays"])
-        with pytest.raises(SpawnError, match="of that name lives"):
+        with pytest.raises(SpawnError, match="of that name runs"):
             await spawner.spawn("a", ["short"])
 
     spawning(work)
