@@ -162,9 +162,7 @@ class SimConnection:
         self._gives_up_in_cut = 0
         self._inbox: deque[bytes] = deque()
         self._inbox_bytes = 0
-        self._waiting: deque[tuple[bytes, bool]] = (
-            deque()
-        )  # wait for space in the inbox; does each leave a buffer?
+        self._waiting: deque[tuple[bytes, bool]] = deque()  # wait for space in the inbox; does each leave a buffer?
         self._received_bytes = 0
         self._coming: deque[tuple[float, float, int]] = deque()  # on a slow path: starts to arrive, has arrived, bytes
         self._reader: asyncio.Future[None] | None = None

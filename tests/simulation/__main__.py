@@ -103,7 +103,7 @@ def main(
     click.get_current_context().call_on_close(lambda: logging.disable(disabled))
     if planted:
         sys.exit(_table())
-    if plant is not None:  # until the command ends: a context manager that nobody holds would take it out at once
+    if plant is not None:  # until the command ends: a context manager without a reference would take it out at once
         click.get_current_context().with_resource(BUGS[plant]())
     worlds = [world] if world is not None else [*WORLDS]
     if seed is not None:

@@ -10,11 +10,11 @@ from aiostorm.testing.simulation import World
 from .progress import Hang
 
 HANGS = 0.35
-"""Of the seeds in which bolts do not hold rows for long, in so many a task hangs, or is slow."""
+"""The share of seeds with a task that hangs or is slow, among those in which bolts do not hold rows for long."""
 
 
 class BoltBehaviour:
-    """What is wrong with bolts, of one seed: they hold rows for long, or a task of one hangs, or neither.
+    """The behaviour of one seed's bolts: they hold rows for long, or a task of one hangs, or neither.
 
     `holds`: rich bolts release every third or eleventh row, or at a tick that comes every 12 s; then a spout may have
     as many messages open as all of them hold, and one more, and nothing is joined: something can always be done.

@@ -2,11 +2,11 @@
 
     run(seed) ─► a fleet of processes: Links over SimNetwork, some with a journal in their SimStore ─► LinksResult
 
-Each message says who sends it, in which life, and its number; the model (links_model.py) knows what may come of it.
+Each message names its sender, the sender's incarnation, and its number; the model (links_model.py) checks them.
     python -m tests.simulation --world links         runs many seeds, and says what they found
 
 What a journal has synced is found by the next life. A journal that fails ends its process, which is started again.
-The process of the lowest name has a spare, which may be started while it lives: the links tell one of them to end.
+The process of the lowest name has a spare, which may be started while it lives: the links make one of them end.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def run(
     max_turns: int = 2_000_000,
     **options: Any,
 ) -> LinksResult:
-    """One seed; problems are told, not raised. `last`: so many events of the trace are in the result."""
+    """One seed; problems are returned, not raised. `last`: how many events of the trace are in the result."""
     loop = world_loop(seed, max_turns=max_turns, **options)
     world = loop.world
     work = LinksWorkload(world, faults, only)
@@ -103,7 +103,7 @@ class LinksWorkload:
             program = Program(self, name, keeps=self.chance.random() < 0.5)
             program.process = self.fleet.add(name, program.main)
             self.programs.append(program)
-            if name == "p0":  # nobody dials it, so it may be anywhere
+            if name == "p0":  # no peer dials it, so it may be anywhere
                 spare = Program(self, name, program.keeps)
                 spare.process = self.fleet.add_spare(program.process, spare.main)
                 self.programs.append(spare)
@@ -189,7 +189,7 @@ class Program:
         try:
             await self.run_incarnation(process)
         except* (StoreError, LinkSupersededError, LinkClosedError) as errors:
-            # The disk, or another of our name: this life ends. (Who sends while the links end is told that they have.)
+            # The disk, or another process of our name: this incarnation ends. (A send while the links end raises.)
             if errors.subgroup((StoreError, LinkSupersededError)) is None:
                 raise
 

@@ -1,6 +1,6 @@
 """The model: an independent model of every tuple tree. Sets of names; it knows nothing of XOR, edges or segments.
 
-    emission (source, message, attempt) ─► nodes that somebody has still to execute ─► none: it may be acked
+    emission (source, message, attempt) ─► nodes that are not executed yet ─► none: it may be acked
 
 1. Each emitted row has a node of its own; it is open once for each consumer (for all-grouping: for each task of it).
 2. A node is closed when its tuple was executed to its end (rich bolts: acked). What it emitted was opened before.
@@ -33,11 +33,11 @@ class Tree:
     failed: bool = False
     acked: bool = False
     over: bool = False
-    """The spout was told FAIL."""
+    """The spout received FAIL."""
 
 
 class Model:
-    """Of one simulated run. Components tell it what they do; it tells the world what was not kept."""
+    """The model of one simulated run. Components report what they do; the model reports broken promises."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -60,7 +60,7 @@ class Model:
         return self
 
     def watch(self, topology: Topology) -> None:
-        """Who consumes what: copies is 0 for one task of a consumer, else the number of its tasks."""
+        """The consumers of each stream: copies is 0 for one task of a consumer, else the number of its tasks."""
         for spec in topology.components.values():
             for given in spec.inputs:
                 copies = spec.parallelism if given.kind == "all" else 0
@@ -124,7 +124,7 @@ class Model:
             self.touched_s[emission[0]] = self.world.now_s
 
     def fail(self, emission: Emission, failure: Failure) -> None:
-        """The spout is told FAIL."""
+        """The spout receives FAIL."""
         if not self.world.current.alive:
             return
         self._settles(emission)
@@ -138,16 +138,16 @@ class Model:
         self.touched_s[emission[0]] = self.world.now_s
 
     def ack(self, emission: Emission) -> None:
-        """The spout is told ACK."""
+        """The spout receives ACK."""
         if not self.world.current.alive:
             return
         self.acked += 1
         self._settles(emission)
         tree = self.trees.get(emission)
         if tree is None:
-            return  # nobody consumes it
+            return  # no consumer
         if tree.open:
-            waiting = ", ".join(f"{who}: row {node}" for node, who, _ in sorted(tree.open)[:3])
+            waiting = ", ".join(f"{consumer}: row {node}" for node, consumer, _ in sorted(tree.open)[:3])
             self.world.problem(f"{emission} is acked, but {len(tree.open)} of its tuples were not executed ({waiting})")
         if tree.failed:
             self.world.problem(f"{emission} is acked, but a tuple of it failed or was forgotten")

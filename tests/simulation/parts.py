@@ -1,4 +1,4 @@
-"""Sources and bolts of every kind, which tell the model what they do. What they do is drawn from the seed."""
+"""Sources and bolts of every kind, which report to the model what they do. The seed decides what they do."""
 
 from __future__ import annotations
 
@@ -342,6 +342,6 @@ KINDS: dict[str, Callable[[Habits], Any]] = {
     "async generator": async_generator_bolt,
 }
 SINGLE = ("generator", "function", "async function", "async generator")
-"""Kinds that cannot tell their tasks apart: no all-grouping to several."""
+"""Kinds whose tasks the model cannot distinguish: no all-grouping to several."""
 
 __all__ = ["KINDS", "SINGLE", "Coroutine", "Fields", "Habits", "ModelSource"]

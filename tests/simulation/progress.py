@@ -1,4 +1,4 @@
-"""Progress: while one task can work, something is done within STILL_S; told in the model's words.
+"""Progress: while one task can work, something is done within STILL_S; in terms of the model.
 
     model: rows on their way, messages that are complete ─┐
     sources: rows that are due, messages that are open ───┴─► is there work? ─► has anything been done?

@@ -1,4 +1,4 @@
-"""One seed of a world: its workload is run to the end, whatever happens, and what was seen of it is kept."""
+"""One seed of a world: its workload is run to the end, whatever happens, and the result is kept."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """StallWatch: of tasks, as they are, which stand still though they could work. What worlds of a real TaskSet share.
 
-A bolt that hangs, or takes its time for a row, works; one that waits for room waits for another. So nothing has to be
-excused but what the world knows: a process that is frozen, say.
+A bolt that hangs, or takes long for a row, works; one that waits for capacity waits for another. So the only exceptions
+are those that the world knows: a frozen process, for example.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from aiostorm.testing.simulation import World
 from .progress import STILL_S
 
 Stall = tuple[Hashable, Any, float, str]
-"""Who could work, what changes when it does, for how long it may do nothing, and what is wrong then."""
+"""What could work, what changes when it does, for how long it may do nothing, and the problem then."""
 
 
 class StallWatch:
-    """How long each has stood. Each look is given those that could work at this moment."""
+    """For how long each has done nothing. Each look gets those that could work at this moment."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -28,13 +28,13 @@ class StallWatch:
     def look(self, found: Iterable[Stall]) -> None:
         """Does one stand for too long?"""
         now_s, before, self._since = self.world.now_s, self._since, {}
-        for who, mark, most_s, text in found:
-            known = before.get(who)
+        for key, mark, most_s, text in found:
+            known = before.get(key)
             since_s = known[1] if known is not None and known[0] == mark else now_s
             if now_s - since_s > most_s:
                 self.world.problem(f"{text}, and nothing is done for {now_s - since_s:.1f} s")
                 since_s = now_s
-            self._since[who] = mark, since_s
+            self._since[key] = mark, since_s
 
 
 def bolts_with_rows(bolts: Iterable[BoltTask]) -> Iterator[Stall]:
@@ -46,7 +46,7 @@ def bolts_with_rows(bolts: Iterable[BoltTask]) -> Iterator[Stall]:
 
 
 def parked_for_nothing(tasks: Iterable[SpoutTask | BoltTask], bolts: Mapping[int, BoltTask]) -> Iterator[Stall]:
-    """Who waits for room, waits for a task that has rows: what was parked for one that has none is taken."""
+    """A task that waits for capacity waits for a task that has rows: what was parked for one without rows is taken."""
     for task in tasks:
         for target, outlet in task.outbox.outlets.items() if task.outbox.blocked else ():
             bolt = bolts.get(target)

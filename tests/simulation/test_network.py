@@ -24,12 +24,12 @@ SEEDS = range(8)
 
 
 class Pair:
-    """Processes a and b, connected; `heard` is what each has received."""
+    """Processes a and b, connected; `received` is what each has received."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.ends: dict[str, SimConnection] = {}
-        self.heard: dict[str, list[bytes]] = {"a": [], "b": []}
+        self.received: dict[str, list[bytes]] = {"a": [], "b": []}
         self.lost: dict[str, float] = {}
         self.reading = {"a": True, "b": True}
         self.a = world.process("a", self._connect)
@@ -58,7 +58,7 @@ class Pair:
     async def _read(self, name: str, connection: SimConnection) -> None:
         try:
             while True:
-                self.heard[name].append(await connection.receive())
+                self.received[name].append(await connection.receive())
         except ConnectionLostError:
             self.lost[name] = self.world.now_s
 
@@ -83,7 +83,7 @@ def test_without_faults_frames_come_as_they_were_sent(seed: int) -> None:
             pair.ends["a"].send(frame)
             pair.ends["b"].send(frame)
         await asyncio.sleep(1)
-        assert pair.heard == {"a": FRAMES, "b": FRAMES}
+        assert pair.received == {"a": FRAMES, "b": FRAMES}
         assert pair.world.switch.counts == {"connections": 1, "sent": 600, "received": 600}
 
     pair_test(work, seed)
@@ -98,11 +98,11 @@ def test_each_rate_does_its_own_harm_in_its_own_direction(fault: str, seed: int)
             pair.ends["a"].send(frame)
             pair.ends["b"].send(frame)
         await asyncio.sleep(2)
-        heard = pair.heard["b"]
-        assert pair.heard["a"] == FRAMES
-        assert (set(heard) < set(FRAMES)) == (fault == "loss")
-        assert (len(heard) > len(set(heard))) == (fault == "repeat")
-        assert (heard != sorted(heard, key=int)) == (fault in ("shuffle", "repeat"))
+        received = pair.received["b"]
+        assert pair.received["a"] == FRAMES
+        assert (set(received) < set(FRAMES)) == (fault == "loss")
+        assert (len(received) > len(set(received))) == (fault == "repeat")
+        assert (received != sorted(received, key=int)) == (fault in ("shuffle", "repeat"))
         assert pair.ends["a"].writable, "what was lost has left the buffer"
 
     pair_test(work, seed)
@@ -114,9 +114,9 @@ def test_lag_keeps_the_order() -> None:
         for frame in FRAMES:
             pair.ends["a"].send(frame)
         await asyncio.sleep(1)
-        assert len(pair.heard["b"]) < len(FRAMES)
+        assert len(pair.received["b"]) < len(FRAMES)
         await asyncio.sleep(5)
-        assert pair.heard["b"] == FRAMES
+        assert pair.received["b"] == FRAMES
 
     pair_test(work)
 
@@ -149,7 +149,7 @@ def test_a_frame_that_is_too_large_is_refused_and_the_connection_is_as_it_was() 
             end.send(bytes(MAX_FRAME_BYTES + 1))
         end.send(bytes(MAX_FRAME_BYTES))
         await asyncio.sleep(1)
-        assert [len(frame) for frame in pair.heard["b"]] == [MAX_FRAME_BYTES]
+        assert [len(frame) for frame in pair.received["b"]] == [MAX_FRAME_BYTES]
 
     pair_test(work)
 
@@ -162,7 +162,7 @@ def test_a_close_comes_after_what_was_under_way(seed: int) -> None:
         pair.ends["a"].close()
         pair.ends["a"].close()
         await asyncio.sleep(1)
-        assert pair.heard["b"] == FRAMES
+        assert pair.received["b"] == FRAMES
         assert set(pair.lost) == {"a", "b"}
         for name in "ab":
             assert pair.ends[name].writable
@@ -188,7 +188,7 @@ def test_what_had_come_before_the_end_is_still_received() -> None:
 
 
 def test_what_a_crash_does_to_the_peer_differs() -> None:
-    """It hears of it soon (an end, or a reset), or nothing at all until it sends to the next life."""
+    """It learns of it soon (an end, or a reset), or not until it sends to the next incarnation."""
     soon = 0
     for seed in range(40):
 
@@ -216,11 +216,11 @@ def test_a_cut_path_ends_nothing_at_once_and_when_it_is_mended_frames_have_waite
             pair.ends["a"].send(frame)
             pair.ends["b"].send(frame)
         await asyncio.sleep(4)
-        assert pair.heard == {"a": FRAMES[:10], "b": []}
+        assert pair.received == {"a": FRAMES[:10], "b": []}
         assert not pair.lost
         switch.set_cut(switch.path("a", "b"), False)
         await asyncio.sleep(1)
-        assert sorted(pair.heard["b"]) in ([], FRAMES[:10])
+        assert sorted(pair.received["b"]) in ([], FRAMES[:10])
 
     pair_test(work, seed)
 
@@ -271,9 +271,9 @@ def test_frames_wait_for_a_frozen_process() -> None:
         for frame in FRAMES:
             pair.ends["a"].send(frame)
         await asyncio.sleep(19)
-        assert pair.heard["b"] == []
+        assert pair.received["b"] == []
         await asyncio.sleep(2)
-        assert pair.heard["b"] == FRAMES
+        assert pair.received["b"] == FRAMES
 
     pair_test(work)
 

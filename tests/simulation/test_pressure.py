@@ -1,5 +1,5 @@
 """Topologies that cannot keep up, whatever is lost of what backpressure monitors, topology master and spouts say, and
-whoever dies."""
+whichever actor dies."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_all_is_over_soon_though_every_third_message_is_lost_and_the_master_dies
 
 def test_an_idle_day_is_silent() -> None:
     seen = day(0, trickle=False)
-    assert (seen.events, seen.told) == (0, 0)
+    assert (seen.events, seen.messages) == (0, 0)
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_a_day_with_a_tuple_a_minute_changes_nothing() -> None:
     seen = day(0, trickle=True)
     assert seen.events == 0
     assert seen.acked == seen.emitted > 1_400
-    assert seen.told <= 3 * seen.emitted
+    assert seen.messages <= 3 * seen.emitted
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Simulated processes start, end, and outlive nobody."""
+"""Simulated processes start and end, and do not outlive their parents."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Programs:
 
     def spawner(self, process: Process) -> SimSpawner:
         names = ("short", "raises", "exits", "stays", "polite")
-        return SimSpawner(process, {name: getattr(self, name) for name in names}, self.heard)
+        return SimSpawner(process, {name: getattr(self, name) for name in names}, self.on_line)
 
-    def heard(self, line: ChildLine) -> None:
+    def on_line(self, line: ChildLine) -> None:
         self.printed.append(f"{line.name} {line.stream}: {line.text}")
 
 

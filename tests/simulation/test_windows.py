@@ -1,4 +1,4 @@
-"""Windows on several workers: whoever dies, each fires once, whole, in its time, and all of them at the end."""
+"""Windows on several workers: whichever worker dies, each fires once, complete, in time, and all fire at the end."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_a_silent_input_holds_windows_back_for_the_idle_timeout_and_a_tick(seed:
     assert max(talk.held_s) <= INTERVAL_MS / 1000 + 0.01
 
 
-@pytest.mark.parametrize("tells", [False, True])
-def test_an_idle_day_has_no_alarm(tells: bool) -> None:
-    assert day(0, tells=tells) <= 5  # the test itself sleeps through it
+@pytest.mark.parametrize("emits_watermarks", [False, True])
+def test_an_idle_day_has_no_alarm(emits_watermarks: bool) -> None:
+    assert day(0, emits_watermarks=emits_watermarks) <= 5  # the test itself sleeps through it
 
 
 @pytest.mark.slow

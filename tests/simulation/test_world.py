@@ -72,7 +72,7 @@ def test_what_stands_in_a_dead_process_is_not_collected() -> None:
 
     async def forgotten() -> None:
         try:
-            await asyncio.get_running_loop().create_future()  # nobody else holds it, nor the asyncio task
+            await asyncio.get_running_loop().create_future()  # no other reference to it, nor to the asyncio task
         finally:
             notes.append("finally")
 

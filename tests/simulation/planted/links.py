@@ -36,7 +36,7 @@ def no_deduplication() -> Iterator[None]:
 
 @contextlib.contextmanager
 def an_old_incarnation_is_accepted() -> Iterator[None]:
-    """Nobody remembers which incarnations were replaced."""
+    """Replaced incarnations are forgotten."""
     real = LinkSequence._on_hello
 
     def greeted(self: LinkSequence, hello: LinkHello, now_s: float) -> list[bytes | PeerStarted]:
@@ -60,10 +60,10 @@ def a_hello_is_believed_at_once() -> Iterator[None]:
     real = LinkSequence._on_hello
 
     def greeted(self: LinkSequence, hello: LinkHello, now_s: float) -> list[bytes | PeerStarted]:
-        told = []
+        events = []
         if hello.incarnation != self.incarnation and not self.established:
-            told += self._establish(hello, now_s)
-        return told + real(self, hello, now_s)
+            events += self._establish(hello, now_s)
+        return events + real(self, hello, now_s)
 
     with replaced(LinkSequence, "_on_hello", greeted):
         yield
@@ -101,7 +101,7 @@ def an_ack_counts_what_was_not_delivered() -> Iterator[None]:
 
 @contextlib.contextmanager
 def an_ack_is_one_too_high() -> Iterator[None]:
-    """Whoever receives acks the frame that it expects, too."""
+    """A receiver acks the frame that it expects, too."""
     real = SendBuffer.acked
 
     def acked(self: SendBuffer, ack: int, now_s: float) -> None:

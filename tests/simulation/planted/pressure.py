@@ -19,7 +19,7 @@ from .planting import SEEDS, Plant, first_that_finds, replaced
 
 @contextlib.contextmanager
 def a_clear_is_said_once() -> Iterator[None]:
-    """jstorm#404: the message that ends it is lost, and nobody says it again."""
+    """jstorm#404: the message that ends it is lost, and not repeated."""
     real = Coordinator._decide
 
     def decide(self: Coordinator, now_s: float, wall_s: float) -> list[Any]:
@@ -35,7 +35,7 @@ def a_clear_is_said_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def a_lease_has_no_end() -> Iterator[None]:
-    """A spout waits until it is told otherwise."""
+    """A spout waits until an order ends the wait."""
     with replaced(SpoutPace, "expire", lambda self, now_s: False):
         yield
 
@@ -54,7 +54,7 @@ def who_stays_blocked_is_one_of_many() -> Iterator[None]:
 
 @contextlib.contextmanager
 def a_new_master_adopts_nobody() -> Iterator[None]:
-    """Who waits because of the one before is not its business; and there are no leases."""
+    """The spouts that wait because of the previous master are unknown to it; and there are no leases."""
     real = Coordinator._on_spout_reading
 
     def heard_spout(self: Coordinator, reading: Any, *args: Any) -> None:
@@ -82,7 +82,7 @@ def a_throttle_never_goes_to_zero() -> Iterator[None]:
 
 @contextlib.contextmanager
 def a_wait_is_bent_the_wrong_way() -> Iterator[None]:
-    """Who feeds a full bolt is hurried."""
+    """A spout that feeds a full bolt is accelerated."""
     with replaced(coordinator_module, "trim", lambda *args: -trim(*args)):
         yield
 

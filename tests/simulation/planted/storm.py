@@ -1,4 +1,4 @@
-"""Planted bugs: each puts a mistake that somebody has made, or could make, into the running code. Only tests call this.
+"""Planted bugs: each puts a mistake that was made, or could be made, into the running code. Only tests call this.
 
 A context manager per bug replaces one method and puts it back. Each must be found by the storms within 50 seeds
 (test_planted.py); what finds none of them would find nothing of ours either.
@@ -137,7 +137,7 @@ def edges_are_few(original: Any) -> Any:
 
 @bug(AckBatch, "done")
 def acked_before_it_is_emitted(original: Any) -> Any:
-    """The edge that is done is told apart from those that were made of it, and before them."""
+    """The edge that is done is sent apart from those that were made of it, and before them."""
 
     def done(self: AckBatch, segment: Segment) -> None:
         if segment.root and segment.lineage is None:
@@ -238,9 +238,9 @@ def a_sub_tree_is_told_before_the_edge_is_done(original: Any) -> Any:
     def post(self: AckBatch) -> None:
         if self._open:
             self._keep_back()
-        told, self._detached = self._detached, []
+        sub_trees, self._detached = self._detached, []
         for i, acker in enumerate(self._ackers):
-            mine = [each for each in told if each[0] % len(self._ackers) == i]
+            mine = [each for each in sub_trees if each[0] % len(self._ackers) == i]
             if mine:
                 acker.post(Acks([], detached=mine))
         original(self)
@@ -272,7 +272,7 @@ def one_of_ten_thousand_acks_is_dropped(original: Any) -> Any:
 
 @bug(Lanes, "_pull")
 def only_one_parked_sender_is_woken(original: Any) -> Any:
-    """A lost wake-up: the others wait for ever, if nobody fills the mailbox again."""
+    """A lost wake-up: the others wait for ever, if the mailbox is not filled again."""
 
     def pull(self: Lanes) -> None:
         while len(self._parked) > 1:

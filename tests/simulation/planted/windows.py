@@ -102,14 +102,14 @@ def windows_fire_a_millisecond_late() -> Iterator[None]:
 
 @contextlib.contextmanager
 def nothing_is_told_again() -> Iterator[None]:
-    """Who began anew is told what is new."""
+    """A restarted task is sent new watermarks only."""
     with replaced(WatermarkEmitter, "resend", lambda self, task: None):
         yield
 
 
 @contextlib.contextmanager
 def an_end_is_told_once() -> Iterator[None]:
-    """Ours: the simulation found it. A spout replays what a dead worker held, after it has told its end."""
+    """Ours: the simulation found it. A spout replays what a dead worker held, after it has sent its end."""
     real = EndOfStream.is_due
 
     def is_due(self: EndOfStream, collector: Any) -> bool:
@@ -121,7 +121,7 @@ def an_end_is_told_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def results_come_behind_the_mark() -> Iterator[None]:
-    """A task tells how far it is, and then fires what ends before that."""
+    """A task sends its watermark, and then fires what ends before it."""
     real = WindowExecutor.advance_watermark
 
     def advance_watermark(self: WindowExecutor) -> None:
@@ -202,7 +202,7 @@ def a_mark_is_passed_on_by_whoever_hears_it() -> Iterator[None]:
 
 @contextlib.contextmanager
 def marks_of_a_stream_overtake_its_rows() -> Iterator[None]:
-    """What a task follows is told before the rows that it was in."""
+    """A followed watermark is sent before the rows that it comes from."""
     real = Following.seal
 
     def seal(self: Following, emit_buffer: EmitBuffer, send: Callable[[EmitBuffer], None]) -> None:

@@ -25,7 +25,7 @@ from .planting import SEEDS, Plant, first_that_finds, replaced
 
 @contextlib.contextmanager
 def credit_is_never_returned() -> Iterator[None]:
-    """A receiver tells its limits once."""
+    """A receiver sends its limits once."""
     real = ReceiverCredit.accepted
 
     def accepted(self: ReceiverCredit, weight: int) -> bool:
@@ -52,7 +52,7 @@ def a_remote_mailbox_sends_without_credit() -> Iterator[None]:
 
 @contextlib.contextmanager
 def a_reader_stops_under_pressure() -> Iterator[None]:
-    """A full mailbox stops whoever reads the link to its worker (finding 1 of our survey)."""
+    """A full mailbox stops the reader of the link to its worker (finding 1 of our survey)."""
     real_take, real_receive = ReceiveBuffer.take, SimConnection.receive
     full: dict[Any, list[ReceiveBuffer]] = {}
 
@@ -103,7 +103,7 @@ def open_trees_do_not_fail_on_a_death() -> Iterator[None]:
 
 @contextlib.contextmanager
 def late_news_of_a_death_count_for_the_next_life() -> Iterator[None]:
-    """Whoever says that a worker has died need not say which life of it."""
+    """A report of a worker's death need not name its incarnation."""
 
     def peer_died(self: Exchange, peer: str, incarnation: int) -> None:
         peer_channel = self._peer_channels.get(peer)
@@ -116,7 +116,7 @@ def late_news_of_a_death_count_for_the_next_life() -> Iterator[None]:
 
 @contextlib.contextmanager
 def what_the_link_had_asked_for_goes_to_the_next_life() -> Iterator[None]:
-    """Ours: the simulation found it. A payload for which the window had no room outlives whom it was meant for."""
+    """Ours: the simulation found it. A payload that did not fit into the window outlives its incarnation."""
     real = Link._tell
 
     def tell(self: Link, told: Any) -> None:

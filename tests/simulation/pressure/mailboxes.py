@@ -1,7 +1,7 @@
 """What stands between backpressure monitors, topology master and tasks: it loses, repeats and delays what they say
 about pressure.
 
-Tuples, acks and verdicts do not come this way: who sends those has the mailbox itself.
+Tuples, acks and verdicts are not sent this way: their senders have the mailbox itself.
 """
 
 from __future__ import annotations

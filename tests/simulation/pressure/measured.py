@@ -41,7 +41,7 @@ class Release:
     rate_s: float
     """Until every spout emits what it is asked for, and goes on doing so."""
     normal_s: float
-    """Until nobody waits, nothing is flagged and all is NORMAL, and stays so."""
+    """Until no spout waits, no bolt is flagged and all is NORMAL, and stays so."""
 
 
 class Releasing(PressureWorkload):
@@ -105,10 +105,10 @@ def release(seed: int, interval_s: float, *, harmed: bool = True) -> Release | N
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """24 idle hours. `turns`: of the world; `told`: messages about pressure."""
+    """24 idle hours. `turns`: of the world; `messages`: about pressure."""
 
     events: int
-    told: int
+    messages: int
     turns: int
     emitted: int
     acked: int

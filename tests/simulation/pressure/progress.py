@@ -4,7 +4,7 @@ It looks at tasks as they are. No tuple and no ack is ever lost there, and what 
 is no time at which nothing is asked for. What may stand still is said of each task:
 
 1. A bolt task that has rows, executes none and does not wait for room, begins one.
-2. Who waits for room, waits for a task that has rows: what was parked for one that has none is taken.
+2. A task that waits for capacity waits for a task that has rows: what was parked for one without rows is taken.
 3. A spout that has something to emit, may have more messages open, waits for no room and is not paced, emits. If it is
    paced, it does so within its wait; if its `next_tuple` sleeps, that is not longer than until a tuple is due.
 4. If something is open and no task executes a row, something is done: no circle of tasks waits for each other, and what

@@ -13,7 +13,7 @@ from .scene import Demand, DemandSpout, Load, Scene, Slow, Stint
 SHAPES = ("line", "diamond", "innocent", "several", "cycle", "amplified")
 TIMES = ("constant", "bursty", "healed", "hung", "some")
 LONG_S = 100_000.0
-"""A message timeout that nobody may have to wait for: nothing but a death loses a tuple, and that is told."""
+"""A message timeout that is never needed: only a death loses a tuple, and deaths are reported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Watch: what must be so at each moment in the world of pressure, whatever is lost and whoever dies.
+"""Watch: what must hold at each moment in the world of pressure, whatever is lost or dies.
 
 It looks at mailboxes, samplers and paces as they are, several times in a check interval, and knows nothing of how the
 coordinator decides. L: a lease, P: a period, I: a check interval; the longest of them that were set in this run.
@@ -8,8 +8,8 @@ coordinator decides. L: a lease, P: a period, I: a check interval; the longest o
    has failed is there again after its backoff; what comes while a spout is started anew it takes after that), and
    never while all is switched off.
 3. A spout waits only if a bolt that it feeds was flagged, or had no rest for a lease, within the time that a release
-   takes (`release_s`): who can do no more, and has lost its flag with its life, is approached by small steps.
-4. Unharmed, a component of which enough tasks are found blocked again and again is answered: who feeds it waits.
+   takes (`release_s`): a bolt that can do no more, and has lost its flag in a restart, is approached in small steps.
+4. Unharmed, if enough tasks of a component are found blocked again and again, the spouts that feed it wait.
 5. Unharmed, what bends a wait does not hurry a spout whose bolt is full, nor hold one back whose bolt is empty.
 6. A spout that has something to emit is not held while all that it feeds is idle, for longer than `starve_s`.
 7. A spout that asks for next to nothing gets it: what it has waits no longer than a bolt hangs, and `starve_s`.
@@ -64,7 +64,7 @@ class Watch:
         self.progress = PressureProgress(scene, self.spouts, self.bolts, self.interval_s)
         begun_s = self.world.now_s
         self.cause_s = dict.fromkeys(self.fed_by, -math.inf)
-        """Bolt → when there was a cause to pace those who feed it, the last time."""
+        """Bolt → when there was last a cause to pace the spouts that feed it."""
         self.rested_s: dict[int, float] = {}
         """Bolt task → when it had nothing to do, the last time."""
         self.down_s: dict[int, float] = {}
@@ -76,7 +76,7 @@ class Watch:
             spout: deque(maxlen=3 * LOOKS + 1) for spout in scene.demands
         }
         self.blocked: dict[str, tuple[int, int]] = dict.fromkeys(self.fed_by, (0, 0))
-        """Bolt → how often its tasks have been judged, and how often of that BLOCKED while nobody waited."""
+        """Bolt → how often its tasks have been judged, and how often of that BLOCKED while no spout waited."""
         self.held: dict[int, int] = {}
         """Bolt task → what was in its mailbox at the last look."""
         self.hop_s = begun_s
@@ -102,7 +102,7 @@ class Watch:
 
     @property
     def release_s(self) -> float:
-        """From the last cause until nobody waits: see docs/reliability.md.
+        """From the last cause until no spout waits: see docs/reliability.md.
 
         What was said last is forgotten (L), a period that has begun ends, two looks say that the bolt is idle, each
         step halves a wait of MAX_WAIT microseconds at the most, and two more say that it is over.
@@ -263,7 +263,7 @@ class Watch:
 
     @property
     def unsettled(self) -> str:
-        """What is not over; empty if nobody waits, nothing is flagged and all is NORMAL."""
+        """What is not over; empty if no spout waits, no bolt is flagged and all is NORMAL."""
         for spout in self.spouts:
             if spout.pace.wait_us:
                 return f"{spout.task.component}[{spout.task.task_id}] waits {spout.pace.wait_us} us for a tuple"

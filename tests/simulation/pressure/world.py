@@ -45,7 +45,7 @@ INTERVALS = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PressureResult(WorldResult):
-    """`settled`: check intervals from the end of the faults until nobody waited; `bound` of them were allowed."""
+    """`settled`: check intervals from the end of the faults until no spout waited; `bound` of them were allowed."""
 
     kind: str
     executed: int
@@ -66,7 +66,7 @@ def run(
     kind: str | None = None,
     **options: Any,
 ) -> PressureResult:
-    """One seed; problems are told, not raised. `last`: so many events of the trace are in the result."""
+    """One seed; problems are returned, not raised. `last`: how many events of the trace are in the result."""
     loop = world_loop(seed, max_turns=max_turns, **options)
     world = loop.world
     work = PressureWorkload(world, faults, only, faults_s, kind)
@@ -83,10 +83,10 @@ def run(
 
 
 class UnknownMessage:
-    """No message that anybody knows: who gets it fails, and its guardian begins it anew."""
+    """A message that no actor knows: the receiver fails, and its guardian restarts it."""
 
     def __repr__(self) -> str:
-        return "a message that nobody understands (simulated)"
+        return "a message that no actor understands (simulated)"
 
 
 class PressureWorkload:
@@ -241,19 +241,19 @@ class PressureWorkload:
         else:
             self.kill(fault.kind, watch)
 
-    def kill(self, who: str, watch: Watch) -> None:
+    def kill(self, role: str, watch: Watch) -> None:
         task_set = self.running._task_set
-        self.world.trace.add(self.world.now_s, "fault", who, "dies")
-        if who == "bolt":
+        self.world.trace.add(self.world.now_s, "fault", role, "dies")
+        if role == "bolt":
             flagged = [bolt for bolt in watch.bolts if bolt.sampler.flagged] or watch.bolts
             self.scene.doomed.add(self.chance.choice(flagged).task.task_id)
             return
-        if who == "monitor":
+        if role == "monitor":
             watch.monitors_s.append(self.world.now_s)
-        if who == "spout":
+        if role == "spout":
             box = task_set.mailboxes[self.chance.choice(watch.spouts).task.task_id]
         else:
-            box = task_set.mailboxes[task_set.plan.master] if who == "master" else task_set.monitor.mailbox
+            box = task_set.mailboxes[task_set.plan.master] if role == "master" else task_set.monitor.mailbox
         self.process.loop.call_soon(box.post, UnknownMessage())
 
     def switch_off(self, fault: Fault) -> float:

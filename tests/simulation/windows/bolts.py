@@ -1,4 +1,4 @@
-"""The bolts of the world of windows. Their machines are watched (watched.py); a sink tells what it has seen."""
+"""The bolts of the world of windows. Their machines are watched (watched.py); a sink reports what it has received."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def pass_function() -> Any:
 
 
 class Sink(Bolt):
-    """Tells the ledger."""
+    """Reports to the ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger

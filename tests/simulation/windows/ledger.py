@@ -10,7 +10,7 @@
    watermark at which it says so: not at the next. No key's window fires twice in one life.
 3. A message is acked only when its row has come to every bolt with windows. If it was late there, and never on time,
    the late stream has it. Where rows are kept, it was late, or in a window that has fired.
-4. While nobody died and nothing was restarted: nothing fails, each row comes once, the sink has each result once.
+4. Without a death or a restart: nothing fails, each row comes once, the sink has each result once.
 5. The sink has no result that was never emitted, and none more often than it was.
 """
 
@@ -71,7 +71,7 @@ class Ledger:
 
     @property
     def calm(self) -> bool:
-        """Has nobody died, was nothing restarted, and does nothing time out?"""
+        """Was there no death and no restart, and does nothing time out?"""
         return not (self.deaths or self.restarts or self.times_out)
 
     # -- lives (see workers/program.py) ------------------------------------------------------------------------------
@@ -129,17 +129,17 @@ class Ledger:
         """A message has failed."""
         self.failures += 1
         if self.calm:
-            self.world.problem(f"row {row} has failed ({failure}), and nobody died")
+            self.world.problem(f"row {row} has failed ({failure}), without a death")
 
     # -- at the end --------------------------------------------------------------------------------------------------
 
     def at_the_end(self) -> Iterator[str]:
-        """What is missing, if nobody died."""
+        """What is missing, without a death."""
         if not self.calm:
             return
         for what, count in self.came.items():
             if count > 1:
-                yield f"row {what[1]} has come {count} times to {what[0]}, and nobody died"
+                yield f"row {what[1]} has come {count} times to {what[0]}, without a death"
         if self.seen != self.fired:
             missing = next(iter(self.fired - self.seen))
             yield f"{(self.fired - self.seen).total()} results have fired, and are not in the sink: {missing}"

@@ -28,11 +28,11 @@ DAY_S = 86_400.0
 
 @dataclass
 class Talk:
-    """What happens. `stops_s`: when each input task falls silent (true seconds); `tells`: by marks of its own."""
+    """What happens. `stops_s`: when each input task falls silent (true seconds); or do they emit watermarks?"""
 
     world: World
     stops_s: list[float]
-    tells: bool
+    emits_watermarks: bool
     through: bool
     said_s: dict[int, float] = field(default_factory=dict)
     """Input task → when it spoke last; if never, when it could have."""
@@ -56,7 +56,7 @@ class Speaker(Spout):
 
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
-        self.watermarks = talk.tells  # type: ignore[misc]
+        self.watermarks = talk.emits_watermarks  # type: ignore[misc]
 
     def open(self, context: Any, collector: Any) -> None:
         self.collector = collector
@@ -69,7 +69,7 @@ class Speaker(Spout):
             await asyncio.Event().wait()  # for ever
         self.talk.said_s[self.index], at_ms = now_s, int(now_s * 1000)
         self.collector.emit((at_ms,))
-        if self.talk.tells:
+        if self.talk.emits_watermarks:
             self.collector.emit_watermark(at_ms)
         await asyncio.sleep(STEP_S)
 
@@ -136,17 +136,22 @@ def idle(seed: int) -> Talk:
     loop = world_loop(seed)
     chance = random.Random(seed)
     stops_s = [0.0 if chance.random() < 0.2 else chance.uniform(0.5, SPEAK_S - 4) for _ in range(chance.randint(1, 4))]
-    tells = chance.random() < 0.5
-    talk = Talk(loop.world, [*stops_s, SPEAK_S], tells=tells, through=tells and chance.random() < 0.5)
+    emits_watermarks = chance.random() < 0.5
+    talk = Talk(
+        loop.world,
+        [*stops_s, SPEAK_S],
+        emits_watermarks=emits_watermarks,
+        through=emits_watermarks and chance.random() < 0.5,
+    )
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(_run(loop.world, talk, 0.0))
     return talk
 
 
-def day(seed: int, *, tells: bool) -> int:
+def day(seed: int, *, emits_watermarks: bool) -> int:
     """24 hours after the last word: turns of the world, of which the one that sleeps through it takes a few."""
     loop = world_loop(seed)
-    talk = Talk(loop.world, [1.0, 2.0, 3.0], tells=tells, through=tells)
+    talk = Talk(loop.world, [1.0, 2.0, 3.0], emits_watermarks=emits_watermarks, through=emits_watermarks)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(_run(loop.world, talk, DAY_S))
 
@@ -159,7 +164,7 @@ def main() -> None:
         f"{len(talks)} seeds, {len(held)} windows: held back {held[len(held) // 2]:.3f} s in the median, "
         f"{held[-1]:.3f} s at most (interval {INTERVAL_MS / 1000:g} s)"
     )
-    print(f"24 idle hours: {day(0, tells=False)} and {day(0, tells=True)} turns")
+    print(f"24 idle hours: {day(0, emits_watermarks=False)} and {day(0, emits_watermarks=True)} turns")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class WindowsProgress:
                 *self._marks(worker),
             ]
             found += [
-                ((*worker.life, who), mark, most_s, f"on {worker.name}: {text}") for who, mark, most_s, text in of
+                ((*worker.life, key), mark, most_s, f"on {worker.name}: {text}") for key, mark, most_s, text in of
             ]
         if self.unharmed():
             self.looks += 1

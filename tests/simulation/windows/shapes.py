@@ -55,7 +55,7 @@ from .watched import reference_of
 
 BEGIN_MS = 1_700_000_000_000
 LONG_S = 1000.0
-"""A message timeout that nobody may have to wait for."""
+"""A message timeout that is never needed."""
 
 KEYS = ("a", "a", "a", "b", "c", "d")
 
@@ -76,7 +76,7 @@ class Shape:
 
 
 class Drawing:
-    """A shape in the making. `calm`: nobody will die. (Of three workers, one may hear late of a death: workers.py.)"""
+    """A shape in the making. `calm`: no worker will die. (One of three may learn of it late: workers/world.py.)"""
 
     def __init__(self, world: World, ledger: Ledger, load_s: float, workers: int, *, calm: bool) -> None:
         self.world = world
@@ -91,8 +91,8 @@ class Drawing:
         self.patient = not self.kept and rng.random() < 0.5
         self.ends = self.kept or rng.random() < 0.8
         neat = rng.random() < 0.45
-        self.tells = rng.random() < 0.4
-        self.through = rng.random() < 0.45 and (self.tells or not neat)
+        self.emits_watermarks = rng.random() < 0.4
+        self.through = rng.random() < 0.45 and (self.emits_watermarks or not neat)
         # Rows on a grid, of which windows begin and end: now and then a watermark is exactly where one ends.
         self.grid_ms = world.chance.stream("grid").choice((1, max(1, self.span_ms // 120)))
         self.disorder_ms = self.even(rng.choice((0, self.span_ms // 50, self.span_ms // 10)))
@@ -105,7 +105,7 @@ class Drawing:
             self.policy = rng.choice((*WatermarkPolicy,))
         self.tidy = (
             not (self.behind or self.bad or self.idle_ms)
-            and (self.tells or not self.through)
+            and (self.emits_watermarks or not self.through)
             and self.time is Time.EVENT
             and self.policy is WatermarkPolicy.TASK_MAX_GLOBAL_MIN_TIMESTAMP
         )
@@ -150,7 +150,7 @@ class Drawing:
         rng, count = self.rng, self.rng.choice((24, 60, 120))
         inputs = [f"s{i}" for i in range(rng.choice((1, 2)))]
         tasks = [rng.choice((1, 1, 2)) for _ in inputs]
-        disorder_ms = self.disorder_ms if self.tells else None
+        disorder_ms = self.disorder_ms if self.emits_watermarks else None
         for name, parallelism in zip(inputs, tasks, strict=True):
             logs = [self.log(count // sum(tasks)) for _ in range(parallelism)]
             spout = LogSpout(self.ledger, name, logs, patient=self.patient, disorder_ms=disorder_ms)
@@ -210,14 +210,14 @@ class Drawing:
         self.settings: dict[str, Any] = {
             "key": "key",
             "timestamp": "at" if time is Time.EVENT else None,
-            "lag_ms": 0 if self.tells else self.disorder_ms,
+            "lag_ms": 0 if self.emits_watermarks else self.disorder_ms,
             "interval_ms": rng.choice((50, 200, 700)),
             "max_advance_ms": max(1, self.span_ms // 20) if self.bad else 0,
             "idle_timeout_ms": self.idle_ms,
             "policy": self.policy,
             "allowed_lateness_ms": self.lateness_ms,
         }
-        if time is Time.EVENT and not self.tells and rng.random() < 0.4:  # each task looks at its own rows
+        if time is Time.EVENT and not self.emits_watermarks and rng.random() < 0.4:  # each task looks at its own rows
             made = self.settings["lag_ms"], self.settings["interval_ms"], self.settings["max_advance_ms"] or None
             self.settings["generator"] = partial(Periodic, *made)
         if kind == "session" and time is not Time.INGESTION:
@@ -295,7 +295,7 @@ class Drawing:
             return {}
         most = chance.choice((1, 2, 5))
         if self.kept:
-            own = "generator" in self.settings or (self.through and not self.tells)
+            own = "generator" in self.settings or (self.through and not self.emits_watermarks)
             if own or self.time is not Time.EVENT or isinstance(windows, Session):
                 return {}
             reach_ms = self.size_ms + self.lateness_ms + self.disorder_ms + 1

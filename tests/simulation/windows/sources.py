@@ -4,7 +4,7 @@
 
 1. Whatever is not acked when an instance opens is offered again, from the first on.
 2. A task that ends says so once nothing is left: all rows acked (`patient`), or all emitted (the framework replays).
-3. A spout that tells watermarks says that no row is more than `disorder_ms` behind the latest.
+3. A spout that emits watermarks declares that no row is more than `disorder_ms` behind the latest.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Watched:
                 if (span, key) in self._fired:
                     self.problem(f"window {span} of {key!r} fires twice")
                 self._fired.add((span, key))
-                got, wanted = self.told(one), self.due.popleft() if self.due else None
+                got, wanted = self.comparable(one), self.due.popleft() if self.due else None
                 if got != wanted:
                     self.problem(f"fires {got}, and should fire {wanted}")
                 self.fired(one, span)
@@ -89,7 +89,7 @@ class Watched:
     # -- of incremental windows; others have others ------------------------------------------------------------------
 
     def fired(self, one: Any, span: tuple[int, int]) -> None:
-        """Tell the ledger."""
+        """Report to the ledger."""
         self.ledger.has_fired((self.component, one.key, *span, self.content(one)))
 
     def name_of(self, value: Any) -> Any:
@@ -110,7 +110,7 @@ class Watched:
     def expect(self, watermark_ms: int) -> list[Any]:
         return self._expected.advance(watermark_ms)
 
-    def told(self, one: Any) -> Any:
+    def comparable(self, one: Any) -> Any:
         return (one.window.start, one.window.end), one.key, sorted(one.result)
 
     def content(self, one: Any) -> tuple[Any, ...]:
@@ -124,7 +124,7 @@ class WatchedResults(Watched):
         key, rows, start, end = value[0], value[1], value[2], value[3]
         return key, start, end, tuple(sorted(rows))
 
-    def told(self, one: Any) -> Any:
+    def comparable(self, one: Any) -> Any:
         return (one.window.start, one.window.end), one.key, sorted(map(self.name_of, one.result))
 
     def content(self, one: Any) -> tuple[Any, ...]:
@@ -170,7 +170,7 @@ class WatchedBuffer(Watched):
             self.ledger.let_go.update((self.component, self._arrivals[number][0]) for number in numbers)
         return released
 
-    def told(self, one: Any) -> Any:
+    def comparable(self, one: Any) -> Any:
         numbers = ([self._number_of[id(tup)] for tup in rows] for rows in (one.get(), one.get_new(), one.get_expired()))
         return ((one.window.start, one.window.end), one.key, *numbers)
 

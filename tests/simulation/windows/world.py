@@ -1,13 +1,13 @@
 """The workload of windows: spouts with clocks of their own, bolts with windows, on 2 or 3 workers, under faults.
 
     run(seed) ─► worker × 2, 3: ActorSystem, Node over SimNetwork, TaskSet with its part ─► WindowsResult
-                    ▲ deaths are told (at once, late or never), who has died is started again; tasks are restarted
+                    ▲ deaths are reported (at once, late or never), dead workers are restarted; tasks are restarted
 
 The shapes are in windows_shapes.py, what is always true in windows_ledger.py.
     python -m tests.simulation --world windows       runs many seeds, and says what they found
 
 1. When all spouts have ended, so has time everywhere: every window has fired, in whatever life its task is.
-2. While nobody died, a tidy shape gives the results that the reference has of the whole stream.
+2. Without a death, a tidy shape gives the results that the reference has for the whole stream.
 3. What time alone brings (a watermark at its interval, an idle input, a window by the clock) comes when it is due.
 4. At rest no task has an alarm.
 5. While one task can work, something is done: see windows_progress.py. In some seeds nothing is wrong with the world.
@@ -77,7 +77,7 @@ def run(
     max_turns: int | None = None,
     **options: Any,
 ) -> WindowsResult:
-    """One seed; problems are told, not raised. `last`: so many events of the trace are in the result."""
+    """One seed; problems are returned, not raised. `last`: how many events of the trace are in the result."""
     loop = world_loop(seed, max_turns=max_turns or int(20_000 + 2_000 * faults_s), **options)  # it takes 5,000
     world = loop.world
     work = WindowsWorkload(world, faults, only, faults_s)
@@ -98,7 +98,7 @@ def run(
 
 
 class Worker(Program):
-    """One worker. Nobody looks at its links here (the world of workers does)."""
+    """One worker. Its links are not checked here (the world of workers does that)."""
 
     work: Any
 
@@ -261,7 +261,7 @@ class WindowsWorkload:
         if self.shape.ends:
             if keeper.watermark != END_MS:
                 ended = sorted(task for task, known in keeper._watermarks._inputs.items() if known.ended)
-                yield f"{name} has heard the end of {ended}, not of all {sorted(keeper.by_input())}"
+                yield f"{name} has received the end of {ended}, not of all {sorted(keeper.by_input())}"
             if time.held:
                 yield f"{name} holds {time.held}"
         if keeper.next_ms is not None:

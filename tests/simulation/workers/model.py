@@ -1,6 +1,6 @@
-"""The model of a topology on several workers: besides the trees, who emitted each row, and in which life.
+"""The model of a topology on several workers: besides the trees, which task emitted each row, in which incarnation.
 
-1. A row is executed at most once by each task that it is for: whatever the links had to repeat, and whoever died.
+1. A row is executed at most once by each of its target tasks, whatever the links repeat, and whichever worker died.
 2. What a task gets of another comes in the order in which that life of it sent it, and nothing of a life comes once
    something of its successor has come.
 3. Without ackers (at most once) a row that was not executed was lost with a death: the sender's, or that of a worker
@@ -24,7 +24,7 @@ Life = tuple[str, int]
 
 @dataclass(slots=True)
 class Row:
-    """Who emitted a row, when; which of its consumers get a copy each task; who has executed it."""
+    """Which task emitted a row, when; which consumers get a copy for each task; which tasks have executed it."""
 
     sender: Life
     at_s: float
@@ -44,7 +44,7 @@ class WorkersModel(Model):
         self.deaths: list[tuple[float, Life]] = []
         self._lives: Counter[str] = Counter()
         self._life_of: dict[tuple[str, int], Life] = {}
-        self._heard: dict[tuple[Any, ...], list[int]] = {}
+        self._senders: dict[tuple[Any, ...], list[int]] = {}
 
     # -- lives -------------------------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ class WorkersModel(Model):
         process = self.world.current
         return self._life_of[process.name, process.incarnation]
 
-    # -- what components tell ----------------------------------------------------------------------------------------
+    # -- reports of components ---------------------------------------------------------------------------------------
 
     def emit(self, component: str, ids: Ids, stream: str = "default") -> int:
         node = super().emit(component, ids, stream)
@@ -84,11 +84,11 @@ class WorkersModel(Model):
             self.world.problem(f"{component}: row {node} of task {tup.source_task} comes after row {self._last[way]}")
         self._last[way] = node
         self._has_come(component, index, node)
-        heard = self._heard.setdefault((*here, sender[0]), [])
-        if sender[1] not in heard:
-            heard.append(sender[1])
-        elif heard[-1] != sender[1]:
-            self.world.problem(f"{component} on {self.life} gets row {node} of {sender}, after one of life {heard[-1]}")
+        senders = self._senders.setdefault((*here, sender[0]), [])
+        if sender[1] not in senders:
+            senders.append(sender[1])
+        elif senders[-1] != sender[1]:
+            self.world.problem(f"{component} on {self.life} gets row {node} of {sender}, after one of {senders[-1]}")
 
     def done(self, component: str, index: int, ids: Iterable[Emission], node: int) -> None:
         if self.world.current.alive:
@@ -108,7 +108,7 @@ class WorkersModel(Model):
     # -- at the end --------------------------------------------------------------------------------------------------
 
     def at_the_end(self) -> Iterator[str]:
-        """Rows that nobody has executed, though nobody died."""
+        """Rows that were not executed, without a death."""
         if self.tracked:
             return
         for emission, tree in self.trees.items():
@@ -118,5 +118,5 @@ class WorkersModel(Model):
                 row = self.rows[node]
                 hosts = self.hosts[consumer]
                 if not any(life == row.sender or (life[0] in hosts and at_s >= row.at_s) for at_s, life in self.deaths):
-                    yield f"{emission}: row {node} of {row.sender} was not executed by {consumer}, and nobody died"
+                    yield f"{emission}: row {node} of {row.sender} was not executed by {consumer}, without a death"
                     return

@@ -168,7 +168,7 @@ class Parent:
                 except TimeoutError:
                     work.world.problem("everything is at rest, and the parent does not find that it is idle")
         except (WorkerError, TopologyFailedError) as error:
-            # Workers that do not stay alive while there are faults: it is submitted again by who submitted it.
+            # Workers that do not stay alive while there are faults: the submitter submits it again.
             self.failures.append(str(error))
             if not work.fleet.operator.faulty and process.alive:
                 work.world.problem(f"the topology failed: {error!r}")

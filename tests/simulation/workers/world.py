@@ -1,17 +1,17 @@
 """The workload of workers: a random topology spread over 2 to 4 processes, with links, credit and a parent.
 
     run(seed) ─► worker × 2 … 4: ActorSystem, Node over SimNetwork, TaskSet with its part ─► WorkersResult
-                    ▲ deaths are told (at once, late or never), who has died is started again
+                    ▲ deaths are reported (at once, late or never), dead workers are restarted
 
 The model (model.py) keeps every tuple tree; RouterWatch and InboxWatch (workers/program.py) look at what passes.
     python -m tests.simulation --world workers       runs many seeds, and says what they found
 
 1. A dead worker begins a new life. The others hear of a death from the parent, or from the next life, or both.
 2. The worker of the lowest name has a spare: it may be taken for dead while it lives, or be frozen past its lease and
-   go on beside its successor. The links tell one of the two to end.
-3. Message timeouts are long where nothing but a death can lose a tuple: then nobody may have to wait for one. (With two
-   workers: of three, one may hear of a death, fail what is open and go on before another hears of it, whose messages to
-   the dead one are lost then. Such a tree waits for its timeout.)
+   go on beside its successor. The links make one of the two end.
+3. Message timeouts are long where nothing but a death can lose a tuple: then none is ever needed. (With two
+   workers: of three, one may learn of a death, fail what is open and continue before another learns of it, whose
+   messages to the dead one are lost then. Such a tree waits for its timeout.)
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ KINDS = (
 FAULTS_S = 30.0
 LIVENESS_S = 150.0
 STILL_S = 20.0
-"""Who has messages acked this often may take longer than LIVENESS_S."""
+"""Where messages are acked this often, it may take longer than LIVENESS_S."""
 
 CALM = 0.2
 """So many of the seeds have no faults."""
@@ -59,7 +59,7 @@ CALM = 0.2
 WARM_UP_S = 2.0
 LEASE_S = 5.0
 LONG_S = 1000.0
-"""A message timeout that nobody may have to wait for."""
+"""A message timeout that is never needed."""
 
 MOST_LARGE, LARGEST_BYTES = 3, 60_000
 """Rows of a source that are large, where lines are narrow; and how large."""
@@ -96,9 +96,9 @@ def run(
     spawned: bool | None = None,
     **options: Any,
 ) -> WorkersResult:
-    """One seed; problems are told, not raised. `last`: so many events of the trace are in the result.
+    """One seed; problems are returned, not raised. `last`: how many events of the trace are in the result.
 
-    `spawned`: with the real parent, or without; None lets the seed choose.
+    `spawned`: with the real parent, or without; None: the seed chooses.
     """
     loop = world_loop(seed, max_turns=max_turns, **options)
     world = loop.world
@@ -124,7 +124,7 @@ def run(
 
 
 async def _no_program(process: Process) -> None:
-    """Who spawns it says what it runs."""
+    """Its parent says what it runs."""
 
 
 class WorkersWorkload:
@@ -174,7 +174,7 @@ class WorkersWorkload:
             program = Program(self, name)
             program.process = self.fleet.add(name, program.main)
             self.programs.append(program)
-            if name == "w0":  # nobody dials it, so it may be anywhere
+            if name == "w0":  # no peer dials it, so it may be anywhere
                 spare = Program(self, name)
                 spare.process = self.fleet.add_spare(program.process, spare.main)
                 self.programs.append(spare)
@@ -344,7 +344,7 @@ class WorkersWorkload:
         )
 
     def _watch_progress(self) -> None:
-        """Where nothing can be lost and nobody died: is what can be done?"""
+        """Where nothing can be lost and no worker died: is all done that can be?"""
         if not self.model.tracked:
             return
         sources = {f"s{i}": source for i, source in enumerate(self.sources)}
